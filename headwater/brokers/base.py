@@ -1,0 +1,86 @@
+"""Protocol of a broker: topics, users and access rules, as the controller needs them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """A topic to have. config holds Kafka topic settings by name."""
+
+    name: str
+    partitions: int
+    config: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A SCRAM user to have."""
+
+    name: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AccessRule:
+    """What a user may do. operations are Kafka's: "READ", "WRITE", "DESCRIBE", …"""
+
+    user: str
+    resource: Literal["topic", "group", "transactional_id"]
+    name: str
+    operations: tuple[str, ...]
+    prefixed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """All that one deployment owns on the broker. group_prefixes name the consumer groups that belong to it."""
+
+    topics: tuple[TopicSpec, ...]
+    users: tuple[User, ...]
+    rules: tuple[AccessRule, ...]
+    group_prefixes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What is on the broker now, by name; rules by user."""
+
+    topics: frozenset[str]
+    users: frozenset[str]
+    rule_users: frozenset[str]
+    groups: frozenset[str]
+
+
+class Broker(Protocol):
+    """Implementations: brokers/kafka.py, and brokers/memory.py for tests.
+
+    All calls are idempotent, thread-safe, block on the broker for at most some seconds, and raise BrokerUnavailable.
+    """
+
+    def ensure(self, wanted: Resources) -> None:
+        """Make topics, users and rules exist; return once every user could log in and sees its topics.
+
+        Called by the controller on each deploy. Existing topics keep their settings; passwords are set again.
+        """
+
+    def partitions(self, topic: str) -> int | None:
+        """The number of partitions, or None when the topic does not exist."""
+
+    def pin(self, group: str, topic: str, start_at: str) -> dict[int, int]:
+        """Commit start offsets for the partitions that `group` has no commit for; return all committed offsets.
+
+        start_at: "latest", "earliest" or an RFC 3339 time (the first record stamped at or after it). Called before
+        the first worker of a group starts, while the group is empty. A partition that first appears after the group
+        has commits starts at its first offset.
+        """
+
+    def drop(self, owned: Resources) -> None:
+        """Remove, in this order: rules, users, topics. What is not there is no error."""
+
+    def drop_groups(self, prefixes: Sequence[str]) -> bool:
+        """Delete the empty consumer groups with these prefixes. False while one still has members."""
+
+    def inventory(self) -> Inventory:
+        """Everything on the broker. Called by the sweeper and by readiness checks."""

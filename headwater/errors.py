@@ -1,0 +1,175 @@
+"""The one exception tree. The docstring of a class says when it is raised and what the reader should do.
+
+HeadwaterError
+├── RequestError                  the caller's request can't be done as it stands; api/problems.py maps each to a status
+│   ├── MalformedRequest          400
+│   ├── Unauthenticated           401
+│   ├── Forbidden                 403
+│   ├── NotFound                  404
+│   ├── Conflict                  409
+│   ├── PreconditionFailed        412
+│   ├── TooLarge                  413
+│   ├── UnsupportedMediaType      415
+│   ├── InvalidInput              422
+│   │   ├── ScriptRefused
+│   │   └── ExpressionRefused
+│   └── RateLimited               429
+├── Unavailable                   503: something Headwater depends on is away; try again
+│   ├── StoreUnavailable
+│   ├── SetStoreUnavailable
+│   ├── BrokerUnavailable
+│   ├── OrchestratorUnavailable
+│   └── DeployPending
+├── DeployFailed                  422: the workers of a revision did not become ready
+├── SetupError                    a command can't start; the CLI prints the sentence and exits with status 2
+└── WorkerError                   inside a worker; the supervisor restarts it
+    ├── DeliveryFailed
+    ├── SourceGap
+    └── SandboxFailed
+"""
+
+from dataclasses import dataclass
+
+
+class HeadwaterError(Exception):
+    """Base of all errors that Headwater raises on purpose. `str(error)` is a sentence for the reader."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One fault in a request body: a JSON pointer (RFC 6901) and a sentence."""
+
+    pointer: str
+    detail: str
+
+
+class RequestError(HeadwaterError):
+    """The request can't be done as it stands. Change it before sending it again."""
+
+
+class MalformedRequest(RequestError):
+    """The body is no JSON."""
+
+
+class Unauthenticated(RequestError):
+    """No API key, or one that is not valid. The detail never says which."""
+
+    def __init__(self) -> None:
+        super().__init__("Send a valid API key in the X-API-Key header. Keys are made with `headwater keys create`.")
+
+
+class Forbidden(RequestError):
+    """The API key is valid but lacks a scope."""
+
+    def __init__(self, scope: str) -> None:
+        super().__init__(f"This API key lacks the scope {scope}. Use a key that has it.")
+        self.scope = scope
+
+
+class NotFound(RequestError):
+    """The object does not exist, or belongs to another owner."""
+
+
+class Conflict(RequestError):
+    """The object's state does not allow this."""
+
+
+class PreconditionFailed(RequestError):
+    """If-Match names another revision than the current one. Read the object again."""
+
+
+class TooLarge(RequestError):
+    """The body is over its limit."""
+
+
+class UnsupportedMediaType(RequestError):
+    """The body is not declared as application/json."""
+
+
+class InvalidInput(RequestError):
+    """The body or a parameter breaks a rule. `problems` has one entry per fault."""
+
+    def __init__(self, detail: str, problems: list[Problem] | None = None) -> None:
+        super().__init__(detail)
+        self.problems = problems or []
+
+
+class ScriptRefused(InvalidInput):
+    """A v8 script does not compile or defines no function `process`. Lines and columns count from 1."""
+
+    def __init__(self, detail: str, line: int | None = None, column: int | None = None) -> None:
+        super().__init__(detail)
+        self.line = line
+        self.column = column
+
+
+class ExpressionRefused(InvalidInput):
+    """A filter expression does not parse. The column counts from 1."""
+
+    def __init__(self, detail: str, column: int) -> None:
+        super().__init__(detail)
+        self.column = column
+
+
+class RateLimited(RequestError):
+    """Too many requests with this key. Wait `retry_after_s`."""
+
+    def __init__(self, detail: str, retry_after_s: int) -> None:
+        super().__init__(detail)
+        self.retry_after_s = retry_after_s
+
+
+class Unavailable(HeadwaterError):
+    """Something Headwater depends on is away. Send the same request again after `retry_after_s`."""
+
+    def __init__(self, detail: str, retry_after_s: int = 2) -> None:
+        super().__init__(detail)
+        self.retry_after_s = retry_after_s
+
+
+class StoreUnavailable(Unavailable):
+    """The SQL database does not answer, or is locked for too long."""
+
+
+class SetStoreUnavailable(Unavailable):
+    """Valkey or Redis does not answer."""
+
+
+class BrokerUnavailable(Unavailable):
+    """Kafka does not answer, or refuses our credentials."""
+
+
+class OrchestratorUnavailable(Unavailable):
+    """The workers' states can't be read."""
+
+
+class DeployPending(Unavailable):
+    """A deploy or teardown still goes on. Ask again, or read GET …/deploy."""
+
+
+class DeployFailed(HeadwaterError):
+    """The workers of a revision did not become ready. The detail says why."""
+
+
+class SetupError(HeadwaterError):
+    """A command can't start. The sentence says what to do."""
+
+
+class WorkerError(HeadwaterError):
+    """A worker can't go on. It stops without committing, and its supervisor starts it again."""
+
+
+class DeliveryFailed(WorkerError):
+    """Kafka refused records for good. Nothing was committed since; they are read again."""
+
+
+class SourceGap(WorkerError):
+    """The committed position is no longer on the topic: records were deleted before they were read."""
+
+
+class SandboxFailed(WorkerError):
+    """The V8 child can't be started or locked."""

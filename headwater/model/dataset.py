@@ -1,0 +1,67 @@
+"""Sets of values: the rules that filters and datasets share."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from headwater.errors import InvalidInput, Problem
+
+MAX_VALUE_CHARS = 1024
+MAX_VALUES_PER_REQUEST = 250_000
+MAX_PAGE = 10_000
+DEFAULT_PAGE = 100
+MAX_DATASET_PAGE = 500_000
+DEFAULT_DATASET_PAGE = 10_000
+MAX_CURSOR = 2**53 - 1
+MAX_DATASET_NAME_CHARS = 200
+MAX_REPORTED_PROBLEMS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class SetId:
+    """Names one stored set: kind "fs" is a filter (id = `<config_id>.<transform_uid>`), "ds" a dataset (its id)."""
+
+    kind: Literal["fs", "ds"]
+    id: str
+
+
+def filter_set(config_id: str, transform_uid: str) -> SetId:
+    """The set of one redis_set_filter transform."""
+    return SetId("fs", f"{config_id}.{transform_uid}")
+
+
+def dataset_set(dataset_id: str) -> SetId:
+    """The set of one dataset."""
+    return SetId("ds", dataset_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A named set of an owner. state is "pending" until its name can be looked up by scripts."""
+
+    id: str
+    owner: str
+    name: str
+    state: Literal["pending", "live", "deleting"]
+    created_at: datetime
+    updated_at: datetime
+
+
+def normalise(value: str) -> str:
+    """The stored form of a value: trimmed, lower case (contract: values are compared without case)."""
+    return value.strip().lower()
+
+
+def normalise_all(values: list[str]) -> list[str]:
+    """The stored forms of a request's values, in order.
+
+    Raises InvalidInput with a pointer per bad value (at most MAX_REPORTED_PROBLEMS) when one is empty after
+    trimming or longer than MAX_VALUE_CHARS.
+    """
+    stored = [normalise(value) for value in values]
+    bad = [i for i, value in enumerate(stored) if not 0 < len(value) <= MAX_VALUE_CHARS]
+    if bad:
+        text = f"must have 1 to {MAX_VALUE_CHARS} characters after trimming"
+        problems = [Problem(f"/values/{i}", text) for i in bad[:MAX_REPORTED_PROBLEMS]]
+        raise InvalidInput(f"{len(bad)} of {len(values)} values are empty or too long; nothing was changed.", problems)
+    return stored

@@ -1,0 +1,76 @@
+"""API keys: `hw_live_<key id, 12>_<secret, 43><crc, 6>`, all base62."""
+
+import hashlib
+import secrets
+import string
+import zlib
+from dataclasses import dataclass
+from datetime import datetime
+
+PREFIX = "hw_live_"
+ID_CHARS, SECRET_CHARS, CRC_CHARS = 12, 43, 6
+ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
+
+SCOPES = (
+    "flow:read",
+    "flow:write",
+    "flow:deploy",
+    "sets:write",
+    "prices:read",
+    "prices:write",
+    "admin",
+)
+DEFAULT_SCOPES = tuple(s for s in SCOPES if s not in ("admin", "prices:write"))
+LOCAL_SCOPES = (*DEFAULT_SCOPES, "prices:write")
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A stored key: digest is the SHA-256 of the secret, so the key itself can't be read back."""
+
+    id: str
+    owner: str
+    digest: bytes
+    scopes: tuple[str, ...]
+    created_at: datetime
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+    last_used_at: datetime | None = None
+
+
+def base62(number: int, width: int) -> str:
+    """`number` in base62, padded on the left to `width` characters."""
+    digits = ""
+    while number:
+        number, rest = divmod(number, 62)
+        digits = ALPHABET[rest] + digits
+    return digits.rjust(width, ALPHABET[0])
+
+
+def _crc(text: str) -> str:
+    return base62(zlib.crc32(text.encode()), CRC_CHARS)
+
+
+def digest(secret: str) -> bytes:
+    """SHA-256 of the secret. It has 256 random bits, so a slow hash would add cost and no safety."""
+    return hashlib.sha256(secret.encode()).digest()
+
+
+def mint() -> tuple[str, str, bytes]:
+    """A new key: its text (shown once), its id and the digest to store."""
+    key_id = "".join(secrets.choice(ALPHABET) for _ in range(ID_CHARS))
+    secret = base62(int.from_bytes(secrets.token_bytes(32)), SECRET_CHARS)
+    body = f"{PREFIX}{key_id}_{secret}"
+    return body + _crc(body), key_id, digest(secret)
+
+
+def parse(text: str) -> tuple[str, str] | None:
+    """Key id and secret of a key's text, or None when the form or the check digits are wrong."""
+    length = len(PREFIX) + ID_CHARS + 1 + SECRET_CHARS + CRC_CHARS
+    if len(text) != length or not text.startswith(PREFIX) or not text.isascii():
+        return None
+    body, check = text[:-CRC_CHARS], text[-CRC_CHARS:]
+    if _crc(body) != check:
+        return None
+    key_id, _, secret = body[len(PREFIX) :].partition("_")
+    return (key_id, secret) if len(key_id) == ID_CHARS else None

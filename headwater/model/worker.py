@@ -1,0 +1,78 @@
+"""What a worker is told: one document per worker set, one slot number per worker."""
+
+from dataclasses import dataclass, field
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from headwater.model.transform import Transform
+
+
+class KafkaAccess(BaseModel):
+    """How to reach a Kafka cluster as one user. Plain values, so that a spec document can carry it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    bootstrap_servers: str
+    security_protocol: str = "SASL_PLAINTEXT"
+    sasl_mechanism: str = "SCRAM-SHA-512"
+    username: str = ""
+    password: str = Field(default="", repr=False)
+    ca_file: str = ""
+
+
+class SinkSpec(BaseModel):
+    """A sink and the topic that it writes to."""
+
+    model_config = ConfigDict(frozen=True)
+
+    uid: str
+    name: str
+    type: str
+    topic: str
+
+
+class WorkerSpec(BaseModel):
+    """All that a worker needs. It needs Kafka and the set store, never SQL."""
+
+    model_config = ConfigDict(frozen=True)
+
+    deployment_id: str
+    config_id: str
+    owner: str
+    revision: int
+    source_topic: str
+    source_group: str
+    transforms: list[Transform]
+    sinks: list[SinkSpec]
+    dead_letter_topic: str
+    kafka: KafkaAccess
+    redis_url: str
+    slots: int = 1
+    jit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSet:
+    """The workers of one deployment. spec_hash changes when anything in the spec does."""
+
+    deployment_id: str
+    slots: int
+    spec: WorkerSpec = field(repr=False)
+    spec_hash: str
+
+
+class Heartbeat(BaseModel):
+    """What a worker writes to its probe, one JSON line a second and at every change of state.
+
+    state: "starting", "ready", "waiting" (a store or broker is away), "draining". progress counts records that were
+    read or proven absent by a poll; a worker whose progress stands still is stuck.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    state: str
+    spec_hash: str
+    reason: str = ""
+    progress: int = 0
+    committed_batches: int = 0
+    logs: list[str] = Field(default_factory=list)

@@ -1,0 +1,29 @@
+"""Protocol of an orchestrator: makes worker sets run, on this machine or elsewhere."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from headwater.model.deployment import WorkerStatus
+from headwater.model.worker import WorkerSet
+
+
+class Orchestrator(Protocol):
+    """Implementations: orchestrators/process.py, and orchestrators/memory.py for tests. Called by the controller only."""
+
+    def ensure(self, wanted: WorkerSet) -> None:
+        """Make the running set equal this one. Idempotent; returns before the workers are ready; same hash: no-op."""
+
+    def drop(self, deployment_id: str) -> bool:
+        """Stop all workers of a deployment. Idempotent; True only when all of them are gone."""
+
+    def status(self, deployment_id: str) -> Sequence[WorkerStatus]:
+        """The workers as last observed (at most 1 s old); empty when there is no set. Never blocks on a worker.
+
+        Raises OrchestratorUnavailable, never an empty list, when the state can't be read.
+        """
+
+    def running(self) -> frozenset[str]:
+        """The ids of all deployments that have workers: what the sweeper compares."""
+
+    def close(self) -> None:
+        """Stop all workers, as at the end of the process."""

@@ -1,0 +1,49 @@
+"""Protocol of a source: where a worker reads its records."""
+
+from typing import Protocol
+
+from headwater.model.record import RecordBatch
+
+Positions = dict[int, int]
+"""Next offset to read, by partition."""
+
+
+class RebalanceListener(Protocol):
+    """The engine's side of a rebalance. Called from within `Source.poll`, on the same thread."""
+
+    def assigned(self, partitions: list[int]) -> None:
+        """These partitions are ours from now on."""
+
+    def revoked(self, partitions: list[int]) -> None:
+        """These partitions go after this call returns: finish or abandon their records, then commit."""
+
+    def lost(self, partitions: list[int]) -> None:
+        """These partitions are someone else's already: abandon their records, do not commit."""
+
+
+class Source(Protocol):
+    """Implementations: sources/kafka.py, and sources/memory.py for tests. Used by one thread, the engine's."""
+
+    def poll(self, max_records: int, timeout_s: float) -> RecordBatch:
+        """The next records (possibly none) in order per partition. Also serves group membership: call it often.
+
+        Raises BrokerUnavailable (credentials refused; an outage is waited out inside), SourceGap.
+        """
+
+    def seek(self, positions: Positions) -> None:
+        """Read on from these offsets."""
+
+    def commit(self, positions: Positions, *, wait: bool) -> None:
+        """Store positions for the group. With wait: returns when stored, raises BrokerUnavailable."""
+
+    def committed(self) -> Positions:
+        """The group's stored positions of the assigned partitions."""
+
+    def pause(self) -> None:
+        """Hand out no records until `resume`; `poll` goes on serving group membership."""
+
+    def resume(self) -> None:
+        """Hand out records again."""
+
+    def close(self) -> None:
+        """Leave. Positions that were not committed are read again by the next member."""

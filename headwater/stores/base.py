@@ -1,0 +1,197 @@
+"""Protocols of the stores. Each has a SQL or Redis implementation and a twin in memory; both pass one contract suite.
+
+All methods are synchronous, thread-safe and may block on I/O. They raise StoreUnavailable (SQL) or
+SetStoreUnavailable (Valkey or Redis) when the store does not answer; other errors are named per method.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from headwater.model.dataset import Dataset, SetId
+from headwater.model.deployment import Deployment, Observed, WorkerStatus
+from headwater.model.flow import Flow
+from headwater.model.key import ApiKey
+
+
+class FlowStore(Protocol):
+    """Configurations and their revisions."""
+
+    def create(self, flow: Flow) -> None:
+        """Store a new configuration at revision 1."""
+
+    def get(self, owner: str, flow_id: str) -> Flow:
+        """The newest revision. Raises NotFound when unknown, another owner's, or being deleted."""
+
+    def list(self, owner: str) -> Sequence[Flow]:
+        """All configurations of an owner, newest first."""
+
+    def delete(self, owner: str, flow_id: str) -> bool:
+        """Mark as deleted: at once invisible to `get` and `list`.
+
+        An active deployment's desired state becomes ABSENT with delete_flow set, in the same transaction; the
+        controller then removes the row by `purge`. Returns False when there was no active deployment: the row stays
+        marked until `purge`. Raises NotFound.
+        """
+
+    def purge(self, flow_id: str) -> None:
+        """Remove a deleted configuration and its revisions for good. Unknown ids are no error."""
+
+    def deleted(self) -> Sequence[Flow]:
+        """Configurations that are marked deleted and not purged yet (also after a crash)."""
+
+
+class DeploymentStore(Protocol):
+    """Desired and observed state of deployments. The API writes the desired, the controller the observed half."""
+
+    def desire_running(self, owner: str, flow_id: str, new: Deployment) -> Deployment:
+        """Ask for the flow's newest revision to run, and ring the doorbell.
+
+        Without an active deployment, `new` (its config and desired_revision taken from the flow) is inserted. With
+        one at another revision, or FAILED, or ABSENT desired and still there (Conflict), its desired revision and
+        generation are raised. At the same revision: unchanged. Two calls at once never make two deployments.
+        Raises NotFound, Conflict (a teardown goes on).
+        """
+
+    def desire_absent(self, flow_id: str) -> Deployment | None:
+        """Ask for the active deployment to go. None when there is none."""
+
+    def active(self, flow_id: str) -> Deployment | None:
+        """The deployment that is not ABSENT in phase, or None."""
+
+    def unfinished(self) -> Sequence[Deployment]:
+        """All deployments whose phase is not ABSENT: the controller's work list."""
+
+    def observe(self, observed: Sequence[Observed]) -> None:
+        """Write what the controller saw. Phase ABSENT ends the deployment; its secrets are erased."""
+
+    def report_workers(self, workers: dict[str, Sequence[WorkerStatus]]) -> None:
+        """Write the workers' states, by deployment id."""
+
+
+class Doorbell(Protocol):
+    """Wakes the controller: a counter that every change of a desired state raises."""
+
+    def value(self) -> int:
+        """The counter now."""
+
+
+class Leases(Protocol):
+    """One leader among several controllers."""
+
+    def acquire(self, name: str, holder: str, now: datetime, ttl_s: float) -> int | None:
+        """Take or renew a lease. Returns its fencing number (raised at each change of holder), or None when held."""
+
+    def release(self, name: str, holder: str) -> None:
+        """Give the lease up. No error when not held."""
+
+    def holder(self, name: str, now: datetime) -> str | None:
+        """Who holds the lease now, or None."""
+
+
+class KeyStore(Protocol):
+    """API keys."""
+
+    def create(self, key: ApiKey) -> None:
+        """Store a new key."""
+
+    def find(self, key_id: str) -> ApiKey | None:
+        """The key with this id, revoked or not."""
+
+    def list(self) -> Sequence[ApiKey]:
+        """All keys, newest first."""
+
+    def revoke(self, key_id: str, at: datetime) -> None:
+        """Revoke a key. Raises NotFound. Revoking twice keeps the first time."""
+
+    def used(self, at: dict[str, datetime]) -> None:
+        """Write the last use of several keys, by key id."""
+
+
+class DatasetStore(Protocol):
+    """Datasets' rows. The values are in the SetStore, the names that scripts use in DatasetNames."""
+
+    def create(self, dataset: Dataset) -> None:
+        """Store a dataset in the state "pending". Raises Conflict when the owner has one of this name."""
+
+    def set_state(self, dataset_id: str, state: str) -> None:
+        """Move to "live" or "deleting"."""
+
+    def get(self, owner: str, dataset_id: str) -> Dataset:
+        """A live dataset. Raises NotFound."""
+
+    def list(self, owner: str, names: Sequence[str] = ()) -> Sequence[Dataset]:
+        """Live datasets of an owner, newest first; only those of the given names, when some are given."""
+
+    def remove(self, dataset_id: str) -> None:
+        """Remove the row."""
+
+    def unsettled(self) -> Sequence[Dataset]:
+        """Datasets that a kill left "pending" or "deleting"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The result of a write: how many values changed, and the set's version and count after it."""
+
+    changed: int
+    version: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Values of one page; cursor is the position to go on from, None on the last page; total is the set's count."""
+
+    values: list[str]
+    cursor: int | None
+    total: int
+
+
+class SetStore(Protocol):
+    """Sets of strings, up to 100 million values each. Values arrive normalised (model/dataset.py).
+
+    An unknown set is an empty set.
+    """
+
+    def add(self, target: SetId, values: Sequence[str]) -> Written:
+        """Add values. Seen by every read that starts afterwards. Idempotent."""
+
+    def remove(self, target: SetId, values: Sequence[str]) -> Written:
+        """Remove values. Idempotent."""
+
+    def replace(self, target: SetId, values: Iterable[str]) -> Written:
+        """Replace all values in one step: readers see all old or all new ones. changed = count = distinct values.
+
+        An empty iterable clears the set and frees its memory. Reads `values` once, in bounded memory; when the
+        iterable raises, nothing changes.
+        """
+
+    def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
+        """Membership of each value, from one version of the set. Called by workers, once per batch."""
+
+    def page(self, target: SetId, cursor: int | None, count: int) -> Page:
+        """The first `count` values after `cursor` (0 … 2^53 − 1), in a fixed pseudo-random order.
+
+        A value that is present during the whole listing is on exactly one page, whatever else is written meanwhile.
+        """
+
+    def count(self, target: SetId) -> tuple[int, int]:
+        """Number of values and version."""
+
+    def drop(self, target: SetId) -> None:
+        """Remove the set and all its keys. Only when nobody writes to it any more."""
+
+
+class DatasetNames(Protocol):
+    """Dataset names as workers resolve them: per owner, name → dataset id."""
+
+    def put(self, owner: str, name: str, dataset_id: str) -> None:
+        """Make a name known."""
+
+    def discard(self, owner: str, name: str, dataset_id: str) -> None:
+        """Forget a name, unless it stands for another dataset by now."""
+
+    def resolve(self, owner: str, names: Sequence[str]) -> list[str | None]:
+        """The dataset id of each name, None when unknown."""

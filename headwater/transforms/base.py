@@ -1,0 +1,46 @@
+"""Protocol of a transform: what turns one batch into another."""
+
+from typing import Protocol
+
+from headwater.model.record import Outcome, RecordBatch
+
+
+class Pending(Protocol):
+    """A batch in work. The engine keeps two batches in flight, so that the V8 child and Python work side by side."""
+
+    def done(self) -> bool:
+        """True when `result` will not block. Moves the work on as far as it goes without waiting."""
+
+    def result(self) -> Outcome:
+        """Wait for the outcome, at most some seconds.
+
+        Raises SetStoreUnavailable when sets can't be read: the batch is kept, call `result` again later.
+        Raises SandboxFailed when the V8 child can't be brought back. Record errors are in the outcome.
+        """
+
+
+class Transform(Protocol):
+    """One step of a pipeline; implementations are in transforms/, one file per `type`. Used by the engine's thread."""
+
+    @property
+    def uid(self) -> str:
+        """The transform's uid, named in dead letters."""
+
+    def start(self, batch: RecordBatch) -> Pending:
+        """Take a batch into work. Batches end in the order in which they were started. The batch is not changed."""
+
+    def close(self) -> None:
+        """Free what the transform holds."""
+
+
+class Finished:
+    """A Pending whose outcome is known already."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self._outcome = outcome
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> Outcome:
+        return self._outcome
