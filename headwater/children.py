@@ -145,7 +145,7 @@ class Backoff:
 
     def next_s(self) -> float:
         """The delay before the next try."""
-        limit = min(self.ceiling_s, self.first_s * 2**self._failures)
+        limit = min(self.ceiling_s, self.first_s * 2.0**self._failures)
         self._failures = min(self._failures + 1, 32)
         return limit * (0.5 + self.random() / 2)
 

@@ -1,8 +1,23 @@
 """Protocol of a transform: what turns one batch into another."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from headwater.model.record import Outcome, RecordBatch
+from headwater.stores.base import DatasetNames, SetStore
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What a worker gives its transforms to be built with. log takes lines of `console.log`."""
+
+    config_id: str
+    owner: str
+    sets: SetStore
+    names: DatasetNames
+    jit: bool
+    log: Callable[[str], None]
 
 
 class Pending(Protocol):

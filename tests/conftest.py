@@ -1,0 +1,1 @@
+"""Fixtures shared by all tests; the real servers are in tests/support."""
