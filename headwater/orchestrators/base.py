@@ -8,7 +8,7 @@ from headwater.model.worker import WorkerSet
 
 
 class Orchestrator(Protocol):
-    """Implementations: orchestrators/process.py, and orchestrators/memory.py for tests. Called by the controller only."""
+    """Called by the controller only. Implementations: orchestrators/process.py, and memory.py for tests."""
 
     def ensure(self, wanted: WorkerSet) -> None:
         """Make the running set equal this one. Idempotent; returns before the workers are ready; same hash: no-op."""
