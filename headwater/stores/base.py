@@ -63,6 +63,9 @@ class DeploymentStore(Protocol):
     def unfinished(self) -> Sequence[Deployment]:
         """All deployments whose phase is not ABSENT: the controller's work list."""
 
+    def ended(self, deployment_ids: Sequence[str]) -> Sequence[str]:
+        """Those of these ids that are deployments in phase ABSENT; unknown ids are not among them."""
+
     def observe(self, observed: Sequence[Observed]) -> None:
         """Write what the controller saw. Phase ABSENT ends the deployment; its secrets are erased."""
 

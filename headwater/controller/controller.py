@@ -1,0 +1,194 @@
+"""The controller's loop: holds the lease, hears the doorbell, runs rounds side by side, reports workers.
+
+One failing deployment never delays another: each has its own back-off, and at most one round at a time.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import structlog
+
+from headwater.children import Backoff
+from headwater.controller.reconcile import Reconciler
+from headwater.controller.sweeper import Sweeper
+from headwater.errors import OrchestratorUnavailable, Unavailable
+from headwater.model.deployment import Deployment, Desired, Observed, Phase, WorkerStatus
+from headwater.orchestrators.base import Orchestrator
+from headwater.stores.base import DeploymentStore, Doorbell, FlowStore, Leases
+
+log = structlog.get_logger(__name__)
+
+LEASE = "controller"
+LEASE_TTL_S = 10.0
+RENEW_EVERY_S = 3.0
+TICK_S = 0.1
+RESYNC_EVERY_S = 5.0
+REPORT_EVERY_S = 1.0
+SWEEP_EVERY_S = 30.0
+PARALLEL_ROUNDS = 16
+
+
+@dataclass(slots=True)
+class _Work:
+    """A deployment under this controller's care."""
+
+    deployment: Deployment
+    running: Future[Observed | None] | None = None
+    not_before: float = 0.0
+    backoff: Backoff = field(default_factory=Backoff)
+
+
+class Controller:
+    """Drives rounds until `stop` is set, or another controller leads. clock: monotonic seconds.
+
+    name tells controllers apart: one that starts again under its old name takes its lease back at once.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        flows: FlowStore,
+        deployments: DeploymentStore,
+        doorbell: Doorbell,
+        leases: Leases,
+        orchestrator: Orchestrator,
+        reconciler: Reconciler,
+        sweeper: Sweeper,
+        clock: Callable[[], float],
+    ) -> None:
+        self._name = name
+        self._flows = flows
+        self._deployments = deployments
+        self._doorbell = doorbell
+        self._leases = leases
+        self._orchestrator = orchestrator
+        self._reconciler = reconciler
+        self._sweeper = sweeper
+        self._clock = clock
+        self._pool = ThreadPoolExecutor(PARALLEL_ROUNDS, thread_name_prefix="round")
+        self._work: dict[str, _Work] = {}
+        self._heard: int | None = None
+        self._due: dict[str, float] = {}
+        self._reported: dict[str, Sequence[WorkerStatus]] = {}
+        self._leading = False
+        self._deposed = False
+
+    def run(self, stop: threading.Event) -> None:
+        """Run until `stop` is set. Outages of the stores and the broker are waited out."""
+        backoff = Backoff(TICK_S, 5.0)
+        while not stop.wait(TICK_S) and not self._deposed:
+            try:
+                self.tick()
+                backoff.reset()
+            except Unavailable as error:
+                log.warning("the controller waits", reason=error.detail)
+                stop.wait(backoff.next_s())
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        if self._leading:
+            self._leases.release(LEASE, self._name)
+
+    def tick(self) -> None:
+        """One look at everything. Raises Unavailable."""
+        if self._is_due("lease", RENEW_EVERY_S):
+            self._renew()
+        if not self._leading:
+            return
+        self._collect()
+        if self._rang() or self._is_due("resync", RESYNC_EVERY_S):
+            self._reload()
+        self._start_rounds()
+        if self._is_due("report", REPORT_EVERY_S):
+            self._report()
+        if self._is_due("sweep", SWEEP_EVERY_S):
+            self._pool.submit(self._sweeper.sweep)
+
+    def _renew(self) -> None:
+        held = self._leases.acquire(LEASE, self._name, datetime.now(UTC), LEASE_TTL_S) is not None
+        if self._leading and not held:
+            log.error("another controller took the lease; this one ends, and its workers with it")
+            self._deposed = True
+        self._leading = held
+
+    def _is_due(self, what: str, every_s: float) -> bool:
+        now = self._clock()
+        if now < self._due.get(what, 0.0):
+            return False
+        self._due[what] = now + every_s
+        return True
+
+    def _rang(self) -> bool:
+        value = self._doorbell.value()
+        rang, self._heard = value != self._heard, value
+        return rang
+
+    def _reload(self) -> None:
+        found = {deployment.id: deployment for deployment in self._deployments.unfinished()}
+        for deployment_id, deployment in found.items():
+            work = self._work.setdefault(deployment_id, _Work(deployment))
+            if work.deployment.generation != deployment.generation:
+                work.not_before = 0.0
+                work.backoff.reset()
+            work.deployment = deployment
+        for deployment_id in [d for d, work in self._work.items() if d not in found and work.running is None]:
+            del self._work[deployment_id]
+        busy = {deployment.flow_id for deployment in found.values()}
+        for flow in self._flows.deleted():
+            if flow.id not in busy:
+                self._reconciler.purge(flow)
+
+    def _start_rounds(self) -> None:
+        now = self._clock()
+        for work in self._work.values():
+            if work.running is None and now >= work.not_before:
+                work.not_before = now + (RESYNC_EVERY_S if _at_rest(work.deployment) else TICK_S)
+                work.running = self._pool.submit(self._reconciler.round, work.deployment)
+
+    def _collect(self) -> None:
+        """Take in the rounds that ended; write all their news in one go."""
+        news = []
+        for work in self._work.values():
+            if work.running is not None and work.running.done():
+                observed = self._outcome(work, work.running)
+                work.running = None
+                if observed is not None:
+                    news.append(observed)
+        if news:
+            self._report()
+            self._deployments.observe(news)
+            self._reload()
+
+    def _outcome(self, work: _Work, ended: Future[Observed | None]) -> Observed | None:
+        error = ended.exception()
+        if error is None:
+            work.backoff.reset()
+            return ended.result()
+        delay_s = work.backoff.next_s()
+        work.not_before = self._clock() + delay_s
+        detail = {"deployment": work.deployment.id, "again_in_s": round(delay_s, 1)}
+        if isinstance(error, Unavailable):
+            log.warning("a round waits", reason=error.detail, **detail)
+        else:
+            log.error("a round failed", exc_info=error, **detail)
+        return None
+
+    def _report(self) -> None:
+        """Write the workers' states that changed."""
+        states = {}
+        for deployment_id in self._work:
+            try:
+                states[deployment_id] = self._orchestrator.status(deployment_id)
+            except OrchestratorUnavailable as error:
+                log.warning("worker states can't be read", reason=error.detail)
+                return
+        changed = {d: workers for d, workers in states.items() if self._reported.get(d) != workers}
+        if changed:
+            self._deployments.report_workers(changed)
+        self._reported = states
+
+
+def _at_rest(deployment: Deployment) -> bool:
+    wanted = Phase.RUNNING if deployment.desired is Desired.RUNNING else Phase.ABSENT
+    return deployment.settled and deployment.phase in (wanted, Phase.FAILED)
