@@ -1,0 +1,50 @@
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+BIN := .venv/bin
+PY_FILES := headwater tests benches
+
+.PHONY: help setup up demo fmt check test test-all bench run docs
+
+help:  ## Show this help
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+setup: .venv/ready  ## A virtual environment in .venv and everything else that the other commands need
+
+.venv/ready: requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("Headwater needs Python 3.11 or newer; set PYTHON=python3.11 or the like." if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.txt
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
+	$(BIN)/headwater fetch
+	@touch $@
+
+up: setup  ## Start Headwater on this machine (UP_FLAGS="--port 8081")
+	$(BIN)/headwater up $(UP_FLAGS)
+
+run: up  ## The same as up
+
+demo: setup  ## The whole story on a generated stream; ends by itself (DEMO_FLAGS="--file F")
+	$(BIN)/headwater demo $(DEMO_FLAGS)
+
+fmt: setup  ## Format the code
+	$(BIN)/ruff format $(PY_FILES)
+	$(BIN)/ruff check --fix $(PY_FILES)
+
+check: setup  ## Lint, types, floors, format
+	$(BIN)/ruff format --check $(PY_FILES)
+	$(BIN)/ruff check $(PY_FILES)
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: setup  ## All tests but the slow ones (TEST_FLAGS="-k name")
+	$(BIN)/pytest -m "not slow" $(TEST_FLAGS)
+
+test-all: setup  ## All tests, slow ones too
+	$(BIN)/pytest $(TEST_FLAGS)
+
+bench: setup  ## All benchmarks; each prints its figure and a ratio to a reference of the same run
+	@for bench in benches/[a-z]*.py; do $(BIN)/python $$bench || exit 1; done
+
+docs: setup  ## Write the reference pages that are generated from the code
+	$(BIN)/headwater docs

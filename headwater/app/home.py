@@ -1,0 +1,83 @@
+"""The data directory: what `up` keeps between starts."""
+
+import base64
+import binascii
+import contextlib
+import fcntl
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from headwater.errors import SetupError
+
+
+def require_platform() -> None:
+    """Raise SetupError where Headwater can't run: the sandbox's lock is made of Linux x86-64 system calls."""
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        raise SetupError(
+            f"Headwater runs on Linux x86-64; this is {platform.system()} {platform.machine()}. "
+            "Use a Linux machine, a virtual machine or a container of that kind."
+        )
+
+
+class Home:
+    """A data directory. Every file with a secret in it has mode 0600, the directory 0700."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.expanduser().absolute()
+        self.api_key = self.path / "api-key"
+        self.secret_key = self.path / "secret-key"
+        self.database = self.path / "headwater.db"
+        self.workers = self.path / "workers"
+        self.metrics = self.path / "run" / "metrics"
+        self.logs = self.path / "logs"
+
+    def create(self) -> None:
+        """Make the directory. Raises SetupError when that can't be done."""
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.logs.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise SetupError(
+                f"The data directory {self.path} can't be made ({error.strerror}). Choose another with --data-dir."
+            ) from error
+
+    @contextlib.contextmanager
+    def locked(self, by: str) -> Iterator[None]:
+        """Hold the directory for one process of the kind `by`; the kernel frees it when the process dies.
+
+        Raises SetupError when another one holds it.
+        """
+        path = self.path / f"{by}.lock"
+        with path.open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                raise SetupError(
+                    f"The data directory {self.path} is in use by another `headwater {by}` (process "
+                    f"{file.read().strip() or 'unknown'}). Stop that one, or choose another with --data-dir."
+                ) from None
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            yield
+
+    def write_secret(self, path: Path, text: str) -> None:
+        """Write a file that only its owner may read."""
+        path.touch(mode=0o600)
+        path.chmod(0o600)
+        path.write_text(text)
+
+
+def decode_secret_key(text: str) -> bytes:
+    """The 32 bytes of a secret key in base64. Raises SetupError."""
+    try:
+        key = base64.b64decode(text, validate=True)
+    except binascii.Error:
+        key = b""
+    if len(key) != 32:
+        raise SetupError("HEADWATER_SECRET_KEY must be 32 bytes in base64 (44 characters).")
+    return key

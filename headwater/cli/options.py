@@ -1,0 +1,81 @@
+"""Command-line flags for settings, one to one with the HEADWATER_* variables."""
+
+import functools
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from pydantic import SecretStr, ValidationError
+
+from headwater.errors import HeadwaterError
+from headwater.settings import Settings
+
+_FLAG_TYPES: dict[object, type] = {SecretStr: str, Path | None: Path}
+
+
+def variable(name: str) -> str:
+    """The environment variable of a setting."""
+    return f"HEADWATER_{name.upper()}"
+
+
+def _flag(name: str) -> inspect.Parameter:
+    field = Settings.model_fields[name]
+    kind: Any = _FLAG_TYPES.get(field.annotation, field.annotation)
+    default = "hidden" if isinstance(field.default, SecretStr) and field.default else field.default
+    shown = "" if default in ("", None) or isinstance(default, SecretStr) else f" Default: {default}."
+    option = typer.Option(help=f"{field.description}{shown} [{variable(name)}]", show_default=False)
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
+    )
+
+
+def takes_settings(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command one flag per named setting (all, when none is named); it receives `settings`.
+
+    Errors of Headwater's own end the command with their sentence and status 2.
+    """
+    flags = [_flag(name) for name in names or Settings.model_fields]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def run(**arguments: Any) -> None:
+            given = {flag.name: arguments.pop(flag.name) for flag in flags}
+            try:
+                command(settings=load({n: value for n, value in given.items() if value is not None}), **arguments)
+            except HeadwaterError as error:
+                fail(error.detail)
+
+        own = [p for p in inspect.signature(command).parameters.values() if p.name != "settings"]
+        parameters = [*own, *flags]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
+        run.__annotations__ = {p.name: p.annotation for p in parameters}
+        return run
+
+    return decorate
+
+
+def load(flags: dict[str, Any]) -> Settings:
+    """Settings from flags, then variables, then defaults. Ends the command with a sentence when one is not valid."""
+    try:
+        return Settings(**flags)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0])
+        fail(f"The setting {name} ({variable(name)} or --{name.replace('_', '-')}) is not valid: {first['msg']}.")
+
+
+def origin(name: str, settings: Settings) -> str:
+    """Where a setting's value came from."""
+    if variable(name) in os.environ:
+        return variable(name)
+    return "flag" if name in settings.model_fields_set else "default"
+
+
+def fail(sentence: str) -> NoReturn:
+    """Print a sentence on standard error and end with status 2."""
+    print(f"headwater: {sentence}", file=sys.stderr)
+    raise typer.Exit(2)

@@ -1,0 +1,49 @@
+"""Writes records to a stream's topic."""
+
+import itertools
+import time
+import zlib
+from collections.abc import Callable, Iterable
+
+from headwater.errors import BrokerUnavailable
+from headwater.ingest.files import natural_key
+from headwater.sinks.base import Producer
+
+PACE_EVERY_S = 0.05
+FLUSH_WITHIN_S = 60.0
+
+
+def partition_of(key: bytes, partitions: int) -> int:
+    """CRC-32 of the key modulo the number of partitions: what librdkafka's `consistent` partitioner does."""
+    return zlib.crc32(key) % partitions
+
+
+def feed(
+    lines: Iterable[bytes],
+    chain: str,
+    topic: str,
+    partitions: int,
+    producer: Producer,
+    *,
+    rate: float = 0.0,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> int:
+    """Write all lines, at most `rate` a second (0: no limit); returns how many, all acknowledged.
+
+    Lines without a natural id go round the partitions. Raises BrokerUnavailable when some were not acknowledged.
+    """
+    started, sent, turns = clock(), 0, itertools.cycle(range(partitions))
+    for line in lines:
+        key = natural_key(chain, line)
+        partition = next(turns) if key is None else partition_of(key, partitions)
+        producer.produce(topic, line, key, partition, 0, [])
+        sent += 1
+        if rate and (ahead_s := sent / rate - (clock() - started)) > PACE_EVERY_S:
+            sleep(ahead_s)
+    left = producer.flush(FLUSH_WITHIN_S)
+    failures = producer.failures()
+    if left or failures:
+        why = failures[0] if failures else f"no answer within {FLUSH_WITHIN_S:.0f} s"
+        raise BrokerUnavailable(f"{left + len(failures)} of {sent} records were not stored: {why}.")
+    return sent
