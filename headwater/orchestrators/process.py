@@ -105,8 +105,9 @@ class ProcessOrchestrator:
             return frozenset(owner for owner, _ in self._slots)
 
     def close(self) -> None:
-        self._closed.set()
-        self._wake()
+        if not self._closed.is_set():
+            self._closed.set()
+            self._wake()
         self._thread.join()
 
     def _check_open(self) -> None:
@@ -210,11 +211,11 @@ class ProcessOrchestrator:
     def _stop_all(self) -> None:
         """End of the controller: all workers at once, each with the whole grace time."""
         with self._lock:
-            children = [slot.child for slot in self._slots.values() if slot.child is not None]
-        for child in children:
-            child.send(signal.SIGTERM)
-        deadline = self._clock() + STOP_GRACE_S
-        for child in children:
-            if child.wait(max(0.0, deadline - self._clock())) is None:
-                child.send(signal.SIGKILL)
-        self._selector.close()
+            running = [(slot, slot.child) for slot in self._slots.values() if slot.child is not None]
+            for _, child in running:
+                child.send(signal.SIGTERM)
+            deadline = self._clock() + STOP_GRACE_S
+            for slot, child in running:
+                self._reap(slot, child.stop(max(0.0, deadline - self._clock())), deadline)
+        for end in (self._selector, self._wake_in, self._wake_out):
+            end.close()

@@ -1,0 +1,83 @@
+"""Where the parts are: your own when a setting names them, else the embedded ones of the data directory."""
+
+from dataclasses import dataclass
+
+from headwater.app.home import Home, decode_secret_key
+from headwater.brokers.embedded import EmbeddedKafka
+from headwater.errors import SetupError
+from headwater.model.worker import KafkaAccess
+from headwater.settings import Settings
+from headwater.stores.embedded import EmbeddedValkey
+from headwater.stores.sql.sealed import load_or_create_secret_key
+
+EMBEDDED_REPLICATION = 1
+OWN_CLUSTER_REPLICATION = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Addresses and secrets of one installation, each resolved from settings when it is asked for."""
+
+    settings: Settings
+    home: Home
+
+    @property
+    def embeds_kafka(self) -> bool:
+        """True when no own Kafka is named."""
+        return not self.settings.kafka_bootstrap_servers
+
+    @property
+    def embeds_valkey(self) -> bool:
+        """True when no own Redis or Valkey is named."""
+        return not self.settings.redis_url.get_secret_value()
+
+    def embedded_kafka(self) -> EmbeddedKafka:
+        """The Kafka of the data directory."""
+        s = self.settings
+        return EmbeddedKafka(
+            self.home.path, s.cache_dir.expanduser(), host=s.host, advertised_host=s.advertised_host, java=s.kafka_java
+        )
+
+    def embedded_valkey(self) -> EmbeddedValkey:
+        """The Valkey of the data directory."""
+        return EmbeddedValkey(self.home.path)
+
+    def kafka(self) -> KafkaAccess:
+        """How to reach Kafka as its administrator. Raises SetupError when the data directory has no Kafka yet."""
+        if self.embeds_kafka:
+            self._require_started()
+            return self.embedded_kafka().access()
+        s = self.settings
+        return KafkaAccess(
+            bootstrap_servers=s.kafka_bootstrap_servers,
+            security_protocol=s.kafka_security_protocol,
+            sasl_mechanism=s.kafka_sasl_mechanism,
+            username=s.kafka_username,
+            password=s.kafka_password.get_secret_value(),
+            ca_file=s.kafka_ca_file,
+        )
+
+    def replication(self) -> int:
+        """Copies of each topic that Headwater makes."""
+        default = EMBEDDED_REPLICATION if self.embeds_kafka else OWN_CLUSTER_REPLICATION
+        return self.settings.kafka_replication or default
+
+    def redis_url(self) -> str:
+        """The set store's URL."""
+        return self.settings.redis_url.get_secret_value() or self.embedded_valkey().url
+
+    def database_url(self) -> str:
+        """The SQLAlchemy URL of the database."""
+        return self.settings.database_url.get_secret_value() or f"sqlite:///{self.home.database}"
+
+    def secret_key(self) -> bytes:
+        """The key that seals stored credentials, made on first use."""
+        text = self.settings.secret_key.get_secret_value()
+        return decode_secret_key(text) if text else load_or_create_secret_key(self.home.secret_key)
+
+    def _require_started(self) -> None:
+        if not self.home.path.exists():
+            raise SetupError(
+                f"There is no Headwater in {self.home.path} yet. Start it with `headwater up`, or point --data-dir "
+                "(or HEADWATER_KAFKA_BOOTSTRAP_SERVERS) at the one that runs."
+            )

@@ -1,0 +1,185 @@
+"""One suite for every orchestrator: the twin in memory, and real processes running a small stand-in program.
+
+The stand-in speaks the workers' probe protocol; the real worker is driven by the acceptance tests.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from headwater.errors import OrchestratorUnavailable
+from headwater.model.deployment import Status, WorkerStatus
+from headwater.model.worker import KafkaAccess, WorkerSet, WorkerSpec
+from headwater.orchestrators.base import Orchestrator
+from headwater.orchestrators.memory import MemoryOrchestrator
+from headwater.orchestrators.process import ProcessOrchestrator
+
+PROGRAM = """
+import json, os, pathlib, sys, time
+spec, slot, fd = pathlib.Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+revision = json.loads(spec.read_text())["revision"]
+if revision == 666:
+    os.write(fd, b'{"state":"starting","spec_hash":"x","reason":"the script does not compile"}\\n')
+    sys.exit(1)
+beat = {"state": "ready", "spec_hash": spec.stem.removeprefix("spec-"), "progress": 1, "committed_batches": 1}
+os.write(fd, json.dumps(beat).encode() + b"\\n")
+(spec.parent / f"pid-{slot}").write_text(str(os.getpid()))
+time.sleep(600)
+"""
+
+
+def worker_set(revision: int = 1, slots: int = 1, deployment_id: str = "d1") -> WorkerSet:
+    spec = WorkerSpec(
+        deployment_id=deployment_id,
+        config_id="c1",
+        owner="o",
+        revision=revision,
+        source_topic="in",
+        source_group="wrk-d1.1",
+        transforms=[],
+        sinks=[],
+        dead_letter_topic="dlq",
+        kafka=KafkaAccess(bootstrap_servers="127.0.0.1:1", password="secret"),
+        redis_url="",
+    )
+    return WorkerSet(deployment_id, slots, spec, f"hash{revision}")
+
+
+def until(condition: Callable[[], bool], within_s: float = 20.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, "not within the time"
+        time.sleep(0.01)
+
+
+def ready(orchestrator: Orchestrator, spec_hash: str, slots: int = 1) -> Callable[[], bool]:
+    def check() -> bool:
+        workers = orchestrator.status("d1")
+        return len(workers) == slots and all(w.is_ready and w.spec_hash == spec_hash for w in workers)
+
+    return check
+
+
+@pytest.fixture(params=["memory", "process"])
+def orchestrator(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Orchestrator]:
+    made: Orchestrator = MemoryOrchestrator() if request.param == "memory" else process_orchestrator(tmp_path)
+    yield made
+    made.close()
+
+
+def process_orchestrator(tmp_path: Path) -> ProcessOrchestrator:
+    def command(spec: Path, slot: int, probe_fd: int) -> Sequence[str]:
+        return [sys.executable, "-c", PROGRAM, str(spec), str(slot), str(probe_fd)]
+
+    return ProcessOrchestrator(tmp_path / "workers", command)
+
+
+class TestEveryOrchestrator:
+    def test_ensure_makes_ready_workers(self, orchestrator: Orchestrator) -> None:
+        orchestrator.ensure(worker_set(slots=2))
+        until(ready(orchestrator, "hash1", 2))
+        assert {w.status for w in orchestrator.status("d1")} == {Status.RUNNING}
+        assert orchestrator.running() == {"d1"}
+
+    def test_ensure_twice_changes_nothing(self, orchestrator: Orchestrator) -> None:
+        orchestrator.ensure(worker_set())
+        until(ready(orchestrator, "hash1"))
+        before = [w.name for w in orchestrator.status("d1")]
+        orchestrator.ensure(worker_set())
+        assert [w.name for w in orchestrator.status("d1")] == before
+        assert ready(orchestrator, "hash1")()
+
+    def test_ensure_while_starting(self, orchestrator: Orchestrator) -> None:
+        orchestrator.ensure(worker_set())
+        orchestrator.ensure(worker_set(revision=2))
+        until(ready(orchestrator, "hash2"))
+
+    def test_change_of_size_both_ways(self, orchestrator: Orchestrator) -> None:
+        for revision, slots in ((1, 1), (2, 3), (3, 1)):
+            orchestrator.ensure(worker_set(revision, slots))
+            until(ready(orchestrator, f"hash{revision}", slots))
+
+    def test_drop_while_starting_and_twice(self, orchestrator: Orchestrator) -> None:
+        orchestrator.ensure(worker_set(slots=2))
+        until(lambda: orchestrator.drop("d1"))
+        assert orchestrator.drop("d1")
+        assert list(orchestrator.status("d1")) == []
+        assert orchestrator.running() == frozenset()
+
+    def test_ensure_again_while_stopping(self, orchestrator: Orchestrator) -> None:
+        orchestrator.ensure(worker_set())
+        until(ready(orchestrator, "hash1"))
+        orchestrator.drop("d1")
+        orchestrator.ensure(worker_set())
+        until(ready(orchestrator, "hash1"))
+
+    def test_unknown_deployments(self, orchestrator: Orchestrator) -> None:
+        assert list(orchestrator.status("nobody")) == []
+        assert orchestrator.drop("nobody")
+
+    def test_a_closed_one_says_so_instead_of_answering_empty(self, orchestrator: Orchestrator) -> None:
+        orchestrator.close()
+        with pytest.raises(OrchestratorUnavailable):
+            orchestrator.status("d1")
+
+
+class TestProcesses:
+    @pytest.fixture
+    def processes(self, tmp_path: Path) -> Iterator[ProcessOrchestrator]:
+        made = process_orchestrator(tmp_path)
+        yield made
+        made.close()
+
+    def pid(self, tmp_path: Path, slot: int = 0) -> int:
+        return int((tmp_path / "workers" / "d1" / f"pid-{slot}").read_text())
+
+    def worker(self, processes: ProcessOrchestrator) -> WorkerStatus:
+        return next(iter(processes.status("d1")))
+
+    def test_a_killed_worker_comes_back_and_is_counted(self, processes: ProcessOrchestrator, tmp_path: Path) -> None:
+        processes.ensure(worker_set())
+        until(ready(processes, "hash1"))
+        first = self.pid(tmp_path)
+        os.kill(first, signal.SIGKILL)
+        until(lambda: self.worker(processes).restart_count == 1)
+        assert "SIGKILL" in self.worker(processes).reason
+        until(ready(processes, "hash1"))
+        assert self.pid(tmp_path) != first
+
+    def test_a_worker_that_keeps_dying_is_in_a_crash_loop(self, processes: ProcessOrchestrator) -> None:
+        processes.ensure(worker_set(revision=666))
+        until(lambda: self.worker(processes).status is Status.CRASH_LOOP_BACK_OFF)
+        worker = self.worker(processes)
+        assert worker.is_crash_looping
+        assert not worker.is_ready
+        assert "the script does not compile" in worker.reason
+
+    def test_a_better_spec_ends_the_crash_loop_at_once(self, processes: ProcessOrchestrator) -> None:
+        processes.ensure(worker_set(revision=666))
+        until(lambda: self.worker(processes).is_crash_looping)
+        processes.ensure(worker_set(revision=2))
+        until(ready(processes, "hash2"))
+        assert not self.worker(processes).is_crash_looping
+
+    def test_specs_are_private(self, processes: ProcessOrchestrator, tmp_path: Path) -> None:
+        processes.ensure(worker_set())
+        spec = tmp_path / "workers" / "d1" / "spec-hash1.json"
+        assert spec.stat().st_mode & 0o077 == 0
+        assert json.loads(spec.read_text())["kafka"]["password"] == "secret"
+        until(lambda: processes.drop("d1"))
+        assert not spec.exists()
+
+    def test_close_ends_every_worker(self, processes: ProcessOrchestrator, tmp_path: Path) -> None:
+        processes.ensure(worker_set(slots=2))
+        until(ready(processes, "hash1", 2))
+        pids = [self.pid(tmp_path, slot) for slot in range(2)]
+        processes.close()
+        for pid in pids:
+            with pytest.raises(ProcessLookupError):
+                os.kill(pid, 0)

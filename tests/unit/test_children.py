@@ -1,0 +1,92 @@
+"""Children: they die with their parent, are stopped in order, and come back."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from headwater.children import Backoff, Service, Supervisor, spawn
+
+SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
+
+
+def gone(pid: int, within_s: float = 10.0) -> bool:
+    """True when the process ends within the time (a zombie counts as ended)."""
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.01)
+    return False
+
+
+class TestSpawn:
+    def test_status_of_an_end_by_itself(self) -> None:
+        assert spawn([sys.executable, "-c", "raise SystemExit(7)"]).wait(10) == 7
+
+    def test_status_of_an_end_by_signal(self) -> None:
+        child = spawn(SLEEPER)
+        child.send(signal.SIGKILL)
+        assert child.wait(10) == -signal.SIGKILL
+
+    def test_stop_kills_what_ignores_sigterm(self) -> None:
+        stubborn = "import signal,time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up'); time.sleep(600)"
+        child = spawn([sys.executable, "-u", "-c", stubborn], stdout=subprocess.PIPE)
+        stdout = child._process.stdout
+        assert stdout is not None
+        with stdout:
+            assert stdout.readline() == b"up\n"
+        assert child.stop(0.1) == -signal.SIGKILL
+
+    def test_dies_with_its_parent(self) -> None:
+        program = (
+            "import sys, time; from headwater.children import spawn;"
+            "print(spawn([sys.executable, '-c', 'import time; time.sleep(600)']).pid, flush=True); time.sleep(600)"
+        )
+        with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as parent:
+            assert parent.stdout is not None
+            child = int(parent.stdout.readline())
+            os.kill(child, 0)
+            parent.kill()
+        assert gone(child)
+
+
+class TestBackoff:
+    def test_doubles_to_its_ceiling_and_starts_over(self) -> None:
+        backoff = Backoff(1.0, 5.0, random=lambda: 1.0)
+        assert [backoff.next_s() for _ in range(5)] == [1.0, 2.0, 4.0, 5.0, 5.0]
+        backoff.reset()
+        assert backoff.next_s() == 1.0
+
+    def test_is_never_less_than_half(self) -> None:
+        assert Backoff(4.0, random=lambda: 0.0).next_s() == 2.0
+
+
+class TestSupervisor:
+    def test_restarts_what_ends_after_its_delay(self) -> None:
+        now = 0.0
+        supervisor = Supervisor(clock=lambda: now)
+        service = Service("sleeper", lambda: spawn(SLEEPER), backoff=Backoff(1.0, random=lambda: 1.0))
+        first = supervisor.add(service)
+        first.send(signal.SIGKILL)
+        first.wait(10)
+        supervisor.tick()
+        supervisor.tick()
+        assert service.child is None
+        now = 1.0
+        supervisor.tick()
+        assert service.child is not None
+        assert service.child.pid != first.pid
+        supervisor.stop()
+
+    def test_stops_the_last_one_first(self) -> None:
+        supervisor = Supervisor()
+        children = [supervisor.add(Service(name, lambda: spawn(SLEEPER))) for name in ("first", "second")]
+        supervisor.stop()
+        assert [child.poll() for child in children] == [-signal.SIGTERM] * 2
