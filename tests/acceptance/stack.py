@@ -1,0 +1,306 @@
+"""A whole Headwater as a user has it: `headwater up` in a process of its own, HTTP, and Kafka by credentials.
+
+Nothing of the package is imported here: what these tests know is the interface and the command line.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import httpx
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+HEADWATER = [sys.executable, "-m", "headwater"]
+READY_WITHIN_S = 90.0
+STOP_WITHIN_S = 60.0
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def until(condition: Callable[[], bool], within_s: float = 60.0, what: str = "the condition") -> None:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not come true within {within_s} s"
+        time.sleep(0.02)
+
+
+class Process(NamedTuple):
+    pid: int
+    command: str
+
+
+def descendants(pid: int) -> list[Process]:
+    """All processes below `pid`, from /proc."""
+    parents: dict[int, list[int]] = {}
+    commands: dict[int, str] = {}
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError, ValueError):
+            number = int(entry.name)
+            fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+            if fields[0] != "Z":
+                parents.setdefault(int(fields[1]), []).append(number)
+                commands[number] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    found, todo = [], [pid]
+    while todo:
+        for child in parents.get(todo.pop(), []):
+            found.append(Process(child, commands[child]))
+            todo.append(child)
+    return found
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@dataclass
+class Stack:
+    """One installation in its data directory."""
+
+    data_dir: Path
+    port: int = field(default_factory=free_port)
+    flags: tuple[str, ...] = ()
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        log = (self.data_dir.parent / "up.log").open("ab")
+        with log:
+            self.process = subprocess.Popen(
+                [*HEADWATER, "up", "--data-dir", str(self.data_dir), "--port", str(self.port), *self.flags],
+                stdout=log,
+                stderr=log,
+            )
+        until(self._is_ready, READY_WITHIN_S, "readiness")
+
+    def _is_ready(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, self.log()
+        with contextlib.suppress(httpx.TransportError):
+            return httpx.get(f"{self.url}/readyz", timeout=5).status_code == 200
+        return False
+
+    def log(self) -> str:
+        return (self.data_dir.parent / "up.log").read_text()
+
+    def stop(self) -> int:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(STOP_WITHIN_S)
+
+    def kill(self) -> list[int]:
+        """SIGKILL of the parent; returns what lived below it."""
+        assert self.process is not None
+        below = [process.pid for process in descendants(self.process.pid)]
+        self.process.kill()
+        self.process.wait(10)
+        return below
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def key(self) -> str:
+        return (self.data_dir / "api-key").read_text().strip()
+
+    def client(self, key: str | None = None) -> httpx.Client:
+        return httpx.Client(base_url=self.url, headers={"X-API-Key": key or self.key}, timeout=70)
+
+    def run(self, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+        """A `headwater` command against this data directory."""
+        command = [*HEADWATER, *arguments, "--data-dir", str(self.data_dir)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+
+    def workers(self) -> list[int]:
+        return self.below(" worker --spec ")
+
+    def sandboxes(self) -> list[int]:
+        return self.below("deno run")
+
+    def below(self, text: str) -> list[int]:
+        """Processes of this installation whose command line has `text` in it."""
+        assert self.process is not None
+        return [process.pid for process in descendants(self.process.pid) if text in process.command]
+
+    def replay(self, chain: str, entity: str, path: Path, rate: int = 0) -> subprocess.Popen[bytes]:
+        """`headwater replay` in the background."""
+        command = [*HEADWATER, "replay", "--chain", chain, "--entity", entity, "--data-dir", str(self.data_dir)]
+        return subprocess.Popen([*command, "--rate", str(rate), str(path)], stdout=subprocess.DEVNULL)
+
+    def feed(self, chain: str, entity: str, records: Iterable[dict[str, Any] | bytes], rate: int = 0) -> None:
+        """Write records to a stream and wait until the broker has them all."""
+        with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
+            for record in records:
+                file.write((record if isinstance(record, bytes) else json.dumps(record).encode()) + b"\n")
+            file.flush()
+            assert self.replay(chain, entity, Path(file.name), rate).wait(300) == 0
+
+
+class Read(NamedTuple):
+    """A record as a user reads it."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes
+    headers: dict[str, str]
+
+    @property
+    def source(self) -> tuple[int, int, int]:
+        """Partition, offset and output number of the source record."""
+        _, partition, offset, index = self.headers["headwater-src"].rsplit("/", 3)
+        return int(partition), int(offset), int(index)
+
+    def json(self) -> Any:
+        return json.loads(self.value)
+
+
+def client_config(sink: dict[str, Any], group: str | None = None) -> dict[str, str | int | bool]:
+    """librdkafka settings from the sink of a deploy answer."""
+    return {
+        "bootstrap.servers": sink["bootstrap_servers"],
+        "security.protocol": sink["security_protocol"],
+        "sasl.mechanism": sink["sasl_mechanism"],
+        "sasl.username": sink["username"],
+        "sasl.password": sink["password"],
+        "group.id": group or sink["consumer_group"],
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "log_level": 0,
+    }
+
+
+class Reader:
+    """Reads a topic from its beginning, as the deployment's user."""
+
+    def __init__(self, sink: dict[str, Any], topic: str | None = None) -> None:
+        self._topic = topic or sink["topic"]
+        self._consumer = Consumer(client_config(sink))
+        partitions = self._consumer.list_topics(self._topic, timeout=20).topics[self._topic].partitions
+        self._consumer.assign([TopicPartition(self._topic, number, 0) for number in partitions])
+        self.records: list[Read] = []
+
+    def poll(self, timeout_s: float = 0.1) -> list[Read]:
+        new = [_read(message) for message in self._consumer.consume(1000, timeout_s)]
+        self.records += new
+        return new
+
+    def read_until(self, done: Callable[[list[Read]], bool], within_s: float = 60.0) -> list[Read]:
+        """All records so far, once `done` holds for them."""
+        deadline = time.monotonic() + within_s
+        while not done(self.records):
+            assert time.monotonic() < deadline, f"{len(self.records)} records after {within_s} s"
+            self.poll()
+        return self.records
+
+    def read(self, count: int, within_s: float = 60.0) -> list[Read]:
+        """At least `count` records, repeats dropped."""
+        return unrepeated(self.read_until(lambda records: len(unrepeated(records)) >= count, within_s))
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def _read(message: Message) -> Read:
+    error: KafkaError | None = message.error()
+    assert error is None, error
+    topic, partition, offset, value = message.topic(), message.partition(), message.offset(), message.value()
+    assert topic is not None
+    assert partition is not None
+    assert offset is not None
+    pairs = cast("list[tuple[str, bytes]]", message.headers() or [])
+    headers = {name: raw.decode() for name, raw in pairs}
+    return Read(topic, partition, offset, message.key(), value or b"", headers)
+
+
+def unrepeated(records: Iterable[Read]) -> list[Read]:
+    """First occurrence of each `headwater-src`, in order."""
+    seen: dict[str, Read] = {}
+    for record in records:
+        seen.setdefault(record.headers["headwater-src"], record)
+    return list(seen.values())
+
+
+@contextlib.contextmanager
+def reading(sink: dict[str, Any], topic: str | None = None) -> Iterator[Reader]:
+    reader = Reader(sink, topic)
+    try:
+        yield reader
+    finally:
+        reader.close()
+
+
+def pipeline(entity: str = "erc20_token_transfer", chain: str = "base", **config: Any) -> dict[str, Any]:
+    """A create body."""
+    return {
+        "name": config.pop("name", "test"),
+        "pipeline_config": {
+            "source": {"chain": chain, "entity": entity},
+            "transforms": config.pop("transforms", []),
+            "sinks": [{"type": "kafka", "name": "out"}],
+            **config,
+        },
+    }
+
+
+@dataclass
+class Deployed:
+    """A configuration that was created and deployed."""
+
+    id: str
+    flow: dict[str, Any]
+    answer: dict[str, Any]
+
+    @property
+    def sink(self) -> dict[str, Any]:
+        sink: dict[str, Any] = self.answer["sinks"][0]
+        return sink
+
+    def uid(self, position: int = 0) -> str:
+        return str(self.flow["pipeline_config"]["transforms"][position]["uid"])
+
+    def filter_url(self, position: int = 0) -> str:
+        return f"/api/v1/flow/{self.id}/transforms/{self.uid(position)}/filter-values"
+
+
+def deploy(client: httpx.Client, body: dict[str, Any]) -> Deployed:
+    created = client.post("/api/v1/flow", json=body)
+    assert created.status_code == 201, created.text
+    flow = created.json()
+    answer = client.post(f"/api/v1/flow/{flow['id']}/deploy")
+    assert answer.status_code == 200, answer.text
+    return Deployed(flow["id"], flow, answer.json())
+
+
+@contextlib.contextmanager
+def deployed(client: httpx.Client, body: dict[str, Any]) -> Iterator[Deployed]:
+    made = deploy(client, body)
+    try:
+        yield made
+    finally:
+        gone = client.delete(f"/api/v1/flow/{made.id}")
+        assert gone.status_code == 200, gone.text
+
+
+def kill(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,149 @@
+"""What goes wrong for a newcomer, and the sentence that each gets."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.acceptance.stack import HEADWATER, Stack, free_port, pipeline
+
+
+def up(data_dir: Path, *flags: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """`headwater up` that is expected to end by itself."""
+    command = [*HEADWATER, "up", "--data-dir", str(data_dir), *flags]
+    environment = {**os.environ, **env}
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+
+
+def refusal(ended: subprocess.CompletedProcess[str]) -> str:
+    """The one sentence of a command that could not start."""
+    assert ended.returncode == 2, ended.stderr
+    assert "Traceback" not in ended.stderr
+    return ended.stderr
+
+
+class TestStarting:
+    def test_port_taken(self, stack: Stack, tmp_path: Path) -> None:
+        sentence = refusal(up(tmp_path / "data", "--port", str(stack.port)))
+        assert str(stack.port) in sentence
+        assert "--port" in sentence
+
+    def test_data_directory_in_use(self, stack: Stack) -> None:
+        sentence = refusal(up(stack.data_dir, "--port", str(free_port())))
+        assert str(stack.data_dir) in sentence
+        assert "in use" in sentence
+        assert "--data-dir" in sentence
+
+    def test_no_maven(self, tmp_path: Path) -> None:
+        empty = tmp_path / "bin"
+        empty.mkdir()
+        flags = ("--port", str(free_port()), "--cache-dir", str(tmp_path / "cache"))
+        sentence = refusal(up(tmp_path / "data", *flags, PATH=str(empty)))
+        assert "Maven" in sentence
+        assert "install" in sentence.lower()
+
+    def test_no_network(self, tmp_path: Path) -> None:
+        settings = tmp_path / "settings.xml"
+        mirror = "<mirror><id>m</id><mirrorOf>*</mirrorOf><url>http://127.0.0.1:9/</url></mirror>"
+        settings.write_text(f"<settings><mirrors>{mirror}</mirrors></settings>")
+        flags = ("--port", str(free_port()), "--cache-dir", str(tmp_path / "cache"))
+        offline = f"-s {settings} -Dmaven.repo.local={tmp_path / 'repository'}"
+        sentence = refusal(up(tmp_path / "data", *flags, MAVEN_ARGS=offline, MAVEN_OPTS=""))
+        assert "network" in sentence
+
+    def test_java_too_old(self, tmp_path: Path) -> None:
+        java = tmp_path / "java"
+        java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.22\" 2024-01-16' >&2\n")
+        java.chmod(0o755)
+        sentence = refusal(up(tmp_path / "data", "--port", str(free_port()), "--kafka-java", str(java)))
+        assert "11" in sentence
+        assert "17" in sentence
+
+    def test_not_linux(self, tmp_path: Path) -> None:
+        pretend = "import sys; sys.platform = 'darwin'; sys.argv[0] = 'headwater'; from headwater.__main__ import main; main()"
+        command = [sys.executable, "-c", pretend, "up", "--data-dir", str(tmp_path / "data")]
+        sentence = refusal(subprocess.run(command, capture_output=True, text=True, timeout=60))
+        assert "Linux" in sentence
+
+    def test_a_setting_that_is_not_valid(self, tmp_path: Path) -> None:
+        sentence = refusal(up(tmp_path / "data", HEADWATER_PORT="eighty"))
+        assert "HEADWATER_PORT" in sentence
+
+    def test_replay_into_nothing(self, tmp_path: Path) -> None:
+        file = tmp_path / "records.jsonl"
+        file.write_text("{}\n")
+        command = [
+            *HEADWATER,
+            "replay",
+            "--chain",
+            "base",
+            "--entity",
+            "log",
+            "--data-dir",
+            str(tmp_path / "no"),
+            str(file),
+        ]
+        sentence = refusal(subprocess.run(command, capture_output=True, text=True, timeout=60))
+        assert "headwater up" in sentence
+
+
+class TestCalling:
+    def post(self, client: httpx.Client, **config: Any) -> dict[str, Any]:
+        answer = client.post("/api/v1/flow", json=pipeline(**config))
+        assert answer.status_code == 422, answer.text
+        assert answer.headers["content-type"] == "application/problem+json"
+        body: dict[str, Any] = answer.json()
+        return body
+
+    def test_wrong_key(self, stack: Stack) -> None:
+        wrong = stack.key[:-1] + ("a" if stack.key[-1] != "a" else "b")
+        answer = httpx.get(f"{stack.url}/api/v1/flow", headers={"X-API-Key": wrong})
+        assert answer.status_code == 401
+        assert "X-API-Key" in answer.json()["detail"]
+        assert "headwater keys create" in answer.json()["detail"]
+
+    def test_script_with_a_syntax_error(self, stack: Stack, client: httpx.Client) -> None:
+        script = textwrap.dedent("""
+            function process(record) {
+              return record +;
+            }""").lstrip()
+        problem = self.post(client, transforms=[{"type": "v8", "script": script}])
+        (fault,) = problem["errors"]
+        assert fault["pointer"] == "/pipeline_config/transforms/0/script"
+        assert "line 2" in fault["detail"]
+        assert "column 18" in fault["detail"]
+
+    def test_unknown_chain(self, stack: Stack, client: httpx.Client) -> None:
+        problem = self.post(client, chain="bitcoin")
+        (fault,) = problem["errors"]
+        assert fault["pointer"] == "/pipeline_config/source/chain"
+        assert all(chain in fault["detail"] for chain in ("polygon", "base", "solana", "hyperliquid"))
+
+    def test_expression_with_a_fault(self, stack: Stack, client: httpx.Client) -> None:
+        problem = self.post(client, transforms=[{"type": "redis_set_filter", "filter_expr": "root = this."}])
+        (fault,) = problem["errors"]
+        assert fault["pointer"] == "/pipeline_config/transforms/0/filter_expr"
+        assert "column" in fault["detail"]
+
+    def test_zerolag_without_a_binding(self, stack: Stack, client: httpx.Client) -> None:
+        source = {"chain": "base", "entity": "log", "is_zerolag": True}
+        problem = self.post(client, source=source)
+        assert problem["errors"][0]["pointer"] == "/pipeline_config/source/is_zerolag"
+
+
+class TestDocs:
+    def test_the_page_needs_no_outside_address(self, stack: Stack) -> None:
+        page = httpx.get(f"{stack.url}/docs")
+        assert page.status_code == 200
+        for quote in ('"', "'"):
+            for attribute in (f"src={quote}", f"href={quote}"):
+                for place in page.text.split(attribute)[1:]:
+                    address = place.split(quote)[0]
+                    assert not address.startswith(("http", "//")), address
+                    if not address.startswith("data:"):
+                        assert httpx.get(httpx.URL(f"{stack.url}/docs").join(address)).status_code == 200, address
+        assert httpx.get(f"{stack.url}/openapi.json").json()["openapi"].startswith("3.")

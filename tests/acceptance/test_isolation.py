@@ -1,0 +1,129 @@
+"""The credentials of one deployment read its own topics, with its own groups, and nothing else."""
+
+import json
+import time
+from typing import Any
+
+import httpx
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from tests.acceptance.stack import Deployed, Stack, client_config, deploy, deployed, pipeline, reading
+
+DENIED = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+}
+
+
+def login(made: Deployed) -> dict[str, Any]:
+    config = client_config(made.sink)
+    return {name: value for name, value in config.items() if name.startswith(("bootstrap", "s", "log"))}
+
+
+def first_error(made: Deployed, topic: str, group: str | None = None, within_s: float = 20.0) -> int:
+    """The error code that a consumer meets on this topic."""
+    consumer = Consumer(client_config(made.sink, group))
+    try:
+        consumer.subscribe([topic])
+        deadline = time.monotonic() + within_s
+        while time.monotonic() < deadline:
+            message = consumer.poll(0.5)
+            if message is not None and (error := message.error()) is not None:
+                return int(error.code())
+        pytest.fail(f"no error within {within_s} s")
+    finally:
+        consumer.close()
+
+
+def produce_error(made: Deployed, topic: str) -> int:
+    errors: list[int] = []
+    producer = Producer({**login(made), "message.timeout.ms": 10_000})
+    producer.produce(topic, b"x", on_delivery=lambda error, _: errors.append(error.code() if error else 0))
+    producer.flush(15)
+    return errors[0]
+
+
+def login_error(made: Deployed) -> int:
+    """The error of a new connection with the deployment's credentials."""
+    errors: list[int] = []
+    config: Any = {**login(made), "error_cb": lambda error: errors.append(error.code())}
+    client = AdminClient(config)
+    with pytest.raises(KafkaException):
+        client.list_topics(timeout=5)
+    return errors[0]
+
+
+class TestCredentials:
+    def test_they_open_their_own_topics_only(self, stack: Stack, client: httpx.Client) -> None:
+        with deployed(client, pipeline()) as mine, deployed(client, pipeline()) as other:
+            for topic in (mine.sink["topic"], mine.answer["dead_letter"]["topic"]):
+                with reading(mine.sink, topic) as reader:
+                    assert reader.poll() == []
+            assert first_error(mine, other.sink["topic"]) in DENIED
+            assert first_error(mine, "stream.base.erc20_token_transfer") in DENIED
+            assert first_error(mine, mine.sink["topic"], other.sink["consumer_group"]) in DENIED
+            assert first_error(mine, mine.sink["topic"], "any-group") in DENIED
+            assert produce_error(mine, mine.sink["topic"]) in DENIED
+            assert produce_error(mine, "stream.base.erc20_token_transfer") in DENIED
+            (creating,) = AdminClient(login(mine)).create_topics([NewTopic("mine", 1, 1)]).values()
+            with pytest.raises(KafkaException) as refused:
+                creating.result(15)
+            assert refused.value.args[0].code() in DENIED
+            seen = AdminClient(login(mine)).list_topics(timeout=15).topics
+            assert set(seen) == {mine.sink["topic"], mine.answer["dead_letter"]["topic"]}
+
+    def test_after_teardown_they_are_refused_and_nothing_is_left(self, stack: Stack, client: httpx.Client) -> None:
+        made = deploy(client, pipeline())
+        consumer = Consumer(client_config(made.sink))
+        consumer.subscribe([made.sink["topic"]])
+        assert consumer.poll(3) is None
+        torn_down = client.post(f"/api/v1/flow/{made.id}/teardown")
+        assert torn_down.json() == {"message": f"Pipeline {made.id} successfully torn down"}
+        assert login_error(made) in {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED}
+        message = consumer.poll(10)
+        assert message is not None
+        error = message.error()
+        assert error is not None
+        assert error.code() in {*DENIED, KafkaError.UNKNOWN_TOPIC_OR_PART}
+        consumer.close()
+        left = admin_view(stack)
+        assert not [
+            name for names in left.values() for name in names if made.id in name or made.sink["username"] in name
+        ]
+        again = client.post(f"/api/v1/flow/{made.id}/deploy").json()
+        assert again["sinks"][0]["username"] != made.sink["username"]
+        assert client.delete(f"/api/v1/flow/{made.id}").status_code == 200
+
+
+def admin_view(stack: Stack) -> dict[str, list[str]]:
+    """Topics, users and principals of rules, as the administrator of the embedded broker sees them."""
+    admin: Any = AdminClient(admin_config(stack))
+    kinds: Any = (ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY)
+    return {
+        "topics": list(admin.list_topics(timeout=15).topics),
+        "users": list(admin.describe_user_scram_credentials().result(15)),
+        "rules": [rule.principal for rule in admin.describe_acls(AclBindingFilter(*kinds)).result(15)],
+    }
+
+
+def admin_config(stack: Stack) -> dict[str, Any]:
+    ports = json.loads((stack.data_dir / "ports.json").read_text())
+    password = (stack.data_dir / "kafka" / "admin-password").read_text().strip()
+    return {
+        "bootstrap.servers": f"127.0.0.1:{ports['kafka']}",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "headwater-admin",
+        "sasl.password": password,
+    }

@@ -1,0 +1,97 @@
+"""Every recorded Base and Polygon log file through a deployed pipeline, against an independent computation."""
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.acceptance.recorded import Log, log_files, read_logs
+from tests.acceptance.stack import Read, Stack, deployed, pipeline, reading
+
+FOLDER = os.environ.get("HEADWATER_TEST_DATA", "")
+FILES = log_files(Path(FOLDER)) if FOLDER and Path(FOLDER).exists() else []
+TRANSFER = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
+
+SCRIPT = (
+    """
+function process(log) {
+  if (log.topic0 !== "%s" || log.topics.length !== 3) {
+    return { kind: "other", address: log.address, id: log.transaction_hash + ":" + log.log_index };
+  }
+  return {
+    kind: "transfer",
+    token_address: log.address,
+    from_address: "0x" + log.topic1.slice(26),
+    to_address: "0x" + log.topic2.slice(26),
+    raw_amount: BigInt(log.data === "0x" ? 0 : log.data),
+    id: log.transaction_hash + ":" + log.log_index,
+  };
+}
+"""
+    % TRANSFER
+)
+
+
+def expected_output(log: Log) -> dict[str, Any]:
+    """What the script should make of a log, computed here in Python."""
+    identity = f"{log['transaction_hash']}:{log['log_index']}"
+    if log["topics"][:1] != [TRANSFER] or len(log["topics"]) != 3:
+        return {"kind": "other", "address": log["address"], "id": identity}
+    return {
+        "kind": "transfer",
+        "token_address": log["address"],
+        "from_address": "0x" + log["topics"][1][26:],
+        "to_address": "0x" + log["topics"][2][26:],
+        "raw_amount": 0 if log["data"] == "0x" else int(log["data"], 16),
+        "id": identity,
+    }
+
+
+def busiest_half(logs: list[Log]) -> list[str]:
+    """Addresses that emitted about half of the logs: the filter's values."""
+    counts = Counter(log["address"] for log in logs).most_common()
+    chosen, sum_ = [], 0
+    for address, count in counts:
+        if sum_ * 2 >= len(logs):
+            break
+        chosen.append(address)
+        sum_ += count
+    return chosen
+
+
+def assert_order_kept(records: list[Read], position: dict[str, int]) -> None:
+    """Within a partition, records leave in the order of the file."""
+    last: dict[int, int] = {}
+    for record in records:
+        place = position[record.json()["id"]]
+        assert place > last.get(record.partition, -1)
+        last[record.partition] = place
+
+
+@pytest.mark.skipif(not FILES, reason="HEADWATER_TEST_DATA names no folder with recorded data")
+@pytest.mark.parametrize(("chain", "path"), FILES, ids=[f"{chain}-{path.name}" for chain, path in FILES])
+def test_exactly_the_right_records(chain: str, path: Path, stack: Stack, client: httpx.Client) -> None:
+    logs = read_logs(path)
+    watched = busiest_half(logs)
+    transforms = [
+        {"type": "redis_set_filter", "filter_expr": "root = this.token_address | this.address", "set_values": watched},
+        {"type": "v8", "script": SCRIPT},
+    ]
+    expected = [expected_output(log) for log in logs if log["address"] in watched]
+    marker = {"address": watched[0] if watched else "", "topics": [], "transaction_hash": "end", "log_index": 0}
+    with deployed(client, pipeline("log", chain, transforms=transforms)) as made, reading(made.sink) as reader:
+        stack.feed(chain, "log", logs)
+        records = reader.read(len(expected)) if expected else []
+        stack.feed(chain, "log", [marker])
+        if watched:
+            records = reader.read(len(expected) + 1)
+            assert records[-1].json()["id"] == "end:0"
+            records = records[:-1]
+    produced = [record.json() for record in records]
+    assert sorted(map(json.dumps, produced)) == sorted(map(json.dumps, expected))
+    position = {f"{log['transaction_hash']}:{log['log_index']}": place for place, log in enumerate(logs)}
+    assert_order_kept(records, position)
