@@ -96,14 +96,12 @@ READERS = {
 
 def log_files(folder: Path) -> list[tuple[str, Path]]:
     """(chain, file) of every recorded Base and Polygon file that holds logs."""
-    found = []
-    for chain in ("base", "polygon"):
-        for path in sorted((folder / "evm" / chain).iterdir()):
-            if any(path.name.startswith(start) for start in READERS) and "_block.json" not in path.name.replace(
-                "native_block", ""
-            ):
-                found.append((chain, path))
-    return found
+    return [
+        (chain, path)
+        for chain in ("base", "polygon")
+        for path in sorted((folder / "evm" / chain).iterdir())
+        if path.name.startswith(tuple(READERS)) and not path.name.endswith("0_block.json.gz")
+    ]
 
 
 def read_logs(path: Path) -> list[Log]:

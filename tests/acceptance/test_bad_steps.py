@@ -64,7 +64,7 @@ class TestStarting:
         assert "17" in sentence
 
     def test_not_linux(self, tmp_path: Path) -> None:
-        pretend = "import sys; sys.platform = 'darwin'; sys.argv[0] = 'headwater'; from headwater.__main__ import main; main()"
+        pretend = "import sys; sys.platform = 'darwin'; from headwater.__main__ import main; main()"
         command = [sys.executable, "-c", pretend, "up", "--data-dir", str(tmp_path / "data")]
         sentence = refusal(subprocess.run(command, capture_output=True, text=True, timeout=60))
         assert "Linux" in sentence
