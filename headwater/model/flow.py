@@ -1,15 +1,20 @@
 """Pipeline configurations: what a user posts, as validated values, and the stored configuration."""
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from headwater.model.sink import MAX_SINKS, Sink
-from headwater.model.transform import MAX_TRANSFORMS, Transform
+from headwater.model.text import Text
+from headwater.model.transform import MAX_TRANSFORMS, NewTransform, Transform
 
 MAX_PARALLELISM = 64
+MAX_NAME_CHARS = 200
+
+_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
 class Source(BaseModel):
@@ -48,3 +53,62 @@ class Flow:
     revision: int
     created_at: datetime
     updated_at: datetime
+
+
+def _is_time(text: str) -> bool:
+    if not _RFC_3339.fullmatch(text):
+        return False
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _start_at(text: str) -> str:
+    if text not in ("latest", "earliest") and not _is_time(text):
+        raise ValueError('must be "latest", "earliest" or an RFC 3339 time such as 2026-01-02T03:04:05Z')
+    return text
+
+
+class NewSource(BaseModel):
+    """A source as it is sent: its type may be left out, the chain has just one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    type: str | None = Field(default=None, description="`pubsub` or `kafka`; set from the chain when left out.")
+    chain: str = Field(description="Lowercase chain name, see GET /api/v1/flow/streams.")
+    entity: str = Field(description="Kind of record, see GET /api/v1/flow/streams.")
+    is_zerolag: bool = False
+    start_at: Annotated[str, AfterValidator(_start_at)] = Field(
+        default="latest", description='"latest", "earliest" or an RFC 3339 time.'
+    )
+
+
+class NewPipelineConfig(BaseModel):
+    """A pipeline as it is sent."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    source: NewSource
+    transforms: list[NewTransform] = Field(default_factory=list, max_length=MAX_TRANSFORMS)
+    sinks: list[Sink] = Field(min_length=1, max_length=MAX_SINKS)
+    parallelism: int = Field(default=1, ge=1, le=MAX_PARALLELISM, description="Number of workers.")
+
+
+class NewFlow(BaseModel):
+    """The body that creates a configuration. Members that are only returned are accepted and ignored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    name: Text = Field(min_length=1, max_length=MAX_NAME_CHARS)
+    description: Text = ""
+    tags: list[Text] = Field(default_factory=list)
+    pipeline_config: NewPipelineConfig
+
+    id: Any = Field(default=None, description="Returned only; ignored.", exclude=True)
+    owner_org_team_user_id: Any = Field(default=None, description="Returned only; ignored.", exclude=True)
+    created_at: Any = Field(default=None, description="Returned only; ignored.", exclude=True)
+    updated_at: Any = Field(default=None, description="Returned only; ignored.", exclude=True)
+    revision: Any = Field(default=None, description="Returned only; ignored.", exclude=True)
+    warnings: Any = Field(default=None, description="Returned only; ignored.", exclude=True)

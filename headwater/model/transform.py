@@ -2,13 +2,24 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from headwater.model.text import Text
 
 MAX_TRANSFORMS = 50
 MAX_SCRIPT_BYTES = 1 << 20
 MAX_EXPRESSION_CHARS = 4096
 MAX_OUTPUTS_PER_RECORD = 10
 MAX_OUTPUT_BYTES = 1_000_000
+
+
+def _script_size(script: str) -> str:
+    if len(script.encode()) > MAX_SCRIPT_BYTES:
+        raise ValueError(f"must be at most {MAX_SCRIPT_BYTES} bytes of UTF-8")
+    return script
+
+
+Script = Annotated[Text, AfterValidator(_script_size)]
 
 
 class V8Transform(BaseModel):
@@ -18,7 +29,7 @@ class V8Transform(BaseModel):
 
     uid: str = ""
     type: Literal["v8"]
-    script: str = Field(description="JavaScript that defines a function `process(record)` (or `transform`).")
+    script: Script = Field(description="JavaScript that defines a function `process(record)` (or `transform`).")
 
 
 class RedisSetFilterTransform(BaseModel):
@@ -28,7 +39,21 @@ class RedisSetFilterTransform(BaseModel):
 
     uid: str = ""
     type: Literal["redis_set_filter"]
-    filter_expr: str = Field(description="Selects the tested value, for example `root = this.token_address`.")
+    filter_expr: Text = Field(
+        max_length=MAX_EXPRESSION_CHARS,
+        description="Selects the tested value, for example `root = this.token_address`.",
+    )
 
 
 Transform = Annotated[V8Transform | RedisSetFilterTransform, Field(discriminator="type")]
+
+
+class NewRedisSetFilterTransform(RedisSetFilterTransform):
+    """A filter as it is sent when it is new: with the values that its set starts with."""
+
+    set_values: list[str] | None = Field(
+        default=None, description="The first values of the new filter's set. Never returned.", repr=False
+    )
+
+
+NewTransform = Annotated[V8Transform | NewRedisSetFilterTransform, Field(discriminator="type")]
