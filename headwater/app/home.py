@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import platform
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,6 +65,12 @@ class Home:
             file.write(str(os.getpid()))
             file.flush()
             yield
+
+    def fresh_metrics_dir(self) -> Path:
+        """An empty directory in which the processes of one `up` share their metrics."""
+        shutil.rmtree(self.metrics, ignore_errors=True)
+        self.metrics.mkdir(parents=True)
+        return self.metrics
 
     def write_secret(self, path: Path, text: str) -> None:
         """Write a file that only its owner may read."""

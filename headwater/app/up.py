@@ -1,0 +1,155 @@
+"""`headwater up`: everything on this machine, as children of one parent."""
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import httpx
+import structlog
+from pydantic import SecretStr
+
+from headwater.app.addresses import Addresses
+from headwater.app.control import open_control, provide_local_key
+from headwater.app.home import Home, require_platform
+from headwater.children import Child, Service, Supervisor, spawn
+from headwater.errors import SetupError
+from headwater.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+TICK_S = 0.1
+KAFKA_READY_WITHIN_S = 60.0
+VALKEY_READY_WITHIN_S = 30.0
+SERVING_WITHIN_S = 60.0
+LISTEN_BACKLOG = 1024
+LOCAL_HOSTS = ("127.0.0.1", "::1", "localhost")
+
+
+def up(settings: Settings, announce: Callable[[str], None]) -> None:
+    """Run until SIGINT or SIGTERM. announce gets the lines that tell a user where things are. Raises SetupError."""
+    require_platform()
+    home = Home(settings.data_dir)
+    home.create()
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    with home.locked("up"), listening(settings.host, settings.port) as listener, supervised() as supervisor:
+        addresses = Addresses(settings, home)
+        provide_local_key(addresses)
+        start_services(supervisor, addresses, listener)
+        if wait_until_serving(settings, supervisor, stop):
+            for line in greeting(settings, home):
+                announce(line)
+        while not stop.wait(TICK_S):
+            supervisor.tick()
+
+
+@contextmanager
+def supervised() -> Iterator[Supervisor]:
+    """A supervisor whose services are stopped in order, whatever happens."""
+    supervisor = Supervisor()
+    try:
+        yield supervisor
+    finally:
+        supervisor.stop()
+
+
+@contextmanager
+def listening(host: str, port: int) -> Iterator[socket.socket]:
+    """The API's listening socket: the parent holds it, so that the port stays ours while an API process restarts."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family, backlog=LISTEN_BACKLOG)
+    except OSError as error:
+        raise SetupError(
+            f"The API can't listen on {host}:{port} ({error.strerror or error}). "
+            "Stop what uses the port, or choose another with --port."
+        ) from error
+    with listener:
+        yield listener
+
+
+def start_services(supervisor: Supervisor, addresses: Addresses, listener: socket.socket) -> None:
+    """Stores and broker first, side by side, then controller and API. Raises SetupError when one does not come up."""
+    with ThreadPoolExecutor(2) as pool:
+        starting = [pool.submit(start) for start in _parts(supervisor, addresses)]
+        for part in starting:
+            part.result()
+    environment = child_environment(addresses.settings, addresses.home)
+    supervisor.add(Service("controller", lambda: _command(environment, "controller"), grace_s=20.0))
+    for number in range(addresses.settings.api_processes):
+        supervisor.add(Service(f"api-{number}", lambda: _api(environment, listener)))
+
+
+def _parts(supervisor: Supervisor, addresses: Addresses) -> list[Callable[[], None]]:
+    parts: list[Callable[[], None]] = []
+    if addresses.embeds_valkey:
+        valkey = addresses.embedded_valkey()
+        parts.append(lambda: valkey.wait_ready(supervisor.add(Service("valkey", valkey.start)), VALKEY_READY_WITHIN_S))
+    if addresses.embeds_kafka:
+        kafka = addresses.embedded_kafka()
+
+        def start_kafka() -> None:
+            kafka.prepare()
+            service = Service("kafka", kafka.start, grace_s=30.0)
+            kafka.wait_ready(supervisor.add(service), KAFKA_READY_WITHIN_S)
+
+        parts.append(start_kafka)
+    return parts
+
+
+def child_environment(settings: Settings, home: Home) -> dict[str, str]:
+    """The environment of controller and API: every setting that was given, as its variable."""
+    environment = dict(os.environ)
+    for name in settings.model_fields_set:
+        value = getattr(settings, name)
+        text = value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+        environment[f"HEADWATER_{name.upper()}"] = text
+    environment["HEADWATER_DATA_DIR"] = str(home.path)
+    environment["PROMETHEUS_MULTIPROC_DIR"] = str(home.fresh_metrics_dir())
+    return environment
+
+
+def _command(environment: dict[str, str], *arguments: str, pass_fds: tuple[int, ...] = ()) -> Child:
+    return spawn([sys.executable, "-m", "headwater", *arguments], env=environment, pass_fds=pass_fds)
+
+
+def _api(environment: dict[str, str], listener: socket.socket) -> Child:
+    return _command(environment, "api", "--fd", str(listener.fileno()), pass_fds=(listener.fileno(),))
+
+
+def wait_until_serving(settings: Settings, supervisor: Supervisor, stop: threading.Event) -> bool:
+    """Wait for /readyz; False when a signal came first. Raises SetupError with what is not ready."""
+    host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host  # noqa: S104  # compared, not bound
+    deadline, last = time.monotonic() + SERVING_WITHIN_S, "no answer"
+    with httpx.Client(base_url=f"http://{host}:{settings.port}", timeout=5) as client:
+        while not stop.wait(TICK_S):
+            supervisor.tick()
+            try:
+                answer = client.get("/readyz")
+            except httpx.TransportError as error:
+                last = str(error)
+            else:
+                if answer.is_success:
+                    return True
+                last = answer.text
+            if time.monotonic() > deadline:
+                raise SetupError(f"The API was not ready within {SERVING_WITHIN_S:.0f} s: {last}.")
+    return False
+
+
+def greeting(settings: Settings, home: Home) -> list[str]:
+    """What a user needs to begin."""
+    lines = [
+        f"Headwater is ready:  http://{settings.host}:{settings.port}  (API, reference at /docs)",
+        f"API key in:          {home.api_key}",
+    ]
+    if settings.host not in LOCAL_HOSTS:
+        lines.append("Warning: other machines can connect, and connections are not encrypted (no TLS).")
+    return lines
