@@ -1,0 +1,113 @@
+"""Sets and dataset names in memory: the twin of stores/redis, with the same order of values and the same paging."""
+
+import secrets
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from headwater.model.dataset import SetId
+from headwater.stores.base import Page, Written
+from headwater.stores.redis import values as stored_values
+
+
+@dataclass(slots=True)
+class _Set:
+    """Values by position. hash_key and version outlive a replace."""
+
+    values: dict[str, int] = field(default_factory=dict)
+    version: int = 0
+    hash_key: int = field(default_factory=lambda: secrets.randbits(64))
+
+    def position(self, value: str) -> int:
+        return stored_values.position(stored_values.hash_of(stored_values.encode(value), self.hash_key))
+
+    def written(self, changed: int) -> Written:
+        self.version += changed > 0
+        return Written(changed, self.version, len(self.values))
+
+
+class MemorySetStore:
+    """A SetStore of one process. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sets: dict[SetId, _Set] = defaultdict(_Set)
+
+    def add(self, target: SetId, values: Sequence[str]) -> Written:
+        """See SetStore."""
+        with self._lock:
+            found = self._sets[target]
+            new = set(values) - found.values.keys()
+            found.values.update((value, found.position(value)) for value in new)
+            return found.written(len(new))
+
+    def remove(self, target: SetId, values: Sequence[str]) -> Written:
+        """See SetStore."""
+        with self._lock:
+            found = self._sets[target]
+            gone = found.values.keys() & set(values)
+            for value in gone:
+                del found.values[value]
+            return found.written(len(gone))
+
+    def replace(self, target: SetId, values: Iterable[str]) -> Written:
+        """See SetStore."""
+        new = set(values)
+        with self._lock:
+            found = self._sets[target]
+            found.values = {value: found.position(value) for value in new}
+            found.version += 1
+            return Written(len(new), found.version, len(new))
+
+    def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
+        """See SetStore."""
+        with self._lock:
+            known = self._sets[target].values
+            return [value in known for value in values]
+
+    def page(self, target: SetId, cursor: int | None, count: int) -> Page:
+        """See SetStore."""
+        with self._lock:
+            known = self._sets[target].values
+            after = sorted((p, value) for value, p in known.items() if cursor is None or p > cursor)
+            total = len(known)
+        end = min(count, len(after))
+        while 0 < end < len(after) and after[end][0] == after[end - 1][0]:
+            end += 1
+        return Page([value for _, value in after[:end]], after[end - 1][0] if end < len(after) else None, total)
+
+    def count(self, target: SetId) -> tuple[int, int]:
+        """See SetStore."""
+        with self._lock:
+            found = self._sets[target]
+            return len(found.values), found.version
+
+    def drop(self, target: SetId) -> None:
+        """See SetStore."""
+        with self._lock:
+            self._sets.pop(target, None)
+
+
+class MemoryDatasetNames:
+    """DatasetNames of one process. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ids: dict[tuple[str, str], str] = {}
+
+    def put(self, owner: str, name: str, dataset_id: str) -> None:
+        """See DatasetNames."""
+        with self._lock:
+            self._ids[owner, name] = dataset_id
+
+    def discard(self, owner: str, name: str, dataset_id: str) -> None:
+        """See DatasetNames."""
+        with self._lock:
+            if self._ids.get((owner, name)) == dataset_id:
+                del self._ids[owner, name]
+
+    def resolve(self, owner: str, names: Sequence[str]) -> list[str | None]:
+        """See DatasetNames."""
+        with self._lock:
+            return [self._ids.get((owner, name)) for name in names]

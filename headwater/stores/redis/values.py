@@ -1,0 +1,59 @@
+"""Stored form and place of a value: pure functions.
+
+The encoding is injective: a value has one stored form, and a stored form stands for one value. The place is a keyed
+hash; its upper `bits` bits name the bucket, its upper 53 bits are the position, which JSON and JavaScript carry
+exactly. Bucket order is therefore position order.
+"""
+
+import re
+from binascii import hexlify, unhexlify
+from collections.abc import Iterable
+
+import xxhash
+
+POSITION_BITS = 53
+_HASH_BITS = 64
+_TEXT, _ADDRESS, _HASH_0X, _HASH = 0, 1, 2, 3
+_HEX = re.compile(r"(?:0x)?[0-9a-f]+", re.ASCII)
+_FORMS = {(42, True): _ADDRESS, (66, True): _HASH_0X, (64, False): _HASH}
+
+
+def encode(value: str) -> bytes:
+    """The stored form of a normalised value: a tag and, for lower-case hex of 20 or 32 bytes, the bytes themselves."""
+    size = len(value)
+    if size in (42, 64, 66):
+        prefixed = value.startswith("0x")
+        tag = _FORMS.get((size, prefixed))
+        if tag is not None and _HEX.fullmatch(value):
+            return bytes((tag,)) + unhexlify(value[2:] if prefixed else value)
+    return b"\x00" + value.encode("utf-8", "surrogatepass")
+
+
+def decode(stored: bytes) -> str:
+    """The value of a stored form."""
+    tag = stored[0]
+    if tag == _TEXT:
+        return stored[1:].decode("utf-8", "surrogatepass")
+    digits = hexlify(stored[1:]).decode()
+    return digits if tag == _HASH else "0x" + digits
+
+
+def hash_of(stored: bytes, hash_key: int) -> int:
+    """The 64-bit keyed hash. The key is secret per set: nobody can aim values at one bucket."""
+    return xxhash.xxh3_64_intdigest(stored, hash_key)
+
+
+def hashes(stored: Iterable[bytes], hash_key: int) -> list[int]:
+    """The hashes of many stored forms, in order."""
+    digest = xxhash.xxh3_64_intdigest
+    return [digest(value, hash_key) for value in stored]
+
+
+def position(hashed: int) -> int:
+    """The place of a value in a listing: 0 … 2^53 − 1."""
+    return hashed >> (_HASH_BITS - POSITION_BITS)
+
+
+def bucket(hashed: int, bits: int) -> int:
+    """The number of the bucket, of 2^bits."""
+    return hashed >> (_HASH_BITS - bits)
