@@ -7,7 +7,7 @@ SetStoreUnavailable (Valkey or Redis) when the store does not answer; other erro
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Literal, Protocol
 
 from headwater.model.dataset import Dataset, SetId
 from headwater.model.deployment import Deployment, Observed, WorkerStatus
@@ -20,6 +20,12 @@ class FlowStore(Protocol):
 
     def create(self, flow: Flow) -> None:
         """Store a new configuration at revision 1."""
+
+    def save(self, flow: Flow) -> None:
+        """Store the next revision: `flow.revision` is that of the flow that was read, plus 1.
+
+        Raises NotFound, and Conflict when another save came between. `created_at` and earlier revisions stay.
+        """
 
     def get(self, owner: str, flow_id: str) -> Flow:
         """The newest revision. Raises NotFound when unknown, another owner's, or being deleted."""
@@ -118,8 +124,8 @@ class DatasetStore(Protocol):
     def create(self, dataset: Dataset) -> None:
         """Store a dataset in the state "pending". Raises Conflict when the owner has one of this name."""
 
-    def set_state(self, dataset_id: str, state: str) -> None:
-        """Move to "live" or "deleting"."""
+    def set_state(self, dataset_id: str, state: Literal["live", "deleting"]) -> None:
+        """Move to another state. Unknown ids are no error."""
 
     def get(self, owner: str, dataset_id: str) -> Dataset:
         """A live dataset. Raises NotFound."""

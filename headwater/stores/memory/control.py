@@ -1,0 +1,304 @@
+"""The control stores in memory: configurations, deployments, doorbell, leases, keys and datasets' rows."""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Literal, Protocol, TypeVar
+
+from headwater.model.dataset import Dataset
+from headwater.model.deployment import Deployment, Observed, Phase, WorkerStatus
+from headwater.model.flow import Flow
+from headwater.model.key import ApiKey
+from headwater.stores.sql import rules
+from headwater.stores.sql.rules import Rollout
+
+
+class _Created(Protocol):
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def created_at(self) -> datetime: ...
+
+
+_Row = TypeVar("_Row", bound=_Created)
+
+
+def _newest_first(rows: Sequence[_Row]) -> list[_Row]:
+    return sorted(rows, key=lambda row: (row.created_at, row.id), reverse=True)
+
+
+@dataclass(slots=True)
+class _Tables:
+    """What the stores share; `lock` makes each of their methods one transaction."""
+
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    flows: dict[str, Flow] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)
+    deployments: dict[str, Deployment] = field(default_factory=dict)
+    rollouts: dict[str, list[Rollout]] = field(default_factory=dict)
+    rings: int = 0
+
+    def visible(self, owner: str, flow_id: str) -> Flow:
+        flow = self.flows.get(flow_id)
+        if flow is None or flow.owner != owner or flow_id in self.deleted:
+            raise rules.no_flow(flow_id)
+        return flow
+
+    def active(self, flow_id: str) -> Deployment | None:
+        found = (d for d in self.deployments.values() if d.flow_id == flow_id and d.phase is not Phase.ABSENT)
+        return next(found, None)
+
+    def desire(self, deployment: Deployment) -> Deployment:
+        """Store a changed desired state and ring."""
+        history = self.rollouts.setdefault(deployment.id, [])
+        if all(rollout.revision != deployment.desired_revision for rollout in history):
+            stream = rules.stream_of(deployment.config.source)
+            history.append(Rollout(deployment.desired_revision, stream, deployment.source_epoch))
+        self.deployments[deployment.id] = deployment
+        self.rings += 1
+        return deployment
+
+
+class MemoryFlows:
+    """FlowStore in memory."""
+
+    def __init__(self, tables: _Tables) -> None:
+        self._tables = tables
+
+    def create(self, flow: Flow) -> None:
+        with self._tables.lock:
+            self._tables.flows[flow.id] = replace(flow, revision=1)
+
+    def save(self, flow: Flow) -> None:
+        with self._tables.lock:
+            stored = self._tables.visible(flow.owner, flow.id)
+            if flow.revision != stored.revision + 1:
+                raise rules.saved_meanwhile(flow.id)
+            self._tables.flows[flow.id] = replace(flow, created_at=stored.created_at)
+
+    def get(self, owner: str, flow_id: str) -> Flow:
+        with self._tables.lock:
+            return self._tables.visible(owner, flow_id)
+
+    def list(self, owner: str) -> Sequence[Flow]:
+        with self._tables.lock:
+            flows = self._tables.flows.values()
+            return _newest_first([f for f in flows if f.owner == owner and f.id not in self._tables.deleted])
+
+    def delete(self, owner: str, flow_id: str) -> bool:
+        with self._tables.lock:
+            self._tables.visible(owner, flow_id)
+            self._tables.deleted.add(flow_id)
+            active = self._tables.active(flow_id)
+            if active is None:
+                self._tables.rings += 1
+                return False
+            self._tables.desire(rules.tear_down(active, delete_flow=True))
+            return True
+
+    def purge(self, flow_id: str) -> None:
+        with self._tables.lock:
+            if flow_id in self._tables.deleted and self._tables.active(flow_id) is None:
+                self._tables.deleted.remove(flow_id)
+                del self._tables.flows[flow_id]
+
+    def deleted(self) -> Sequence[Flow]:
+        with self._tables.lock:
+            return _newest_first([self._tables.flows[flow_id] for flow_id in self._tables.deleted])
+
+
+class MemoryDeployments:
+    """DeploymentStore in memory."""
+
+    def __init__(self, tables: _Tables) -> None:
+        self._tables = tables
+
+    def desire_running(self, owner: str, flow_id: str, new: Deployment) -> Deployment:
+        with self._tables.lock:
+            flow = self._tables.visible(owner, flow_id)
+            current = self._tables.active(flow_id)
+            if current is None:
+                return self._tables.desire(rules.first_rollout(new, flow))
+            if not rules.needs_rollout(current, flow):
+                return current
+            return self._tables.desire(rules.roll_out(current, flow, self._tables.rollouts[current.id]))
+
+    def desire_absent(self, flow_id: str) -> Deployment | None:
+        with self._tables.lock:
+            current = self._tables.active(flow_id)
+            return None if current is None else self._tables.desire(rules.tear_down(current))
+
+    def active(self, flow_id: str) -> Deployment | None:
+        with self._tables.lock:
+            return self._tables.active(flow_id)
+
+    def unfinished(self) -> Sequence[Deployment]:
+        with self._tables.lock:
+            return _newest_first([d for d in self._tables.deployments.values() if d.phase is not Phase.ABSENT])
+
+    def ended(self, deployment_ids: Sequence[str]) -> Sequence[str]:
+        with self._tables.lock:
+            found = (self._tables.deployments.get(deployment_id) for deployment_id in set(deployment_ids))
+            return sorted(d.id for d in found if d is not None and d.phase is Phase.ABSENT)
+
+    def observe(self, observed: Sequence[Observed]) -> None:
+        with self._tables.lock:
+            for seen in observed:
+                current = self._tables.deployments.get(seen.deployment_id)
+                if current is not None:
+                    self._tables.deployments[current.id] = rules.after(current, seen)
+
+    def report_workers(self, workers: dict[str, Sequence[WorkerStatus]]) -> None:
+        with self._tables.lock:
+            for deployment_id, states in workers.items():
+                current = self._tables.deployments.get(deployment_id)
+                if current is not None and current.phase is not Phase.ABSENT:
+                    self._tables.deployments[deployment_id] = replace(current, workers=tuple(states))
+
+
+class MemoryDoorbell:
+    """Doorbell in memory."""
+
+    def __init__(self, tables: _Tables) -> None:
+        self._tables = tables
+
+    def value(self) -> int:
+        with self._tables.lock:
+            return self._tables.rings
+
+
+@dataclass(frozen=True, slots=True)
+class _Lease:
+    holder: str | None
+    fencing: int
+    expires_at: datetime
+
+
+class MemoryLeases:
+    """Leases in memory."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._leases: dict[str, _Lease] = {}
+
+    def acquire(self, name: str, holder: str, now: datetime, ttl_s: float) -> int | None:
+        with self._lock:
+            lease = self._leases.get(name) or _Lease(None, 0, now)
+            if lease.holder not in (None, holder) and now < lease.expires_at:
+                return None
+            fencing = lease.fencing + (lease.holder != holder)
+            self._leases[name] = _Lease(holder, fencing, now + timedelta(seconds=ttl_s))
+            return fencing
+
+    def release(self, name: str, holder: str) -> None:
+        with self._lock:
+            lease = self._leases.get(name)
+            if lease is not None and lease.holder == holder:
+                self._leases[name] = replace(lease, holder=None)
+
+    def holder(self, name: str, now: datetime) -> str | None:
+        with self._lock:
+            lease = self._leases.get(name)
+            return lease.holder if lease is not None and now < lease.expires_at else None
+
+
+class MemoryKeys:
+    """KeyStore in memory."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._keys: dict[str, ApiKey] = {}
+
+    def create(self, key: ApiKey) -> None:
+        with self._lock:
+            if key.id in self._keys:
+                raise rules.key_exists(key.id)
+            self._keys[key.id] = key
+
+    def find(self, key_id: str) -> ApiKey | None:
+        with self._lock:
+            return self._keys.get(key_id)
+
+    def list(self) -> Sequence[ApiKey]:
+        with self._lock:
+            return _newest_first(list(self._keys.values()))
+
+    def revoke(self, key_id: str, at: datetime) -> None:
+        with self._lock:
+            key = self._keys.get(key_id)
+            if key is None:
+                raise rules.no_key(key_id)
+            self._keys[key_id] = replace(key, revoked_at=key.revoked_at or at)
+
+    def used(self, at: dict[str, datetime]) -> None:
+        with self._lock:
+            for key_id, time in at.items():
+                key = self._keys.get(key_id)
+                if key is not None:
+                    self._keys[key_id] = replace(key, last_used_at=max(key.last_used_at or time, time))
+
+
+class MemoryDatasets:
+    """DatasetStore in memory."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._datasets: dict[str, Dataset] = {}
+
+    def create(self, dataset: Dataset) -> None:
+        with self._lock:
+            self._check_name(dataset)
+            self._datasets[dataset.id] = replace(dataset, state="pending")
+
+    def set_state(self, dataset_id: str, state: Literal["live", "deleting"]) -> None:
+        with self._lock:
+            dataset = self._datasets.get(dataset_id)
+            if dataset is not None:
+                moved = replace(dataset, state=state)
+                self._check_name(moved)
+                self._datasets[dataset_id] = moved
+
+    def _check_name(self, dataset: Dataset) -> None:
+        """Raise Conflict when another dataset of the owner holds the name; one that is going away holds none."""
+        others = (d for d in self._datasets.values() if d.id != dataset.id and d.state != "deleting")
+        taken = any(d.owner == dataset.owner and d.name == dataset.name for d in others)
+        if taken and dataset.state != "deleting":
+            raise rules.name_taken(dataset.name)
+
+    def get(self, owner: str, dataset_id: str) -> Dataset:
+        with self._lock:
+            dataset = self._datasets.get(dataset_id)
+            if dataset is None or dataset.owner != owner or dataset.state != "live":
+                raise rules.no_dataset(dataset_id)
+            return dataset
+
+    def list(self, owner: str, names: Sequence[str] = ()) -> Sequence[Dataset]:
+        with self._lock:
+            live = [d for d in self._datasets.values() if d.owner == owner and d.state == "live"]
+            return _newest_first([d for d in live if not names or d.name in names])
+
+    def remove(self, dataset_id: str) -> None:
+        with self._lock:
+            self._datasets.pop(dataset_id, None)
+
+    def unsettled(self) -> Sequence[Dataset]:
+        with self._lock:
+            return _newest_first([d for d in self._datasets.values() if d.state != "live"])
+
+
+class MemoryDatabase:
+    """All control stores, as `stores.sql.database.Database` has them."""
+
+    def __init__(self) -> None:
+        tables = _Tables()
+        self.flows = MemoryFlows(tables)
+        self.deployments = MemoryDeployments(tables)
+        self.doorbell = MemoryDoorbell(tables)
+        self.leases = MemoryLeases()
+        self.keys = MemoryKeys()
+        self.datasets = MemoryDatasets()
+
+    def close(self) -> None:
+        """Nothing to close."""

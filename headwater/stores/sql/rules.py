@@ -1,0 +1,132 @@
+"""Rules that the SQL stores and their twins in memory share: how a deployment changes, and what errors say.
+
+Pure functions over the values of `headwater.model`; the stores call them inside their transactions.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from headwater.errors import Conflict, NotFound
+from headwater.model.deployment import Condition, Deployment, Desired, Observed, Phase
+from headwater.model.flow import Flow, Source
+from headwater.model.stream import stream_name
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """A revision that a deployment was asked to run, its stream, and the epoch of the source group that reads it."""
+
+    revision: int
+    stream: str
+    source_epoch: int
+
+
+def stream_of(source: Source) -> str:
+    """What decides whether positions can be carried over: the stream, not where a reader starts in it."""
+    return stream_name(source.chain, source.entity, zerolag=source.is_zerolag)
+
+
+def first_rollout(new: Deployment, flow: Flow) -> Deployment:
+    """The deployment to insert for a flow that has no active one."""
+    return replace(new, flow_id=flow.id, owner=flow.owner, config=flow.pipeline_config, desired_revision=flow.revision)
+
+
+def needs_rollout(current: Deployment, flow: Flow) -> bool:
+    """True when a deploy call must raise the generation. Raises Conflict while a teardown goes on.
+
+    A try that still goes on is never started over: deploy calls at once do not race.
+    """
+    if current.desired is Desired.ABSENT:
+        raise Conflict("A teardown goes on. Deploy again when it has ended; GET …/deploy then answers 404.")
+    if current.desired_revision != flow.revision:
+        return True
+    gave_up = current.phase is Phase.FAILED or current.condition is Condition.ROLLED_BACK
+    return current.settled and gave_up
+
+
+def roll_out(current: Deployment, flow: Flow, history: Sequence[Rollout]) -> Deployment:
+    """The active deployment, asked to run the flow's newest revision."""
+    return replace(
+        current,
+        config=flow.pipeline_config,
+        desired_revision=flow.revision,
+        generation=current.generation + 1,
+        source_epoch=_source_epoch(current, stream_of(flow.pipeline_config.source), history),
+        condition=Condition.ROLLING_OUT,
+        reason="",
+    )
+
+
+def _source_epoch(current: Deployment, stream: str, history: Sequence[Rollout]) -> int:
+    """Resume where the running revision stands when the stream is the same, else start a group that is new.
+
+    The revision that last ran comes first: after a failed try of another stream, its positions still count.
+    """
+    by_revision = {rollout.revision: rollout for rollout in history}
+    for revision in (current.observed_revision, current.desired_revision):
+        rollout = by_revision.get(revision) if revision is not None else None
+        if rollout is not None and rollout.stream == stream:
+            return rollout.source_epoch
+    return 1 + max(rollout.source_epoch for rollout in history)
+
+
+def tear_down(current: Deployment, *, delete_flow: bool = False) -> Deployment:
+    """The deployment, asked to go. The generation rises once, however often this is asked."""
+    asked = current.desired is Desired.ABSENT
+    return replace(
+        current,
+        desired=Desired.ABSENT,
+        generation=current.generation + (not asked),
+        delete_flow=current.delete_flow or delete_flow,
+    )
+
+
+def after(current: Deployment, seen: Observed) -> Deployment:
+    """The deployment with what the controller saw; unchanged when that is older news, or the deployment has ended.
+
+    A rollout that was asked for since keeps its condition: what was seen belongs to the one before.
+    """
+    if current.phase is Phase.ABSENT or seen.observed_generation < current.observed_generation:
+        return current
+    newest = seen.observed_generation >= current.generation
+    observed = replace(
+        current,
+        phase=seen.phase,
+        observed_revision=seen.observed_revision,
+        observed_generation=seen.observed_generation,
+        condition=seen.condition if newest else current.condition,
+        reason=seen.reason if newest else current.reason,
+    )
+    if seen.phase is not Phase.ABSENT:
+        return observed
+    return replace(observed, reader_password="", worker_password="", workers=())
+
+
+def no_flow(flow_id: str) -> NotFound:
+    """The same words for an unknown id and another owner's: existence is not revealed."""
+    return NotFound(f"There is no pipeline {flow_id}. GET /api/v1/flow lists yours.")
+
+
+def saved_meanwhile(flow_id: str) -> Conflict:
+    """Two saves at once: the second one was made from a revision that is no longer the newest."""
+    return Conflict(f"Pipeline {flow_id} was saved by another request meanwhile. Read it and send your change again.")
+
+
+def no_key(key_id: str) -> NotFound:
+    """An unknown key id."""
+    return NotFound(f"There is no API key {key_id}. `headwater keys list` shows all.")
+
+
+def key_exists(key_id: str) -> Conflict:
+    """A key id that is taken."""
+    return Conflict(f"There is an API key {key_id} already. Make another one.")
+
+
+def no_dataset(dataset_id: str) -> NotFound:
+    """The same words for an unknown id, another owner's, and a dataset that is not live."""
+    return NotFound(f"There is no dataset {dataset_id}. GET /api/v1/flow/datasets lists yours.")
+
+
+def name_taken(name: str) -> Conflict:
+    """Dataset names are unique per owner."""
+    return Conflict(f"You have a dataset named {name!r} already. Choose another name, or delete that dataset first.")
