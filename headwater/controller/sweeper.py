@@ -1,37 +1,70 @@
-"""Removes what ended deployments may leave behind: their consumer groups, once these are empty.
+"""Removes what calls and teardowns may leave behind.
 
-Topics, users and rules go before a teardown answers; groups can only go when no member is left, and a user's
-consumer stays a member until its session times out. Only groups of deployments that this installation's database
-knows to be ended are touched: a shared cluster may hold other people's.
+Consumer groups: topics, users and rules go before a teardown answers, but a group can only go when no member is left,
+and a user's consumer stays a member until its session times out. Only groups of deployments that this installation's
+database knows to be ended are touched: a shared cluster may hold other people's.
+
+Datasets: a kill between the row, the name and the values leaves a row that is not live.
 """
 
 import re
+from collections.abc import Callable
+from datetime import datetime, timedelta
 
 import structlog
 
 from headwater.brokers.base import Broker
-from headwater.errors import BrokerUnavailable
-from headwater.stores.base import DeploymentStore
+from headwater.errors import Unavailable
+from headwater.model.dataset import dataset_set
+from headwater.stores.base import DatasetNames, DatasetStore, DeploymentStore, SetStore
 
 log = structlog.get_logger(__name__)
 
 _GROUP = re.compile(r"^(?:dep|wrk)-([0-9a-z]{26})\.")
+UNSETTLED_FOR = timedelta(minutes=1)
+"""How long a dataset may be half made or half deleted before it counts as abandoned."""
 
 
 class Sweeper:
-    """Called by the controller's leader from time to time."""
+    """Called by the controller's leader from time to time. now: UTC."""
 
-    def __init__(self, broker: Broker, deployments: DeploymentStore) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        deployments: DeploymentStore,
+        datasets: DatasetStore,
+        names: DatasetNames,
+        sets: SetStore,
+        now: Callable[[], datetime],
+    ) -> None:
         self._broker = broker
         self._deployments = deployments
+        self._datasets = datasets
+        self._names = names
+        self._sets = sets
+        self._now = now
 
     def sweep(self) -> None:
-        """Delete the groups of ended deployments; those that still have members wait for the next round."""
-        try:
-            groups = self._broker.inventory().groups
-            ids = {match[1] for group in groups if (match := _GROUP.match(group))}
-            prefixes = [f"{kind}-{ended}." for ended in self._deployments.ended(sorted(ids)) for kind in ("dep", "wrk")]
-            if prefixes:
-                self._broker.drop_groups(prefixes)
-        except BrokerUnavailable as error:
-            log.warning("consumer groups are swept later", reason=error.detail)
+        """One round over everything. What can't be reached waits for the next round."""
+        for step in (self.sweep_groups, self.sweep_datasets):
+            try:
+                step()
+            except Unavailable as error:
+                log.warning("sweeping waits", step=step.__name__, reason=error.detail)
+
+    def sweep_groups(self) -> None:
+        """Delete the groups of ended deployments; those that still have members wait."""
+        groups = self._broker.inventory().groups
+        ids = {match[1] for group in groups if (match := _GROUP.match(group))}
+        prefixes = [f"{kind}-{ended}." for ended in self._deployments.ended(sorted(ids)) for kind in ("dep", "wrk")]
+        if prefixes:
+            self._broker.drop_groups(prefixes)
+
+    def sweep_datasets(self) -> None:
+        """Remove datasets whose creation or deletion was cut off."""
+        for dataset in self._datasets.unsettled():
+            if self._now() - dataset.updated_at > UNSETTLED_FOR:
+                self._datasets.set_state(dataset.id, "deleting")
+                self._names.discard(dataset.owner, dataset.name, dataset.id)
+                self._sets.drop(dataset_set(dataset.id))
+                self._datasets.remove(dataset.id)

@@ -38,6 +38,8 @@ def feed(
         key = natural_key(chain, line)
         partition = next(turns) if key is None else partition_of(key, partitions)
         producer.produce(topic, line, key, partition, 0, [])
+        while producer.saturated():
+            producer.flush(PACE_EVERY_S)
         sent += 1
         if rate and (ahead_s := sent / rate - (clock() - started)) > PACE_EVERY_S:
             sleep(ahead_s)

@@ -1,0 +1,71 @@
+"""Commands that run Headwater: everything at once, or one part."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headwater.cli.options import takes_settings
+from headwater.settings import Settings
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's commands."""
+    app.command()(takes_settings()(up))
+    app.command()(takes_settings()(api))
+    app.command()(takes_settings()(controller))
+    app.command()(worker)
+    app.command()(takes_settings("cache_dir")(fetch))
+
+
+def up(settings: Settings) -> None:
+    """Start everything on this machine; SIGINT or SIGTERM stops it, and the next start resumes all deployments."""
+    from headwater.app.up import up as run
+    from headwater.telemetry import configure_logging
+
+    configure_logging(settings.log_level)
+    run(settings, lambda line: print(line, flush=True))
+
+
+def api(
+    settings: Settings,
+    fd: Annotated[int | None, typer.Option(help="Serve on this inherited listening socket.", hidden=True)] = None,
+) -> None:
+    """Serve the HTTP API against the addresses in settings."""
+    from headwater.app.api import serve
+    from headwater.telemetry import configure_logging
+
+    configure_logging(settings.log_level)
+    serve(settings, fd)
+
+
+def controller(settings: Settings) -> None:
+    """Turn desired deployments into running workers, against the addresses in settings."""
+    from headwater.app.controller import run
+    from headwater.telemetry import configure_logging
+
+    configure_logging(settings.log_level)
+    run(settings)
+
+
+def worker(
+    spec: Annotated[Path, typer.Option(help="The document that says what to do.")],
+    slot: Annotated[int, typer.Option(min=0, help="Number of this worker in its set.")] = 0,
+    probe_fd: Annotated[int | None, typer.Option(help="Socket to write heartbeats to.", hidden=True)] = None,
+) -> None:
+    """Run one worker of a deployment."""
+    from headwater.app.worker import run_worker
+    from headwater.model.worker import WorkerSpec
+    from headwater.telemetry import configure_logging
+
+    configure_logging("info")
+    spec_hash = spec.stem.removeprefix("spec-")
+    sys.exit(run_worker(WorkerSpec.model_validate_json(spec.read_text()), spec_hash, slot, probe_fd))
+
+
+def fetch(settings: Settings) -> None:
+    """Bring the embedded Kafka's jars into the cache, so that `up` starts without a network."""
+    from headwater.brokers.embedded import fetch_jars
+
+    fetch_jars(settings.cache_dir.expanduser())

@@ -1,0 +1,67 @@
+"""Commands around a running Headwater: feed a stream, show settings, the demo."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headwater.cli.options import origin, takes_settings, variable
+from headwater.settings import Settings
+
+KAFKA = ("data_dir", "kafka_bootstrap_servers", "kafka_security_protocol", "kafka_sasl_mechanism", "kafka_username",
+         "kafka_password", "kafka_ca_file", "stream_bindings")  # fmt: skip
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's commands."""
+    app.command()(takes_settings(*KAFKA)(replay))
+    app.command()(takes_settings("cache_dir")(demo))
+    app.command("settings")(takes_settings()(show_settings))
+
+
+def replay(
+    settings: Settings,
+    chain: Annotated[str, typer.Option(help="The stream's chain.")],
+    entity: Annotated[str, typer.Option(help="The stream's entity.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="JSON lines; .gz is unpacked.")],
+    rate: Annotated[float, typer.Option(min=0, help="Records a second; 0 is as fast as possible.")] = 0,
+    zerolag: Annotated[bool, typer.Option(help="Into the stream's zerolag feed.")] = False,
+) -> None:
+    """Write records from files into a stream; returns when the broker has all of them."""
+    from itertools import chain as concatenated
+
+    from headwater.app.feeder import open_feeder
+    from headwater.ingest.files import read_lines
+
+    with open_feeder(settings, chain, entity, zerolag=zerolag) as feeder:
+        written = feeder.feed(concatenated.from_iterable(map(read_lines, files)), rate)
+    print(f"{written} records written to {feeder.topic}")
+
+
+def demo(
+    settings: Settings,
+    file: Annotated[Path | None, typer.Option(help="JSON lines of recorded records, instead of generated ones.")] = None,
+    chain: Annotated[str, typer.Option(help="Chain of the recorded records.")] = "base",
+    entity: Annotated[str, typer.Option(help="Entity of the recorded records.")] = "log",
+    records: Annotated[int, typer.Option(min=1000, help="How many records to generate.")] = 112_000,
+) -> None:
+    """The whole story on a throw-away installation: deploy, feed, read, change a filter live, check, tear down."""
+    from rich.console import Console
+
+    from headwater.app.feeder import feed_into
+    from headwater.cli.demo.story import Story
+    from headwater.cli.demo.streams import generated, recorded
+
+    stream = recorded(file, chain, entity) if file else generated(records)
+    raise typer.Exit(Story(stream, settings, feed_into, Console()).tell())
+
+
+def show_settings(settings: Settings) -> None:
+    """Show every setting, its variable, and where its value came from; secrets are hidden."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("variable", "value", "from", "meaning")
+    for name, field in Settings.model_fields.items():
+        table.add_row(variable(name), str(getattr(settings, name)), origin(name, settings), field.description or "")
+    Console().print(table)
