@@ -15,7 +15,7 @@ import structlog
 from pydantic import SecretStr
 
 from headwater.app.addresses import Addresses
-from headwater.app.control import open_control, provide_local_key
+from headwater.app.control import provide_local_key
 from headwater.app.home import Home, require_platform
 from headwater.children import Child, Service, Supervisor, spawn
 from headwater.errors import SetupError

@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
     app.command()(takes_settings()(api))
     app.command()(takes_settings()(controller))
     app.command()(worker)
-    app.command()(takes_settings("cache_dir")(fetch))
+    app.command()(takes_settings("cache_dir", "kafka_java")(fetch))
 
 
 def up(settings: Settings) -> None:
@@ -65,7 +65,7 @@ def worker(
 
 
 def fetch(settings: Settings) -> None:
-    """Bring the embedded Kafka's jars into the cache, so that `up` starts without a network."""
-    from headwater.brokers.embedded import fetch_jars
+    """Fill the cache of the embedded Kafka, so that `up` starts fast and without a network."""
+    from headwater.brokers.embedded import prefetch
 
-    fetch_jars(settings.cache_dir.expanduser())
+    prefetch(settings.cache_dir.expanduser(), settings.kafka_java)

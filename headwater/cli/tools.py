@@ -40,7 +40,7 @@ def replay(
 
 def demo(
     settings: Settings,
-    file: Annotated[Path | None, typer.Option(help="JSON lines of recorded records, instead of generated ones.")] = None,
+    file: Annotated[Path | None, typer.Option(help="JSON lines of recorded records, to use instead.")] = None,
     chain: Annotated[str, typer.Option(help="Chain of the recorded records.")] = "base",
     entity: Annotated[str, typer.Option(help="Entity of the recorded records.")] = "log",
     records: Annotated[int, typer.Option(min=1000, help="How many records to generate.")] = 112_000,
@@ -53,7 +53,7 @@ def demo(
     from headwater.cli.demo.streams import generated, recorded
 
     stream = recorded(file, chain, entity) if file else generated(records)
-    raise typer.Exit(Story(stream, settings, feed_into, Console()).tell())
+    raise typer.Exit(Story(stream, settings.cache_dir, feed_into, Console()).tell())
 
 
 def show_settings(settings: Settings) -> None:

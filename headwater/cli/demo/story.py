@@ -28,15 +28,16 @@ READ_WITHIN_S = 60.0
 STEADY_RATE = 2000
 STEADY_RECORDS = 12_000
 
-Feed = Callable[[Path, Iterator[bytes], DemoStream, float], int]
-"""(data directory, lines, stream, records a second) → records written."""
+Feed = Callable[[Path, str, str, Iterator[bytes], float], int]
+"""(data directory, chain, entity, lines, records a second) → records written."""
 
 
 class Story:
     """Runs the whole demo; `tell` returns the exit status."""
 
-    def __init__(self, stream: DemoStream, feed: Feed, console: Console) -> None:
+    def __init__(self, stream: DemoStream, cache_dir: Path, feed: Feed, console: Console) -> None:
         self._stream = stream
+        self._cache_dir = cache_dir
         self._feed = feed
         self._console = console
         self._sent = 0
@@ -47,7 +48,7 @@ class Story:
         with tempfile.TemporaryDirectory(prefix="headwater-demo-") as folder, Screen(self._console) as screen:
             data_dir = Path(folder) / "data"
             started = time.monotonic()
-            with running(data_dir) as client:
+            with running(data_dir, self._cache_dir) as client:
                 screen.say(f"1. Started Kafka, Valkey, API and controller in {time.monotonic() - started:.1f} s.")
                 return self._run(client, data_dir, screen)
 
@@ -113,7 +114,7 @@ class Story:
                 self._sent += 1
                 yield line
 
-        self._feed(data_dir, counted(), self._stream, rate)
+        self._feed(data_dir, self._stream.chain, self._stream.entity, counted(), rate)
 
     def _add_newcomer(self, client: httpx.Client, flow: dict[str, Any], screen: Screen) -> int:
         """Add a value while records flow; the number of the first record that is surely sent afterwards."""
@@ -173,10 +174,11 @@ class Story:
 
 
 @contextlib.contextmanager
-def running(data_dir: Path) -> Iterator[httpx.Client]:
+def running(data_dir: Path, cache_dir: Path) -> Iterator[httpx.Client]:
     """`headwater up` in a process of its own, stopped at the end."""
     port = _free_port()
-    command = [sys.executable, "-m", "headwater", "up", "--data-dir", str(data_dir), "--port", str(port)]
+    flags = ["--data-dir", str(data_dir), "--cache-dir", str(cache_dir), "--port", str(port)]
+    command = [sys.executable, "-m", "headwater", "up", *flags]
     with tempfile.TemporaryFile() as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
         try:
             yield _wait_until_ready(process, data_dir, port, lambda: _text(output))

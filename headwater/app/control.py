@@ -1,0 +1,42 @@
+"""Composition of the control stores: the database of configurations, deployments, keys and datasets."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from headwater.app.addresses import Addresses
+from headwater.app.home import Home
+from headwater.model.key import LOCAL_SCOPES
+from headwater.services.ids import utc_now
+from headwater.services.keys import Keys
+from headwater.settings import Settings
+from headwater.stores.sql.database import Database, open_database
+from headwater.stores.sql.sealed import Sealer
+
+LOCAL_OWNER = "local"
+
+
+@contextmanager
+def open_control(addresses: Addresses) -> Iterator[Database]:
+    """The database, migrated. Raises SetupError (a newer database, a wrong secret key), StoreUnavailable."""
+    database = open_database(addresses.database_url(), Sealer(addresses.secret_key()))
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+@contextmanager
+def keys_of(settings: Settings) -> Iterator[Keys]:
+    """The API keys of the installation that the settings name."""
+    home = Home(settings.data_dir)
+    home.create()
+    with open_control(Addresses(settings, home)) as database:
+        yield Keys(database.keys, utc_now)
+
+
+def provide_local_key(addresses: Addresses) -> None:
+    """On the first start, make a key for the owner `local` and write it to `<data dir>/api-key`."""
+    home = addresses.home
+    with open_control(addresses) as database:
+        if not home.api_key.exists():
+            home.write_secret(home.api_key, Keys(database.keys, utc_now).create(LOCAL_OWNER, LOCAL_SCOPES) + "\n")
