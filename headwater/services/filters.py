@@ -1,0 +1,74 @@
+"""Values of redis_set_filter transforms."""
+
+from collections.abc import Sequence
+
+from headwater.errors import Conflict, NotFound
+from headwater.model.dataset import SetId, filter_set, normalise_all
+from headwater.model.transform import Transform
+from headwater.services.values import Values, normalise_one
+from headwater.stores.base import DeploymentStore, FlowStore, Page, SetStore, Written
+
+
+class Filters:
+    """All methods may block and raise StoreUnavailable, SetStoreUnavailable, and what `target` raises."""
+
+    def __init__(self, flows: FlowStore, deployments: DeploymentStore, sets: SetStore) -> None:
+        self._flows = flows
+        self._deployments = deployments
+        self._sets = sets
+
+    def target(self, owner: str, flow_id: str, uid: str) -> SetId:
+        """The set of a filter in the saved or the running revision.
+
+        Raises NotFound, Conflict when the transform is no redis_set_filter.
+        """
+        transform = self._find(owner, flow_id, uid)
+        if transform.type != "redis_set_filter":
+            raise Conflict(f"This transform is a {transform.type}; only a redis_set_filter has filter values.")
+        return filter_set(flow_id, uid)
+
+    def _find(self, owner: str, flow_id: str, uid: str) -> Transform:
+        saved = self._flows.get(owner, flow_id).pipeline_config.transforms
+        if found := _by_uid(saved, uid):
+            return found
+        deployment = self._deployments.active(flow_id)
+        if deployment and (found := _by_uid(deployment.config.transforms, uid)):
+            return found
+        raise NotFound("This configuration has no transform with this uid. Read the uids with GET …/flow/{config_id}.")
+
+    def add(self, owner: str, flow_id: str, uid: str, values: Values) -> Written:
+        """Add values. Idempotent."""
+        target = self.target(owner, flow_id, uid)
+        stored = normalise_all(values)
+        written = self._sets.add(target, stored)
+        self._still_there(owner, flow_id, target)
+        return written
+
+    def remove(self, owner: str, flow_id: str, uid: str, values: Values) -> Written:
+        """Remove values. Idempotent."""
+        return self._sets.remove(self.target(owner, flow_id, uid), normalise_all(values))
+
+    def page(self, owner: str, flow_id: str, uid: str, cursor: int | None, count: int) -> Page:
+        """One page of values."""
+        return self._sets.page(self.target(owner, flow_id, uid), cursor, count)
+
+    def check(self, owner: str, flow_id: str, uid: str, value: str) -> bool:
+        """True when the value, normalised, is in the filter. Raises InvalidInput."""
+        target = self.target(owner, flow_id, uid)
+        return self._sets.contains_many(target, [normalise_one(value)])[0]
+
+    def count(self, owner: str, flow_id: str, uid: str) -> tuple[int, int]:
+        """Number of values, and version of the set."""
+        return self._sets.count(self.target(owner, flow_id, uid))
+
+    def _still_there(self, owner: str, flow_id: str, target: SetId) -> None:
+        """A delete that ran beside a write may have dropped the set before the write made it again."""
+        try:
+            self._flows.get(owner, flow_id)
+        except NotFound:
+            self._sets.drop(target)
+            raise
+
+
+def _by_uid(transforms: Sequence[Transform], uid: str) -> Transform | None:
+    return next((t for t in transforms if t.uid == uid), None)

@@ -1,0 +1,16 @@
+"""Values as callers send them."""
+
+from headwater.errors import InvalidInput, Problem
+from headwater.model.dataset import MAX_VALUE_CHARS, normalise
+
+Values = list[str]
+"""The values of a request, as sent. A service that takes them raises InvalidInput when one can't be in a set."""
+
+
+def normalise_one(value: str) -> str:
+    """The stored form of a value. Raises InvalidInput when it is empty after trimming or too long."""
+    stored = normalise(value)
+    if not 0 < len(stored) <= MAX_VALUE_CHARS:
+        text = f"must have 1 to {MAX_VALUE_CHARS} characters after trimming"
+        raise InvalidInput("The value can't be in a set.", [Problem("/value", text)])
+    return stored
