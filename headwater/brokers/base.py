@@ -2,7 +2,28 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal, Protocol
+
+OUTPUT_TOPIC_CONFIG: Final = {
+    "retention.ms": str(7 * 24 * 3600 * 1000),
+    "retention.bytes": str(1 << 30),
+    # Only whole segments are removed, so they are small and short enough for the two limits above to mean something.
+    "segment.bytes": str(128 << 20),
+    "segment.ms": str(24 * 3600 * 1000),
+    "max.message.bytes": "1048588",
+}
+"""Settings of sink and dead-letter topics. A broker adds what depends on its number of copies."""
+
+STREAM_TOPIC_CONFIG: Final = OUTPUT_TOPIC_CONFIG | {"message.timestamp.type": "LogAppendTime"}
+"""Settings of stream topics: the broker stamps the time at which a record came."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def start_time_ms(start_at: str) -> int:
+    """The first millisecond since the epoch at or after an RFC 3339 time. Raises ValueError."""
+    return -((_EPOCH - datetime.fromisoformat(start_at)) // timedelta(milliseconds=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +94,8 @@ class Broker(Protocol):
 
         start_at: "latest", "earliest" or an RFC 3339 time (the first record stamped at or after it). Called before
         the first worker of a group starts, while the group is empty. A partition that first appears after the group
-        has commits starts at its first offset.
+        has commits starts at its first offset. Raises BrokerUnavailable also when the topic does not exist, and when
+        partitions must be pinned while the group has members.
         """
 
     def drop(self, owned: Resources) -> None:

@@ -1,6 +1,7 @@
 """A real Kafka for tests: one embedded broker per test session, and helpers to write to it and read from it."""
 
 import contextlib
+import functools
 import itertools
 import os
 import secrets
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from headwater.brokers.client import ClientErrors, admin_settings, consumer_settings, producer_settings
 from headwater.brokers.embedded import EmbeddedKafka
@@ -44,6 +45,12 @@ class KafkaServer:
         self.admin.create_topics([NewTopic(name, partitions, 1, config=config or {})])[name].result(WAIT_S)
         return name
 
+    def grow(self, topic: str, partitions: int) -> None:
+        """Raise a topic's number of partitions, and wait until it shows."""
+        self.admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(WAIT_S)
+        while len(self._writer.list_topics(topic, WAIT_S).topics[topic].partitions) < partitions:
+            pass
+
     def produce(
         self,
         topic: str,
@@ -58,18 +65,28 @@ class KafkaServer:
 
         timestamp_ms: 0 means now.
         """
-        refused: list[KafkaError | None] = []
-        producer = self.producer(access, refused)
+        refused: list[KafkaError] = []
+        producer = self._writer if access is None else self.producer(access)
         for value, key in zip(values, keys or [None] * len(values), strict=True):
-            producer.produce(topic, value, key, partition, timestamp=timestamp_ms)
+            producer.produce(
+                topic,
+                value,
+                key,
+                partition,
+                on_delivery=lambda error, _: refused.append(error) if error else None,
+                timestamp=timestamp_ms,
+            )
         left = producer.flush(WAIT_S)
         assert (left, refused) == (0, []), f"{left} records not acknowledged, refused: {refused}"
 
-    def producer(self, access: KafkaAccess | None = None, refused: list[KafkaError | None] | None = None) -> Producer:
-        """A producer; errors of single records go to `refused`."""
-        access = access or self.access
-        sink = [] if refused is None else refused
-        return Producer(producer_settings(access, ClientErrors(access), 0, lambda error, _: sink.append(error)))
+    @functools.cached_property
+    def _writer(self) -> Producer:
+        """An idempotent producer takes half a second to begin: one serves all."""
+        return self.producer(self.access)
+
+    def producer(self, access: KafkaAccess) -> Producer:
+        """A producer with a worker's settings."""
+        return Producer(producer_settings(access, ClientErrors(access), 0))
 
     def consume(
         self, topic: str, count: int, *, access: KafkaAccess | None = None, group: str | None = None

@@ -1,0 +1,277 @@
+"""Topics, users and access rules of a Kafka cluster (KRaft with the StandardAuthorizer)."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    OffsetSpec,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
+
+from headwater.brokers import base, login
+from headwater.brokers.base import AccessRule, Inventory, Resources, TopicSpec, User
+from headwater.brokers.client import ClientErrors, admin_settings, unavailable
+from headwater.errors import BrokerUnavailable
+from headwater.model.worker import KafkaAccess
+
+REQUEST_S = 5.0
+"""How long one request may take."""
+SETTLE_S = 15.0
+"""How long a change may take to show: brokers learn of it after the controller has answered."""
+SCRAM_ITERATIONS: Final = 8192
+
+_PRINCIPAL: Final = "User:"
+_PAUSE_S: Final = 0.02
+_EXISTS: Final = frozenset({KafkaError.TOPIC_ALREADY_EXISTS})
+_ABSENT: Final = frozenset(
+    {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.RESOURCE_NOT_FOUND, KafkaError.GROUP_ID_NOT_FOUND}
+)
+_BUSY: Final = frozenset({KafkaError.NON_EMPTY_GROUP, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS})
+# The binding has no types for these.
+_LATEST: Final[OffsetSpec] = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_EARLIEST: Final[OffsetSpec] = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+
+T = TypeVar("T")
+
+
+class KafkaBroker:
+    """A cluster, seen by a user who may manage it. replication: copies of each topic that `ensure` makes."""
+
+    def __init__(self, access: KafkaAccess, replication: int) -> None:
+        self._access = access
+        self._replication = replication
+        self._errors = ClientErrors(access)
+        try:
+            self._admin = AdminClient(admin_settings(access, self._errors))
+        except KafkaException as error:
+            raise unavailable(error, access) from error
+
+    def ensure(self, wanted: Resources) -> None:
+        """See base.Broker. All three kinds are asked for at once, then every user logs in at once."""
+        with self._talking():
+            topics = self._create_topics(wanted.topics)
+            users = self._put_users(wanted.users)
+            rules = self._create_rules(wanted.rules)
+            _results(topics, _EXISTS)
+            _results(users + rules)
+            present = self._admin.list_topics(timeout=REQUEST_S).topics.keys() | {t.name for t in wanted.topics}
+        deadline = time.monotonic() + SETTLE_S
+        with ThreadPoolExecutor(max(1, len(wanted.users)), "login") as pool:
+            logins = [
+                pool.submit(login.wait, self._access, user, _readable(user, wanted.rules) & present, deadline)
+                for user in wanted.users
+            ]
+            for each in logins:
+                each.result()
+
+    def partitions(self, topic: str) -> int | None:
+        """See base.Broker."""
+        with self._talking():
+            described = self._admin.describe_topics(TopicCollection([topic]), request_timeout=REQUEST_S)
+            found = _results(described.values(), _ABSENT)
+        return len(found[0].partitions) if found else None
+
+    def pin(self, group: str, topic: str, start_at: str) -> dict[int, int]:
+        """See base.Broker."""
+        count = self.partitions(topic)
+        if count is None:
+            raise BrokerUnavailable(f"The topic {topic} does not exist on {self._access.bootstrap_servers}: create it.")
+        with self._talking():
+            committed = self._committed(group, topic, count)
+            missing = [number for number in range(count) if number not in committed]
+            if missing:
+                starts = self._offsets(topic, missing, "earliest" if committed else start_at)
+                self._commit(group, topic, starts)
+                committed |= starts
+        return committed
+
+    def drop(self, owned: Resources) -> None:
+        """See base.Broker. Returns when nothing of it shows any more."""
+        users = sorted({user.name for user in owned.users} | {rule.user for rule in owned.rules})
+        topics = [topic.name for topic in owned.topics]
+        with self._talking():
+            _results(self._delete_rules(users))  # first: it cuts off live connections
+            _results(self._delete_users(users), _ABSENT)
+            _results(self._delete_topics(topics), _ABSENT)
+        self._wait_until_absent(set(users), set(topics))
+
+    def drop_groups(self, prefixes: Sequence[str]) -> bool:
+        """See base.Broker."""
+        with self._talking():
+            groups = [group for group in self._groups() if group.startswith(tuple(prefixes))]
+            deleted = self._admin.delete_consumer_groups(groups, request_timeout=REQUEST_S) if groups else {}
+            _results(deleted.values(), _ABSENT | _BUSY)
+        return not any(_error_code(future) in _BUSY for future in deleted.values())
+
+    def inventory(self) -> Inventory:
+        """See base.Broker."""
+        with self._talking():
+            users: Any = self._admin.describe_user_scram_credentials(request_timeout=REQUEST_S)
+            rules = self._admin.describe_acls(_rules_of(None), request_timeout=REQUEST_S)
+            return Inventory(
+                topics=frozenset(self._admin.list_topics(timeout=REQUEST_S).topics),
+                groups=frozenset(self._groups()),
+                users=frozenset(users.result()),
+                rule_users=frozenset(rule.principal.removeprefix(_PRINCIPAL) for rule in rules.result()),
+            )
+
+    @contextmanager
+    def _talking(self) -> Iterator[None]:
+        """Turns refusals of the cluster into BrokerUnavailable."""
+        try:
+            yield
+        except KafkaException as error:
+            self._admin.poll(0)  # a wrong password shows only here; the request itself timed out
+            self._errors.check()
+            raise unavailable(error, self._access) from error
+        finally:
+            self._admin.poll(0)
+
+    def _create_topics(self, topics: Sequence[TopicSpec]) -> list[Future[None]]:
+        # A write needs a majority of the copies, so that the loss of a minority stops nothing.
+        in_sync = {"min.insync.replicas": str((self._replication + 1) // 2)}
+        new = [NewTopic(t.name, t.partitions, self._replication, config=in_sync | t.config) for t in topics]
+        return _futures(self._admin.create_topics, new, operation_timeout=REQUEST_S)
+
+    def _put_users(self, users: Sequence[User]) -> list[Future[None]]:
+        info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, SCRAM_ITERATIONS)
+        new = [UserScramCredentialUpsertion(user.name, info, user.password.encode()) for user in users]
+        return _futures(self._admin.alter_user_scram_credentials, new)
+
+    def _create_rules(self, rules: Sequence[AccessRule]) -> list[Future[None]]:
+        new = [_binding(rule, operation) for rule in rules for operation in rule.operations]
+        return _futures(self._admin.create_acls, list(dict.fromkeys(new)))
+
+    def _delete_rules(self, users: Sequence[str]) -> list[Future[Any]]:
+        return _futures(self._admin.delete_acls, [_rules_of(user) for user in users])
+
+    def _delete_users(self, users: Sequence[str]) -> list[Future[None]]:
+        old = [UserScramCredentialDeletion(user, ScramMechanism.SCRAM_SHA_512) for user in users]
+        return _futures(self._admin.alter_user_scram_credentials, old)
+
+    def _delete_topics(self, topics: Sequence[str]) -> list[Future[None]]:
+        return _futures(self._admin.delete_topics, list(topics), operation_timeout=REQUEST_S)
+
+    def _wait_until_absent(self, users: set[str], topics: set[str]) -> None:
+        deadline = time.monotonic() + SETTLE_S
+        while _shows(self.inventory(), users, topics):
+            if time.monotonic() > deadline:
+                raise BrokerUnavailable(f"Kafka still shows parts of what was removed after {SETTLE_S:g} s: try again.")
+            time.sleep(_PAUSE_S)
+
+    def _groups(self) -> list[str]:
+        listed = self._admin.list_consumer_groups(request_timeout=REQUEST_S).result()
+        for error in listed.errors:
+            raise error
+        return [group.group_id for group in listed.valid]
+
+    def _committed(self, group: str, topic: str, count: int) -> dict[int, int]:
+        asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, number) for number in range(count)])
+        (answer,) = _results(_futures(self._admin.list_consumer_group_offsets, [asked]))
+        return {each.partition: each.offset for each in answer.topic_partitions if each.offset >= 0}
+
+    def _offsets(self, topic: str, partitions: Sequence[int], start_at: str) -> dict[int, int]:
+        found = self._list_offsets(topic, partitions, _offset_spec(start_at))
+        ended = [number for number, offset in found.items() if offset < 0]  # nothing was stamped at or after the time
+        return found | (self._list_offsets(topic, ended, _LATEST) if ended else {})
+
+    def _list_offsets(self, topic: str, partitions: Sequence[int], spec: OffsetSpec) -> dict[int, int]:
+        # "Latest" is before any open transaction: its records come after the pin, so they must be read.
+        asked = {TopicPartition(topic, number): spec for number in partitions}
+        answers = self._admin.list_offsets(
+            asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=REQUEST_S
+        )
+        return {partition.partition: future.result().offset for partition, future in answers.items()}
+
+    def _commit(self, group: str, topic: str, offsets: dict[int, int]) -> None:
+        partitions = [TopicPartition(topic, number, offset) for number, offset in offsets.items()]
+        asked = ConsumerGroupTopicPartitions(group, partitions)
+        (answer,) = _results(_futures(self._admin.alter_consumer_group_offsets, [asked]))
+        for error in (partition.error for partition in answer.topic_partitions if partition.error is not None):
+            if error.code() in _BUSY:
+                raise BrokerUnavailable(f"The group {group} has members: stop them, then set its start positions.")
+            raise KafkaException(error)
+
+
+def _futures(call: Callable[..., dict[Any, Future[T]]], items: list[Any], **options: float) -> list[Future[T]]:
+    """The futures of one request about some items. librdkafka refuses requests about none."""
+    return list(call(items, request_timeout=REQUEST_S, **options).values()) if items else []
+
+
+def _error_code(future: Future[Any]) -> int | None:
+    """Waits. None: no error."""
+    error = future.exception()
+    return error.args[0].code() if isinstance(error, KafkaException) else None
+
+
+def _results(futures: Iterable[Future[T]], fine: frozenset[int] = frozenset()) -> list[T]:
+    """Waits. The results; errors with these codes are left out, others are raised."""
+    return [future.result() for future in futures if _error_code(future) not in fine]
+
+
+def _binding(rule: AccessRule, operation: str) -> AclBinding:
+    pattern = ResourcePatternType.PREFIXED if rule.prefixed else ResourcePatternType.LITERAL
+    return AclBinding(
+        ResourceType[rule.resource.upper()],
+        rule.name,
+        pattern,
+        _PRINCIPAL + rule.user,
+        "*",
+        AclOperation[operation],
+        AclPermissionType.ALLOW,
+    )
+
+
+def _rules_of(user: str | None) -> AclBindingFilter:
+    """All rules of a user; None: of everybody."""
+    anything: Any = None  # the binding's types leave out that None is a wildcard
+    principal = anything if user is None else _PRINCIPAL + user
+    return AclBindingFilter(
+        ResourceType.ANY,
+        anything,
+        ResourcePatternType.ANY,
+        principal,
+        anything,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+
+
+def _readable(user: User, rules: Iterable[AccessRule]) -> set[str]:
+    """Topics that the user's rules name."""
+    return {r.name for r in rules if r.user == user.name and r.resource == "topic" and not r.prefixed}
+
+
+def _shows(inventory: Inventory, users: set[str], topics: set[str]) -> bool:
+    return bool(users & (inventory.users | inventory.rule_users) or topics & inventory.topics)
+
+
+def _offset_spec(start_at: str) -> OffsetSpec:
+    if start_at == "latest":
+        return _LATEST
+    if start_at == "earliest":
+        return _EARLIEST
+    spec: OffsetSpec = OffsetSpec.for_timestamp(base.start_time_ms(start_at))
+    return spec

@@ -1,0 +1,117 @@
+"""A broker in memory: the twin of brokers/kafka.py for tests."""
+
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+from headwater.brokers import base
+from headwater.brokers.base import AccessRule, Inventory, Resources, TopicSpec
+from headwater.errors import BrokerUnavailable
+
+
+class MemoryBroker:
+    """Passes the contract suite of base.Broker. Its state may be read; while `away` is true every call fails.
+
+    logs: the records' timestamps (ms) by topic and partition. commits: next offsets by group, topic and partition.
+    members: how many consumers each group has now.
+    """
+
+    def __init__(self) -> None:
+        self.away = False
+        self.topics: dict[str, TopicSpec] = {}
+        self.users: dict[str, str] = {}
+        self.rules: set[AccessRule] = set()
+        self.logs: dict[str, list[list[int]]] = {}
+        self.commits: dict[str, dict[tuple[str, int], int]] = defaultdict(dict)
+        self.members: Counter[str] = Counter()
+        self._lock = threading.RLock()
+
+    def ensure(self, wanted: Resources) -> None:
+        """See base.Broker."""
+        with self._lock:
+            self._check()
+            for topic in wanted.topics:
+                self.topics.setdefault(topic.name, topic)
+                self.logs.setdefault(topic.name, [[] for _ in range(topic.partitions)])
+            self.users |= {user.name: user.password for user in wanted.users}
+            self.rules |= set(wanted.rules)
+
+    def partitions(self, topic: str) -> int | None:
+        """See base.Broker."""
+        with self._lock:
+            self._check()
+            return len(self.logs[topic]) if topic in self.logs else None
+
+    def pin(self, group: str, topic: str, start_at: str) -> dict[int, int]:
+        """See base.Broker."""
+        with self._lock:
+            count = self.partitions(topic)
+            if count is None:
+                raise BrokerUnavailable(f"The topic {topic} does not exist: create it.")
+            commits = self.commits.get(group, {})
+            committed = {number: commits[topic, number] for number in range(count) if (topic, number) in commits}
+            missing = [number for number in range(count) if number not in committed]
+            if missing and self.members[group]:
+                raise BrokerUnavailable(f"The group {group} has members: stop them, then set its start positions.")
+            start = "earliest" if committed else start_at
+            starts = {number: _offset(self.logs[topic][number], start) for number in missing}
+            if starts:
+                self.commits[group] |= {(topic, number): offset for number, offset in starts.items()}
+            return committed | starts
+
+    def drop(self, owned: Resources) -> None:
+        """See base.Broker."""
+        with self._lock:
+            self._check()
+            users = {user.name for user in owned.users} | {rule.user for rule in owned.rules}
+            self.rules = {rule for rule in self.rules if rule.user not in users}
+            self.users = {name: password for name, password in self.users.items() if name not in users}
+            for topic in owned.topics:
+                self.topics.pop(topic.name, None)
+                self.logs.pop(topic.name, None)
+
+    def drop_groups(self, prefixes: Sequence[str]) -> bool:
+        """See base.Broker."""
+        with self._lock:
+            self._check()
+            groups = [group for group in self._groups() if group.startswith(tuple(prefixes))]
+            for group in groups:
+                if not self.members[group]:
+                    self.commits.pop(group, None)
+            return not any(self.members[group] for group in groups)
+
+    def inventory(self) -> Inventory:
+        """See base.Broker."""
+        with self._lock:
+            self._check()
+            return Inventory(
+                topics=frozenset(self.topics),
+                users=frozenset(self.users),
+                rule_users=frozenset(rule.user for rule in self.rules),
+                groups=frozenset(self._groups()),
+            )
+
+    def append(self, topic: str, partition: int, timestamp_ms: int) -> None:
+        """Put a record on a topic, for `pin` to find."""
+        with self._lock:
+            self.logs[topic][partition].append(timestamp_ms)
+
+    def _groups(self) -> set[str]:
+        return {group for group, commits in self.commits.items() if commits} | set(+self.members)
+
+    def _check(self) -> None:
+        if self.away:
+            raise BrokerUnavailable(
+                "Kafka at memory does not answer: check that it runs and that the address is right."
+            )
+
+
+def _offset(timestamps: Sequence[int], start_at: str) -> int:
+    match start_at:
+        case "earliest":
+            return 0
+        case "latest":
+            return len(timestamps)
+        case _:
+            first_ms = base.start_time_ms(start_at)
+            return next((i for i, stamp in enumerate(timestamps) if stamp >= first_ms), len(timestamps))

@@ -1,0 +1,284 @@
+"""What every implementation of brokers.base.Broker does. Names are unique: the real broker is shared by all tests."""
+
+import contextlib
+import itertools
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from headwater.brokers.base import OUTPUT_TOPIC_CONFIG, AccessRule, Broker, Resources, TopicSpec, User
+from headwater.brokers.client import ClientErrors, admin_settings
+from headwater.brokers.kafka import KafkaBroker
+from headwater.brokers.memory import MemoryBroker
+from headwater.errors import BrokerUnavailable
+from tests.support.kafka import KafkaServer
+
+_ids = itertools.count(1)
+
+
+class Bench(Protocol):
+    """An implementation, and what its users do to it."""
+
+    @property
+    def broker(self) -> Broker:
+        """The implementation."""
+
+    def append(self, topic: str, partition: int, timestamps_ms: list[int]) -> None:
+        """Put records on a topic."""
+
+    def can_login(self, user: User) -> bool:
+        """True when the broker accepts the user's password."""
+
+    def member(self, group: str, topic: str) -> contextlib.AbstractContextManager[None]:
+        """A live consumer of the group, until the end of the block."""
+
+    def add_partition(self, topic: str, count: int) -> None:
+        """Raise the topic's number of partitions to count."""
+
+
+class MemoryBench:
+    def __init__(self) -> None:
+        self.broker = MemoryBroker()
+
+    def append(self, topic: str, partition: int, timestamps_ms: list[int]) -> None:
+        for stamp in timestamps_ms:
+            self.broker.append(topic, partition, stamp)
+
+    def can_login(self, user: User) -> bool:
+        return self.broker.users.get(user.name) == user.password
+
+    @contextlib.contextmanager
+    def member(self, group: str, topic: str) -> Iterator[None]:
+        self.broker.members[group] += 1
+        yield
+        self.broker.members[group] -= 1
+
+    def add_partition(self, topic: str, count: int) -> None:
+        self.broker.logs[topic] += [[] for _ in range(count - len(self.broker.logs[topic]))]
+
+
+class KafkaBench:
+    def __init__(self, kafka: KafkaServer) -> None:
+        self._kafka = kafka
+        self.broker = KafkaBroker(kafka.access, replication=1)
+
+    def append(self, topic: str, partition: int, timestamps_ms: list[int]) -> None:
+        for stamp in timestamps_ms:
+            self._kafka.produce(topic, [b"{}"], partition=partition, timestamp_ms=stamp)
+
+    def can_login(self, user: User) -> bool:
+        access = self._kafka.user(user.name, user.password)
+        errors = ClientErrors(access)
+        client = AdminClient(admin_settings(access, errors))
+        while True:
+            try:
+                client.list_topics(timeout=0.5)
+            except KafkaException:
+                client.poll(0)
+                try:
+                    errors.check()
+                except BrokerUnavailable:
+                    return False
+            else:
+                return True
+
+    @contextlib.contextmanager
+    def member(self, group: str, topic: str) -> Iterator[None]:
+        with self._kafka.consumer(group=group) as consumer:
+            consumer.subscribe([topic])
+            while not consumer.assignment():
+                consumer.poll(0.05)
+            yield
+
+    def add_partition(self, topic: str, count: int) -> None:
+        self._kafka.grow(topic, count)
+
+
+@pytest.fixture(params=["memory", "kafka"])
+def bench(request: pytest.FixtureRequest) -> Bench:
+    """Each implementation in turn."""
+    if request.param == "memory":
+        return MemoryBench()
+    return KafkaBench(request.getfixturevalue("kafka"))
+
+
+def deployment(name: str | None = None, partitions: int = 2, password: str = "secret") -> Resources:
+    """What one deployment owns, under names of its own."""
+    name = name or f"c{next(_ids)}"
+    reader, worker, topic = f"dep-{name}", f"wrk-{name}", f"flow.{name}.out"
+    return Resources(
+        topics=(TopicSpec(topic, partitions, dict(OUTPUT_TOPIC_CONFIG)),),
+        users=(User(reader, password), User(worker, password)),
+        rules=(
+            AccessRule(reader, "topic", topic, ("READ",)),
+            AccessRule(reader, "group", f"{reader}.", ("READ",), prefixed=True),
+            AccessRule(worker, "topic", topic, ("WRITE", "DESCRIBE")),
+            AccessRule(worker, "transactional_id", f"{worker}.", ("WRITE", "DESCRIBE"), prefixed=True),
+        ),
+        group_prefixes=(f"{reader}.", f"{worker}."),
+    )
+
+
+def topic_of(owned: Resources) -> str:
+    return owned.topics[0].name
+
+
+class TestEnsure:
+    def test_everything_is_there_when_it_returns(self, bench: Bench) -> None:
+        wanted = deployment()
+        bench.broker.ensure(wanted)
+        found = bench.broker.inventory()
+        assert topic_of(wanted) in found.topics
+        assert {user.name for user in wanted.users} <= found.users & found.rule_users
+        assert all(bench.can_login(user) for user in wanted.users)
+        assert bench.broker.partitions(topic_of(wanted)) == 2
+
+    def test_again_changes_nothing(self, bench: Bench) -> None:
+        wanted = deployment()
+        bench.broker.ensure(wanted)
+        bench.broker.ensure(wanted)
+        assert bench.can_login(wanted.users[0])
+
+    def test_an_existing_topic_keeps_its_records_and_partitions(self, bench: Bench) -> None:
+        wanted = deployment("kept", partitions=1)
+        bench.broker.ensure(wanted)
+        bench.append(topic_of(wanted), 0, [1_000])
+        bench.broker.ensure(deployment("kept", partitions=3))
+        assert bench.broker.partitions(topic_of(wanted)) == 1
+        assert bench.broker.pin("kept", topic_of(wanted), "latest") == {0: 1}
+
+    def test_passwords_are_set_again(self, bench: Bench) -> None:
+        bench.broker.ensure(deployment("rotated", password="old"))
+        bench.broker.ensure(deployment("rotated", password="new"))
+        assert bench.can_login(User("dep-rotated", "new"))
+        assert not bench.can_login(User("dep-rotated", "old"))
+
+    def test_nothing_wanted_is_no_error(self, bench: Bench) -> None:
+        bench.broker.ensure(Resources((), (), (), ()))
+
+    def test_many_threads_at_once(self, bench: Bench) -> None:
+        wanted = [deployment(partitions=1) for _ in range(8)]
+        with ThreadPoolExecutor(16) as pool:
+            list(pool.map(bench.broker.ensure, wanted * 2))
+            assert {topic_of(each) for each in wanted} <= bench.broker.inventory().topics
+            list(pool.map(bench.broker.drop, wanted * 2))
+        assert not {topic_of(each) for each in wanted} & bench.broker.inventory().topics
+
+
+def test_an_unknown_topic_has_no_partitions(bench: Bench) -> None:
+    assert bench.broker.partitions("no-such-topic") is None
+    assert "no-such-topic" not in bench.broker.inventory().topics
+
+
+class TestPin:
+    @pytest.fixture
+    def topic(self, bench: Bench) -> str:
+        """Partition 0 has records stamped 1 s, 2 s and 3 s after the epoch; partition 1 has none."""
+        wanted = deployment()
+        bench.broker.ensure(wanted)
+        bench.append(topic_of(wanted), 0, [1_000, 2_000, 3_000])
+        return topic_of(wanted)
+
+    @pytest.mark.parametrize(
+        ("start_at", "expected"),
+        [
+            ("earliest", 0),
+            ("latest", 3),
+            ("1970-01-01T00:00:02Z", 1),
+            ("1970-01-01T00:00:02.0005Z", 2),
+            ("1970-01-01T01:00:03+01:00", 2),
+            ("1970-01-01T00:01:00Z", 3),
+        ],
+    )
+    def test_start(self, bench: Bench, topic: str, start_at: str, expected: int) -> None:
+        assert bench.broker.pin(f"group-{topic}", topic, start_at) == {0: expected, 1: 0}
+
+    def test_committed_positions_stay(self, bench: Bench, topic: str) -> None:
+        bench.broker.pin(f"group-{topic}", topic, "latest")
+        bench.append(topic, 0, [4_000])
+        assert bench.broker.pin(f"group-{topic}", topic, "latest") == {0: 3, 1: 0}
+        assert f"group-{topic}" in bench.broker.inventory().groups
+
+    def test_a_later_partition_starts_at_its_first_record(self, bench: Bench, topic: str) -> None:
+        bench.broker.pin(f"group-{topic}", topic, "latest")
+        bench.add_partition(topic, 3)
+        bench.append(topic, 2, [1_000])
+        assert bench.broker.pin(f"group-{topic}", topic, "latest") == {0: 3, 1: 0, 2: 0}
+
+    def test_a_live_group_can_be_asked_but_not_moved(self, bench: Bench, topic: str) -> None:
+        bench.broker.pin(f"pinned-{topic}", topic, "latest")
+        with bench.member(f"pinned-{topic}", topic):
+            assert bench.broker.pin(f"pinned-{topic}", topic, "latest") == {0: 3, 1: 0}
+        with bench.member(f"free-{topic}", topic), pytest.raises(BrokerUnavailable, match="has members"):
+            bench.broker.pin(f"free-{topic}", topic, "latest")
+
+    def test_an_unknown_topic(self, bench: Bench) -> None:
+        with pytest.raises(BrokerUnavailable, match="does not exist"):
+            bench.broker.pin("group", "no-such-topic", "latest")
+
+
+class TestDrop:
+    def test_nothing_is_left(self, bench: Bench) -> None:
+        owned = deployment()
+        bench.broker.ensure(owned)
+        bench.broker.drop(owned)
+        found = bench.broker.inventory()
+        assert topic_of(owned) not in found.topics
+        assert not {user.name for user in owned.users} & (found.users | found.rule_users)
+        assert not any(bench.can_login(user) for user in owned.users)
+
+    def test_what_is_not_there_is_no_error(self, bench: Bench) -> None:
+        owned = deployment()
+        bench.broker.drop(owned)
+        bench.broker.ensure(Resources(owned.topics, (), (), ()))
+        bench.broker.drop(owned)
+        bench.broker.drop(owned)
+        assert topic_of(owned) not in bench.broker.inventory().topics
+
+    def test_a_name_that_begins_alike_is_somebody_else(self, bench: Bench) -> None:
+        short, long = deployment("alike1"), deployment("alike10")
+        bench.broker.ensure(short)
+        bench.broker.ensure(long)
+        bench.broker.drop(short)
+        found = bench.broker.inventory()
+        assert topic_of(long) in found.topics
+        assert {"dep-alike10", "wrk-alike10"} <= found.users & found.rule_users
+        assert bench.can_login(long.users[0])
+
+    def test_made_again(self, bench: Bench) -> None:
+        owned = deployment()
+        bench.broker.ensure(owned)
+        bench.append(topic_of(owned), 0, [1_000])
+        bench.broker.drop(owned)
+        bench.broker.ensure(owned)
+        assert bench.broker.pin(f"again-{topic_of(owned)}", topic_of(owned), "latest") == {0: 0, 1: 0}
+
+
+class TestDropGroups:
+    def test_empty_groups_go_and_others_stay(self, bench: Bench) -> None:
+        owned = deployment()
+        name = owned.users[0].name
+        bench.broker.ensure(owned)
+        for group in (f"{name}.1", f"{name}.2", f"{name}0.1"):
+            bench.broker.pin(group, topic_of(owned), "latest")
+        assert bench.broker.drop_groups(owned.group_prefixes)
+        groups = bench.broker.inventory().groups
+        assert f"{name}0.1" in groups
+        assert not {f"{name}.1", f"{name}.2"} & groups
+
+    def test_a_group_with_a_member_stays(self, bench: Bench) -> None:
+        owned = deployment()
+        group = f"{owned.users[0].name}.main"
+        bench.broker.ensure(owned)
+        with bench.member(group, topic_of(owned)):
+            assert not bench.broker.drop_groups(owned.group_prefixes)
+            assert group in bench.broker.inventory().groups
+        assert bench.broker.drop_groups(owned.group_prefixes)
+        assert group not in bench.broker.inventory().groups
+
+    def test_no_group(self, bench: Bench) -> None:
+        assert bench.broker.drop_groups(["no-such-prefix."])
