@@ -65,7 +65,8 @@ class Heartbeat(BaseModel):
     """What a worker writes to its probe, one JSON line a second and at every change of state.
 
     state: "starting", "ready", "waiting" (a store or broker is away), "draining". progress counts records that were
-    read or proven absent by a poll; a worker whose progress stands still is stuck.
+    read or proven absent by a poll; a worker whose progress stands still is stuck. counters: committed
+    counts by metric type, since the start.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -75,4 +76,5 @@ class Heartbeat(BaseModel):
     reason: str = ""
     progress: int = 0
     committed_batches: int = 0
+    counters: dict[str, int] = Field(default_factory=dict)
     logs: list[str] = Field(default_factory=list)

@@ -1,0 +1,9 @@
+"""Kinds of sinks, by the `type` that users write."""
+
+from collections.abc import Callable
+
+from headwater.model.worker import SinkSpec
+from headwater.sinks import kafka
+from headwater.sinks.base import Sink
+
+SINKS: dict[str, Callable[[SinkSpec, int], Sink]] = {"kafka": kafka.build}

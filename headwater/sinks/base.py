@@ -3,10 +3,35 @@
 from typing import Protocol
 
 from headwater.model.record import Failure, Headers, RecordBatch
+from headwater.model.transform import MAX_OUTPUT_BYTES
+
+SOURCE_HEADER = "headwater-src"
+CONFIG_HEADER = "headwater-cfg"
+MAX_RECORD_BYTES = 1_040_000
+"""Limit of key, value and headers together; the topics take 1,048,588 bytes with Kafka's framing."""
+
+
+def source_id(topic: str, partition: int, offset: int, index: int) -> bytes:
+    """The value of `headwater-src`: removes repeats after a failure."""
+    return b"%b/%d/%d/%d" % (topic.encode(), partition, offset, index)
+
+
+def oversize(value: bytes | None, key: bytes | None, headers: Headers) -> str | None:
+    """Why this record is too large for a topic, or None."""
+    size = len(value or b"")
+    if size > MAX_OUTPUT_BYTES:
+        return f"The value has {size} bytes; at most {MAX_OUTPUT_BYTES} are allowed."
+    total = size + len(key or b"") + sum(len(name) + len(value) for name, value in headers)
+    if total > MAX_RECORD_BYTES:
+        return f"Key, value and headers have {total} bytes; at most {MAX_RECORD_BYTES} are allowed."
+    return None
 
 
 class Producer(Protocol):
     """Hands records to the broker. Implementations: sinks/kafka.py, and sinks/memory.py for tests."""
+
+    def connect(self, timeout_s: float) -> None:
+        """Return when the broker answers and has all topics. Raises BrokerUnavailable."""
 
     def produce(
         self,
@@ -17,7 +42,10 @@ class Producer(Protocol):
         timestamp_ms: int,
         headers: Headers,
     ) -> None:
-        """Queue one record. Waits while the queue is full, keeping the source alive. Raises TooLarge."""
+        """Queue one record. Never waits: what the queue has no room for is kept in memory. `oversize` must be None."""
+
+    def saturated(self) -> bool:
+        """True while records wait for room in the queue: hand over no further batch."""
 
     def flush(self, timeout_s: float) -> int:
         """Wait for acknowledgements; the number of records that still have none."""

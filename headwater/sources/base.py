@@ -8,6 +8,14 @@ Positions = dict[int, int]
 """Next offset to read, by partition."""
 
 
+def gap(topic: str, partition: int, wanted: int, first: int) -> str:
+    """The sentence of a SourceGap."""
+    return (
+        f"Records of {topic}, partition {partition}, were deleted before they were read: offsets [{wanted}, {first}). "
+        "Tear the pipeline down and deploy it again to go on without them."
+    )
+
+
 class RebalanceListener(Protocol):
     """The engine's side of a rebalance. Called from within `Source.poll`, on the same thread."""
 
@@ -24,17 +32,24 @@ class RebalanceListener(Protocol):
 class Source(Protocol):
     """Implementations: sources/kafka.py, and sources/memory.py for tests. Used by one thread, the engine's."""
 
+    def join(self, listener: RebalanceListener) -> None:
+        """Join the group. `listener.assigned` follows from within a later `poll`, even when no partition is left."""
+
     def poll(self, max_records: int, timeout_s: float) -> RecordBatch:
         """The next records (possibly none) in order per partition. Also serves group membership: call it often.
 
-        Raises BrokerUnavailable (credentials refused; an outage is waited out inside), SourceGap.
+        Waits for the first record at most `timeout_s`, and for no further one. Raises BrokerUnavailable (credentials
+        refused; an outage is waited out inside), SourceGap, WorkerError (another worker took this one's place).
         """
 
     def seek(self, positions: Positions) -> None:
-        """Read on from these offsets."""
+        """Read on from these offsets. Only for partitions that records were read from."""
 
     def commit(self, positions: Positions, *, wait: bool) -> None:
-        """Store positions for the group. With wait: returns when stored, raises BrokerUnavailable."""
+        """Store positions for the group. With wait: returns when stored, raises BrokerUnavailable.
+
+        Without wait: what could not be stored is stored with the next call; positions may be empty.
+        """
 
     def committed(self) -> Positions:
         """The group's stored positions of the assigned partitions."""

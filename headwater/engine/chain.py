@@ -1,0 +1,137 @@
+"""The transforms of a pipeline in order, and a batch on its way through them."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from headwater.model.record import Failure, RecordBatch
+from headwater.model.transform import Transform as TransformConfig
+from headwater.transforms.base import Pending, Resources, Transform
+
+
+def build(
+    configs: Sequence[TransformConfig],
+    builders: Mapping[str, Callable[[Any, Resources], Transform]],
+    resources: Resources,
+) -> list[Transform]:
+    """The transforms of a worker spec. Raises ScriptRefused, ExpressionRefused, SandboxFailed."""
+    return [builders[config.type](config, resources) for config in configs]
+
+
+class Rejected(NamedTuple):
+    """A record that a step could not process: its source position, its number under the source record, and why."""
+
+    partition: int
+    offset: int
+    output: int
+    failure: Failure
+
+
+class Flight:
+    """One batch in flight.
+
+    source: the batch as it was read. kept: what the finished transforms made of it. stage: how many transforms are
+    finished with it. Once partitions are dropped, their records are neither sent nor committed.
+    """
+
+    def __init__(self, source: RecordBatch, transforms: Sequence[Transform], now: float) -> None:
+        self.source = source
+        self.kept = source
+        self.started_at = now
+        self.stage = 0
+        self.rejected: list[Rejected] = []
+        self.logs: list[str] = []
+        self._transforms = transforms
+        self._pending: Pending | None = None
+        self._dropped: set[int] = set()
+        self._start()
+
+    @property
+    def finished(self) -> bool:
+        """True when every transform is done with the batch."""
+        return self.stage == len(self._transforms)
+
+    @property
+    def abandoned(self) -> bool:
+        """True when nothing of the batch is ours any more."""
+        return self._dropped.issuperset(self.source.partitions)
+
+    def _start(self) -> None:
+        if self.finished:
+            return
+        if not self.kept or (self._dropped and self.abandoned):
+            self.stage = len(self._transforms)
+        else:
+            self._pending = self._transforms[self.stage].start(self.kept)
+
+    def step(self, *, wait: bool) -> bool:
+        """Take the result of the present transform and start the next one; False when there is none yet.
+
+        Raises SetStoreUnavailable (call again later), SandboxFailed.
+        """
+        pending = self._pending
+        if pending is None or not (wait or pending.done()):
+            return False
+        outcome = pending.result()
+        self.rejected += self._locate(self.kept, outcome.failures)
+        self.logs += outcome.logs
+        self.kept = outcome.kept
+        self.stage += 1
+        self._pending = None
+        self._start()
+        return True
+
+    @staticmethod
+    def _locate(batch: RecordBatch, failures: Iterable[Failure]) -> list[Rejected]:
+        return [Rejected(batch.partitions[f.row], batch.offsets[f.row], batch.indexes[f.row], f) for f in failures]
+
+    def reject(self, failures: Iterable[Failure]) -> None:
+        """Note records of `kept` that a sink could not take."""
+        self.rejected += self._locate(self.kept, failures)
+
+    def drop(self, partitions: Iterable[int]) -> None:
+        """Send and commit nothing of these partitions."""
+        self._dropped.update(partitions)
+
+    def settle(self) -> None:
+        """Before the batch is sent: take out what was dropped."""
+        if self._dropped:
+            dropped = self._dropped
+            self.source, self.kept = (
+                b.select([p not in dropped for p in b.partitions]) for b in (self.source, self.kept)
+            )
+            self.rejected = [r for r in self.rejected if r.partition not in dropped]
+
+    def positions(self) -> dict[int, int]:
+        """The next offset to read after this batch, by partition."""
+        highest = dict(zip(self.source.partitions, self.source.offsets, strict=True))
+        return {partition: offset + 1 for partition, offset in highest.items()}
+
+    def source_rows(self) -> dict[tuple[int, int], int]:
+        """The row of each source record, by partition and offset."""
+        rows = zip(self.source.partitions, self.source.offsets, strict=True)
+        return {position: row for row, position in enumerate(rows)}
+
+
+def first_offsets(batch: RecordBatch) -> dict[int, int]:
+    """The lowest offset of each partition in a batch as it was read."""
+    return dict(zip(reversed(batch.partitions), reversed(batch.offsets), strict=True))
+
+
+class BatchSize:
+    """How many records to read at once, so that a batch spends about TARGET_S in the transforms."""
+
+    TARGET_S = 0.2
+    FIRST, MOST = 250, 2000
+
+    def __init__(self) -> None:
+        self.limit = self.FIRST
+        self._last_end = float("-inf")
+
+    def learn(self, flight: Flight, now: float) -> None:
+        """Note a finished batch. Time that it spent waiting behind the one before it does not count."""
+        took_s, count = now - max(flight.started_at, self._last_end), len(flight.source)
+        self._last_end = now
+        if took_s > self.TARGET_S:
+            self.limit = max(1, min(self.limit, int(count * self.TARGET_S / took_s)))
+        elif count >= self.limit:
+            self.limit = min(self.MOST, self.limit * 2)

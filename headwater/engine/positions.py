@@ -1,0 +1,46 @@
+"""How far each assigned partition has come: read, delivered, committed."""
+
+from collections.abc import Iterable
+
+from headwater.engine.chain import first_offsets
+from headwater.model.record import RecordBatch
+from headwater.sources.base import Positions
+
+
+class Ledger:
+    """Positions of the partitions that are ours. A position is the next offset to read."""
+
+    def __init__(self) -> None:
+        self._acknowledged: Positions = {}
+        self._delivered: Positions = {}
+
+    def read(self, batch: RecordBatch) -> None:
+        """Note a batch as it was read: a partition's first record is where reading again would start."""
+        if not self._acknowledged.keys() >= set(batch.partitions):
+            self._acknowledged = first_offsets(batch) | self._acknowledged
+
+    def delivered(self, positions: Positions) -> None:
+        """Records before these positions were handed to the producer, or need no delivery."""
+        self._delivered.update(positions)
+
+    @property
+    def pending(self) -> bool:
+        """True when something was delivered since `acknowledge`."""
+        return bool(self._delivered)
+
+    def acknowledge(self) -> Positions:
+        """All that was delivered is acknowledged: the positions to commit."""
+        positions, self._delivered = self._delivered, {}
+        self._acknowledged.update(positions)
+        return positions
+
+    def rewind(self) -> Positions:
+        """What was delivered since `acknowledge` is void: where to read again."""
+        self._delivered.clear()
+        return dict(self._acknowledged)
+
+    def drop(self, partitions: Iterable[int]) -> None:
+        """These partitions are not ours any more."""
+        for partition in partitions:
+            self._acknowledged.pop(partition, None)
+            self._delivered.pop(partition, None)

@@ -1,0 +1,355 @@
+"""The worker: reads batches, moves them through the transforms, delivers them in order, commits once a second.
+
+One thread does everything. It waits in three places, and in each the paused source is polled, so that the group keeps
+this member: for room in the producer, for acknowledgements, and for the set store. A rebalance can happen within any
+poll of the source; `revoked` then finishes what is in flight within its budget, commits, and lets the partitions go.
+"""
+
+import gc
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from headwater.children import Backoff
+from headwater.engine.chain import BatchSize, Flight
+from headwater.engine.delivery import AtLeastOnce
+from headwater.engine.health import Probe, ScriptLog
+from headwater.engine.observe import Observer
+from headwater.engine.positions import Ledger
+from headwater.errors import BrokerUnavailable, SetStoreUnavailable
+from headwater.model.record import RecordBatch
+from headwater.model.worker import Heartbeat
+from headwater.sources.base import Source
+from headwater.transforms.base import Transform
+
+log = structlog.get_logger(__name__)
+
+MAX_IN_FLIGHT = 2
+CHECKPOINT_S = 1.0
+IDLE_POLL_S = 0.1
+HOLD_POLL_S = 0.1
+ROOM_S = 0.02
+FLUSH_S = 0.1
+SETTLE_SLEEP_S = 0.001
+CONNECT_S = 10.0
+
+PATIENCE_S = 1.0
+"""How long a wait may last before the source is paused: pausing throws away what was fetched ahead."""
+
+REVOKE_BUDGET_S = 5.0
+STOP_BUDGET_S = 8.0
+
+
+class Worker:
+    """Implements sources.base.RebalanceListener. `step` is one turn of the loop; `run` turns it until `stop`."""
+
+    def __init__(
+        self,
+        source: Source,
+        transforms: Sequence[Transform],
+        delivery: AtLeastOnce,
+        *,
+        spec_hash: str = "",
+        probe: Probe | None = None,
+        script_log: ScriptLog | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        rng: Callable[[], float] = random.random,
+    ) -> None:
+        self.observer = Observer()
+        self._source = source
+        self._transforms = transforms
+        self._delivery = delivery
+        self._spec_hash = spec_hash
+        self._probe = probe or Probe(None)
+        self._script_log = script_log or ScriptLog()
+        self._clock = clock
+        self._sleep = sleep
+        self._store_backoff = Backoff(0.1, 5.0, rng)
+        self._broker_backoff = Backoff(1.0, 30.0, rng)
+        self._flights: deque[Flight] = deque()
+        self._size = BatchSize()
+        self._ledger = Ledger()
+        self._refusals: list[str] = []
+        self._joined = self._paused = self._stopping = False
+        self._reason = ""
+        self._retry_at = self._checkpoint_at = float("-inf")
+        self._progress = 0
+
+    # Life.
+
+    def run(self) -> bool:
+        """Work until `stop`. True when all that was read is delivered and committed.
+
+        Raises SourceGap, SandboxFailed and other WorkerErrors: nothing more is committed then.
+        """
+        try:
+            self.start()
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(200_000, 20, 100)
+            while not self._stopping:
+                self.step()
+            return self._finish()
+        finally:
+            self._close()
+
+    def stop(self) -> None:
+        """Ask `run` to end: what was read is finished and committed first. Safe in a signal handler."""
+        self._stopping = True
+
+    def start(self) -> None:
+        """Connect, waiting for Kafka as long as it takes, and join the group."""
+        while not self._stopping:
+            self._report()
+            try:
+                self._delivery.connect(CONNECT_S)
+            except BrokerUnavailable as error:
+                self._reason = error.detail
+                self._sleep(self._broker_backoff.next_s())
+            else:
+                self._reason = ""
+                self._source.join(self)
+                return
+
+    def _finish(self) -> bool:
+        self._report()
+        settled = self._settle(STOP_BUDGET_S)
+        complete = not self._flights
+        return settled and self._commit(wait=True) and complete
+
+    def _close(self) -> None:
+        for transform in self._transforms:
+            transform.close()
+        self._delivery.close()
+        self._source.close()
+
+    # The loop.
+
+    def step(self) -> None:
+        """One turn: read, move batches on, deliver those that are finished, commit when it is time."""
+        if self._refused():
+            self._rewind()
+        if self._clock() < self._retry_at:
+            self._hold(self._reason, HOLD_POLL_S)
+        else:
+            self._turn()
+        if self._clock() >= self._checkpoint_at:
+            self._checkpoint()
+        self._report()
+
+    def _turn(self) -> None:
+        read = not self._paused and self._read()
+        if self._advance(wait=not read) and self._clock() >= self._retry_at:
+            self._go_on()
+        self._emit()
+
+    def _read(self) -> bool:
+        """Start the next batch; False when there was none, or no place for one."""
+        if len(self._flights) >= MAX_IN_FLIGHT:
+            return False
+        batch = self._poll(self._size.limit, 0 if self._flights else IDLE_POLL_S)
+        if not batch:
+            return False
+        self._ledger.read(batch)
+        self._flights.append(Flight(batch, self._transforms, self._clock()))
+        return True
+
+    def _poll(self, max_records: int, timeout_s: float) -> RecordBatch | None:
+        try:
+            batch = self._source.poll(max_records, timeout_s)
+        except BrokerUnavailable as error:
+            self._wait(error.detail, self._broker_backoff)
+            return None
+        self._progress += 1 + len(batch)
+        return batch
+
+    def _advance(self, *, wait: bool) -> bool:
+        """Move the batches on, none past the one before it. wait: for the first one's next result.
+
+        False when the set store is away: the batches are kept, and nothing passes them.
+        """
+        ahead = len(self._transforms)
+        try:
+            for flight in self._flights:
+                while flight.stage < ahead and flight.step(wait=wait):
+                    wait = False
+                wait = False
+                ahead = flight.stage
+        except SetStoreUnavailable as error:
+            self._wait(error.detail, self._store_backoff)
+            return False
+        return True
+
+    def _emit(self) -> None:
+        """Deliver the finished batches, in the order in which they were read."""
+        while self._head_finished() and self._wait_for_room():
+            if self._head_finished():  # a rebalance during the wait may have delivered it
+                self._deliver(self._flights.popleft())
+
+    def _head_finished(self) -> bool:
+        return bool(self._flights) and self._flights[0].finished
+
+    def _deliver(self, flight: Flight) -> None:
+        for line in flight.logs:
+            self._script_log.write(line)
+        sent, refused = self._delivery.deliver(flight)
+        now = self._clock()
+        self._size.learn(flight, now)
+        self._ledger.delivered(flight.positions())
+        self.observer.delivered(flight, sent, refused, now)
+
+    # Waiting.
+
+    def _wait(self, reason: str, backoff: Backoff) -> None:
+        """Something is away: hold until the next try."""
+        if reason != self._reason:
+            log.warning("waiting", reason=reason)
+        self._reason = reason
+        self._retry_at = self._clock() + backoff.next_s()
+
+    def _hold(self, reason: str, timeout_s: float) -> None:
+        """Pause the source and poll it, so that the group keeps this member."""
+        self._reason = reason
+        if not self._paused:
+            self._source.pause()
+            self._paused = True
+        self._poll(1, timeout_s)
+        self._report()
+
+    def _go_on(self) -> None:
+        self._reason = ""
+        self._store_backoff.reset()
+        if self._paused:
+            self._source.resume()
+            self._paused = False
+
+    def _until(self, done: Callable[[], bool], reason: str) -> bool:
+        """Wait until `done`, which itself waits a moment. False when stopped, or when Kafka refused a record."""
+        since, held_before = self._clock(), self._paused
+        while not done():
+            if self._stopping or self._refused():
+                return False
+            if self._clock() - since >= PATIENCE_S:
+                self._hold(reason, 0)
+        if not held_before and self._paused and self._clock() >= self._retry_at:
+            self._go_on()
+        return not self._refused()
+
+    def _wait_for_room(self) -> bool:
+        return self._until(self._has_room, "Kafka takes records more slowly than they come.")
+
+    def _has_room(self) -> bool:
+        if not self._delivery.saturated():
+            return True
+        self._delivery.unacknowledged(ROOM_S)
+        return False
+
+    def _wait_for_acknowledgements(self) -> bool:
+        return self._until(lambda: not self._delivery.unacknowledged(FLUSH_S), "Kafka does not acknowledge records.")
+
+    # Positions.
+
+    def _checkpoint(self) -> None:
+        """Commit what is delivered, once all of it is acknowledged."""
+        if self._ledger.pending:
+            if self._wait_for_acknowledgements():
+                self._commit(wait=False)
+        else:
+            self._store({}, wait=False)
+        self._checkpoint_at = self._clock() + CHECKPOINT_S
+
+    def _commit(self, *, wait: bool) -> bool:
+        positions = self._ledger.acknowledge()
+        self.observer.committed()
+        self._broker_backoff.reset()
+        return self._store(positions, wait=wait)
+
+    def _store(self, positions: dict[int, int], *, wait: bool) -> bool:
+        try:
+            self._source.commit(positions, wait=wait)
+        except BrokerUnavailable as error:
+            log.warning("positions not stored; records may be repeated", reason=error.detail)
+            return False
+        return True
+
+    def _refused(self) -> bool:
+        """True when Kafka refused a record since the last commit: nothing may be delivered or committed then."""
+        self._refusals += self._delivery.failures()
+        return bool(self._refusals)
+
+    def _rewind(self) -> None:
+        """Read everything again since the last commit, with a new producer."""
+        count, first = len(self._refusals), self._refusals[0]
+        log.warning("Kafka refused records; they are read again", count=count, first=first)
+        self._delivery.abort()
+        for flight in self._flights:
+            flight.drop(flight.source.partitions)
+        self._source.seek(self._ledger.rewind())
+        self.observer.rewound()
+        self._refusals.clear()
+        self._wait(f"Kafka refused records: {first}", self._broker_backoff)
+
+    # Rebalances: called by the source from within poll.
+
+    def assigned(self, partitions: list[int]) -> None:
+        log.debug("partitions assigned", partitions=partitions)
+        self._joined = True
+
+    def revoked(self, partitions: list[int]) -> None:
+        if self._settle(REVOKE_BUDGET_S):
+            self._commit(wait=True)
+        self._forget(partitions)
+
+    def lost(self, partitions: list[int]) -> None:
+        log.warning("partitions lost; their records are another worker's", partitions=partitions)
+        self._forget(partitions)
+
+    def _forget(self, partitions: list[int]) -> None:
+        self._ledger.drop(partitions)
+        for flight in self._flights:
+            flight.drop(partitions)
+
+    def _settle(self, budget_s: float) -> bool:
+        """Finish and deliver what is in flight, as far as it goes in `budget_s`. True when all delivered is
+        acknowledged: then its positions may be committed.
+        """
+        deadline = self._clock() + budget_s
+        while self._flights and self._clock() < deadline and not self._refused():
+            if not self._advance(wait=False):
+                break
+            while self._head_finished():
+                self._deliver(self._flights.popleft())
+            if self._flights:
+                self._sleep(SETTLE_SLEEP_S)
+        while left := self._delivery.unacknowledged(FLUSH_S):
+            if self._refused() or self._clock() >= deadline:
+                break
+        return not left and not self._refused()
+
+    # Health.
+
+    def _state(self) -> str:
+        if self._stopping:
+            return "draining"
+        if not self._joined:
+            return "starting"
+        return "waiting" if self._paused or self._clock() < self._retry_at else "ready"
+
+    def _report(self) -> None:
+        state = self._state()
+        if not self._probe.due(state, self._reason):
+            return
+        beat = Heartbeat(
+            state=state,
+            spec_hash=self._spec_hash,
+            reason=self._reason,
+            progress=self._progress,
+            committed_batches=self.observer.batches,
+            counters=dict(self.observer.totals),
+            logs=self._script_log.take(),
+        )
+        self._probe.send(beat)

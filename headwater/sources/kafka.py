@@ -1,0 +1,243 @@
+"""Kafka as a source: one member of a consumer group on one topic."""
+
+from collections.abc import Iterable
+from typing import Final, cast
+
+import confluent_kafka
+import structlog
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
+
+from headwater.brokers.client import ClientErrors, consumer_settings, unavailable
+from headwater.errors import BrokerUnavailable, HeadwaterError, SourceGap, WorkerError
+from headwater.model.record import RecordBatch
+from headwater.model.worker import KafkaAccess, WorkerSpec
+from headwater.sources.base import Positions, RebalanceListener, gap
+
+log = structlog.get_logger(__name__)
+
+MAX_BATCH_BYTES: Final = 8 << 20
+CHUNK_RECORDS: Final = 250
+REQUEST_S: Final = 10.0
+
+_WAITED_OUT = frozenset(
+    {
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._TIMED_OUT,
+        KafkaError._RESOLVE,
+        KafkaError._MAX_POLL_EXCEEDED,  # the loss of the partitions follows, and a new join
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.REBALANCE_IN_PROGRESS,
+    }
+)
+_FENCED = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL, KafkaError._FENCED})
+
+
+class KafkaSource:
+    """Implements sources.base.Source. instance_id: the static member whose place this one takes."""
+
+    def __init__(self, access: KafkaAccess, topic: str, group: str, instance_id: str | None = None) -> None:
+        self._access = access
+        self._topic = topic
+        self._errors = ClientErrors(access)
+        settings = consumer_settings(access, self._errors, group, instance_id) | {"on_commit": self._on_commit}
+        self._consumer = confluent_kafka.Consumer(settings)
+        self._listener: RebalanceListener | None = None
+        self._assigned: set[int] = set()
+        self._gone: set[int] = set()
+        self._paused = False
+        self._held: list[Message] = []
+        self._trouble: HeadwaterError | None = None
+        self._sent: Positions = {}
+        self._unstored: Positions = {}
+
+    def join(self, listener: RebalanceListener) -> None:
+        self._listener = listener
+        self._consumer.subscribe(
+            [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
+
+    # Rebalances: called by librdkafka from within poll and consume.
+
+    # An error raised here costs the records that the call had gathered: it must end the worker.
+
+    def _on_assign(self, _consumer: object, partitions: list[TopicPartition]) -> None:
+        if partitions:
+            self._consumer.incremental_assign(self._starts([p.partition for p in partitions]))
+            if self._paused:
+                self._consumer.pause(partitions)
+        self._assigned.update(p.partition for p in partitions)
+        if self._listener is not None:
+            self._listener.assigned([p.partition for p in partitions])
+
+    def _on_revoke(self, _consumer: object, partitions: list[TopicPartition]) -> None:
+        if self._listener is not None:
+            self._listener.revoked([p.partition for p in partitions])
+        self._give_up(partitions)
+
+    def _on_lost(self, _consumer: object, partitions: list[TopicPartition]) -> None:
+        if self._listener is not None:
+            self._listener.lost([p.partition for p in partitions])
+        self._give_up(partitions)
+
+    def _give_up(self, partitions: list[TopicPartition]) -> None:
+        gone = {p.partition for p in partitions}
+        self._gone |= gone
+        self._assigned -= gone
+        self._held = [m for m in self._held if m.partition() not in gone]
+        for partition in gone:
+            self._sent.pop(partition, None)
+            self._unstored.pop(partition, None)
+        self._consumer.incremental_unassign(partitions)
+
+    def _starts(self, partitions: list[int]) -> list[TopicPartition]:
+        """Where the group goes on. A partition without a commit is new, and starts at its first record."""
+        try:
+            committed = self._stored(partitions)
+            pinned = committed or self._stored(self._all_partitions())
+        except BrokerUnavailable as error:
+            raise WorkerError(f"The group's positions can't be read. {error.detail}") from error
+        if not pinned:
+            raise SourceGap(f"The group has no position on {self._topic}. Deploy the pipeline again to set one.")
+        return [TopicPartition(self._topic, p, committed.get(p, OFFSET_BEGINNING)) for p in partitions]
+
+    def _all_partitions(self) -> list[int]:
+        return list(self._consumer.list_topics(self._topic, timeout=REQUEST_S).topics[self._topic].partitions)
+
+    def _stored(self, partitions: Iterable[int]) -> Positions:
+        asked = [TopicPartition(self._topic, p) for p in partitions]
+        try:
+            found = self._consumer.committed(asked, timeout=REQUEST_S) if asked else []
+        except KafkaException as error:
+            raise unavailable(error, self._access) from error
+        return {p.partition: p.offset for p in found if p.offset >= 0}
+
+    # Reading.
+
+    def poll(self, max_records: int, timeout_s: float) -> RecordBatch:
+        self._check()
+        self._gather(max_records, timeout_s)
+        if self._paused:
+            return self._columns([])
+        messages, self._held = self._held[:max_records], self._held[max_records:]
+        return self._columns(messages)
+
+    def _check(self) -> None:
+        """Raise what an earlier call heard: what that call had gathered is still held."""
+        trouble, self._trouble = self._trouble, None
+        if trouble is not None:
+            raise trouble
+        self._errors.check()
+
+    def _gather(self, max_records: int, timeout_s: float) -> None:
+        """Hold the first record as soon as it is there, and what else is there already, up to MAX_BATCH_BYTES."""
+        first = self._consumer.poll(timeout_s if self._paused or not self._held else 0)
+        self._held += self._good([first] if first is not None else [])
+        size = sum(map(len, self._held))
+        while self._held and not self._paused and size < MAX_BATCH_BYTES and len(self._held) < max_records:
+            room = 1 + (MAX_BATCH_BYTES - size) * len(self._held) // (size + 1)
+            chunk = self._take(min(CHUNK_RECORDS, max_records - len(self._held), room))
+            if not chunk:
+                break
+            self._held += chunk
+            size += sum(map(len, chunk))
+
+    def _take(self, count: int) -> list[Message]:
+        """Up to `count` records that are there already, without those of partitions that go during the call."""
+        self._gone.clear()
+        chunk = self._good(self._consumer.consume(count, 0))
+        return [m for m in chunk if m.partition() not in self._gone] if self._gone else chunk
+
+    def _good(self, messages: list[Message]) -> list[Message]:
+        """The records among these; an error among them that does not mend itself is kept for `_check`."""
+        if not any(map(Message.error, messages)):
+            return messages
+        for message in messages:
+            error = message.error()
+            if error is not None and error.code() not in _WAITED_OUT:
+                self._trouble = self._describe(error, message)
+        return [m for m in messages if m.error() is None]
+
+    def _describe(self, error: KafkaError, message: Message) -> HeadwaterError:
+        if error.code() == KafkaError._AUTO_OFFSET_RESET:
+            return SourceGap(self._gap(message))
+        if error.fatal() or error.code() in _FENCED:
+            return WorkerError(f"Another worker took this one's place in the group: {error.str()}.")
+        return unavailable(error, self._access)
+
+    def _gap(self, message: Message) -> str:
+        where = TopicPartition(self._topic, cast("int", message.partition()))
+        wanted = self._stored([where.partition]).get(where.partition, -1)
+        marks = self._consumer.get_watermark_offsets(where, timeout=REQUEST_S)
+        return gap(self._topic, where.partition, wanted, marks[0] if marks else -1)
+
+    def _columns(self, messages: list[Message]) -> RecordBatch:
+        return RecordBatch(
+            self._topic,
+            list(map(Message.value, messages)),
+            list(map(Message.key, messages)),
+            [max(0, ms) for _, ms in map(Message.timestamp, messages)],
+            cast("list[int]", list(map(Message.partition, messages))),
+            cast("list[int]", list(map(Message.offset, messages))),
+            [0] * len(messages),
+        )
+
+    def seek(self, positions: Positions) -> None:
+        self._held = [m for m in self._held if m.partition() not in positions]
+        for partition, offset in positions.items():
+            self._consumer.seek(TopicPartition(self._topic, partition, offset))
+
+    def pause(self) -> None:
+        self._paused = True
+        self._consumer.pause(self._consumer.assignment())
+
+    def resume(self) -> None:
+        self._paused = False
+        self._consumer.resume(self._consumer.assignment())
+
+    # Positions.
+
+    def commit(self, positions: Positions, *, wait: bool) -> None:
+        self._unstored.update(positions)
+        wanted, self._unstored = self._unstored, {}
+        offsets = [TopicPartition(self._topic, p, o) for p, o in wanted.items() if p in self._assigned]
+        if not offsets:
+            return
+        self._sent.update(wanted)
+        try:
+            if not wait:
+                self._consumer.commit(offsets=offsets, asynchronous=True)
+                return
+            stored = self._consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as error:
+            self._unstored.update(wanted)
+            raise unavailable(error, self._access) from error
+        refused = [p.error for p in stored if p.error is not None]
+        if refused:
+            raise unavailable(refused[0], self._access)
+
+    def _on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        """The outcome of a commit that nobody waited for."""
+        failed = [p for p in partitions if error is not None or p.error is not None]
+        if failed:
+            log.warning("commit refused; it is sent again", topic=self._topic, error=str(error or failed[0].error))
+        for partition in failed:
+            if partition.partition in self._sent:
+                self._unstored[partition.partition] = self._sent[partition.partition]
+
+    def committed(self) -> Positions:
+        return self._stored(self._assigned)
+
+    def close(self) -> None:
+        self._listener = None
+        self._consumer.close()
+
+
+def build(spec: WorkerSpec, slot: int) -> KafkaSource:
+    """The source of one worker: a static member, so that a restarted worker takes its place without a rebalance."""
+    return KafkaSource(spec.kafka, spec.source_topic, spec.source_group, f"{spec.config_id}-{slot}")

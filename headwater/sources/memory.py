@@ -1,0 +1,194 @@
+"""Twin of the Kafka source: a topic, a consumer group that moves partitions cooperatively, and its members."""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from headwater.errors import BrokerUnavailable, SourceGap, WorkerError
+from headwater.model.record import RecordBatch
+from headwater.sources.base import Positions, RebalanceListener, gap
+
+
+class MemoryRecord(NamedTuple):
+    """One record of a partition."""
+
+    offset: int
+    value: bytes | None
+    key: bytes | None
+    timestamp: int
+
+
+@dataclass(slots=True)
+class MemoryTopic:
+    """A topic; partitions are lists of records with rising offsets."""
+
+    name: str
+    partitions: list[list[MemoryRecord]]
+    ends: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ends = [0 for _ in self.partitions]
+
+    def append(self, partition: int, value: bytes | None, key: bytes | None = None, timestamp: int = 0) -> int:
+        """Add a record; its offset."""
+        offset = self.ends[partition]
+        self.partitions[partition].append(MemoryRecord(offset, value, key, timestamp))
+        self.ends[partition] = offset + 1
+        return offset
+
+    def truncate(self, partition: int, before: int) -> None:
+        """Delete the records below an offset, as retention does."""
+        self.partitions[partition] = [r for r in self.partitions[partition] if r.offset >= before]
+
+    def read(self, partition: int, offset: int, count: int) -> list[MemoryRecord]:
+        """Up to `count` records from `offset` on. Raises SourceGap when they were deleted."""
+        records = self.partitions[partition]
+        first = records[0].offset if records else self.ends[partition]
+        if not first <= offset <= self.ends[partition]:
+            raise SourceGap(gap(self.name, partition, offset, first))
+        return records[offset - first : offset - first + count]
+
+
+class MemoryGroup:
+    """A consumer group: who owns which partition, and how far each was committed.
+
+    A partition moves as under cooperative-sticky: its owner gives it up in a poll of its own, then it is free.
+    """
+
+    def __init__(self, topic: MemoryTopic, committed: Positions | None = None) -> None:
+        self.topic = topic
+        self.committed: Positions = dict(committed or {})
+        self.members: list[MemorySource] = []
+        self.owners: dict[int, MemorySource] = {}
+        self.targets: dict[int, MemorySource] = {}
+
+    def add(self, member: "MemorySource") -> None:
+        """A member joins; partitions are dealt anew."""
+        self.members.append(member)
+        self.deal()
+
+    def remove(self, member: "MemorySource") -> None:
+        """A member left, or its session ended: its partitions are free at once."""
+        if member in self.members:
+            self.members.remove(member)
+            self.owners = {p: owner for p, owner in self.owners.items() if owner is not member}
+            self.deal()
+
+    def deal(self) -> None:
+        """Spread the partitions evenly; each stays where it is when it can."""
+        count = len(self.topic.partitions)
+        quota = -(-count // len(self.members)) if self.members else 0
+        room = dict.fromkeys(map(id, self.members), quota)
+        targets: dict[int, MemorySource] = {}
+        for partition, owner in sorted(self.owners.items()):
+            if room.get(id(owner), 0):
+                targets[partition] = owner
+                room[id(owner)] -= 1
+        for partition in range(count):
+            if partition not in targets and self.members:
+                member = max(self.members, key=lambda m: room[id(m)])
+                targets[partition] = member
+                room[id(member)] -= 1
+        self.targets = targets
+
+    def start(self, partition: int) -> int:
+        """Where a new owner starts: at the commit; without one, a partition that came later starts at its first."""
+        if partition in self.committed:
+            return self.committed[partition]
+        if not self.committed:
+            raise SourceGap(f"The group has no position on {self.topic.name}. Deploy the pipeline again to set one.")
+        records = self.topic.partitions[partition]
+        return records[0].offset if records else self.topic.ends[partition]
+
+
+class MemorySource:
+    """Implements sources.base.Source: one member of a MemoryGroup."""
+
+    def __init__(self, group: MemoryGroup, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._group = group
+        self._sleep = sleep
+        self._listener: RebalanceListener | None = None
+        self._positions: Positions = {}
+        self._joined = self._paused = False
+
+    def join(self, listener: RebalanceListener) -> None:
+        self._listener = listener
+        self._group.add(self)
+
+    def poll(self, max_records: int, timeout_s: float) -> RecordBatch:
+        self._serve_group()
+        batch = RecordBatch(self._group.topic.name, [], [], [], [], [], [])
+        if not self._paused:
+            for partition in sorted(self._positions):
+                self._read(partition, max_records - len(batch), batch)
+        if not batch:
+            self._sleep(timeout_s)
+        return batch
+
+    def _read(self, partition: int, count: int, batch: RecordBatch) -> None:
+        records = self._group.topic.read(partition, self._positions[partition], count)
+        for record in records:
+            batch.values.append(record.value)
+            batch.keys.append(record.key)
+            batch.timestamps.append(record.timestamp)
+            batch.partitions.append(partition)
+            batch.offsets.append(record.offset)
+            batch.indexes.append(0)
+        if records:
+            self._positions[partition] = records[-1].offset + 1
+
+    def _serve_group(self) -> None:
+        group, listener = self._group, self._listener
+        if listener is None:
+            return
+        if self not in group.members and self._joined:
+            self._drop(self._positions, listener.lost)
+            self._joined = False
+            group.add(self)
+        self._drop([p for p in self._positions if group.owners.get(p) is not self], listener.lost)
+        self._drop([p for p in self._positions if group.targets.get(p) is not self], listener.revoked)
+        free = [p for p, member in group.targets.items() if member is self and p not in group.owners]
+        if free or not self._joined:
+            self._joined = True
+            self._positions.update({p: group.start(p) for p in free})
+            group.owners.update(dict.fromkeys(free, self))
+            listener.assigned(sorted(free))
+
+    def _drop(self, partitions: Iterable[int], tell: Callable[[list[int]], None]) -> None:
+        gone = sorted(partitions)
+        if not gone:
+            return
+        tell(gone)
+        for partition in gone:
+            del self._positions[partition]
+            if self._group.owners.get(partition) is self:
+                del self._group.owners[partition]
+
+    def seek(self, positions: Positions) -> None:
+        if not positions.keys() <= self._positions.keys():
+            raise WorkerError(
+                f"These partitions are not assigned: {sorted(positions.keys() - self._positions.keys())}."
+            )
+        self._positions.update(positions)
+
+    def commit(self, positions: Positions, *, wait: bool) -> None:
+        fenced = [p for p in positions if self._group.owners.get(p) is not self]
+        if not fenced:
+            self._group.committed.update(positions)
+        elif wait:
+            raise BrokerUnavailable(f"The positions of partitions {fenced} belong to another worker now.")
+
+    def committed(self) -> Positions:
+        return {p: o for p, o in self._group.committed.items() if p in self._positions}
+
+    def pause(self) -> None:
+        self._paused = True
+
+    def resume(self) -> None:
+        self._paused = False
+
+    def close(self) -> None:
+        self._listener = None
+        self._positions.clear()
+        self._group.remove(self)
