@@ -1,0 +1,123 @@
+"""Connections to SQLite or PostgreSQL, and the two kinds of unit of work: reading and writing.
+
+SQLite: WAL, so that readers never wait; a writing unit begins IMMEDIATE, so that it waits for its turn at its start
+and can't fail half-way because another process wrote since it read.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from sqlite3 import Connection as SqliteConnection
+from typing import Any
+
+import structlog
+from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, make_url
+
+from headwater.errors import SetupError, StoreUnavailable
+
+log = structlog.get_logger(__name__)
+
+LOCK_TIMEOUT_S = 5
+POOL_SIZE = 8
+# The API runs up to 40 requests at once in threads; each holds one connection at most.
+MAX_OVERFLOW = 40
+_WRITES = "headwater_writes"
+
+
+def make_engine(url: str) -> Engine:
+    """An engine for `sqlite:///PATH` or `postgresql://…`; nothing is opened yet. Raises SetupError."""
+    parsed = _parse(url)
+    if parsed.get_backend_name() == "sqlite":
+        return _sqlite(parsed)
+    try:
+        return _engine(parsed, {"connect_timeout": LOCK_TIMEOUT_S, "options": f"-c lock_timeout={LOCK_TIMEOUT_S}s"})
+    except ModuleNotFoundError as error:
+        raise SetupError(f"The database needs the Python package {error.name}. Install it beside Headwater.") from error
+
+
+def _parse(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+        backend = parsed.get_backend_name()
+    except exc.ArgumentError as error:
+        raise SetupError("The database's URL can't be read. Write sqlite:///PATH or postgresql://…") from error
+    if backend not in ("sqlite", "postgresql"):
+        raise SetupError(f"Headwater can't use a {backend} database. Use SQLite or PostgreSQL.")
+    return parsed
+
+
+def _engine(url: URL, connect_args: dict[str, Any]) -> Engine:
+    return create_engine(
+        url,
+        connect_args=connect_args,
+        pool_size=POOL_SIZE,
+        max_overflow=MAX_OVERFLOW,
+        pool_timeout=LOCK_TIMEOUT_S,
+        pool_pre_ping=True,
+        hide_parameters=True,
+    )
+
+
+def _sqlite(url: URL) -> Engine:
+    if url.database in (None, "", ":memory:"):
+        raise SetupError("Several processes share the database: name a file, as in sqlite:///headwater.db.")
+    path = Path(str(url.database))
+    try:
+        path.touch(mode=0o600)
+    except OSError as error:
+        raise SetupError(f"The database {path} can't be opened ({error.strerror}). Choose another place.") from error
+    engine = _engine(url, {"timeout": LOCK_TIMEOUT_S})
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(connection: SqliteConnection, _record: object) -> None:
+    connection.isolation_level = None  # the driver would begin DEFERRED by itself
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writes = connection.get_execution_options().get(_WRITES)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+class Connections:
+    """Hands out units of work. Thread-safe; each unit is one transaction on a connection of its own."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._reader = engine
+        self._writer = engine.execution_options(**{_WRITES: True})
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A transaction that only reads, from one snapshot on SQLite. Raises StoreUnavailable."""
+        with _translated(), self._reader.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction that is committed at the end, and rolled back when the block raises.
+
+        Waits up to LOCK_TIMEOUT_S for its turn. Raises StoreUnavailable; an IntegrityError is the caller's to explain.
+        """
+        with _translated(), self._writer.begin() as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Close all connections that are not in use."""
+        self._reader.dispose()
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Turn what the database does into StoreUnavailable; a broken rule or statement of ours stays what it is."""
+    try:
+        yield
+    except (exc.IntegrityError, exc.ProgrammingError, exc.DataError):
+        raise
+    except (exc.DBAPIError, exc.TimeoutError) as error:
+        log.warning("the database can't serve", reason=str(getattr(error, "orig", error)))
+        raise StoreUnavailable("The database is busy or does not answer. Send the same request again.") from error

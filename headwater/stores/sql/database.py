@@ -1,0 +1,57 @@
+"""Opens the database and composes its stores: the one entrance to this package."""
+
+from headwater.errors import SetupError, StoreUnavailable
+from headwater.stores.sql.connections import Connections, make_engine
+from headwater.stores.sql.datasets import SqlDatasets
+from headwater.stores.sql.deployment_rows import DeploymentRows
+from headwater.stores.sql.deployments import SqlDeployments
+from headwater.stores.sql.doorbell import SqlDoorbell
+from headwater.stores.sql.flows import SqlFlows
+from headwater.stores.sql.keys import SqlKeys
+from headwater.stores.sql.leases import SqlLeases
+from headwater.stores.sql.migrate import migrate
+from headwater.stores.sql.sealed import Sealer
+
+
+class Database:
+    """All control stores on one database. Thread-safe; several processes may have one each."""
+
+    def __init__(self, connections: Connections, rows: DeploymentRows) -> None:
+        self._connections = connections
+        self.flows = SqlFlows(connections, rows)
+        self.deployments = SqlDeployments(connections, rows)
+        self.doorbell = SqlDoorbell(connections)
+        self.leases = SqlLeases(connections)
+        self.keys = SqlKeys(connections)
+        self.datasets = SqlDatasets(connections)
+
+    def close(self) -> None:
+        """Close the connections. The stores open new ones when they are used again."""
+        self._connections.close()
+
+
+def open_database(url: str, sealer: Sealer) -> Database:
+    """Open `sqlite:///PATH` or `postgresql://…`, migrate it when it is older, and check the secret key.
+
+    Raises SetupError when the database can't be reached, is newer, or was sealed with another key.
+    """
+    engine = make_engine(url)
+    connections, rows = Connections(engine), DeploymentRows(sealer)
+    try:
+        migrate(engine)
+        with connections.reading() as connection:
+            rows.check_key(connection)
+    except StoreUnavailable as error:
+        shown = engine.url.render_as_string(hide_password=True)
+        connections.close()
+        raise SetupError(f"The database {shown} can't be opened: {_reason(error)}.") from error
+    except SetupError:
+        connections.close()
+        raise
+    return Database(connections, rows)
+
+
+def _reason(error: StoreUnavailable) -> str:
+    """The first line of what the database's driver said."""
+    said = str(getattr(error.__cause__, "orig", error.__cause__)).strip()
+    return said.splitlines()[0] if said else "it does not answer"

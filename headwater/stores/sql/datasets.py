@@ -1,0 +1,59 @@
+"""Datasets' rows."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from headwater.model.dataset import Dataset
+from headwater.stores.sql import rules
+from headwater.stores.sql.connections import Connections
+from headwater.stores.sql.tables import datasets
+
+
+class SqlDatasets:
+    """DatasetStore in SQL."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def create(self, dataset: Dataset) -> None:
+        pending = replace(dataset, state="pending")
+        try:
+            with self._connections.writing() as connection:
+                connection.execute(insert(datasets).values(**asdict(pending)))
+        except IntegrityError as error:
+            raise rules.name_taken(dataset.name) from error
+
+    def set_state(self, dataset_id: str, state: Literal["live", "deleting"]) -> None:
+        this = datasets.c.id == dataset_id
+        try:
+            with self._connections.writing() as connection:
+                connection.execute(update(datasets).where(this).values(state=state))
+        except IntegrityError as error:
+            raise rules.name_taken(self._select(this)[0].name) from error
+
+    def get(self, owner: str, dataset_id: str) -> Dataset:
+        found = self._select(datasets.c.owner == owner, datasets.c.id == dataset_id, datasets.c.state == "live")
+        if not found:
+            raise rules.no_dataset(dataset_id)
+        return found[0]
+
+    def list(self, owner: str, names: Sequence[str] = ()) -> Sequence[Dataset]:
+        wanted = [datasets.c.name.in_(set(names))] if names else []
+        return self._select(datasets.c.owner == owner, datasets.c.state == "live", *wanted)
+
+    def remove(self, dataset_id: str) -> None:
+        with self._connections.writing() as connection:
+            connection.execute(delete(datasets).where(datasets.c.id == dataset_id))
+
+    def unsettled(self) -> Sequence[Dataset]:
+        return self._select(datasets.c.state != "live")
+
+    def _select(self, *where: ColumnElement[Any]) -> Sequence[Dataset]:
+        """Newest first."""
+        found = select(datasets).where(*where).order_by(datasets.c.created_at.desc(), datasets.c.id.desc())
+        with self._connections.reading() as connection:
+            return [Dataset(**row._asdict()) for row in connection.execute(found)]

@@ -1,0 +1,140 @@
+"""Reads and writes deployments inside a transaction; flows.py and deployments.py decide what to write."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import TypeAdapter
+from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
+
+from headwater.model.deployment import Condition, Deployment, Desired, Phase, WorkerStatus
+from headwater.model.flow import PipelineConfig
+from headwater.stores.sql import rules
+from headwater.stores.sql.doorbell import ring
+from headwater.stores.sql.rules import Rollout
+from headwater.stores.sql.sealed import Sealer
+from headwater.stores.sql.tables import (
+    ACTIVE,
+    deployment_revisions,
+    deployments,
+    flow_revisions,
+    worker_states,
+)
+
+_WORKERS = TypeAdapter(tuple[WorkerStatus, ...])
+_SECRETS = ("reader_password", "worker_password")
+
+_ALL = (
+    select(deployments, flow_revisions.c.config, deployment_revisions.c.source_epoch, worker_states.c.workers)
+    .join(
+        flow_revisions,
+        (flow_revisions.c.flow_id == deployments.c.flow_id)
+        & (flow_revisions.c.revision == deployments.c.desired_revision),
+    )
+    .join(
+        deployment_revisions,
+        (deployment_revisions.c.deployment_id == deployments.c.id)
+        & (deployment_revisions.c.revision == deployments.c.desired_revision),
+    )
+    .join(worker_states, worker_states.c.deployment_id == deployments.c.id, isouter=True)
+    .order_by(deployments.c.created_at.desc(), deployments.c.id.desc())
+)
+
+
+class DeploymentRows:
+    """Deployments as rows; their passwords are sealed there, and nowhere else."""
+
+    def __init__(self, sealer: Sealer) -> None:
+        self._sealer = sealer
+
+    def unfinished(self, connection: Connection, *where: ColumnElement[bool], lock: bool = False) -> list[Deployment]:
+        """Deployments that are not ABSENT, newest first. lock: others wait with their changes."""
+        query = _ALL.where(ACTIVE, *where)
+        found = connection.execute(query.with_for_update(of=deployments) if lock else query)
+        return [self._deployment(row) for row in found]
+
+    def active(self, connection: Connection, flow_id: str) -> Deployment | None:
+        """The flow's active deployment, locked for a change."""
+        return next(iter(self.unfinished(connection, deployments.c.flow_id == flow_id, lock=True)), None)
+
+    def history(self, connection: Connection, deployment_id: str) -> Sequence[Rollout]:
+        """All revisions that the deployment was asked to run."""
+        table = deployment_revisions
+        found = select(table.c.revision, table.c.stream, table.c.source_epoch).where(
+            table.c.deployment_id == deployment_id
+        )
+        return [Rollout(*row) for row in connection.execute(found)]
+
+    def insert(self, connection: Connection, new: Deployment) -> None:
+        """A new deployment. Rings the doorbell."""
+        first = {"id": new.id, "flow_id": new.flow_id, "owner": new.owner, "created_at": new.created_at}
+        connection.execute(insert(deployments).values(**first, **self._secrets(new), **_desired(new), **_observed(new)))
+        self._record(connection, new)
+        ring(connection)
+
+    def desire(self, connection: Connection, changed: Deployment) -> None:
+        """A changed desired state. Rings the doorbell."""
+        asked = {**_desired(changed), "condition": changed.condition.value, "reason": changed.reason}
+        connection.execute(update(deployments).where(deployments.c.id == changed.id).values(**asked))
+        if all(rollout.revision != changed.desired_revision for rollout in self.history(connection, changed.id)):
+            self._record(connection, changed)
+        ring(connection)
+
+    def observe(self, connection: Connection, changed: Deployment) -> None:
+        """A changed observed state; the secrets and workers of an ended deployment go with it."""
+        this = update(deployments).where(deployments.c.id == changed.id)
+        connection.execute(this.values(**_observed(changed)))
+        if changed.phase is Phase.ABSENT:
+            connection.execute(this.values(dict.fromkeys(_SECRETS)))
+            self.report(connection, changed.id, ())
+
+    def report(self, connection: Connection, deployment_id: str, workers: Sequence[WorkerStatus]) -> None:
+        """Replace the workers' states."""
+        connection.execute(delete(worker_states).where(worker_states.c.deployment_id == deployment_id))
+        if workers:
+            states = _WORKERS.dump_json(tuple(workers)).decode()
+            connection.execute(insert(worker_states).values(deployment_id=deployment_id, workers=states))
+
+    def check_key(self, connection: Connection) -> None:
+        """Raise SetupError when the stored credentials were sealed with another key."""
+        sealed = select(deployments.c.id, *(deployments.c[name] for name in _SECRETS)).where(ACTIVE).limit(1)
+        for row in connection.execute(sealed):
+            self._opened(row)
+
+    def _record(self, connection: Connection, asked: Deployment) -> None:
+        stream = rules.stream_of(asked.config.source)
+        values = {"revision": asked.desired_revision, "stream": stream, "source_epoch": asked.source_epoch}
+        connection.execute(insert(deployment_revisions).values(deployment_id=asked.id, **values))
+
+    def _secrets(self, deployment: Deployment) -> dict[str, bytes]:
+        return {name: self._sealer.seal(getattr(deployment, name), deployment.id, name) for name in _SECRETS}
+
+    def _opened(self, row: Row[Any]) -> dict[str, str]:
+        return {name: self._sealer.open(getattr(row, name), row.id, name) for name in _SECRETS}
+
+    def _deployment(self, row: Row[Any]) -> Deployment:
+        values = row._asdict() | self._opened(row)
+        values["config"] = PipelineConfig.model_validate_json(row.config)
+        values["desired"] = Desired(row.desired)
+        values["phase"] = Phase(row.phase)
+        values["condition"] = Condition(row.condition)
+        values["workers"] = () if row.workers is None else _WORKERS.validate_json(row.workers)
+        return Deployment(**values)
+
+
+def _desired(deployment: Deployment) -> dict[str, Any]:
+    return {
+        "desired": deployment.desired.value,
+        "desired_revision": deployment.desired_revision,
+        "generation": deployment.generation,
+        "delete_flow": deployment.delete_flow,
+    }
+
+
+def _observed(deployment: Deployment) -> dict[str, Any]:
+    return {
+        "phase": deployment.phase.value,
+        "observed_revision": deployment.observed_revision,
+        "observed_generation": deployment.observed_generation,
+        "condition": deployment.condition.value,
+        "reason": deployment.reason,
+    }

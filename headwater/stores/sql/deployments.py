@@ -1,0 +1,75 @@
+"""Desired and observed state of deployments."""
+
+from collections.abc import Sequence
+from functools import reduce
+
+from sqlalchemy import select
+
+from headwater.model.deployment import Deployment, Observed, WorkerStatus
+from headwater.stores.sql import rules
+from headwater.stores.sql.connections import Connections
+from headwater.stores.sql.deployment_rows import DeploymentRows
+from headwater.stores.sql.flows import visible
+from headwater.stores.sql.tables import ACTIVE, deployments
+
+# Databases limit the parameters of a statement; SQLite's limit is 32,766.
+IDS_PER_QUERY = 10_000
+
+
+class SqlDeployments:
+    """DeploymentStore in SQL."""
+
+    def __init__(self, connections: Connections, rows: DeploymentRows) -> None:
+        self._connections = connections
+        self._rows = rows
+
+    def desire_running(self, owner: str, flow_id: str, new: Deployment) -> Deployment:
+        with self._connections.writing() as connection:
+            flow = visible(connection, owner, flow_id, lock=True)
+            current = self._rows.active(connection, flow_id)
+            if current is None:
+                first = rules.first_rollout(new, flow)
+                self._rows.insert(connection, first)
+                return first
+            if not rules.needs_rollout(current, flow):
+                return current
+            changed = rules.roll_out(current, flow, self._rows.history(connection, current.id))
+            self._rows.desire(connection, changed)
+            return changed
+
+    def desire_absent(self, flow_id: str) -> Deployment | None:
+        with self._connections.writing() as connection:
+            current = self._rows.active(connection, flow_id)
+            if current is None:
+                return None
+            changed = rules.tear_down(current)
+            self._rows.desire(connection, changed)
+            return changed
+
+    def active(self, flow_id: str) -> Deployment | None:
+        with self._connections.reading() as connection:
+            return next(iter(self._rows.unfinished(connection, deployments.c.flow_id == flow_id)), None)
+
+    def unfinished(self) -> Sequence[Deployment]:
+        with self._connections.reading() as connection:
+            return self._rows.unfinished(connection)
+
+    def ended(self, deployment_ids: Sequence[str]) -> Sequence[str]:
+        ids = sorted(set(deployment_ids))
+        chunks = [ids[start : start + IDS_PER_QUERY] for start in range(0, len(ids), IDS_PER_QUERY)]
+        with self._connections.reading() as connection:
+            queries = [select(deployments.c.id).where(deployments.c.id.in_(chunk), ~ACTIVE) for chunk in chunks]
+            return sorted(found for query in queries for found in connection.scalars(query))
+
+    def observe(self, observed: Sequence[Observed]) -> None:
+        ids = {seen.deployment_id for seen in observed}
+        with self._connections.writing() as connection:
+            for current in self._rows.unfinished(connection, deployments.c.id.in_(ids), lock=True):
+                news = (seen for seen in observed if seen.deployment_id == current.id)
+                self._rows.observe(connection, reduce(rules.after, news, current))
+
+    def report_workers(self, workers: dict[str, Sequence[WorkerStatus]]) -> None:
+        with self._connections.writing() as connection:
+            known = select(deployments.c.id).where(deployments.c.id.in_(workers), ACTIVE)
+            for deployment_id in sorted(connection.scalars(known)):
+                self._rows.report(connection, deployment_id, workers[deployment_id])

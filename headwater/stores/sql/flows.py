@@ -1,0 +1,114 @@
+"""Configurations and their revisions."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, delete, exists, false, insert, select, true, update
+
+from headwater.model.flow import Flow, PipelineConfig
+from headwater.stores.sql import rules
+from headwater.stores.sql.connections import Connections
+from headwater.stores.sql.deployment_rows import DeploymentRows
+from headwater.stores.sql.doorbell import ring
+from headwater.stores.sql.tables import ACTIVE, deployments, flow_revisions, flows
+
+_NEWEST = select(flows, flow_revisions.c.config).join(
+    flow_revisions, (flow_revisions.c.flow_id == flows.c.id) & (flow_revisions.c.revision == flows.c.revision)
+)
+
+
+def visible(connection: Connection, owner: str, flow_id: str, *, lock: bool = False) -> Flow:
+    """The newest revision of an owner's configuration. Raises NotFound.
+
+    lock: two transactions that change what belongs to one configuration come one after the other.
+    """
+    query = _NEWEST.where(flows.c.id == flow_id, flows.c.owner == owner, flows.c.deleted == false())
+    row = connection.execute(query.with_for_update(of=flows) if lock else query).one_or_none()
+    if row is None:
+        raise rules.no_flow(flow_id)
+    return _flow(row)
+
+
+class SqlFlows:
+    """FlowStore in SQL."""
+
+    def __init__(self, connections: Connections, rows: DeploymentRows) -> None:
+        self._connections = connections
+        self._rows = rows
+
+    def create(self, flow: Flow) -> None:
+        with self._connections.writing() as connection:
+            first = {"id": flow.id, "owner": flow.owner, "created_at": flow.created_at, "deleted": False}
+            connection.execute(insert(flows).values(**first, **_saved(flow), revision=1))
+            _insert_revision(connection, flow, 1)
+
+    def save(self, flow: Flow) -> None:
+        with self._connections.writing() as connection:
+            stored = visible(connection, flow.owner, flow.id, lock=True)
+            if flow.revision != stored.revision + 1:
+                raise rules.saved_meanwhile(flow.id)
+            this = update(flows).where(flows.c.id == flow.id)
+            connection.execute(this.values(**_saved(flow), revision=flow.revision))
+            _insert_revision(connection, flow, flow.revision)
+
+    def get(self, owner: str, flow_id: str) -> Flow:
+        with self._connections.reading() as connection:
+            return visible(connection, owner, flow_id)
+
+    def list(self, owner: str) -> Sequence[Flow]:
+        return self._select(flows.c.owner == owner, flows.c.deleted == false())
+
+    def delete(self, owner: str, flow_id: str) -> bool:
+        with self._connections.writing() as connection:
+            visible(connection, owner, flow_id, lock=True)
+            connection.execute(update(flows).where(flows.c.id == flow_id).values(deleted=True))
+            active = self._rows.active(connection, flow_id)
+            if active is None:
+                ring(connection)
+                return False
+            self._rows.desire(connection, rules.tear_down(active, delete_flow=True))
+            return True
+
+    def purge(self, flow_id: str) -> None:
+        in_use = exists().where(deployments.c.flow_id == flows.c.id, ACTIVE)
+        with self._connections.writing() as connection:
+            connection.execute(delete(flows).where(flows.c.id == flow_id, flows.c.deleted == true(), ~in_use))
+
+    def deleted(self) -> Sequence[Flow]:
+        return self._select(flows.c.deleted == true())
+
+    def _select(self, *where: ColumnElement[Any]) -> Sequence[Flow]:
+        """Newest first."""
+        found = _NEWEST.where(*where).order_by(flows.c.created_at.desc(), flows.c.id.desc())
+        with self._connections.reading() as connection:
+            return [_flow(row) for row in connection.execute(found)]
+
+
+def _saved(flow: Flow) -> dict[str, Any]:
+    """The columns that each save writes."""
+    return {
+        "name": flow.name,
+        "description": flow.description,
+        "tags": list(flow.tags),
+        "updated_at": flow.updated_at,
+    }
+
+
+def _insert_revision(connection: Connection, flow: Flow, revision: int) -> None:
+    config = flow.pipeline_config.model_dump_json()
+    saved = {"flow_id": flow.id, "revision": revision, "config": config, "saved_at": flow.updated_at}
+    connection.execute(insert(flow_revisions).values(**saved))
+
+
+def _flow(row: Row[Any]) -> Flow:
+    return Flow(
+        id=row.id,
+        owner=row.owner,
+        name=row.name,
+        description=row.description,
+        tags=tuple(row.tags),
+        pipeline_config=PipelineConfig.model_validate_json(row.config),
+        revision=row.revision,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )

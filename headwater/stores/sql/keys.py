@@ -1,0 +1,62 @@
+"""API keys."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Row, bindparam, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from headwater.model.key import ApiKey
+from headwater.stores.sql import rules
+from headwater.stores.sql.connections import Connections
+from headwater.stores.sql.tables import api_keys
+
+_USED = (
+    update(api_keys)
+    .where(api_keys.c.id == bindparam("key_id"))
+    .where(func.coalesce(api_keys.c.last_used_at < bindparam("at"), True))
+    .values(last_used_at=bindparam("at"))
+)
+
+
+class SqlKeys:
+    """KeyStore in SQL."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def create(self, key: ApiKey) -> None:
+        try:
+            with self._connections.writing() as connection:
+                connection.execute(insert(api_keys).values(**asdict(key)))
+        except IntegrityError as error:
+            raise rules.key_exists(key.id) from error
+
+    def find(self, key_id: str) -> ApiKey | None:
+        with self._connections.reading() as connection:
+            row = connection.execute(select(api_keys).where(api_keys.c.id == key_id)).one_or_none()
+        return None if row is None else _key(row)
+
+    def list(self) -> Sequence[ApiKey]:
+        newest_first = select(api_keys).order_by(api_keys.c.created_at.desc(), api_keys.c.id.desc())
+        with self._connections.reading() as connection:
+            return [_key(row) for row in connection.execute(newest_first)]
+
+    def revoke(self, key_id: str, at: datetime) -> None:
+        revoked_at = func.coalesce(api_keys.c.revoked_at, at)
+        with self._connections.writing() as connection:
+            done = connection.execute(update(api_keys).where(api_keys.c.id == key_id).values(revoked_at=revoked_at))
+            if done.rowcount == 0:
+                raise rules.no_key(key_id)
+
+    def used(self, at: dict[str, datetime]) -> None:
+        uses = [{"key_id": key_id, "at": time} for key_id, time in sorted(at.items())]
+        if uses:
+            with self._connections.writing() as connection:
+                connection.execute(_USED, uses)
+
+
+def _key(row: Row[Any]) -> ApiKey:
+    return ApiKey(**{**row._asdict(), "scopes": tuple(row.scopes)})

@@ -1,0 +1,30 @@
+"""Runs migrations: on the connection of `migrate`, or for developers on the database that alembic.ini names."""
+
+from typing import Literal
+
+from alembic import context
+from alembic.autogenerate.api import AutogenContext
+from sqlalchemy import Connection
+
+from headwater.stores.sql.connections import Connections, make_engine
+from headwater.stores.sql.tables import UtcDateTime, metadata
+
+
+def _render(_kind: str, item: object, _context: AutogenContext) -> str | Literal[False]:
+    """Migrations name SQLAlchemy's types only, so that an old one never depends on today's code."""
+    return "sa.DateTime(timezone=True)" if isinstance(item, UtcDateTime) else False
+
+
+def _run(connection: Connection) -> None:
+    context.configure(connection=connection, target_metadata=metadata, render_item=_render)
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+_given: Connection | None = context.config.attributes.get("connection")
+if _given is not None:
+    _run(_given)
+else:
+    _url = context.config.get_main_option("sqlalchemy.url") or ""
+    with Connections(make_engine(_url)).writing() as _own:
+        _run(_own)

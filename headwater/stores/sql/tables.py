@@ -1,0 +1,164 @@
+"""The tables. A change here needs a migration beside it; a test compares the two.
+
+Deployments outlive the configuration that they ran: their rows tell the sweeper whose consumer groups may go. So
+they have no foreign key to flows. A deployment's configuration is that of its desired revision, which `purge` keeps
+while the deployment is active.
+"""
+
+from datetime import UTC, datetime
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    DateTime,
+    Dialect,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    literal_column,
+)
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """Aware datetimes in, aware UTC datetimes out; SQLite, which has no time zones, stores them as UTC text."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """The form that the database stores."""
+        if value is None:
+            return None
+        utc = value.astimezone(UTC)
+        return utc.replace(tzinfo=None) if dialect.name == "sqlite" else utc
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """The form that Headwater uses."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if dialect.name == "sqlite" else value.astimezone(UTC)
+
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+flows = Table(
+    "flows",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("owner", String, nullable=False, index=True),
+    Column("name", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("tags", JSON, nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("deleted", Boolean, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("updated_at", UtcDateTime, nullable=False),
+)
+
+flow_revisions = Table(
+    "flow_revisions",
+    metadata,
+    Column("flow_id", ForeignKey("flows.id", ondelete="CASCADE"), primary_key=True),
+    Column("revision", Integer, primary_key=True),
+    Column("config", Text, nullable=False),
+    Column("saved_at", UtcDateTime, nullable=False),
+)
+
+deployments = Table(
+    "deployments",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("flow_id", String, nullable=False),
+    Column("owner", String, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("reader_password", LargeBinary),
+    Column("worker_password", LargeBinary),
+    Column("desired", String, nullable=False),
+    Column("desired_revision", Integer, nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("delete_flow", Boolean, nullable=False),
+    Column("phase", String, nullable=False),
+    Column("observed_revision", Integer),
+    Column("observed_generation", Integer, nullable=False),
+    Column("condition", String, nullable=False),
+    Column("reason", Text, nullable=False),
+)
+
+# A literal, not a parameter: SQLite uses a partial index only for a query that repeats its condition word by word.
+ACTIVE = deployments.c.phase != literal_column("'absent'")
+Index("uq_deployments_active", deployments.c.flow_id, unique=True, sqlite_where=ACTIVE, postgresql_where=ACTIVE)
+
+deployment_revisions = Table(
+    "deployment_revisions",
+    metadata,
+    Column("deployment_id", ForeignKey("deployments.id", ondelete="CASCADE"), primary_key=True),
+    Column("revision", Integer, primary_key=True),
+    Column("stream", String, nullable=False),
+    Column("source_epoch", Integer, nullable=False),
+)
+
+worker_states = Table(
+    "worker_states",
+    metadata,
+    Column("deployment_id", ForeignKey("deployments.id", ondelete="CASCADE"), primary_key=True),
+    Column("workers", Text, nullable=False),
+)
+
+doorbell = Table(
+    "doorbell",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("value", BigInteger, nullable=False),
+)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("holder", String),
+    Column("fencing", BigInteger, nullable=False),
+    Column("expires_at", UtcDateTime, nullable=False),
+)
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("owner", String, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("scopes", JSON, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime),
+    Column("revoked_at", UtcDateTime),
+    Column("last_used_at", UtcDateTime),
+)
+
+datasets = Table(
+    "datasets",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("owner", String, nullable=False, index=True),
+    Column("name", Text, nullable=False),
+    Column("state", String, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("updated_at", UtcDateTime, nullable=False),
+)
+
+# A dataset that is going away gives its name free at once.
+NAMED = datasets.c.state != literal_column("'deleting'")
+Index("uq_datasets_name", datasets.c.owner, datasets.c.name, unique=True, sqlite_where=NAMED, postgresql_where=NAMED)
