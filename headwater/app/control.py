@@ -1,5 +1,6 @@
 """Composition of the control stores: the database of configurations, deployments, keys and datasets."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -31,7 +32,7 @@ def keys_of(settings: Settings) -> Iterator[Keys]:
     home = Home(settings.data_dir)
     home.create()
     with open_control(Addresses(settings, home)) as database:
-        yield Keys(database.keys, utc_now)
+        yield Keys(database.keys, utc_now, time.monotonic)
 
 
 def provide_local_key(addresses: Addresses) -> None:
@@ -39,4 +40,5 @@ def provide_local_key(addresses: Addresses) -> None:
     home = addresses.home
     with open_control(addresses) as database:
         if not home.api_key.exists():
-            home.write_secret(home.api_key, Keys(database.keys, utc_now).create(LOCAL_OWNER, LOCAL_SCOPES) + "\n")
+            key = Keys(database.keys, utc_now, time.monotonic).create(LOCAL_OWNER, LOCAL_SCOPES)
+            home.write_secret(home.api_key, key + "\n")

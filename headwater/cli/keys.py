@@ -1,6 +1,5 @@
 """`headwater keys`: make, list and revoke API keys."""
 
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -47,7 +46,7 @@ def _revoke(
     from headwater.app.control import keys_of
 
     with keys_of(settings) as keys:
-        keys.revoke(key_id, datetime.now(UTC))
+        keys.revoke(key_id)
 
 
 app.command("create")(takes_settings(*PLACES)(_create))

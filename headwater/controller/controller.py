@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Protocol
 
 import structlog
 
@@ -41,6 +42,19 @@ class _Work:
     backoff: Backoff = field(default_factory=Backoff)
 
 
+class ControlStores(Protocol):
+    """The stores that the controller works on."""
+
+    @property
+    def flows(self) -> FlowStore: ...
+    @property
+    def deployments(self) -> DeploymentStore: ...
+    @property
+    def doorbell(self) -> Doorbell: ...
+    @property
+    def leases(self) -> Leases: ...
+
+
 class Controller:
     """Drives rounds until `stop` is set, or another controller leads. clock: monotonic seconds.
 
@@ -50,20 +64,17 @@ class Controller:
     def __init__(
         self,
         name: str,
-        flows: FlowStore,
-        deployments: DeploymentStore,
-        doorbell: Doorbell,
-        leases: Leases,
+        stores: ControlStores,
         orchestrator: Orchestrator,
         reconciler: Reconciler,
         sweeper: Sweeper,
         clock: Callable[[], float],
     ) -> None:
         self._name = name
-        self._flows = flows
-        self._deployments = deployments
-        self._doorbell = doorbell
-        self._leases = leases
+        self._flows = stores.flows
+        self._deployments = stores.deployments
+        self._doorbell = stores.doorbell
+        self._leases = stores.leases
         self._orchestrator = orchestrator
         self._reconciler = reconciler
         self._sweeper = sweeper
@@ -75,6 +86,7 @@ class Controller:
         self._reported: dict[str, Sequence[WorkerStatus]] = {}
         self._leading = False
         self._deposed = False
+        self._sweeping: Future[None] | None = None
 
     def run(self, stop: threading.Event) -> None:
         """Run until `stop` is set. Outages of the stores and the broker are waited out."""
@@ -103,7 +115,7 @@ class Controller:
         if self._is_due("report", REPORT_EVERY_S):
             self._report()
         if self._is_due("sweep", SWEEP_EVERY_S):
-            self._pool.submit(self._sweeper.sweep)
+            self._sweep()
 
     def _renew(self) -> None:
         held = self._leases.acquire(LEASE, self._name, datetime.now(UTC), LEASE_TTL_S) is not None
@@ -111,6 +123,15 @@ class Controller:
             log.error("another controller took the lease; this one ends, and its workers with it")
             self._deposed = True
         self._leading = held
+
+    def _sweep(self) -> None:
+        """Start a sweep beside the rounds, unless the last one still goes on."""
+        if self._sweeping is not None:
+            if not self._sweeping.done():
+                return
+            if (error := self._sweeping.exception()) is not None:
+                log.error("a sweep failed", exc_info=error)
+        self._sweeping = self._pool.submit(self._sweeper.sweep)
 
     def _is_due(self, what: str, every_s: float) -> bool:
         now = self._clock()

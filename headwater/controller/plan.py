@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import dataclass
 
-from headwater.brokers.base import AccessRule, Resources, TopicSpec, User
+from headwater.brokers.base import OUTPUT_TOPIC_CONFIG, AccessRule, Resources, TopicSpec, User
 from headwater.model.deployment import (
     Deployment,
     dead_letter_topic,
@@ -22,7 +22,6 @@ class WorkerSettings:
     kafka: KafkaAccess
     redis_url: str
     jit: bool
-    output_topic_config: dict[str, str]
 
 
 def output_topics(deployment: Deployment) -> list[str]:
@@ -31,7 +30,7 @@ def output_topics(deployment: Deployment) -> list[str]:
     return [*sinks, dead_letter_topic(deployment.flow_id)]
 
 
-def resources(deployment: Deployment, source_topic: str, partitions: int, topic_config: dict[str, str]) -> Resources:
+def resources(deployment: Deployment, source_topic: str, partitions: int) -> Resources:
     """Topics, users and rules. Two users: one that may only read the outputs, one for the workers."""
     read, work = reader(deployment.id), worker_user(deployment.id)
     topics = output_topics(deployment)
@@ -43,7 +42,7 @@ def resources(deployment: Deployment, source_topic: str, partitions: int, topic_
         *(AccessRule(work, "topic", topic, ("WRITE",)) for topic in topics),
     ]
     return Resources(
-        topics=tuple(TopicSpec(topic, partitions, topic_config) for topic in topics),
+        topics=tuple(TopicSpec(topic, partitions, OUTPUT_TOPIC_CONFIG) for topic in topics),
         users=(User(read, deployment.reader_password), User(work, deployment.worker_password)),
         rules=tuple(rules),
         group_prefixes=(f"{read}.", f"{work}."),

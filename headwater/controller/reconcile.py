@@ -89,7 +89,7 @@ class Reconciler:
             raise DeployFailed(
                 f"The source topic {topic} is not on the broker. Create it, or bind the stream to another topic."
             )
-        return resources(deployment, topic, partitions, self.settings.output_topic_config)
+        return resources(deployment, topic, partitions)
 
     def _check_progress(self, rollout: Rollout, workers: Sequence[WorkerStatus]) -> None:
         reasons = "; ".join(f"{w.name}: {w.reason}" for w in workers if w.reason) or "no worker has said why"
@@ -107,7 +107,7 @@ class Reconciler:
         self._rollouts.pop(deployment.id, None)
         if not self.orchestrator.drop(deployment.id):
             return None
-        self.broker.drop(resources(deployment, self.topic_of(deployment.config.source), 1, {}))
+        self.broker.drop(resources(deployment, self.topic_of(deployment.config.source), 1))
         return _observed(deployment, Phase.ABSENT, Condition.STABLE)
 
 

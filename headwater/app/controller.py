@@ -1,0 +1,82 @@
+"""Composition of the controller process."""
+
+import signal
+import socket
+import threading
+import time
+
+from headwater.app.addresses import Addresses
+from headwater.app.control import open_control
+from headwater.app.home import Home, require_platform
+from headwater.app.streams import load_bindings
+from headwater.brokers.base import STREAM_TOPIC_CONFIG, Broker, Resources, TopicSpec
+from headwater.brokers.kafka import KafkaBroker
+from headwater.children import Backoff
+from headwater.controller.controller import Controller
+from headwater.controller.plan import WorkerSettings
+from headwater.controller.reconcile import Reconciler
+from headwater.controller.sweeper import Sweeper
+from headwater.errors import BrokerUnavailable, DeployFailed
+from headwater.model.flow import Source
+from headwater.model.stream import STREAM_PARTITIONS, Bindings
+from headwater.orchestrators.process import ProcessOrchestrator
+from headwater.sandbox import check as check_sandbox
+from headwater.services.ids import utc_now
+from headwater.settings import Settings
+from headwater.stores.redis import open_redis
+
+
+def run(settings: Settings) -> None:
+    """Run until SIGTERM or SIGINT. Raises SetupError, also where the sandbox's lock is not fully in force."""
+    require_platform()
+    check_sandbox()
+    home = Home(settings.data_dir)
+    home.create()
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    addresses = Addresses(settings, home)
+    with home.locked("controller"), open_control(addresses) as database:
+        broker = KafkaBroker(addresses.kafka(), addresses.replication())
+        bindings = load_bindings(settings)
+        if addresses.embeds_kafka:
+            create_stream_topics(broker, bindings, stop)
+        store = open_redis(addresses.redis_url())
+        orchestrator = ProcessOrchestrator(home.workers)
+        reconciler = Reconciler(
+            database.flows,
+            store.sets,
+            broker,
+            orchestrator,
+            WorkerSettings(addresses.kafka(), addresses.redis_url(), settings.v8_jit),
+            lambda source: topic_of(bindings, source),
+            time.monotonic,
+        )
+        sweeper = Sweeper(broker, database.deployments, database.datasets, store.names, store.sets, utc_now)
+        name = f"{socket.gethostname()}:{home.path}"
+        try:
+            Controller(name, database, orchestrator, reconciler, sweeper, time.monotonic).run(stop)
+        finally:
+            orchestrator.close()
+
+
+def topic_of(bindings: Bindings, source: Source) -> str:
+    """The topic of a source. Raises DeployFailed when its binding was taken out of the settings since the save."""
+    topic = bindings.topic(source.chain, source.entity, zerolag=source.is_zerolag)
+    if topic is None:
+        raise DeployFailed(
+            f"The stream {source.chain}.{source.entity} has no binding (any more): add it in the settings."
+        )
+    return topic
+
+
+def create_stream_topics(broker: Broker, bindings: Bindings, stop: threading.Event) -> None:
+    """Make the streams' topics on the embedded broker; waits while it is away."""
+    topics = tuple(TopicSpec(topic, STREAM_PARTITIONS, STREAM_TOPIC_CONFIG) for _, topic in bindings)
+    backoff = Backoff(0.1, 2.0)
+    while not stop.is_set():
+        try:
+            broker.ensure(Resources(topics, (), (), ()))
+            return
+        except BrokerUnavailable:
+            stop.wait(backoff.next_s())

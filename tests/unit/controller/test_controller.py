@@ -1,0 +1,285 @@
+"""The controller over twins in memory: up, down, outages, kills between steps, and a clock that tests move."""
+
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from headwater.brokers.base import Resources, TopicSpec
+from headwater.brokers.memory import MemoryBroker
+from headwater.controller.controller import Controller
+from headwater.controller.plan import WorkerSettings
+from headwater.controller.reconcile import READY_WITHIN_S, Reconciler
+from headwater.controller.sweeper import Sweeper
+from headwater.model.dataset import Dataset, dataset_set, filter_set
+from headwater.model.deployment import Condition, Deployment, Desired, Phase
+from headwater.model.flow import Flow, PipelineConfig
+from headwater.model.worker import KafkaAccess
+from headwater.orchestrators.memory import MemoryOrchestrator
+from headwater.stores.memory.control import MemoryDatabase
+from headwater.stores.memory.sets import MemoryDatasetNames, MemorySetStore
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+TOPIC = "stream.base.log"
+DEPLOYMENT = "01jz0000000000000000000000"
+
+
+def flow() -> Flow:
+    config = PipelineConfig.model_validate(
+        {
+            "source": {"type": "pubsub", "chain": "base", "entity": "log"},
+            "transforms": [{"uid": "t1", "type": "redis_set_filter", "filter_expr": "root = this.address"}],
+            "sinks": [{"uid": "s1", "type": "kafka", "name": "out"}],
+        }
+    )
+    return Flow("f1", "owner", "name", "", (), config, 1, NOW, NOW)
+
+
+def deployment(deployment_id: str = DEPLOYMENT) -> Deployment:
+    return Deployment(
+        id=deployment_id,
+        flow_id="f1",
+        owner="owner",
+        config=flow().pipeline_config,
+        desired=Desired.RUNNING,
+        desired_revision=1,
+        generation=1,
+        reader_password="reads",
+        worker_password="works",
+        created_at=NOW,
+    )
+
+
+class World:
+    """Everything that outlives a controller, and a controller."""
+
+    def __init__(self, *, auto: bool = True) -> None:
+        self.now = 0.0
+        self.database = MemoryDatabase()
+        self.broker = MemoryBroker()
+        self.sets = MemorySetStore()
+        self.names = MemoryDatasetNames()
+        self.auto = auto
+        self.broker.ensure(Resources((TopicSpec(TOPIC, 4),), (), (), ()))
+        self.start_controller()
+
+    def start_controller(self) -> None:
+        """As after a kill: nothing of the last one's memory is left, its workers neither."""
+        self.orchestrator = MemoryOrchestrator(auto=self.auto)
+        settings = WorkerSettings(KafkaAccess(bootstrap_servers="b"), "redis", jit=False)
+        reconciler = Reconciler(
+            self.database.flows,
+            self.sets,
+            self.broker,
+            self.orchestrator,
+            settings,
+            lambda _: TOPIC,
+            lambda: self.now,
+        )
+        sweeper = Sweeper(
+            self.broker, self.database.deployments, self.database.datasets, self.names, self.sets, lambda: NOW
+        )
+        self.controller = Controller("c", self.database, self.orchestrator, reconciler, sweeper, lambda: self.now)
+
+    def deploy(self) -> Deployment:
+        self.database.flows.create(flow())
+        return self.database.deployments.desire_running("owner", "f1", deployment())
+
+    def run(self, ticks: int = 30, step_s: float = 0.5) -> None:
+        """Let time pass; rounds run on threads, so each tick waits for those that it started."""
+        for _ in range(ticks):
+            self.controller.tick()
+            if self.controller._sweeping is not None:
+                self.controller._sweeping.result(10)
+            for work in self.controller._work.values():
+                if work.running is not None:
+                    work.running.exception(10)
+            self.now += step_s
+
+    @property
+    def active(self) -> Deployment | None:
+        return self.database.deployments.active("f1")
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World()
+    yield made
+    stop = threading.Event()
+    stop.set()
+    made.controller.run(stop)
+
+
+class TestUp:
+    def test_a_deploy_ends_running(self, world: World) -> None:
+        world.deploy()
+        world.run()
+        assert world.active is not None
+        assert world.active.settled
+        assert (world.active.phase, world.active.observed_revision) == (Phase.RUNNING, 1)
+        assert world.active.condition is Condition.STABLE
+        assert [w.is_ready for w in world.active.workers] == [True]
+
+    def test_what_it_makes_on_the_broker(self, world: World) -> None:
+        world.deploy()
+        world.run()
+        assert set(world.broker.topics) == {TOPIC, "flow.f1.out", "flow.f1.dlq"}
+        assert {topic.partitions for topic in world.broker.topics.values()} == {4}
+        assert world.broker.users == {f"dep-{DEPLOYMENT}": "reads", f"wrk-{DEPLOYMENT}": "works"}
+        allowed = {(r.user[:3], r.resource, r.name, r.operations, r.prefixed) for r in world.broker.rules}
+        assert allowed == {
+            ("dep", "topic", "flow.f1.out", ("READ",), False),
+            ("dep", "topic", "flow.f1.dlq", ("READ",), False),
+            ("dep", "group", f"dep-{DEPLOYMENT}.", ("READ",), True),
+            ("wrk", "topic", TOPIC, ("READ",), False),
+            ("wrk", "group", f"wrk-{DEPLOYMENT}.", ("READ",), True),
+            ("wrk", "topic", "flow.f1.out", ("WRITE",), False),
+            ("wrk", "topic", "flow.f1.dlq", ("WRITE",), False),
+        }
+
+    def test_start_offsets_are_pinned_before_a_worker_runs(self, world: World) -> None:
+        for _ in range(3):
+            world.broker.append(TOPIC, 2, 0)
+        world.deploy()
+        world.run()
+        assert world.broker.commits[f"wrk-{DEPLOYMENT}.1"] == {
+            (TOPIC, 0): 0,
+            (TOPIC, 1): 0,
+            (TOPIC, 2): 3,
+            (TOPIC, 3): 0,
+        }
+
+    def test_it_is_not_running_before_its_workers_are_ready(self) -> None:
+        world = World(auto=False)
+        world.deploy()
+        world.run(ticks=5)
+        assert world.active is not None
+        assert not world.active.settled
+        world.orchestrator.settle(DEPLOYMENT)
+        world.run()
+        assert world.active.phase is Phase.RUNNING
+
+    def test_workers_that_never_get_ready_fail_with_a_reason(self) -> None:
+        world = World(auto=False)
+        world.deploy()
+        world.run(ticks=10, step_s=READY_WITHIN_S / 5)
+        assert world.active is not None
+        assert (world.active.phase, world.active.condition) == (Phase.FAILED, Condition.FAILED)
+        assert "not ready within" in world.active.reason
+        assert world.orchestrator.running() == frozenset()
+
+    def test_a_source_topic_that_does_not_exist(self, world: World) -> None:
+        del world.broker.topics[TOPIC], world.broker.logs[TOPIC]
+        world.deploy()
+        world.run()
+        assert world.active is not None
+        assert world.active.phase is Phase.FAILED
+        assert TOPIC in world.active.reason
+
+    def test_a_broker_that_is_away_is_waited_for(self, world: World) -> None:
+        world.broker.away = True
+        world.deploy()
+        world.run()
+        assert world.active is not None
+        assert not world.active.settled
+        world.broker.away = False
+        world.run(ticks=100)
+        assert world.active.phase is Phase.RUNNING
+
+    def test_the_next_controller_resumes_what_ran(self, world: World) -> None:
+        world.deploy()
+        world.run()
+        world.start_controller()
+        assert world.orchestrator.running() == frozenset()
+        world.run()
+        assert world.orchestrator.running() == {DEPLOYMENT}
+        assert world.active is not None
+        assert world.active.phase is Phase.RUNNING
+
+
+class TestDown:
+    def test_teardown_leaves_nothing_but_the_configuration(self, world: World) -> None:
+        world.deploy()
+        world.run()
+        world.sets.add(filter_set("f1", "t1"), ["x"])
+        world.database.deployments.desire_absent("f1")
+        world.run(ticks=100)
+        assert world.active is None
+        assert set(world.broker.topics) == {TOPIC}
+        assert (world.broker.users, world.broker.rules, world.orchestrator.running()) == ({}, set(), frozenset())
+        assert world.broker.inventory().groups == frozenset()
+        assert world.sets.count(filter_set("f1", "t1"))[0] == 1
+        assert world.database.flows.get("owner", "f1")
+
+    def test_groups_with_members_go_later(self, world: World) -> None:
+        world.deploy()
+        world.run()
+        world.broker.members[f"dep-{DEPLOYMENT}.main"] = 1
+        world.database.deployments.desire_absent("f1")
+        world.run(ticks=100)
+        assert world.active is None
+        assert world.broker.inventory().groups == {f"dep-{DEPLOYMENT}.main"}
+        world.broker.members[f"dep-{DEPLOYMENT}.main"] = 0
+        world.run(ticks=100)
+        assert world.broker.inventory().groups == frozenset()
+
+    def test_other_installations_groups_are_not_touched(self, world: World) -> None:
+        foreign = "wrk-01zz0000000000000000000000.1"
+        world.broker.commits[foreign] = {(TOPIC, 0): 5}
+        world.run(ticks=100)
+        assert foreign in world.broker.inventory().groups
+
+    def test_delete_removes_filter_values_and_the_configuration(self, world: World) -> None:
+        world.deploy()
+        world.run()
+        world.sets.add(filter_set("f1", "t1"), ["x"])
+        assert world.database.flows.delete("owner", "f1")
+        world.run(ticks=100)
+        assert world.sets.count(filter_set("f1", "t1"))[0] == 0
+        assert world.database.flows.deleted() == []
+        assert set(world.broker.topics) == {TOPIC}
+
+    def test_delete_of_what_is_not_deployed(self, world: World) -> None:
+        world.database.flows.create(flow())
+        world.sets.add(filter_set("f1", "t1"), ["x"])
+        assert not world.database.flows.delete("owner", "f1")
+        world.run(ticks=20)
+        assert world.sets.count(filter_set("f1", "t1"))[0] == 0
+        assert world.database.flows.deleted() == []
+
+    def test_a_kill_half_way_is_finished_by_the_next_controller(self, world: World) -> None:
+        world.deploy()
+        world.run(ticks=1)
+        world.database.deployments.desire_absent("f1")
+        world.start_controller()
+        world.run(ticks=100)
+        assert world.active is None
+        assert set(world.broker.topics) == {TOPIC}
+
+
+class TestDatasets:
+    def test_a_creation_that_was_cut_off_is_removed(self, world: World) -> None:
+        made = datetime(2025, 12, 31, tzinfo=UTC)
+        world.database.datasets.create(Dataset("d1", "owner", "name", "pending", made, made))
+        world.names.put("owner", "name", "d1")
+        world.sets.add(dataset_set("d1"), ["x"])
+        world.run(ticks=5)
+        assert world.database.datasets.unsettled() == []
+        assert world.names.resolve("owner", ["name"]) == [None]
+        assert world.sets.count(dataset_set("d1"))[0] == 0
+
+
+class TestLeadership:
+    def test_a_standby_does_nothing_and_a_deposed_leader_ends(self, world: World) -> None:
+        world.database.leases.acquire("controller", "another", datetime.now(UTC), 3600)
+        world.deploy()
+        world.run()
+        assert world.orchestrator.running() == frozenset()
+        world.database.leases.release("controller", "another")
+        world.run()
+        assert world.orchestrator.running() == {DEPLOYMENT}
+        world.database.leases.release("controller", "c")
+        world.database.leases.acquire("controller", "another", datetime.now(UTC), 3600)
+        world.run()
+        world.controller.run(threading.Event())
