@@ -1,0 +1,293 @@
+"""One suite for every DeploymentStore and Doorbell."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headwater.errors import Conflict, NotFound
+from headwater.model.deployment import Condition, Deployment, Desired, Phase, Status, WorkerStatus
+from headwater.model.flow import PipelineConfig
+from tests.support.sql import (
+    KINDS,
+    OWNER,
+    T0,
+    ControlStores,
+    a_config,
+    a_deployment,
+    a_flow,
+    next_revision,
+    opened,
+    seen,
+)
+
+SOLANA = a_config("solana", "nonvoting_transaction")
+
+
+@pytest.fixture(params=KINDS)
+def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ControlStores]:
+    with opened(request.param, tmp_path) as found:
+        found.flows.create(a_flow())
+        yield found
+
+
+def deploy(stores: ControlStores, deployment_id: str = "d1") -> Deployment:
+    return stores.deployments.desire_running(OWNER, "f1", a_deployment(deployment_id))
+
+
+def save(stores: ControlStores, config: PipelineConfig) -> None:
+    stores.flows.save(next_revision(stores.flows.get(OWNER, "f1"), pipeline_config=config))
+
+
+def running(stores: ControlStores) -> Deployment:
+    """The active deployment after a round that went well."""
+    return observed(stores, Phase.RUNNING)
+
+
+def observed(stores: ControlStores, phase: Phase) -> Deployment:
+    active = stores.deployments.active("f1")
+    assert active is not None
+    stores.deployments.observe([seen(active, phase)])
+    after = stores.deployments.active("f1")
+    assert after is not None
+    return after
+
+
+def worker(name: str, reason: str = "") -> WorkerStatus:
+    return WorkerStatus(name=name, status=Status.RUNNING, is_ready=True, start_time=T0, reason=reason)
+
+
+class TestDesireRunning:
+    def test_first_time_inserts_and_rings(self, stores: ControlStores) -> None:
+        assert deploy(stores) == a_deployment()
+        assert stores.deployments.active("f1") == a_deployment()
+        assert stores.doorbell.value() == 1
+
+    def test_takes_configuration_and_revision_from_the_flow(self, stores: ControlStores) -> None:
+        save(stores, SOLANA)
+        made = stores.deployments.desire_running(OWNER, "f1", a_deployment(desired_revision=9))
+        assert (made.config, made.desired_revision, made.source_epoch) == (SOLANA, 2, 1)
+        assert stores.deployments.active("f1") == made
+
+    def test_refuses_anothers(self, stores: ControlStores) -> None:
+        with pytest.raises(NotFound):
+            stores.deployments.desire_running("bob", "f1", a_deployment(owner="bob"))
+
+    def test_pending_is_left_alone(self, stores: ControlStores) -> None:
+        assert deploy(stores) == deploy(stores, "d2")
+        assert stores.doorbell.value() == 1
+
+    def test_same_revision_running_is_left_alone(self, stores: ControlStores) -> None:
+        deploy(stores)
+        before = running(stores)
+        assert deploy(stores, "d2") == before
+        assert stores.doorbell.value() == 1
+
+    def test_new_revision_rolls_out_in_the_same_deployment(self, stores: ControlStores) -> None:
+        deploy(stores)
+        before = running(stores)
+        config = a_config(parallelism=2)
+        save(stores, config)
+        wanted = replace(
+            before, config=config, desired_revision=2, generation=2, condition=Condition.ROLLING_OUT, reason=""
+        )
+        assert deploy(stores, "d2") == wanted
+        assert stores.deployments.active("f1") == wanted
+        assert not wanted.settled
+        assert stores.doorbell.value() == 2
+
+    def test_saved_but_not_deployed_keeps_the_old_configuration(self, stores: ControlStores) -> None:
+        before = deploy(stores)
+        save(stores, SOLANA)
+        assert stores.deployments.active("f1") == before
+
+    def test_failed_is_tried_again_once(self, stores: ControlStores) -> None:
+        deploy(stores)
+        observed(stores, Phase.FAILED)
+        again = deploy(stores)
+        assert (again.generation, again.phase, again.condition) == (2, Phase.FAILED, Condition.ROLLING_OUT)
+        assert deploy(stores) == again
+        assert running(stores).settled
+
+    def test_rolled_back_is_tried_again(self, stores: ControlStores) -> None:
+        deploy(stores)
+        running(stores)
+        save(stores, a_config(parallelism=2))
+        current = deploy(stores)
+        back = seen(current, condition=Condition.ROLLED_BACK, observed_revision=1, reason="it died")
+        stores.deployments.observe([back])
+        again = deploy(stores)
+        assert (again.generation, again.desired_revision, again.observed_revision) == (3, 2, 1)
+        assert (again.condition, again.reason) == (Condition.ROLLING_OUT, "")
+
+    def test_refuses_while_a_teardown_goes_on(self, stores: ControlStores) -> None:
+        deploy(stores)
+        stores.deployments.desire_absent("f1")
+        with pytest.raises(Conflict, match="teardown"):
+            deploy(stores, "d2")
+
+    def test_after_a_teardown_there_is_a_new_deployment(self, stores: ControlStores) -> None:
+        deploy(stores)
+        current = stores.deployments.desire_absent("f1")
+        assert current is not None
+        stores.deployments.observe([seen(current, Phase.ABSENT)])
+        assert deploy(stores, "d2") == a_deployment("d2")
+        assert list(stores.deployments.ended(["d2", "d1"])) == ["d1"]
+
+    def test_many_at_once_make_one(self, stores: ControlStores) -> None:
+        with ThreadPoolExecutor(32) as pool:
+            made = list(pool.map(lambda number: deploy(stores, f"d{number}"), range(32)))
+        assert len({deployment.id for deployment in made}) == 1
+        assert [d.id for d in stores.deployments.unfinished()] == [made[0].id]
+        assert stores.doorbell.value() == 1
+
+    def test_many_tries_at_once_raise_the_generation_once(self, stores: ControlStores) -> None:
+        deploy(stores)
+        observed(stores, Phase.FAILED)
+        with ThreadPoolExecutor(8) as pool:
+            generations = {deployment.generation for deployment in pool.map(lambda _: deploy(stores), range(8))}
+        assert generations == {2}
+
+
+class TestSourceEpoch:
+    def epoch(self, stores: ControlStores, config: PipelineConfig) -> int:
+        save(stores, config)
+        return deploy(stores).source_epoch
+
+    def test_stays_with_the_stream(self, stores: ControlStores) -> None:
+        deploy(stores)
+        running(stores)
+        source = {"type": "pubsub", "chain": "base", "entity": "log", "start_at": "earliest"}
+        assert self.epoch(stores, a_config(source=source, transforms=[])) == 1
+
+    @pytest.mark.parametrize(
+        "source",
+        [
+            {"type": "pubsub", "chain": "polygon", "entity": "log"},
+            {"type": "pubsub", "chain": "base", "entity": "decoded_log"},
+            {"type": "pubsub", "chain": "base", "entity": "log", "is_zerolag": True},
+        ],
+    )
+    def test_rises_with_another_stream(self, stores: ControlStores, source: dict[str, object]) -> None:
+        deploy(stores)
+        running(stores)
+        assert self.epoch(stores, a_config(source=source)) == 2
+        assert running(stores).source_epoch == 2
+
+    def test_never_comes_back_after_another_stream_ran(self, stores: ControlStores) -> None:
+        deploy(stores)
+        running(stores)
+        assert self.epoch(stores, SOLANA) == 2
+        running(stores)
+        assert self.epoch(stores, a_config()) == 3
+
+    def test_failed_try_of_another_stream_loses_no_position(self, stores: ControlStores) -> None:
+        deploy(stores)
+        running(stores)
+        assert self.epoch(stores, SOLANA) == 2
+        observed(stores, Phase.FAILED)
+        assert deploy(stores).source_epoch == 2
+        assert self.epoch(stores, a_config(parallelism=2)) == 1
+        running(stores)
+        assert self.epoch(stores, SOLANA) == 3
+
+
+class TestDesireAbsent:
+    def test_without_a_deployment(self, stores: ControlStores) -> None:
+        assert stores.deployments.desire_absent("f1") is None
+        assert stores.deployments.desire_absent("unknown") is None
+
+    def test_raises_the_generation_once(self, stores: ControlStores) -> None:
+        before = deploy(stores)
+        asked = stores.deployments.desire_absent("f1")
+        assert asked == replace(before, desired=Desired.ABSENT, generation=2)
+        assert stores.deployments.desire_absent("f1") == asked
+        assert stores.deployments.active("f1") == asked
+        assert stores.doorbell.value() >= 2
+
+
+class TestObserve:
+    def test_running(self, stores: ControlStores) -> None:
+        before = deploy(stores)
+        wanted = replace(
+            before, phase=Phase.RUNNING, observed_revision=1, observed_generation=1, condition=Condition.STABLE
+        )
+        assert running(stores) == wanted
+        assert wanted.settled
+
+    def test_older_news_change_nothing(self, stores: ControlStores) -> None:
+        first = deploy(stores)
+        running(stores)
+        save(stores, a_config(parallelism=2))
+        deploy(stores)
+        after = running(stores)
+        stores.deployments.observe([seen(first, Phase.FAILED)])
+        assert stores.deployments.active("f1") == after
+
+    def test_news_of_a_generation_that_is_no_longer_wanted(self, stores: ControlStores) -> None:
+        first = deploy(stores)
+        save(stores, a_config(parallelism=2))
+        deploy(stores)
+        stores.deployments.observe([seen(first)])
+        after = stores.deployments.active("f1")
+        assert after is not None
+        assert (after.phase, after.observed_revision, after.condition) == (Phase.RUNNING, 1, Condition.ROLLING_OUT)
+        assert not after.settled
+
+    def test_several_at_once_in_order(self, stores: ControlStores) -> None:
+        stores.flows.create(a_flow("f2"))
+        first = deploy(stores)
+        other = stores.deployments.desire_running(OWNER, "f2", a_deployment("d2"))
+        failed = seen(other, Phase.FAILED, reason="no topic")
+        unknown = seen(a_deployment("unknown"))
+        stores.deployments.observe([seen(first, Phase.FAILED), unknown, failed, seen(first)])
+        phases = {d.id: (d.phase, d.reason) for d in stores.deployments.unfinished()}
+        assert phases == {"d1": (Phase.RUNNING, ""), "d2": (Phase.FAILED, "no topic")}
+
+    def test_absent_ends_it_for_good(self, stores: ControlStores) -> None:
+        first = deploy(stores)
+        stores.deployments.report_workers({"d1": [worker("d1-0")]})
+        stores.deployments.observe([seen(first, Phase.ABSENT)])
+        stores.deployments.observe([seen(first)])
+        stores.deployments.report_workers({"d1": [worker("d1-0")]})
+        assert stores.deployments.active("f1") is None
+        assert list(stores.deployments.unfinished()) == []
+        assert list(stores.deployments.ended(["d1"])) == ["d1"]
+
+    def test_nothing_to_write(self, stores: ControlStores) -> None:
+        stores.deployments.observe([])
+        stores.deployments.report_workers({})
+        assert list(stores.deployments.ended([])) == []
+
+
+class TestReportWorkers:
+    def test_replaces_the_states_in_order(self, stores: ControlStores) -> None:
+        deploy(stores)
+        stores.deployments.report_workers({"d1": [worker("d1-2"), worker("d1-10")], "unknown": [worker("x")]})
+        states = [worker("d1-10", "waits"), worker("d1-2"), worker("d1-1")]
+        stores.deployments.report_workers({"d1": states})
+        active = stores.deployments.active("f1")
+        assert active is not None
+        assert active.workers == tuple(states)
+
+    def test_none_left(self, stores: ControlStores) -> None:
+        deploy(stores)
+        stores.deployments.report_workers({"d1": [worker("d1-0")]})
+        stores.deployments.report_workers({"d1": []})
+        assert stores.deployments.active("f1") == a_deployment()
+
+
+class TestUnfinished:
+    def test_newest_first(self, stores: ControlStores) -> None:
+        deploy(stores)
+        for number in (2, 3):
+            stores.flows.create(a_flow(f"f{number}"))
+            stores.deployments.desire_running(OWNER, f"f{number}", a_deployment(f"d{number}"))
+        assert [d.id for d in stores.deployments.unfinished()] == ["d3", "d2", "d1"]
+
+    def test_ended_among_many_ids(self, stores: ControlStores) -> None:
+        stores.deployments.observe([seen(deploy(stores), Phase.ABSENT)])
+        ids = [f"unknown-{number}" for number in range(25_000)]
+        assert list(stores.deployments.ended([*ids, "d1", "d1"])) == ["d1"]

@@ -1,0 +1,165 @@
+"""One suite for every FlowStore."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.errors import Conflict, NotFound
+from headwater.model.deployment import Desired, Phase
+from tests.support.sql import (
+    KINDS,
+    OWNER,
+    ControlStores,
+    a_config,
+    a_deployment,
+    a_flow,
+    next_revision,
+    opened,
+    seen,
+)
+
+
+@pytest.fixture(params=KINDS)
+def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ControlStores]:
+    with opened(request.param, tmp_path) as found:
+        yield found
+
+
+class TestGet:
+    def test_returns_what_was_created(self, stores: ControlStores) -> None:
+        flow = a_flow(description='"quoted"\n\t\N{SNOWMAN}', tags=(), pipeline_config=a_config(parallelism=3))
+        stores.flows.create(flow)
+        assert stores.flows.get(OWNER, "f1") == flow
+
+    def test_first_revision_is_one(self, stores: ControlStores) -> None:
+        stores.flows.create(replace(a_flow(), revision=7))
+        assert stores.flows.get(OWNER, "f1").revision == 1
+
+    def test_unknown_and_anothers_are_refused_alike(self, stores: ControlStores) -> None:
+        stores.flows.create(a_flow())
+        with pytest.raises(NotFound) as unknown:
+            stores.flows.get(OWNER, "f2")
+        with pytest.raises(NotFound) as anothers:
+            stores.flows.get("bob", "f1")
+        assert unknown.value.detail.replace("f2", "f1") == anothers.value.detail
+
+
+class TestList:
+    def test_newest_first_then_by_id(self, stores: ControlStores) -> None:
+        for flow_id, created_s in (("f1", 0), ("f4", 1), ("f2", 1), ("f3", 1)):
+            stores.flows.create(a_flow(flow_id, created_s=created_s))
+        assert [flow.id for flow in stores.flows.list(OWNER)] == ["f4", "f3", "f2", "f1"]
+
+    def test_only_the_owners(self, stores: ControlStores) -> None:
+        stores.flows.create(a_flow())
+        assert list(stores.flows.list("bob")) == []
+
+    def test_shows_the_newest_revision(self, stores: ControlStores) -> None:
+        stores.flows.create(a_flow())
+        saved = next_revision(a_flow(), name="second")
+        stores.flows.save(saved)
+        assert list(stores.flows.list(OWNER)) == [saved]
+
+
+class TestSave:
+    def test_replaces_all_that_a_user_writes(self, stores: ControlStores) -> None:
+        stores.flows.create(a_flow())
+        config = a_config("solana", "nonvoting_transaction")
+        saved = next_revision(a_flow(), name="new", description="d", tags=("c",), pipeline_config=config)
+        stores.flows.save(saved)
+        assert stores.flows.get(OWNER, "f1") == saved
+
+    def test_keeps_the_time_of_creation(self, stores: ControlStores) -> None:
+        stores.flows.create(a_flow())
+        stores.flows.save(next_revision(a_flow(created_s=100)))
+        assert stores.flows.get(OWNER, "f1").created_at == a_flow().created_at
+
+    @pytest.mark.parametrize("revision", [1, 3])
+    def test_refuses_a_save_from_another_revision(self, stores: ControlStores, revision: int) -> None:
+        stores.flows.create(a_flow())
+        with pytest.raises(Conflict):
+            stores.flows.save(replace(a_flow(name="lost"), revision=revision))
+        assert stores.flows.get(OWNER, "f1") == a_flow()
+
+    @pytest.mark.parametrize("fields", [{"flow_id": "f2"}, {"owner": "bob"}])
+    def test_refuses_what_is_not_the_owners(self, stores: ControlStores, fields: dict[str, Any]) -> None:
+        stores.flows.create(a_flow())
+        with pytest.raises(NotFound):
+            stores.flows.save(next_revision(a_flow(**fields)))
+
+    def test_rings_nobody(self, stores: ControlStores) -> None:
+        stores.flows.create(a_flow())
+        stores.flows.save(next_revision(a_flow()))
+        assert stores.doorbell.value() == 0
+
+
+class TestDelete:
+    def test_undeployed_is_gone_at_once_and_waits_for_purge(self, stores: ControlStores) -> None:
+        stores.flows.create(a_flow())
+        assert stores.flows.delete(OWNER, "f1") is False
+        assert list(stores.flows.list(OWNER)) == []
+        assert list(stores.flows.deleted()) == [a_flow()]
+        assert stores.doorbell.value() == 1
+
+    def test_deployed_is_torn_down(self, stores: ControlStores) -> None:
+        stores.flows.create(a_flow())
+        stores.deployments.desire_running(OWNER, "f1", a_deployment())
+        assert stores.flows.delete(OWNER, "f1") is True
+        [deployment] = stores.deployments.unfinished()
+        assert (deployment.desired, deployment.delete_flow, deployment.generation) == (Desired.ABSENT, True, 2)
+        assert stores.doorbell.value() == 2
+
+    def test_during_a_teardown_marks_it(self, stores: ControlStores) -> None:
+        stores.flows.create(a_flow())
+        stores.deployments.desire_running(OWNER, "f1", a_deployment())
+        stores.deployments.desire_absent("f1")
+        assert stores.flows.delete(OWNER, "f1") is True
+        [deployment] = stores.deployments.unfinished()
+        assert (deployment.delete_flow, deployment.generation) == (True, 2)
+
+    @pytest.mark.parametrize(("owner", "flow_id"), [("bob", "f1"), (OWNER, "f2")])
+    def test_refuses_what_is_not_the_owners(self, stores: ControlStores, owner: str, flow_id: str) -> None:
+        stores.flows.create(a_flow())
+        with pytest.raises(NotFound):
+            stores.flows.delete(owner, flow_id)
+
+    def test_everything_is_refused_afterwards(self, stores: ControlStores) -> None:
+        stores.flows.create(a_flow())
+        stores.flows.delete(OWNER, "f1")
+        for call in (
+            lambda: stores.flows.get(OWNER, "f1"),
+            lambda: stores.flows.save(next_revision(a_flow())),
+            lambda: stores.flows.delete(OWNER, "f1"),
+            lambda: stores.deployments.desire_running(OWNER, "f1", a_deployment()),
+        ):
+            with pytest.raises(NotFound):
+                call()
+
+
+class TestPurge:
+    def test_removes_a_deleted_one(self, stores: ControlStores) -> None:
+        stores.flows.create(a_flow())
+        stores.flows.save(next_revision(a_flow()))
+        stores.flows.delete(OWNER, "f1")
+        stores.flows.purge("f1")
+        stores.flows.purge("f1")
+        assert list(stores.flows.deleted()) == []
+
+    def test_leaves_one_that_is_not_deleted(self, stores: ControlStores) -> None:
+        stores.flows.create(a_flow())
+        stores.flows.purge("f1")
+        assert stores.flows.get(OWNER, "f1") == a_flow()
+
+    def test_waits_for_the_deployment_and_keeps_its_history(self, stores: ControlStores) -> None:
+        stores.flows.create(a_flow())
+        stores.deployments.desire_running(OWNER, "f1", a_deployment())
+        stores.flows.delete(OWNER, "f1")
+        stores.flows.purge("f1")
+        [deployment] = stores.deployments.unfinished()
+        stores.deployments.observe([seen(deployment, Phase.ABSENT)])
+        stores.flows.purge("f1")
+        assert list(stores.flows.deleted()) == []
+        assert list(stores.deployments.ended(["d1", "unknown"])) == ["d1"]

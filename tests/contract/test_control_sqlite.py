@@ -1,0 +1,217 @@
+"""What holds for the SQLite file itself: several processes, locks, migrations, and no secret in its bytes."""
+
+import multiprocessing
+import sqlite3
+import stat
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy.exc import IntegrityError
+
+from headwater.errors import SetupError, StoreUnavailable
+from headwater.model.deployment import Phase
+from headwater.stores.sql import connections
+from headwater.stores.sql.connections import Connections, make_engine
+from headwater.stores.sql.database import Database
+from headwater.stores.sql.migrate import migrate
+from headwater.stores.sql.tables import metadata
+from tests.support.sql import OWNER, a_dataset, a_deployment, a_flow, a_key, at, open_sqlite, seen
+
+PROCESSES = 4
+WRITERS = 50
+ROUNDS = 5
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "headwater.db"
+
+
+@pytest.fixture
+def database(path: Path) -> Iterator[Database]:
+    opened = open_sqlite(path)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def other(path: Path, database: Database) -> Iterator[sqlite3.Connection]:
+    """A program that has the same file open."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    yield connection
+    connection.close()
+
+
+def _write(database: Database, name: str) -> None:
+    for number in range(ROUNDS):
+        flow_id = f"f-{name}-{number}"
+        database.flows.create(a_flow(flow_id))
+        deployment = database.deployments.desire_running(OWNER, flow_id, a_deployment(f"d-{name}-{number}"))
+        database.deployments.observe([seen(deployment)])
+        database.keys.create(a_key(f"k-{name}-{number}"))
+        assert database.flows.get(OWNER, flow_id).id == flow_id
+
+
+def _write_in_threads(path: Path, process: int) -> None:
+    """Runs in a process of its own: opens the file, new or not, and writes from several threads."""
+    database = open_sqlite(path)
+    names = [f"{process}-{writer}" for writer in range(process, WRITERS, PROCESSES)]
+    with ThreadPoolExecutor(len(names)) as pool:
+        list(pool.map(lambda name: _write(database, name), names))
+    database.close()
+
+
+class TestProcesses:
+    def test_many_writers_wait_for_their_turn(self, path: Path) -> None:
+        with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as pool:
+            list(pool.map(_write_in_threads, [path] * PROCESSES, range(PROCESSES)))
+        database = open_sqlite(path)
+        written = WRITERS * ROUNDS
+        assert len(database.flows.list(OWNER)) == len(database.keys.list()) == written
+        assert {d.phase for d in database.deployments.unfinished()} == {Phase.RUNNING}
+        assert database.doorbell.value() == written
+        database.close()
+
+    def test_each_sees_what_another_wrote(self, path: Path, database: Database) -> None:
+        second = open_sqlite(path)
+        second.flows.create(a_flow())
+        assert database.flows.get(OWNER, "f1") == a_flow()
+        second.close()
+
+
+class TestLocks:
+    def test_readers_never_wait_and_writers_give_up(
+        self, database: Database, other: sqlite3.Connection, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(connections, "LOCK_TIMEOUT_S", 0.05)
+        impatient = open_sqlite(path)
+        impatient.flows.create(a_flow())
+        other.execute("BEGIN IMMEDIATE")
+        assert impatient.flows.get(OWNER, "f1") == a_flow()
+        with pytest.raises(StoreUnavailable):
+            impatient.flows.create(a_flow("f2"))
+        other.execute("ROLLBACK")
+        impatient.flows.create(a_flow("f2"))
+        impatient.close()
+
+    def test_a_reader_stops_no_writer(self, database: Database, other: sqlite3.Connection) -> None:
+        other.execute("BEGIN")
+        assert other.execute("SELECT count(*) FROM flows").fetchone() == (0,)
+        database.flows.create(a_flow())
+        assert other.execute("SELECT count(*) FROM flows").fetchone() == (0,)
+        other.execute("COMMIT")
+        assert other.execute("SELECT count(*) FROM flows").fetchone() == (1,)
+
+    def test_a_damaged_database_is_unavailable(self, database: Database, other: sqlite3.Connection) -> None:
+        other.execute("DROP TABLE api_keys")
+        with pytest.raises(StoreUnavailable):
+            database.keys.find("k1")
+
+    def test_a_failed_unit_leaves_nothing(self, database: Database, other: sqlite3.Connection) -> None:
+        database.flows.create(a_flow())
+        other.execute("DROP TABLE doorbell")
+        with pytest.raises(StoreUnavailable):
+            database.deployments.desire_running(OWNER, "f1", a_deployment())
+        assert database.deployments.active("f1") is None
+
+    def test_the_table_itself_holds_one_active_deployment_per_flow(
+        self, database: Database, other: sqlite3.Connection
+    ) -> None:
+        database.flows.create(a_flow())
+        database.deployments.desire_running(OWNER, "f1", a_deployment())
+        with pytest.raises(sqlite3.IntegrityError):
+            other.execute(
+                "INSERT INTO deployments SELECT 'd2' AS id, * FROM (SELECT flow_id, owner, created_at, "
+                "reader_password, worker_password, desired, desired_revision, generation, delete_flow, phase, "
+                "observed_revision, observed_generation, condition, reason FROM deployments)"
+            )
+
+    def test_a_broken_rule_is_no_outage(self, database: Database) -> None:
+        database.flows.create(a_flow())
+        with pytest.raises(IntegrityError):
+            database.flows.create(a_flow())
+
+    def test_settings(self, path: Path) -> None:
+        with Connections(make_engine(f"sqlite:///{path}")).reading() as connection:
+            names = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+            found = [connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in names]
+            connection.engine.dispose()
+        assert found == ["wal", 1, 1, 5000]
+
+
+class TestMigrate:
+    def test_an_empty_file_gets_the_tables_of_the_code(self, path: Path) -> None:
+        engine = make_engine(f"sqlite:///{path}")
+        migrate(engine)
+        migrate(engine)
+        with engine.connect() as connection:
+            assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+        engine.dispose()
+
+    def test_keeps_what_is_there(self, path: Path, database: Database) -> None:
+        database.flows.create(a_flow())
+        database.datasets.create(a_dataset())
+        again = open_sqlite(path)
+        assert again.flows.get(OWNER, "f1") == a_flow()
+        again.close()
+
+    def test_a_newer_schema_is_refused(self, path: Path, other: sqlite3.Connection) -> None:
+        other.execute("UPDATE alembic_version SET version_num = '9999'")
+        with pytest.raises(SetupError, match=r"newer Headwater \(schema 9999\)"):
+            open_sqlite(path)
+
+
+class TestOpen:
+    def test_only_the_owner_may_read_the_file(self, path: Path, database: Database) -> None:
+        database.flows.create(a_flow())
+        modes = {stat.S_IMODE(file.stat().st_mode) for file in path.parent.glob("headwater.db*")}
+        assert modes == {0o600}
+
+    def test_a_file_that_is_no_database(self, path: Path) -> None:
+        path.write_bytes(b"This is a text. " * 100)
+        with pytest.raises(SetupError, match=r"can't be opened: file is not a database"):
+            open_sqlite(path)
+
+    def test_a_directory_that_is_not_there(self, tmp_path: Path) -> None:
+        with pytest.raises(SetupError, match="No such file or directory"):
+            open_sqlite(tmp_path / "missing" / "headwater.db")
+
+
+class TestSecrets:
+    def test_no_password_is_in_the_files(self, path: Path, database: Database) -> None:
+        database.flows.create(a_flow())
+        made = database.deployments.desire_running(OWNER, "f1", a_deployment())
+        stored = b"".join(file.read_bytes() for file in path.parent.glob("headwater.db*"))
+        assert made.id.encode() in stored
+        for password in (made.reader_password, made.worker_password):
+            assert password.encode() not in stored
+
+    def test_an_ended_deployment_has_none_left(self, database: Database, other: sqlite3.Connection) -> None:
+        database.flows.create(a_flow())
+        made = database.deployments.desire_running(OWNER, "f1", a_deployment())
+        database.deployments.observe([seen(made, Phase.ABSENT)])
+        row = other.execute("SELECT phase, reader_password, worker_password FROM deployments").fetchone()
+        assert row == ("absent", None, None)
+
+    def test_another_key_is_noticed_at_the_start(self, path: Path, database: Database) -> None:
+        database.flows.create(a_flow())
+        database.deployments.desire_running(OWNER, "f1", a_deployment())
+        with pytest.raises(SetupError, match="another secret key"):
+            open_sqlite(path, key=bytes(32))
+
+    def test_passwords_moved_to_another_row_do_not_open(self, database: Database, other: sqlite3.Connection) -> None:
+        database.flows.create(a_flow())
+        database.deployments.desire_running(OWNER, "f1", a_deployment())
+        other.execute("UPDATE deployments SET reader_password = worker_password")
+        with pytest.raises(SetupError):
+            database.deployments.active("f1")
+
+    def test_key_digests_keep_their_bytes(self, database: Database) -> None:
+        database.keys.create(a_key(digest=b"\0\xff" * 16, expires_at=at(1)))
+        found = database.keys.find("k1")
+        assert found is not None
+        assert found.digest == b"\0\xff" * 16

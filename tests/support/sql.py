@@ -1,0 +1,126 @@
+"""Control stores for tests: each implementation, and the values that they keep."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Protocol
+
+from headwater.model.dataset import Dataset
+from headwater.model.deployment import Condition, Deployment, Desired, Observed, Phase
+from headwater.model.flow import Flow, PipelineConfig
+from headwater.model.key import DEFAULT_SCOPES, ApiKey
+from headwater.stores.base import DatasetStore, DeploymentStore, Doorbell, FlowStore, KeyStore, Leases
+from headwater.stores.memory.control import MemoryDatabase
+from headwater.stores.sql.database import Database, open_database
+from headwater.stores.sql.sealed import Sealer
+
+KINDS = ("memory", "sqlite")
+SECRET_KEY = bytes(range(32))
+OWNER = "ann"
+T0 = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+
+
+class ControlStores(Protocol):
+    """What every implementation offers."""
+
+    @property
+    def flows(self) -> FlowStore: ...
+
+    @property
+    def deployments(self) -> DeploymentStore: ...
+
+    @property
+    def doorbell(self) -> Doorbell: ...
+
+    @property
+    def leases(self) -> Leases: ...
+
+    @property
+    def keys(self) -> KeyStore: ...
+
+    @property
+    def datasets(self) -> DatasetStore: ...
+
+    def close(self) -> None: ...
+
+
+def open_sqlite(path: Path, key: bytes = SECRET_KEY) -> Database:
+    """The database in a file."""
+    return open_database(f"sqlite:///{path}", Sealer(key))
+
+
+@contextmanager
+def opened(kind: str, directory: Path) -> Iterator[ControlStores]:
+    """Empty stores of one of KINDS."""
+    stores: ControlStores = MemoryDatabase() if kind == "memory" else open_sqlite(directory / "headwater.db")
+    try:
+        yield stores
+    finally:
+        stores.close()
+
+
+def at(seconds: float) -> datetime:
+    """A time after T0."""
+    return T0 + timedelta(seconds=seconds)
+
+
+def a_config(chain: str = "base", entity: str = "log", **members: Any) -> PipelineConfig:
+    """A configuration as a user writes it."""
+    body = {
+        "source": {"type": "pubsub", "chain": chain, "entity": entity},
+        "transforms": [{"uid": "t1", "type": "v8", "script": "function process(record) { return record }"}],
+        "sinks": [{"uid": "s1", "type": "kafka", "name": "out"}],
+    }
+    return PipelineConfig.model_validate(body | members)
+
+
+def a_flow(flow_id: str = "f1", owner: str = OWNER, created_s: float = 0, **fields: Any) -> Flow:
+    """A configuration at revision 1."""
+    created = at(created_s)
+    values: dict[str, Any] = {"name": "Größe", "description": "", "tags": ("a", "b"), "pipeline_config": a_config()}
+    return Flow(id=flow_id, owner=owner, revision=1, created_at=created, updated_at=created, **(values | fields))
+
+
+def next_revision(flow: Flow, **fields: Any) -> Flow:
+    """The flow as a PUT saves it."""
+    return replace(flow, revision=flow.revision + 1, updated_at=flow.updated_at + timedelta(seconds=1), **fields)
+
+
+def a_deployment(deployment_id: str = "d1", **fields: Any) -> Deployment:
+    """A deployment as the service hands it to `desire_running`."""
+    values: dict[str, Any] = {
+        "flow_id": "f1",
+        "owner": OWNER,
+        "config": a_config(),
+        "desired": Desired.RUNNING,
+        "desired_revision": 1,
+        "generation": 1,
+        "reader_password": f"read-{deployment_id}-password",
+        "worker_password": f"work-{deployment_id}-password",
+        "created_at": T0,
+    }
+    return Deployment(id=deployment_id, **(values | fields))
+
+
+def seen(deployment: Deployment, phase: Phase = Phase.RUNNING, **fields: Any) -> Observed:
+    """What the controller writes when a round over this deployment has ended."""
+    running = phase is Phase.RUNNING
+    values: dict[str, Any] = {
+        "observed_revision": deployment.desired_revision if running else deployment.observed_revision,
+        "observed_generation": deployment.generation,
+        "condition": Condition.FAILED if phase is Phase.FAILED else Condition.STABLE,
+    }
+    return Observed(deployment_id=deployment.id, phase=phase, **(values | fields))
+
+
+def a_key(key_id: str = "k1", created_s: float = 0, **fields: Any) -> ApiKey:
+    """A stored key."""
+    values: dict[str, Any] = {"owner": OWNER, "digest": bytes(range(32)), "scopes": DEFAULT_SCOPES}
+    return ApiKey(id=key_id, created_at=at(created_s), **(values | fields))
+
+
+def a_dataset(dataset_id: str = "s1", name: str = "wallets", owner: str = OWNER, created_s: float = 0) -> Dataset:
+    """A dataset as the service hands it to `create`."""
+    return Dataset(dataset_id, owner, name, "pending", at(created_s), at(created_s))

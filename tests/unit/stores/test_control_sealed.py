@@ -1,0 +1,74 @@
+"""Sealed credentials and the file of their key."""
+
+import base64
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.errors import SetupError
+from headwater.stores.sql.sealed import Sealer, load_or_create_secret_key
+
+KEY = bytes(range(32))
+
+
+class TestSealer:
+    @given(st.text(), st.text(), st.text())
+    def test_opens_what_it_sealed(self, text: str, deployment_id: str, field: str) -> None:
+        sealer = Sealer(KEY)
+        assert sealer.open(sealer.seal(text, deployment_id, field), deployment_id, field) == text
+
+    def test_never_seals_twice_alike(self) -> None:
+        sealer = Sealer(KEY)
+        assert sealer.seal("password", "d1", "reader") != sealer.seal("password", "d1", "reader")
+
+    @pytest.mark.parametrize(("deployment_id", "field"), [("d2", "reader"), ("d1", "worker")])
+    def test_opens_nowhere_else(self, deployment_id: str, field: str) -> None:
+        sealer = Sealer(KEY)
+        with pytest.raises(SetupError):
+            sealer.open(sealer.seal("password", "d1", "reader"), deployment_id, field)
+
+    def test_another_key_says_what_to_do(self) -> None:
+        with pytest.raises(SetupError, match="HEADWATER_SECRET_KEY"):
+            Sealer(bytes(32)).open(Sealer(KEY).seal("password", "d1", "reader"), "d1", "reader")
+
+    @given(st.binary(max_size=64))
+    def test_refuses_any_other_bytes(self, sealed: bytes) -> None:
+        with pytest.raises(SetupError):
+            Sealer(KEY).open(sealed, "d1", "reader")
+
+    @pytest.mark.parametrize("length", [0, 16, 31, 33])
+    def test_refuses_a_key_of_another_length(self, length: int) -> None:
+        with pytest.raises(SetupError, match="32 bytes"):
+            Sealer(bytes(length))
+
+
+class TestSecretKey:
+    def test_is_made_once_for_its_owner_only(self, tmp_path: Path) -> None:
+        path = tmp_path / "secret-key"
+        key = load_or_create_secret_key(path)
+        assert len(key) == 32
+        assert base64.b64decode(path.read_text()) == key
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert load_or_create_secret_key(path) == key
+
+    def test_many_at_once_get_one_key_and_leave_one_file(self, tmp_path: Path) -> None:
+        with ThreadPoolExecutor(16) as pool:
+            keys = set(pool.map(lambda _: load_or_create_secret_key(tmp_path / "secret-key"), range(64)))
+        assert len(keys) == 1
+        assert [file.name for file in tmp_path.iterdir()] == ["secret-key"]
+
+    @pytest.mark.parametrize("content", [b"", b"hello", b"\xff\xfe", base64.b64encode(bytes(31))])
+    def test_refuses_what_is_no_key(self, tmp_path: Path, content: bytes) -> None:
+        path = tmp_path / "secret-key"
+        path.write_bytes(content)
+        with pytest.raises(SetupError, match="secret-key"):
+            load_or_create_secret_key(path)
+        assert path.read_bytes() == content
+
+    def test_a_directory_that_is_not_there(self, tmp_path: Path) -> None:
+        with pytest.raises(SetupError, match="Check its directory"):
+            load_or_create_secret_key(tmp_path / "missing" / "secret-key")
