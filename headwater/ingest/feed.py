@@ -9,8 +9,10 @@ from headwater.errors import BrokerUnavailable
 from headwater.ingest.files import natural_key
 from headwater.sinks.base import Producer
 
-PACE_EVERY_S = 0.05
+CHECK_EVERY = 500
+"""Records between two looks at the producer's queue and at the clock; at most a tenth of a second's worth."""
 FLUSH_WITHIN_S = 60.0
+ROOM_WITHIN_S = 0.05
 
 
 def partition_of(key: bytes, partitions: int) -> int:
@@ -34,15 +36,17 @@ def feed(
     Lines without a natural id go round the partitions. Raises BrokerUnavailable when some were not acknowledged.
     """
     started, sent, turns = clock(), 0, itertools.cycle(range(partitions))
+    check_every = max(1, min(CHECK_EVERY, int(rate / 10))) if rate else CHECK_EVERY
     for line in lines:
         key = natural_key(chain, line)
         partition = next(turns) if key is None else partition_of(key, partitions)
         producer.produce(topic, line, key, partition, 0, [])
-        while producer.saturated():
-            producer.flush(PACE_EVERY_S)
         sent += 1
-        if rate and (ahead_s := sent / rate - (clock() - started)) > PACE_EVERY_S:
-            sleep(ahead_s)
+        if sent % check_every == 0:
+            while producer.saturated():
+                producer.flush(ROOM_WITHIN_S)
+            if rate:
+                sleep(max(0.0, sent / rate - (clock() - started)))
     left = producer.flush(FLUSH_WITHIN_S)
     failures = producer.failures()
     if left or failures:

@@ -1,0 +1,83 @@
+"""Composition of an API process."""
+
+import secrets
+import socket
+import time
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+
+from headwater.api import create_api
+from headwater.api.services import Services
+from headwater.app.addresses import Addresses
+from headwater.app.control import open_control
+from headwater.app.home import Home, require_platform
+from headwater.app.streams import load_bindings
+from headwater.brokers.kafka import KafkaBroker
+from headwater.controller.controller import LEASE
+from headwater.errors import OrchestratorUnavailable
+from headwater.sandbox import validate
+from headwater.services.checks import PipelineChecker
+from headwater.services.datasets import Datasets
+from headwater.services.deployments import Deployments, KafkaEndpoint
+from headwater.services.filters import Filters
+from headwater.services.flows import Flows
+from headwater.services.ids import new_id, utc_now
+from headwater.services.keys import Keys
+from headwater.settings import Settings
+from headwater.stores.base import Leases
+from headwater.stores.redis import SetDatabase, open_redis
+from headwater.stores.sql.database import Database
+from headwater.transforms.expression import parse
+
+PASSWORD_BYTES = 24
+GRACE_S = 5
+
+
+def serve(settings: Settings, fd: int | None) -> None:
+    """Serve until SIGTERM or SIGINT; on the listening socket `fd` when there is one. Raises SetupError."""
+    require_platform()
+    home = Home(settings.data_dir)
+    home.create()
+    addresses = Addresses(settings, home)
+    with open_control(addresses) as database, open_redis(addresses.redis_url()) as sets:
+        app = create_api(_services(addresses, database, sets))
+        config = uvicorn.Config(
+            app,
+            host=settings.host,
+            port=settings.port,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_S,
+        )
+        sockets = None if fd is None else [socket.socket(fileno=fd)]
+        uvicorn.Server(config).run(sockets)
+
+
+def _services(addresses: Addresses, database: Database, sets: SetDatabase) -> Services:
+    settings = addresses.settings
+    bindings = load_bindings(settings)
+    broker = KafkaBroker(addresses.kafka(), addresses.replication())
+    _, any_topic = next(iter(bindings))
+    checker = PipelineChecker(bindings, validate, parse, new_id)
+    return Services(
+        keys=Keys(database.keys, utc_now, time.monotonic),
+        flows=Flows(database.flows, sets.sets, checker, utc_now, new_id),
+        deployments=Deployments(
+            database.flows, database.deployments, utc_now, new_id, lambda: secrets.token_urlsafe(PASSWORD_BYTES)
+        ),
+        filters=Filters(database.flows, database.deployments, sets.sets),
+        datasets=Datasets(database.datasets, sets.names, sets.sets, utc_now, new_id),
+        bindings=bindings,
+        kafka=_endpoint(addresses),
+        probes={
+            "database": database.doorbell.value,
+            "set_store": sets.ping,
+            "broker": lambda: broker.partitions(any_topic),
+            "controller": lambda: _require_leader(database.leases),
+        },
+        deploy_timeout_s=settings.deploy_timeout_s,
+        metrics_dir=_metrics_dir(),
+    )

@@ -1,0 +1,67 @@
+"""Composition of `headwater replay`: lines into a stream's topic."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from headwater.app.addresses import Addresses
+from headwater.app.home import Home
+from headwater.app.streams import load_bindings
+from headwater.brokers.kafka import KafkaBroker
+from headwater.errors import SetupError
+from headwater.ingest.feed import feed
+from headwater.model.stream import CATALOG, find_chain
+from headwater.settings import Settings
+from headwater.sinks.base import Producer
+from headwater.sinks.kafka import KafkaProducer
+
+CONNECT_WITHIN_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Feeder:
+    """A stream that can be written to."""
+
+    chain: str
+    topic: str
+    partitions: int
+    producer: Producer
+
+    def feed(self, lines: Iterable[bytes], rate: float) -> int:
+        """Write lines, at most `rate` a second (0: no limit); returns how many. Raises BrokerUnavailable."""
+        return feed(lines, self.chain, self.topic, self.partitions, self.producer, rate=rate)
+
+
+@contextmanager
+def open_feeder(settings: Settings, chain: str, entity: str, *, zerolag: bool = False) -> Iterator[Feeder]:
+    """The stream's topic, as the administrator. Raises SetupError when there is no such stream, BrokerUnavailable."""
+    topic = load_bindings(settings).topic(chain, entity, zerolag=zerolag)
+    if topic is None:
+        raise SetupError(_unknown(chain, entity, zerolag=zerolag))
+    access = Addresses(settings, Home(settings.data_dir)).kafka()
+    partitions = KafkaBroker(access, 1).partitions(topic)
+    if partitions is None:
+        raise SetupError(f"The topic {topic} is not on the broker. Create it, or bind the stream to another topic.")
+    producer = KafkaProducer(access, [topic])
+    try:
+        producer.connect(CONNECT_WITHIN_S)
+        yield Feeder(chain, topic, partitions, producer)
+    finally:
+        producer.close()
+
+
+def feed_into(data_dir: Path, chain: str, entity: str, lines: Iterator[bytes], rate: float) -> int:
+    """Write lines into a stream of the installation in `data_dir`."""
+    with open_feeder(Settings(data_dir=data_dir), chain, entity) as feeder:
+        return feeder.feed(lines, rate)
+
+
+def _unknown(chain: str, entity: str, *, zerolag: bool) -> str:
+    found = find_chain(chain)
+    if found is None:
+        return f"There is no chain {chain}. Choose from {', '.join(c.name for c in CATALOG)}."
+    if found.entity(entity) is None:
+        return f"{chain} has no entity {entity}. Choose from {', '.join(e.name for e in found.entities)}."
+    assert zerolag
+    return f"The zerolag feed of {chain}.{entity} is not bound. Bind it in the file of HEADWATER_STREAM_BINDINGS."
