@@ -54,6 +54,11 @@ def position(hashed: int) -> int:
     return hashed >> (_HASH_BITS - POSITION_BITS)
 
 
+def first_hash(place: int) -> int:
+    """The lowest hash at a position."""
+    return place << (_HASH_BITS - POSITION_BITS)
+
+
 def bucket(hashed: int, bits: int) -> int:
     """The number of the bucket, of 2^bits."""
     return hashed >> (_HASH_BITS - bits)

@@ -1,0 +1,124 @@
+"""Keys of a set, and how its values are spread over buckets.
+
+All keys of a set share one hash tag, so it lives in one slot of a cluster.
+
+m        hash    gen bits count ver hash_key enc kind next
+GEN:b:N  set     the values of bucket N of generation GEN; before Redis 7.2 a hash with empty values (kind "hash")
+GEN:nz   string  bitmap: which buckets of the generation hold a value
+log      stream  entry `<ver>-0`: `a` or `r` with the little-endian 64-bit hashes of the values given, or `reset`
+staging  hash    generation being filled → time of its last sign of life, 0 when its buckets are to be removed
+
+Generations count up from a random number: a set that is removed and made again never meets its old buckets.
+"""
+
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from headwater.model.dataset import SetId
+from headwater.stores.redis import values
+from headwater.stores.redis.client import Client, Script, Word
+
+BITS = 18
+ENCODING = 1
+COMPACT_SETS_SINCE = (7, 2)
+
+Kind = Literal["set", "hash"]
+Placed = tuple[int, bytes]  # hash and stored form; sorts in the order of listings
+
+T = TypeVar("T")
+
+_CREATE = Script.load("create")
+
+
+def parts(items: list[T], size: int) -> Iterator[list[T]]:
+    """Slices of `size` items, the last one shorter."""
+    return (items[at : at + size] for at in range(0, len(items), size))
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One generation of one set. bits, hash_key and kind never change while the set exists."""
+
+    tag: str
+    gen: int
+    bits: int
+    hash_key: int
+    kind: Kind
+
+    @property
+    def nz(self) -> str:
+        """The bitmap of buckets that are not empty."""
+        return f"{self.tag}:{self.gen}:nz"
+
+    def buckets(self, numbers: Iterable[int]) -> list[str]:
+        """The keys of buckets."""
+        prefix = f"{self.tag}:{self.gen}:b:"
+        return [f"{prefix}{number}" for number in numbers]
+
+    def bucket_keys(self, hashes: Iterable[int]) -> list[str]:
+        """The key of each value's bucket, by its hash."""
+        return self.buckets([values.bucket(hashed, self.bits) for hashed in hashes])
+
+    def place(self, stored: Sequence[bytes]) -> list[Placed]:
+        """The stored forms in the order of listings."""
+        return sorted(zip(values.hashes(stored, self.hash_key), stored, strict=True))
+
+    def by_bucket(self, placed: Sequence[Placed]) -> Iterator[tuple[int, list[bytes]]]:
+        """Bucket numbers and their values, from values in the order of listings."""
+        for number, group in groupby(placed, lambda one: values.bucket(one[0], self.bits)):
+            yield number, [stored for _, stored in group]
+
+    def nonempty(self, bitmap: bytes, first: int) -> npt.NDArray[np.int64]:
+        """The numbers from `first` on whose bit is set, in a bitmap that begins at the byte of `first`."""
+        numbers = np.flatnonzero(np.unpackbits(np.frombuffer(bitmap, np.uint8))) + (first & ~7)
+        return numbers[numbers >= first]
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys that all generations of a set share."""
+
+    tag: str
+
+    @classmethod
+    def of(cls, target: SetId) -> "Keys":
+        """The keys of a set."""
+        return cls(f"{{{target.kind}:{target.id}}}")
+
+    @property
+    def m(self) -> str:
+        """The set's description."""
+        return f"{self.tag}:m"
+
+    @property
+    def log(self) -> str:
+        """What was written, for readers that keep a copy."""
+        return f"{self.tag}:log"
+
+    @property
+    def staging(self) -> str:
+        """Generations that are neither current nor removed."""
+        return f"{self.tag}:staging"
+
+    def read(self, client: Client) -> Layout | None:
+        """The set's layout; None when there is no such set."""
+        return self._layout(client.call("HMGET", self.m, "gen", "bits", "hash_key", "kind"))
+
+    def create(self, client: Client, kind: Kind) -> Layout:
+        """Make the set unless it exists."""
+        args: list[Word] = [1 + secrets.randbits(32), BITS, secrets.randbits(64), ENCODING, kind]
+        layout = self._layout(client.run(_CREATE, [self.m], args))
+        assert layout is not None
+        return layout
+
+    def _layout(self, fields: Sequence[bytes | None]) -> Layout | None:
+        gen, bits, hash_key, kind = fields
+        if gen is None or bits is None or hash_key is None or kind is None:
+            return None
+        return Layout(self.tag, int(gen), int(bits), int(hash_key), "hash" if kind == b"hash" else "set")

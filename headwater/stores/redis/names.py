@@ -1,0 +1,33 @@
+"""Names of datasets as workers resolve them: one hash per owner, name → dataset id."""
+
+from collections.abc import Sequence
+
+from headwater.stores.redis.client import Client, Script
+
+_DISCARD = Script.load("discard_name")
+
+
+class RedisDatasetNames:
+    """DatasetNames on one server or replica group. Thread-safe."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def put(self, owner: str, name: str, dataset_id: str) -> None:
+        """See DatasetNames."""
+        self._client.call("HSET", _key(owner), name, dataset_id)
+
+    def discard(self, owner: str, name: str, dataset_id: str) -> None:
+        """See DatasetNames."""
+        self._client.run(_DISCARD, [_key(owner)], [name, dataset_id])
+
+    def resolve(self, owner: str, names: Sequence[str]) -> list[str | None]:
+        """See DatasetNames."""
+        if not names:
+            return []
+        found: list[bytes | None] = self._client.call("HMGET", _key(owner), *names)
+        return [dataset_id.decode() if dataset_id is not None else None for dataset_id in found]
+
+
+def _key(owner: str) -> str:
+    return f"{{dn:{owner}}}"

@@ -1,0 +1,120 @@
+"""Replacing a set: a new generation is filled beside the current one, then one script makes it current.
+
+Nobody reads a generation that is being filled, so plain pipelined writes do. Its bitmap is written ahead of its
+buckets, and `staging` names it; so whatever a kill leaves is found and removed by the next replace or drop.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import structlog
+
+from headwater.errors import SetStoreUnavailable
+from headwater.stores.base import Written
+from headwater.stores.redis import values as stored_values
+from headwater.stores.redis.client import Client, Command, Script
+from headwater.stores.redis.layout import Keys, Layout, parts
+
+VALUES_PER_FILL = 100_000
+KEYS_PER_UNLINK = 4_096
+GIVEN_UP_AFTER_S = 3600.0
+
+_STAGE = Script.load("stage")
+_RENEW = Script.load("renew")
+_FLIP = Script.load("flip")
+_CONDEMN = Script.load("condemn")
+_GIVEN_UP = "The set was removed, or this upload stood still for an hour; nothing was changed. Send it again."
+
+log = structlog.get_logger(__name__)
+
+
+class Replacement:
+    """One replace of one set."""
+
+    def __init__(self, client: Client, keys: Keys, layout: Layout, clock: Callable[[], float]) -> None:
+        self._client = client
+        self._keys = keys
+        self._layout = layout
+        self._clock = clock
+        self._bitmap = np.zeros(1 << layout.bits, bool)
+
+    def write(self, values: Iterable[str]) -> Written:
+        """Replace all values. Raises SetStoreUnavailable, and what the iterable raises; then nothing was changed.
+
+        One exception: when the answer of the last script is lost, the values may have been replaced.
+        """
+        sweep(self._client, self._keys, self._layout, self._clock() - GIVEN_UP_AFTER_S)
+        staged = self._stage()
+        try:
+            count = self._fill(staged, values)
+        except BaseException:
+            with suppress(SetStoreUnavailable):  # the next replace removes it then
+                self._abandon(staged)
+            raise
+        return self._flip(staged, count)
+
+    def _stage(self) -> Layout:
+        gen = self._client.run(_STAGE, [self._keys.m, self._keys.staging], [self._layout.hash_key, self._now()])
+        if gen is None:
+            raise SetStoreUnavailable(_GIVEN_UP)
+        return replace(self._layout, gen=gen)
+
+    def _fill(self, staged: Layout, values: Iterable[str]) -> int:
+        """Write all values and return the number of distinct ones."""
+        count = 0
+        rest = iter(values)
+        while chunk := list(islice(rest, VALUES_PER_FILL)):
+            if not self._client.run(_RENEW, [self._keys.staging], [staged.gen, self._now()]):
+                raise SetStoreUnavailable(_GIVEN_UP)
+            _, *added = self._client.pipeline(self._commands(staged, chunk))
+            count += sum(added)
+        return count
+
+    def _commands(self, staged: Layout, chunk: list[str]) -> list[Command]:
+        placed = staged.place([stored_values.encode(value) for value in chunk])
+        groups = list(staged.by_bucket(placed))
+        self._bitmap[[number for number, _ in groups]] = True
+        commands: list[Command] = [("SET", staged.nz, np.packbits(self._bitmap).tobytes())]
+        for (_, stored), key in zip(groups, staged.buckets(number for number, _ in groups), strict=True):
+            if staged.kind == "hash":
+                commands.append(("HSET", key, *(word for value in stored for word in (value, b""))))
+            else:
+                commands.append(("SADD", key, *stored))
+        return commands
+
+    def _flip(self, staged: Layout, count: int) -> Written:
+        keys = self._keys
+        reply = self._client.run(_FLIP, [keys.m, keys.staging, keys.log], [staged.gen, count])
+        if reply is None:
+            raise SetStoreUnavailable(_GIVEN_UP)
+        version, old = reply
+        try:
+            _remove(self._client, keys, replace(staged, gen=int(old)))
+        except SetStoreUnavailable:
+            log.warning("the old values of a set stay until it is replaced again", set=keys.tag)
+        return Written(count, version, count)
+
+    def _abandon(self, staged: Layout) -> None:
+        if self._client.run(_CONDEMN, [self._keys.m, self._keys.staging], [staged.gen, self._now()]):
+            _remove(self._client, self._keys, staged)
+
+    def _now(self) -> int:
+        return int(self._clock()) + 1  # 0 is the mark of the dead
+
+
+def sweep(client: Client, keys: Keys, layout: Layout, seen_before: float) -> None:
+    """Remove the generations that are not current and gave no sign of life since `seen_before`, in epoch seconds."""
+    for gen in client.call("HKEYS", keys.staging):
+        if client.run(_CONDEMN, [keys.m, keys.staging], [gen, int(seen_before)]):
+            _remove(client, keys, replace(layout, gen=int(gen)))
+
+
+def _remove(client: Client, keys: Keys, dead: Layout) -> None:
+    """Remove a generation's buckets, in slices that hold the server for a few ms, then its traces."""
+    bitmap = client.call("GET", dead.nz) or b""
+    for numbers in parts(dead.nonempty(bitmap, 0).tolist(), KEYS_PER_UNLINK):
+        client.call("UNLINK", *dead.buckets(numbers))
+    client.pipeline([("UNLINK", dead.nz), ("HDEL", keys.staging, dead.gen)])

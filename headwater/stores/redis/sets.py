@@ -1,0 +1,208 @@
+"""Sets in Valkey or Redis: binary values in 2^18 buckets by a keyed hash, in a generation that replace flips."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from math import ceil
+
+import numpy as np
+
+from headwater.model.dataset import SetId
+from headwater.stores.base import Page, Written
+from headwater.stores.redis import values as stored_values
+from headwater.stores.redis.client import Client, Script, Word
+from headwater.stores.redis.layout import COMPACT_SETS_SINCE, Keys, Kind, Layout, Placed, parts
+from headwater.stores.redis.replacement import GIVEN_UP_AFTER_S, Replacement, sweep
+from headwater.stores.redis.values import POSITION_BITS
+
+VALUES_PER_WRITE = 1_000  # holds the server for 5 to 9 ms
+VALUES_PER_LOOKUP = 4_000
+BUCKETS_PER_READ = 1_000
+VALUES_PER_READ = 20_000
+_MAX_REMEMBERED = 10_000
+
+_WRITE = Script.load("write")
+_CONTAINS = Script.load("contains")
+_BUCKETS = Script.load("buckets")
+_ADD, _REMOVE = "a", "r"
+
+
+class RedisSetStore:
+    """A SetStore on one server or replica group. Thread-safe.
+
+    Layouts are remembered. A script that meets another generation than the remembered one does nothing, and the call
+    starts over with the new one; so a write is never lost in buckets that a replace left behind.
+    """
+
+    def __init__(self, client: Client, kind: Kind | None = None, clock: Callable[[], float] = time.time) -> None:
+        """kind: how new sets are stored; None asks the server once. clock: epoch seconds, give or take minutes."""
+        self._client = client
+        self._kind = kind
+        self._clock = clock
+        self._layouts: dict[SetId, Layout] = {}
+
+    def add(self, target: SetId, values: Sequence[str]) -> Written:
+        """See SetStore. When an answer is lost this raises: how many values were new is then unknown."""
+        return self._write(target, _ADD, values)
+
+    def remove(self, target: SetId, values: Sequence[str]) -> Written:
+        """See SetStore. When an answer is lost this raises: how many values were there is then unknown."""
+        return self._write(target, _REMOVE, values)
+
+    def replace(self, target: SetId, values: Iterable[str]) -> Written:
+        """See SetStore. Writes meanwhile go to the old values and vanish with them."""
+        layout = Keys.of(target).read(self._client) or self._create(target)
+        written = Replacement(self._client, Keys.of(target), layout, self._clock).write(values)
+        self._forget(target)
+        return written
+
+    def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
+        """See SetStore. One round trip for up to 4,000 distinct values."""
+        distinct = list(dict.fromkeys(values))
+        stored = [stored_values.encode(value) for value in distinct]
+        while (layout := self._layout(target)) is not None:
+            answers = self._contains(layout, Keys.of(target), stored)
+            if answers is not None:
+                known = dict(zip(distinct, answers, strict=True))
+                return [known[value] for value in values]
+            self._forget(target)
+        return [False] * len(values)
+
+    def page(self, target: SetId, cursor: int | None, count: int) -> Page:
+        """See SetStore. A page grows beyond `count` only where two values share a position (2^-53 per pair)."""
+        low = 0 if cursor is None else cursor + 1
+        while (layout := self._layout(target)) is not None:
+            page = self._page(layout, Keys.of(target), low, count)
+            if page is not None:
+                return page
+            self._forget(target)
+        return Page([], None, 0)
+
+    def count(self, target: SetId) -> tuple[int, int]:
+        """See SetStore."""
+        count, version = self._client.call("HMGET", Keys.of(target).m, "count", "ver")
+        return int(count or 0), int(version or 0)
+
+    def drop(self, target: SetId) -> None:
+        """See SetStore. Killed half-way, another call finishes it."""
+        keys = Keys.of(target)
+        layout = keys.read(self._client)
+        if layout is None:
+            return
+        self.replace(target, ())
+        sweep(self._client, keys, layout, seen_before=self._clock() + GIVEN_UP_AFTER_S)  # all of them
+        self._client.call("UNLINK", keys.m, keys.log, keys.staging)
+        self._forget(target)
+
+    def _layout(self, target: SetId) -> Layout | None:
+        layout = self._layouts.get(target) or Keys.of(target).read(self._client)
+        return self._remember(target, layout) if layout is not None else None
+
+    def _create(self, target: SetId) -> Layout:
+        if self._kind is None:
+            self._kind = "set" if self._client.version() >= COMPACT_SETS_SINCE else "hash"
+        return self._remember(target, Keys.of(target).create(self._client, self._kind))
+
+    def _remember(self, target: SetId, layout: Layout) -> Layout:
+        if len(self._layouts) >= _MAX_REMEMBERED:
+            self._layouts.clear()
+        self._layouts[target] = layout
+        return layout
+
+    def _forget(self, target: SetId) -> None:
+        self._layouts.pop(target, None)
+
+    def _write(self, target: SetId, operation: str, values: Sequence[str]) -> Written:
+        stored = [stored_values.encode(value) for value in set(values)]
+        while stored:
+            layout = self._layout(target)
+            if layout is None:
+                if operation == _REMOVE:
+                    break
+                layout = self._create(target)
+            written = self._write_under(layout, Keys.of(target), operation, stored)
+            if written is not None:
+                return written
+            self._forget(target)
+        count, version = self.count(target)
+        return Written(0, version, count)
+
+    def _write_under(self, layout: Layout, keys: Keys, operation: str, stored: list[bytes]) -> Written | None:
+        """Write all values under one generation; None when it is no longer the current one."""
+        changed = version = count = 0
+        for part in parts(layout.place(stored), VALUES_PER_WRITE):
+            reply = self._client.run(_WRITE, *_write_call(layout, keys, operation, part))
+            if reply is None:
+                return None
+            newly, version, count = reply
+            changed += newly
+        return Written(changed, version, count)
+
+    def _contains(self, layout: Layout, keys: Keys, stored: list[bytes]) -> list[bool] | None:
+        """Answers from one version of the set; None when the generation is no longer the current one."""
+        for size in (VALUES_PER_LOOKUP, VALUES_PER_LOOKUP, max(len(stored), 1)):
+            replies = []
+            for part in parts(stored, size):
+                reply = self._lookup(layout, keys, part)
+                if reply is None:
+                    return None
+                replies.append(reply)
+            if len({version for version, _ in replies}) <= 1:
+                break
+        return [answer == ord("1") for _, answers in replies for answer in answers]
+
+    def _lookup(self, layout: Layout, keys: Keys, stored: list[bytes]) -> tuple[bytes, bytes] | None:
+        buckets = layout.bucket_keys(stored_values.hashes(stored, layout.hash_key))
+        reply = self._client.run(_CONTAINS, [keys.m, *buckets], [layout.gen, layout.kind, *stored])
+        return (reply[0], reply[1]) if reply is not None else None
+
+    def _page(self, layout: Layout, keys: Keys, low: int, count: int) -> Page | None:
+        """The first values at position `low` or after; None when the generation is no longer the current one."""
+        first = low >> (POSITION_BITS - layout.bits)
+        (gen, total), bitmap = self._client.pipeline(
+            [("HMGET", keys.m, "gen", "count"), ("GETRANGE", layout.nz, first >> 3, -1)]
+        )
+        if gen is None or int(gen) != layout.gen:
+            return None
+        numbers = layout.nonempty(bitmap, first).tolist()
+        lowest_hash = stored_values.first_hash(low)
+        found: list[Placed] = []
+        for part in parts(numbers, _buckets_to_read(layout, int(total), count)):
+            reply = self._client.run(_BUCKETS, [keys.m, *layout.buckets(part)], [layout.gen, layout.kind])
+            if reply is None:
+                return None
+            found += [one for one in layout.place(list(chain(*reply))) if one[0] >= lowest_hash]
+            if len(found) > count:
+                break
+        return _cut(found, count, int(total))
+
+
+def _write_call(layout: Layout, keys: Keys, operation: str, placed: list[Placed]) -> tuple[list[Word], list[Word]]:
+    """Keys and arguments of one write script."""
+    packed = np.array([hashed for hashed, _ in placed], "<u8").tobytes()
+    numbers: list[int] = []
+    args: list[Word] = [layout.gen, operation, layout.kind, packed]
+    for number, stored in layout.by_bucket(placed):
+        numbers.append(number)
+        args += [number, len(stored), *stored]
+    return [keys.m, layout.nz, keys.log, *layout.buckets(numbers)], args
+
+
+def _buckets_to_read(layout: Layout, total: int, count: int) -> int:
+    """How many non-empty buckets hold about `count` + 1 values, within what one script may read."""
+    per_bucket = max(1.0, total / (1 << layout.bits))
+    wanted = ceil((count + 1) / per_bucket * 1.1) + 1
+    return min(wanted, BUCKETS_PER_READ, ceil(VALUES_PER_READ / per_bucket))
+
+
+def _cut(found: list[Placed], count: int, total: int) -> Page:
+    """The page in values found up to the end of a bucket; values that share a position are never parted."""
+    end = min(count, len(found))
+    while 0 < end < len(found) and _position(found[end]) == _position(found[end - 1]):
+        end += 1
+    cursor = _position(found[end - 1]) if end < len(found) else None
+    return Page([stored_values.decode(stored) for _, stored in found[:end]], cursor, total)
+
+
+def _position(placed: Placed) -> int:
+    return stored_values.position(placed[0])
