@@ -64,6 +64,11 @@ def unavailable(cause: KafkaError | KafkaException, access: KafkaAccess) -> Brok
     return BrokerUnavailable(_sentence(error, access))
 
 
+def no_rights(access: KafkaAccess) -> str:
+    """The sentence for a user who may not manage the cluster."""
+    return f"The Kafka user {access.username} may not manage topics, users and rules: use one that may."
+
+
 def _sentence(error: KafkaError, access: KafkaAccess) -> str:
     servers = access.bootstrap_servers
     match error.code():
@@ -74,7 +79,7 @@ def _sentence(error: KafkaError, access: KafkaAccess) -> str:
         case KafkaError._TRANSPORT | KafkaError._TIMED_OUT | KafkaError._ALL_BROKERS_DOWN | KafkaError._RESOLVE:
             return f"Kafka at {servers} does not answer: check that it runs and that the address is right."
         case KafkaError.CLUSTER_AUTHORIZATION_FAILED:
-            return f"The Kafka user {access.username} may not manage topics, users and rules: use one that may."
+            return no_rights(access)
         case KafkaError.INVALID_REPLICATION_FACTOR:
             return f"Kafka at {servers} has too few brokers for that many copies: lower the replication setting."
         case _:

@@ -32,7 +32,7 @@ from confluent_kafka.admin import (
 
 from headwater.brokers import base, login
 from headwater.brokers.base import AccessRule, Inventory, Resources, TopicSpec, User
-from headwater.brokers.client import ClientErrors, admin_settings, unavailable
+from headwater.brokers.client import ClientErrors, admin_settings, no_rights, unavailable
 from headwater.errors import BrokerUnavailable
 from headwater.model.worker import KafkaAccess
 
@@ -128,6 +128,7 @@ class KafkaBroker:
     def inventory(self) -> Inventory:
         """See base.Broker."""
         with self._talking():
+            self._check_rights()
             users: Any = self._admin.describe_user_scram_credentials(request_timeout=REQUEST_S)
             rules = self._admin.describe_acls(_rules_of(None), request_timeout=REQUEST_S)
             return Inventory(
@@ -148,6 +149,15 @@ class KafkaBroker:
             raise unavailable(error, self._access) from error
         finally:
             self._admin.poll(0)
+
+    def _check_rights(self) -> None:
+        """Raise BrokerUnavailable when our user may not see everything.
+
+        Kafka would answer with empty lists, and librdkafka 2.16 aborts the process on a refused list of users.
+        """
+        cluster = self._admin.describe_cluster(include_authorized_operations=True, request_timeout=REQUEST_S).result()
+        if AclOperation.DESCRIBE not in (cluster.authorized_operations or ()):
+            raise BrokerUnavailable(no_rights(self._access))
 
     def _create_topics(self, topics: Sequence[TopicSpec]) -> list[Future[None]]:
         # A write needs a majority of the copies, so that the loss of a minority stops nothing.
