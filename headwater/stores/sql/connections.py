@@ -4,14 +4,15 @@ SQLite: WAL, so that readers never wait; a writing unit begins IMMEDIATE, so tha
 and can't fail half-way because another process wrote since it read.
 """
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from sqlite3 import Connection as SqliteConnection
 from typing import Any
 
 import structlog
 from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, make_url
+from tenacity import retry, retry_if_exception, stop_after_delay, wait_random
 
 from headwater.errors import SetupError, StoreUnavailable
 
@@ -63,7 +64,9 @@ def _sqlite(url: URL) -> Engine:
         raise SetupError("Several processes share the database: name a file, as in sqlite:///headwater.db.")
     path = Path(str(url.database))
     try:
-        path.touch(mode=0o600)
+        # Only when missing: closing a file drops all locks that this process has on it.
+        if not path.exists():
+            path.touch(mode=0o600)
     except OSError as error:
         raise SetupError(f"The database {path} can't be opened ({error.strerror}). Choose another place.") from error
     engine = _engine(url, {"timeout": LOCK_TIMEOUT_S})
@@ -72,11 +75,23 @@ def _sqlite(url: URL) -> Engine:
     return engine
 
 
-def _prepare_sqlite(connection: SqliteConnection, _record: object) -> None:
+def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
     connection.isolation_level = None  # the driver would begin DEFERRED by itself
-    connection.execute("PRAGMA journal_mode = WAL")
+    _use_wal(connection)
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _is_busy(error: BaseException) -> bool:
+    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode == sqlite3.SQLITE_BUSY
+
+
+# SQLite's own timeout does not cover this: two processes that turn a new file to WAL at once don't wait for each other.
+@retry(
+    retry=retry_if_exception(_is_busy), wait=wait_random(0, 0.05), stop=stop_after_delay(LOCK_TIMEOUT_S), reraise=True
+)
+def _use_wal(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA journal_mode = WAL")
 
 
 def _begin_sqlite(connection: Connection) -> None:
