@@ -74,6 +74,10 @@ class Deployments:
         seen = self._store.active(stopped.flow_id)
         return seen is None or seen.id != stopped.id
 
+    def none_left(self, flow_id: str) -> bool:
+        """True when a deleted configuration has no deployment any more."""
+        return self._store.active(flow_id) is None
+
     def find(self, owner: str, flow_id: str) -> Deployment | None:
         """The deployment of a configuration, or None. Raises NotFound when there is no such configuration."""
         self._flows.get(owner, flow_id)

@@ -1,0 +1,78 @@
+"""The HTTP API as one ASGI application, made from what it is given."""
+
+import contextlib
+from collections.abc import AsyncIterator
+
+import anyio
+import structlog
+from anyio import to_thread
+from fastapi import FastAPI
+
+import headwater
+from headwater.api import datasets, deployments, filter_values, flow, health, openapi, problems, streams
+from headwater.api.envelope import Envelope
+from headwater.api.guard import Authenticator
+from headwater.api.health import Probes
+from headwater.api.metrics import Metrics
+from headwater.api.services import Services
+from headwater.errors import StoreUnavailable
+from headwater.services.ids import new_id
+from headwater.services.keys import Keys
+
+WRITE_LAST_USE_EVERY_S = 20.0
+ROUTERS = (streams.router, datasets.router, flow.router, deployments.router, filter_values.router, health.router)
+DESCRIPTION = (
+    "Turns firehoses of blockchain records into just the records you want, on Kafka topics of your own. "
+    "Every error is a problem document (RFC 9457)."
+)
+
+log = structlog.get_logger(__name__)
+
+
+def create_api(services: Services) -> FastAPI:
+    """The application. Raises SetupError when `metrics_dir` is given but the process was started without it."""
+    app = FastAPI(
+        title="Headwater",
+        version=headwater.__version__,
+        description=DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=_lifespan,
+    )
+    app.state.services = services
+    app.state.metrics = Metrics(services.metrics_dir)
+    app.state.probes = Probes(services.probes)
+    app.state.authenticator = Authenticator(services.keys)
+    app.state.compile_turns = anyio.CapacityLimiter(flow.MAX_COMPILES_AT_ONCE)
+    app.state.routes = [route for router in ROUTERS for route in router.routes]
+    for router in ROUTERS:
+        app.include_router(router)
+    problems.install(app)
+    openapi.describe(app)
+    app.add_middleware(Envelope, metrics=app.state.metrics, new_id=new_id)
+    return app
+
+
+@contextlib.asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    keys = app.state.services.keys
+    async with anyio.create_task_group() as background:
+        background.start_soon(_write_last_use, keys)
+        yield
+        background.cancel_scope.cancel()
+    await to_thread.run_sync(_write_once, keys)
+    app.state.probes.close()
+
+
+async def _write_last_use(keys: Keys) -> None:
+    while True:
+        await anyio.sleep(WRITE_LAST_USE_EVERY_S)
+        await to_thread.run_sync(_write_once, keys)
+
+
+def _write_once(keys: Keys) -> None:
+    try:
+        keys.write_last_use()
+    except StoreUnavailable as error:
+        log.warning("the last use of keys was not written; it is kept for the next time", reason=error.detail)

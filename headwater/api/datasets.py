@@ -1,0 +1,153 @@
+"""Datasets: named sets that scripts look values up in with `flow.contains(name, values)`."""
+
+from typing import Annotated
+
+import msgspec
+from anyio import to_thread
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from headwater.api.guard import GuardedRoute, needs
+from headwater.api.openapi import body_failures, failures
+from headwater.api.schemas import DatasetBody, EntriesPage, EntriesWritten, Existence
+from headwater.api.services import Caller, Given
+from headwater.api.values_body import needs_with_values, read_values
+from headwater.model.dataset import DEFAULT_DATASET_PAGE, MAX_CURSOR, MAX_DATASET_NAME_CHARS, MAX_DATASET_PAGE
+from headwater.model.text import Text
+
+PATH = "/api/v1/flow/datasets"
+EXAMPLE = {"values": ["0x5c1a7f03d2b84e6990aa41c7d3f0b6e2918c4d57"]}
+
+router = APIRouter(prefix=PATH, route_class=GuardedRoute, tags=["Datasets"])
+
+
+class NewDataset(BaseModel):
+    """The body that creates a dataset."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    name: Text = Field(
+        min_length=1,
+        max_length=MAX_DATASET_NAME_CHARS,
+        description="Unique among your datasets; stored as sent, matched exactly.",
+        examples=["watched"],
+    )
+
+
+@router.post(
+    "",
+    status_code=201,
+    summary="Create a dataset",
+    responses=body_failures(409),
+    openapi_extra=needs("sets:write"),
+)
+def create(body: NewDataset, response: Response, caller: Caller, given: Given) -> DatasetBody:
+    """It starts empty, and scripts can look values up in it at once."""
+    dataset = given.datasets.create(caller.owner, body.name)
+    response.headers["Location"] = f"{PATH}/{dataset.id}"
+    return DatasetBody.of(dataset)
+
+
+@router.get("", summary="List your datasets", responses=failures(422), openapi_extra=needs("flow:read"))
+def list_all(
+    caller: Caller,
+    given: Given,
+    names: Annotated[list[Text], Query(description="Only those of these names.")] = [],  # noqa: B006  # FastAPI copies it
+) -> list[DatasetBody]:
+    """Newest first."""
+    return [DatasetBody.of(dataset) for dataset in given.datasets.list(caller.owner, names)]
+
+
+@router.post(
+    "/entries",
+    summary="Add entries by name",
+    responses=body_failures(404),
+    openapi_extra=needs_with_values("sets:write", {"name": "watched", **EXAMPLE}, named=True),
+)
+async def add_by_name(request: Request, caller: Caller, given: Given) -> EntriesWritten:
+    """`count` counts the new ones."""
+    body = await read_values(request, named=True)
+    dataset = await to_thread.run_sync(given.datasets.by_name, caller.owner, body.name)
+    written = await to_thread.run_sync(given.datasets.add, caller.owner, dataset.id, body.values)
+    return EntriesWritten(count=written.changed)
+
+
+@router.get("/{dataset_id}", summary="Read a dataset", responses=failures(404), openapi_extra=needs("flow:read"))
+def read(dataset_id: str, caller: Caller, given: Given) -> DatasetBody:
+    """Its name and times; `GET …/entries` lists what is in it."""
+    return DatasetBody.of(given.datasets.get(caller.owner, dataset_id))
+
+
+@router.delete(
+    "/{dataset_id}",
+    status_code=204,
+    summary="Delete a dataset",
+    responses=failures(404),
+    openapi_extra=needs("sets:write"),
+)
+def delete(dataset_id: str, caller: Caller, given: Given) -> None:
+    """With all its entries. Scripts that look values up in it fail from now on."""
+    given.datasets.delete(caller.owner, dataset_id)
+
+
+@router.post(
+    "/{dataset_id}/entries",
+    summary="Add entries",
+    responses=body_failures(404),
+    openapi_extra=needs_with_values("sets:write", EXAMPLE),
+)
+async def add(request: Request, dataset_id: str, caller: Caller, given: Given) -> EntriesWritten:
+    """Values are stored trimmed and in lower case; duplicates are ignored. `count` counts the new ones."""
+    await to_thread.run_sync(given.datasets.get, caller.owner, dataset_id)
+    body = await read_values(request)
+    written = await to_thread.run_sync(given.datasets.add, caller.owner, dataset_id, body.values)
+    return EntriesWritten(count=written.changed)
+
+
+@router.delete(
+    "/{dataset_id}/entries",
+    summary="Remove entries",
+    responses=body_failures(404),
+    openapi_extra=needs_with_values("sets:write", EXAMPLE),
+)
+async def remove(request: Request, dataset_id: str, caller: Caller, given: Given) -> EntriesWritten:
+    """Values that are not in the dataset are ignored. `count` counts those that were."""
+    await to_thread.run_sync(given.datasets.get, caller.owner, dataset_id)
+    body = await read_values(request)
+    written = await to_thread.run_sync(given.datasets.remove, caller.owner, dataset_id, body.values)
+    return EntriesWritten(count=written.changed)
+
+
+@router.get(
+    "/{dataset_id}/entries",
+    summary="List entries",
+    response_model=EntriesPage,
+    responses=failures(404, 422),
+    openapi_extra=needs("flow:read"),
+)
+def page(
+    dataset_id: str,
+    caller: Caller,
+    given: Given,
+    cursor: Annotated[int | None, Query(ge=0, le=MAX_CURSOR, description="From the page before.")] = None,
+    limit: Annotated[int, Query(ge=1, le=MAX_DATASET_PAGE, description="Values on the page.")] = DEFAULT_DATASET_PAGE,
+) -> Response:
+    """Exactly `limit` values, except on the last page; a value that stays is listed once and only once."""
+    found = given.datasets.page(caller.owner, dataset_id, cursor, limit)
+    return Response(msgspec.json.encode(EntriesPage.of(found)), media_type="application/json")
+
+
+@router.get(
+    "/{dataset_id}/entries/check",
+    summary="Is a value in the dataset?",
+    responses=failures(404, 422),
+    openapi_extra=needs("flow:read"),
+)
+def check(
+    dataset_id: str,
+    caller: Caller,
+    given: Given,
+    value: Annotated[str, Query(description="Compared trimmed and in lower case.")],
+) -> Existence:
+    """Answers for the dataset as it is now."""
+    return Existence(exists=given.datasets.check(caller.owner, dataset_id, value))

@@ -1,0 +1,66 @@
+"""The outermost layer: an id for each request, its metrics, and an answer when something unexpected is raised."""
+
+import time
+from collections.abc import MutableMapping
+from typing import Any
+
+import structlog
+from fastapi import Request
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from headwater.api.metrics import Metrics
+from headwater.api.problems import internal_error
+from headwater.services.ids import NewId
+
+log = structlog.get_logger(__name__)
+
+
+class Envelope:
+    """ASGI middleware around the whole API."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, new_id: NewId) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._new_id = new_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        scope["request_id"] = self._new_id()
+        began = time.perf_counter()
+        outgoing = _Outgoing(scope["request_id"], send)
+        try:
+            await self._run(scope, receive, outgoing)
+        finally:
+            self._metrics.observe(scope["method"], _route(scope), outgoing.status, time.perf_counter() - began)
+
+    async def _run(self, scope: Scope, receive: Receive, outgoing: "_Outgoing") -> None:
+        try:
+            await self._app(scope, receive, outgoing)
+        except Exception:
+            log.exception("request failed", request_id=scope["request_id"], method=scope["method"], route=_route(scope))
+            if outgoing.status:
+                raise
+            await internal_error().response(Request(scope))(scope, receive, outgoing)
+
+
+class _Outgoing:
+    """Puts the request's id on the response and notes its status; 0 before the response starts."""
+
+    def __init__(self, request_id: str, send: Send) -> None:
+        self._request_id = request_id
+        self._send = send
+        self.status = 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            MutableHeaders(scope=message)["X-Request-Id"] = self._request_id
+        await self._send(message)
+
+
+def _route(scope: MutableMapping[str, Any]) -> str:
+    """The route's path with its parameters' names: never an id, so that there are few time series."""
+    return getattr(scope.get("route"), "path", "none")

@@ -1,0 +1,92 @@
+"""Values of redis_set_filter transforms. Changes take effect at once, without a deploy."""
+
+from typing import Annotated
+
+import msgspec
+from anyio import to_thread
+from fastapi import APIRouter, Query, Request, Response
+
+from headwater.api.guard import GuardedRoute, needs
+from headwater.api.openapi import body_failures, failures
+from headwater.api.schemas import Added, FilterCount, FilterPage, Membership, Removed
+from headwater.api.services import Caller, Given
+from headwater.api.values_body import needs_with_values, read_values
+from headwater.model.dataset import DEFAULT_PAGE, MAX_CURSOR, MAX_PAGE
+
+router = APIRouter(
+    prefix="/api/v1/flow/{config_id}/transforms/{transform_uid}/filter-values",
+    route_class=GuardedRoute,
+    tags=["Filter values"],
+)
+
+EXAMPLE = {"values": ["0x9f47c0de13b5a8264e7fd09c31b6a5e80d24f7c1"]}
+
+
+@router.post(
+    "",
+    summary="Add values",
+    responses=body_failures(404, 409),
+    openapi_extra=needs_with_values("sets:write", EXAMPLE),
+)
+async def add(request: Request, config_id: str, transform_uid: str, caller: Caller, given: Given) -> Added:
+    """Values are stored trimmed and in lower case; duplicates are ignored. `added` counts the new ones."""
+    where = (caller.owner, config_id, transform_uid)
+    await to_thread.run_sync(given.filters.target, *where)
+    body = await read_values(request)
+    return Added.of(await to_thread.run_sync(given.filters.add, *where, body.values))
+
+
+@router.delete(
+    "",
+    summary="Remove values",
+    responses=body_failures(404, 409),
+    openapi_extra=needs_with_values("sets:write", EXAMPLE),
+)
+async def remove(request: Request, config_id: str, transform_uid: str, caller: Caller, given: Given) -> Removed:
+    """Values that are not in the filter are ignored. `removed` counts those that were."""
+    where = (caller.owner, config_id, transform_uid)
+    await to_thread.run_sync(given.filters.target, *where)
+    body = await read_values(request)
+    return Removed.of(await to_thread.run_sync(given.filters.remove, *where, body.values))
+
+
+@router.get(
+    "",
+    summary="List values",
+    response_model=FilterPage,
+    responses=failures(404, 409, 422),
+    openapi_extra=needs("flow:read"),
+)
+def page(
+    config_id: str,
+    transform_uid: str,
+    caller: Caller,
+    given: Given,
+    cursor: Annotated[int | None, Query(ge=0, le=MAX_CURSOR, description="From the page before.")] = None,
+    count: Annotated[int, Query(ge=1, le=MAX_PAGE, description="Values on the page.")] = DEFAULT_PAGE,
+) -> Response:
+    """Exactly `count` values, except on the last page; a value that stays is listed once and only once."""
+    found = given.filters.page(caller.owner, config_id, transform_uid, cursor, count)
+    return Response(msgspec.json.encode(FilterPage.of(found)), media_type="application/json")
+
+
+@router.get(
+    "/check", summary="Is a value in the filter?", responses=failures(404, 409, 422), openapi_extra=needs("flow:read")
+)
+def check(
+    config_id: str,
+    transform_uid: str,
+    caller: Caller,
+    given: Given,
+    value: Annotated[str, Query(description="Compared trimmed and in lower case.")],
+) -> Membership:
+    """Answers for the filter as it is now."""
+    is_member = given.filters.check(caller.owner, config_id, transform_uid, value)
+    return Membership(value=value, is_member=is_member)
+
+
+@router.get("/count", summary="Count the values", responses=failures(404, 409), openapi_extra=needs("flow:read"))
+def count(config_id: str, transform_uid: str, caller: Caller, given: Given) -> FilterCount:
+    """The number of values in the filter as it is now."""
+    number, version = given.filters.count(caller.owner, config_id, transform_uid)
+    return FilterCount(count=number, version=version)

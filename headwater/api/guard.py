@@ -1,0 +1,127 @@
+"""Key, scope and size: checked before any byte of a body is read."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import anyio
+import pydantic_core
+from anyio import to_thread
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+from starlette.datastructures import Headers
+from starlette.routing import Match
+from starlette.types import Message, Receive, Scope, Send
+
+from headwater.api.problems import NO_SUCH_ADDRESS
+from headwater.errors import Forbidden, MalformedRequest, NotFound, TooLarge, Unauthenticated, UnsupportedMediaType
+from headwater.model.key import ApiKey
+from headwater.services.keys import Keys
+
+MAX_BODY_BYTES = 32 << 20
+MAX_KEY_CHECKS_AT_ONCE = 8
+RESERVED_IDS = frozenset({"datasets", "streams"})
+"""Names that stand where a configuration's id stands."""
+
+SCOPE, STREAMED = "x-scope", "x-streamed"
+
+
+def needs(scope: str) -> dict[str, Any]:
+    """`openapi_extra` of a route: the scope that it needs."""
+    return {SCOPE: scope}
+
+
+class JsonRequest(Request):
+    """Reads JSON as RFC 8259 has it: Python's own parser also takes NaN, lone surrogates and UTF-16."""
+
+    async def json(self) -> Any:
+        try:
+            return pydantic_core.from_json(await self.body(), allow_inf_nan=False)
+        except ValueError as error:
+            raise MalformedRequest(f"The body is not valid JSON: {error}.") from error
+
+
+class Authenticator:
+    """Finds the key that a request was sent with.
+
+    The store is asked on threads of its own, so that a check never waits behind the work of other requests.
+    """
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+        self._threads = anyio.CapacityLimiter(MAX_KEY_CHECKS_AT_ONCE)
+
+    async def __call__(self, headers: Headers) -> ApiKey:
+        """Raises Unauthenticated, StoreUnavailable when the key could not be checked."""
+        sent = headers.getlist("x-api-key")
+        if len(sent) != 1:
+            raise Unauthenticated
+        if known := self._keys.recall(sent[0]):
+            return known
+        return await to_thread.run_sync(self._keys.authenticate, sent[0], limiter=self._threads)
+
+
+class GuardedRoute(APIRoute):
+    """A route that needs an API key with a scope (`openapi_extra=needs(…)`)."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        super().__init__(path, endpoint, **options)
+        extra = self.openapi_extra or {}
+        self.scope: str = extra[SCOPE]
+        self.streamed: bool = extra.get(STREAMED, False)
+        self.takes_body = self.body_field is not None or self.streamed
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        match, child = super().matches(scope)
+        if child.get("path_params", {}).get("config_id") in RESERVED_IDS:
+            return Match.NONE, {}
+        return match, child
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        key = await scope["app"].state.authenticator(headers)
+        scope["api_key"] = key
+        if scope["method"] in (self.methods or ()):
+            receive = self._check(key, scope, headers, receive)
+        await super().handle(scope, receive, send)
+
+    def _check(self, key: ApiKey, scope: Scope, headers: Headers, receive: Receive) -> Receive:
+        if self.scope not in key.scopes:
+            raise Forbidden(self.scope)
+        if any("\0" in value for value in scope["path_params"].values()):
+            raise NotFound(NO_SUCH_ADDRESS)
+        if not self.takes_body:
+            return receive
+        _check_media_type(headers)
+        return receive if self.streamed else _limited(headers, receive)
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handler = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            return await handler(JsonRequest(request.scope, request.receive))
+
+        return handle
+
+
+def _check_media_type(headers: Headers) -> None:
+    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise UnsupportedMediaType("Send the body as JSON, with the header Content-Type: application/json.")
+
+
+def _limited(headers: Headers, receive: Receive) -> Receive:
+    error = TooLarge(f"The body is larger than {MAX_BODY_BYTES >> 20} MiB. Send less at once.")
+    length = headers.get("content-length", "")
+    if length.isdecimal() and int(length) > MAX_BODY_BYTES:
+        raise error
+    total = 0
+
+    async def counted() -> Message:
+        nonlocal total
+        message = await receive()
+        total += len(message.get("body", b""))
+        if total > MAX_BODY_BYTES:
+            raise error
+        return message
+
+    return counted

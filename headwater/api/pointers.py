@@ -1,0 +1,44 @@
+"""Faults that pydantic finds, as JSON pointers (RFC 6901) and sentences."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from headwater.errors import Problem
+from headwater.model.dataset import MAX_REPORTED_PROBLEMS
+
+TRANSFORM_TYPES = ("v8", "redis_set_filter")
+SENTENCES = {
+    "missing": "is required",
+    "extra_forbidden": "is no member of this object; correct its name or leave it out",
+    "model_attributes_type": "must be a JSON object",
+    "string_unicode": "must be valid Unicode",
+}
+
+
+def pointer(parts: Iterable[str | int]) -> str:
+    """RFC 6901: `~` and `/` inside a name are escaped."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
+
+
+def problems_of(faults: Sequence[Any]) -> list[Problem]:
+    """The problems to report for pydantic's errors, at most MAX_REPORTED_PROBLEMS.
+
+    A fault in a parameter points to `/<parameter>`, as if parameters were members of a body.
+    """
+    return [Problem(pointer(_path(fault["loc"])), _sentence(fault)) for fault in faults[:MAX_REPORTED_PROBLEMS]]
+
+
+def _path(loc: Sequence[str | int]) -> list[str | int]:
+    """Without the first part (body, query or path), and without the tag that pydantic puts after a union's index."""
+    parts = list(loc[1:])
+    return [
+        part
+        for before, part in zip([None, *parts], parts, strict=False)
+        if not (isinstance(before, int) and part in TRANSFORM_TYPES)
+    ]
+
+
+def _sentence(fault: Any) -> str:
+    text = SENTENCES.get(fault["type"], fault["msg"])
+    text = text.removeprefix("Value error, ").replace("Input should be", "must be").replace("Input should", "must")
+    return str(text[:1].lower() + text[1:])

@@ -1,0 +1,304 @@
+"""Response bodies. Request bodies are in model/."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, Field, PlainSerializer
+
+from headwater.model.dataset import Dataset
+from headwater.model.deployment import Deployment, Status, WorkerStatus
+from headwater.model.flow import Flow, PipelineConfig
+from headwater.services.flows import Created
+from headwater.stores.base import Page, Written
+
+
+def _rfc_3339(time: datetime) -> str:
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+Timestamp = Annotated[
+    datetime, PlainSerializer(_rfc_3339, return_type=str), Field(examples=["2026-01-02T03:04:05.678Z"])
+]
+
+
+class Fault(BaseModel):
+    """One fault in a request."""
+
+    pointer: str = Field(description="Where: a JSON pointer (RFC 6901) into the body, or `/<parameter>`.")
+    detail: str = Field(description="What is wrong there.")
+
+
+class ProblemDetails(BaseModel):
+    """What every error answers with (RFC 9457)."""
+
+    type: str = Field(examples=["urn:headwater:problem:invalid-input"])
+    title: str
+    status: int
+    detail: str = Field(description="What is wrong, and what to do.")
+    instance: str = Field(description="The path of the request.")
+    request_id: str = Field(description="Also in the header X-Request-Id.")
+    errors: list[Fault] | None = Field(default=None, description="With status 422: one entry per fault.")
+
+
+class FlowConfig(BaseModel):
+    """A pipeline configuration."""
+
+    id: str
+    name: str
+    description: str
+    tags: list[str]
+    owner_org_team_user_id: str
+    created_at: Timestamp
+    updated_at: Timestamp
+    revision: int = Field(description="Raised by each change, from 1; also the ETag.")
+    pipeline_config: PipelineConfig
+
+    @classmethod
+    def of(cls, flow: Flow) -> Self:
+        """The body for a stored configuration."""
+        return cls(**_members(flow))
+
+
+class CreatedFlowConfig(FlowConfig):
+    """A new configuration."""
+
+    warnings: list[Fault] = Field(description="What the scripts threw on the stream's example record.")
+
+    @classmethod
+    def of_created(cls, created: Created) -> Self:
+        """The body for a configuration that was just created."""
+        warnings = [Fault(pointer=w.pointer, detail=w.detail) for w in created.warnings]
+        return cls(**_members(created.flow), warnings=warnings)
+
+
+def _members(flow: Flow) -> dict[str, Any]:
+    return {
+        "id": flow.id,
+        "name": flow.name,
+        "description": flow.description,
+        "tags": list(flow.tags),
+        "owner_org_team_user_id": flow.owner,
+        "created_at": flow.created_at,
+        "updated_at": flow.updated_at,
+        "revision": flow.revision,
+        "pipeline_config": flow.pipeline_config,
+    }
+
+
+class Message(BaseModel):
+    """A sentence about what was done."""
+
+    message: str
+
+
+class DeadLetter(BaseModel):
+    """Where records go that could not be processed."""
+
+    topic: str
+
+
+class Snippets(BaseModel):
+    """Complete programs that read the sink's topic."""
+
+    python: str
+    node: str
+    java: str
+    kcat: str
+
+
+class SinkConnection(BaseModel):
+    """How to read a sink's topic."""
+
+    uid: str
+    name: str
+    type: Literal["kafka"]
+    topic: str
+    bootstrap_servers: str
+    security_protocol: str
+    sasl_mechanism: str
+    username: str
+    password: str
+    consumer_group: str = Field(description="Any group that begins with `dep-<deployment id>.` works too.")
+    snippets: Snippets
+
+
+class DeploymentBody(BaseModel):
+    """A deployment and how to read what it writes."""
+
+    message: str
+    status: Literal["deployed", "deploying", "failed", "terminating"]
+    config_id: str
+    revision: int | None = Field(description="The revision that runs; null until one does.")
+    desired_revision: int
+    condition: str = Field(description="`Stable`, `RollingOut`, `RolledBack` or `Failed`.")
+    reason: str = Field(description="Why the condition is what it is; empty when there is nothing to say.")
+    workers: int
+    dead_letter: DeadLetter
+    sinks: list[SinkConnection]
+
+
+class WorkerEntry(BaseModel):
+    """One worker."""
+
+    name: str
+    status: Status
+    is_ready: bool
+    is_crash_looping: bool
+    is_oom_killed: bool
+    restart_count: int = Field(description="A high value shows instability.")
+    start_time: Timestamp
+    reason: str = Field(description="Why the status is what it is; empty when there is nothing to say.")
+
+
+class WorkersHealth(BaseModel):
+    """The workers of a deployment, counted."""
+
+    total_workers: int
+    healthy_workers: int
+    unhealthy_workers: int
+    crashing_workers: int
+    oom_killed_workers: int
+    workers: list[WorkerEntry]
+
+    @classmethod
+    def of(cls, workers: tuple[WorkerStatus, ...]) -> Self:
+        """The counts and the entries."""
+        healthy = sum(w.is_ready for w in workers)
+        return cls(
+            total_workers=len(workers),
+            healthy_workers=healthy,
+            unhealthy_workers=len(workers) - healthy,
+            crashing_workers=sum(w.is_crash_looping for w in workers),
+            oom_killed_workers=sum(w.is_oom_killed for w in workers),
+            workers=[WorkerEntry(**w.model_dump(exclude={"spec_hash"})) for w in workers],
+        )
+
+
+class DeploymentStats(BaseModel):
+    """The health of a deployment's workers."""
+
+    workers_health: WorkersHealth
+
+    @classmethod
+    def of(cls, deployment: Deployment) -> Self:
+        """The body for a deployment."""
+        return cls(workers_health=WorkersHealth.of(deployment.workers))
+
+
+VERSION = Field(description="The set's version after the write.")
+
+
+class Added(BaseModel):
+    """Values that were not in the filter before."""
+
+    added: int
+    version: int = VERSION
+
+    @classmethod
+    def of(cls, written: Written) -> Self:
+        """The body for a write."""
+        return cls(added=written.changed, version=written.version)
+
+
+class Removed(BaseModel):
+    """Values that were in the filter before."""
+
+    removed: int
+    version: int = VERSION
+
+    @classmethod
+    def of(cls, written: Written) -> Self:
+        """The body for a write."""
+        return cls(removed=written.changed, version=written.version)
+
+
+class FilterCount(BaseModel):
+    """The number of values in a filter."""
+
+    count: int
+    version: int = Field(description="The set's version.")
+
+
+class FilterPage(BaseModel):
+    """One page of a filter's values."""
+
+    values: list[str]
+    cursor: int | None = Field(description="Send it to get the next page; null on the last one.")
+    total_count: int
+
+    @classmethod
+    def of(cls, page: Page) -> dict[str, Any]:
+        """The body for a page, not validated again: a page may hold many values."""
+        return {"values": page.values, "cursor": page.cursor, "total_count": page.total}
+
+
+class Membership(BaseModel):
+    """Whether a value is in a filter."""
+
+    value: str
+    is_member: bool
+
+
+class DatasetBody(BaseModel):
+    """A dataset."""
+
+    id: str
+    name: str
+    type: Literal["redis"] = "redis"
+    created_at: Timestamp
+    updated_at: Timestamp
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> Self:
+        """The body for a stored dataset."""
+        return cls(id=dataset.id, name=dataset.name, created_at=dataset.created_at, updated_at=dataset.updated_at)
+
+
+class EntriesWritten(BaseModel):
+    """How many entries a write changed."""
+
+    count: int
+
+
+class EntriesPage(BaseModel):
+    """One page of a dataset's entries."""
+
+    values: list[str]
+    cursor: str | None = Field(description="Send it to get the next page; null on the last one.")
+    total_count: int
+
+    @classmethod
+    def of(cls, page: Page) -> dict[str, Any]:
+        """The body for a page, not validated again: a page may hold many values."""
+        cursor = None if page.cursor is None else str(page.cursor)
+        return {"values": page.values, "cursor": cursor, "total_count": page.total}
+
+
+class Existence(BaseModel):
+    """Whether a value is in a dataset."""
+
+    exists: bool
+
+
+class Stream(BaseModel):
+    """One stream of records that a pipeline can read."""
+
+    chain: str
+    entity: str
+    type: Literal["pubsub", "kafka"]
+    has_zerolag: bool = Field(description="True when `is_zerolag: true` works here.")
+    event_time: str | None = Field(description="The field with the record's own time.")
+    example: dict[str, Any] = Field(description="A record as a pipeline sees it.")
+
+
+class Liveness(BaseModel):
+    """The process answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+class Readiness(BaseModel):
+    """The API can do its work."""
+
+    status: Literal["ready"] = "ready"
+    dependencies: dict[str, str] = Field(description="`ok` or `unavailable`, by name.")

@@ -1,0 +1,65 @@
+"""What the API is given, and how a route gets at it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, cast
+
+from fastapi import Depends, Request
+from fastapi.security import APIKeyHeader
+
+from headwater.model.key import ApiKey
+from headwater.model.stream import Bindings
+from headwater.services.datasets import Datasets
+from headwater.services.deployments import Deployments, KafkaEndpoint
+from headwater.services.filters import Filters
+from headwater.services.flows import Flows
+from headwater.services.keys import Keys
+
+Probe = Callable[[], object]
+"""Returns when a dependency answers, raises a HeadwaterError when it does not. May block for some seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Everything that the routes call.
+
+    probes: readiness by name of the dependency, as GET /readyz shows it. deploy_timeout_s: how long deploy, teardown
+    and delete wait. metrics_dir: where the API processes of one port share their metrics; None for a single process.
+    """
+
+    keys: Keys
+    flows: Flows
+    deployments: Deployments
+    filters: Filters
+    datasets: Datasets
+    bindings: Bindings
+    kafka: KafkaEndpoint
+    probes: Mapping[str, Probe] = field(default_factory=dict)
+    deploy_timeout_s: float = 55.0
+    metrics_dir: Path | None = None
+
+
+KEY_HEADER = APIKeyHeader(
+    name="X-API-Key",
+    scheme_name="ApiKeyAuth",
+    description="An API key, `hw_live_…`. `headwater keys create` makes one.",
+    auto_error=False,
+)
+
+# Dependencies are `async def`: FastAPI runs a plain function as a job of the thread pool, where it may have to wait.
+
+
+async def _services(request: Request) -> Services:
+    return cast("Services", request.app.state.services)
+
+
+async def _caller(request: Request, _documented: Annotated[str | None, Depends(KEY_HEADER)]) -> ApiKey:
+    return cast("ApiKey", request.scope["api_key"])
+
+
+Given = Annotated[Services, Depends(_services)]
+"""The services, as a parameter of a route."""
+
+Caller = Annotated[ApiKey, Depends(_caller)]
+"""The key that GuardedRoute found good, as a parameter of a route."""

@@ -1,0 +1,28 @@
+"""The stream catalog."""
+
+from fastapi import APIRouter
+
+from headwater.api.guard import GuardedRoute, needs
+from headwater.api.openapi import failures
+from headwater.api.schemas import Stream
+from headwater.api.services import Given
+from headwater.model.stream import CATALOG, Chain, Entity
+
+router = APIRouter(prefix="/api/v1/flow/streams", route_class=GuardedRoute, tags=["Streams"])
+
+
+@router.get("", summary="List the streams", responses=failures(), openapi_extra=needs("flow:read"))
+async def list_all(given: Given) -> list[Stream]:
+    """Every stream that a configuration's source can name, with an example record."""
+
+    def stream(chain: Chain, entity: Entity) -> Stream:
+        return Stream(
+            chain=chain.name,
+            entity=entity.name,
+            type=chain.source_type,
+            has_zerolag=given.bindings.topic(chain.name, entity.name, zerolag=True) is not None,
+            event_time=entity.event_time,
+            example=entity.example,
+        )
+
+    return [stream(chain, entity) for chain in CATALOG for entity in chain.entities]
