@@ -31,6 +31,7 @@ class KafkaServer:
     access: KafkaAccess
     bootstrap_servers: str
     admin: AdminClient = field(repr=False)
+    data_dir: Path
 
     def unique(self, prefix: str) -> str:
         """A name that no other test uses."""
@@ -147,6 +148,6 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
         embedded.wait_ready(child)
         access = embedded.access()
         admin = AdminClient(admin_settings(access, ClientErrors(access)))
-        yield KafkaServer(access, embedded.bootstrap_servers, admin)
+        yield KafkaServer(access, embedded.bootstrap_servers, admin, embedded.data_dir)
     finally:
         child.stop(15)

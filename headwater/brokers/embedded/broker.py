@@ -42,13 +42,14 @@ class EmbeddedKafka:
     def __init__(
         self, data_dir: Path, cache_dir: Path, host: str = "127.0.0.1", advertised_host: str = "", java: str = ""
     ) -> None:
-        self._home = data_dir.expanduser().absolute() / "kafka"
+        self.data_dir = data_dir.expanduser().absolute()
+        self._home = self.data_dir / "kafka"
         self._cache_dir = cache_dir
         self._host = host
         self._advertised_host = advertised_host or host
         self._java = java
         self._runtime: Runtime | None = None
-        self.log_file = self._home.with_name("logs") / "kafka.log"
+        self.log_file = self.data_dir / "logs" / "kafka.log"
 
     def prepare(self) -> None:
         """Make everything that a start needs: jars, ports, passwords, properties, a formatted data folder.
@@ -104,7 +105,7 @@ class EmbeddedKafka:
         try:
             password = (self._home / "admin-password").read_text()
         except FileNotFoundError as error:
-            raise SetupError(f"There is no Kafka in {self._home.parent}: start `headwater up` there first.") from error
+            raise SetupError(f"There is no Kafka in {self.data_dir}: start `headwater up` there first.") from error
         servers = f"127.0.0.1:{read_ports(self._ports_file).kafka_internal}"
         return KafkaAccess(bootstrap_servers=servers, username=ADMIN, password=password)
 
@@ -115,7 +116,7 @@ class EmbeddedKafka:
 
     @property
     def _ports_file(self) -> Path:
-        return self._home.with_name("ports.json")
+        return self.data_dir / "ports.json"
 
     def _make_folder(self) -> None:
         try:

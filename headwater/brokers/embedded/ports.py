@@ -16,7 +16,7 @@ from headwater.errors import SetupError
 FIRST_PORT: Final = 20_000
 PORT_COUNT: Final = 10_000
 # A broker that was killed a moment ago holds its ports until the kernel has freed its memory.
-_RELEASE_S: Final = 5.0
+RELEASE_S = 5.0
 _PAUSE_S: Final = 0.05
 
 
@@ -76,7 +76,7 @@ def _choose(host: str) -> Ports:
 
 
 def _check(ports: Ports, host: str, path: Path) -> None:
-    deadline = time.monotonic() + _RELEASE_S
+    deadline = time.monotonic() + RELEASE_S
     for name, port in ports._asdict().items():
         while not _is_free(host if name == "kafka" else "127.0.0.1", port):
             if time.monotonic() > deadline:
