@@ -45,7 +45,7 @@ def _download(target: Path) -> None:
             f"Apache Maven (`mvn`) is not on the PATH; it downloads Kafka once. Install it, {_OWN_CLUSTER}."
         )
     done = subprocess.run(
-        [maven, "-B", "-q", "-C", "-f", str(POM), _GOAL, f"-Djars={target}"],
+        [maven, "-B", "-q", "-C", "-Dstyle.color=never", "-f", str(POM), _GOAL, f"-Djars={target}"],
         env=_environment(os.environ),
         capture_output=True,
         text=True,
