@@ -1,14 +1,14 @@
 """Composition of an API process."""
 
+import os
 import secrets
 import socket
 import time
 from pathlib import Path
 
 import uvicorn
-from fastapi import FastAPI
 
-from headwater.api import create_api
+from headwater.api.app import create_api
 from headwater.api.services import Services
 from headwater.app.addresses import Addresses
 from headwater.app.control import open_control
@@ -27,7 +27,9 @@ from headwater.services.ids import new_id, utc_now
 from headwater.services.keys import Keys
 from headwater.settings import Settings
 from headwater.stores.base import Leases
-from headwater.stores.redis import SetDatabase, open_redis
+from headwater.stores.redis.client import Client, connect
+from headwater.stores.redis.names import RedisDatasetNames
+from headwater.stores.redis.sets import RedisSetStore
 from headwater.stores.sql.database import Database
 from headwater.transforms.expression import parse
 
@@ -41,8 +43,8 @@ def serve(settings: Settings, fd: int | None) -> None:
     home = Home(settings.data_dir)
     home.create()
     addresses = Addresses(settings, home)
-    with open_control(addresses) as database, open_redis(addresses.redis_url()) as sets:
-        app = create_api(_services(addresses, database, sets))
+    with open_control(addresses) as database:
+        app = create_api(_services(addresses, database, connect(addresses.redis_url())))
         config = uvicorn.Config(
             app,
             host=settings.host,
@@ -56,28 +58,48 @@ def serve(settings: Settings, fd: int | None) -> None:
         uvicorn.Server(config).run(sockets)
 
 
-def _services(addresses: Addresses, database: Database, sets: SetDatabase) -> Services:
+def _services(addresses: Addresses, database: Database, client: Client) -> Services:
     settings = addresses.settings
     bindings = load_bindings(settings)
     broker = KafkaBroker(addresses.kafka(), addresses.replication())
     _, any_topic = next(iter(bindings))
+    sets = RedisSetStore(client)
     checker = PipelineChecker(bindings, validate, parse, new_id)
     return Services(
         keys=Keys(database.keys, utc_now, time.monotonic),
-        flows=Flows(database.flows, sets.sets, checker, utc_now, new_id),
+        flows=Flows(database.flows, sets, checker, utc_now, new_id),
         deployments=Deployments(
             database.flows, database.deployments, utc_now, new_id, lambda: secrets.token_urlsafe(PASSWORD_BYTES)
         ),
-        filters=Filters(database.flows, database.deployments, sets.sets),
-        datasets=Datasets(database.datasets, sets.names, sets.sets, utc_now, new_id),
+        filters=Filters(database.flows, database.deployments, sets),
+        datasets=Datasets(database.datasets, RedisDatasetNames(client), sets, utc_now, new_id),
         bindings=bindings,
         kafka=_endpoint(addresses),
         probes={
             "database": database.doorbell.value,
-            "set_store": sets.ping,
+            "set_store": lambda: client.call("PING"),
             "broker": lambda: broker.partitions(any_topic),
             "controller": lambda: _require_leader(database.leases),
         },
         deploy_timeout_s=settings.deploy_timeout_s,
         metrics_dir=_metrics_dir(),
     )
+
+
+def _endpoint(addresses: Addresses) -> KafkaEndpoint:
+    """The address that users are told: the embedded broker has one for them and one for Headwater's own processes."""
+    access = addresses.kafka()
+    servers = addresses.embedded_kafka().bootstrap_servers if addresses.embeds_kafka else access.bootstrap_servers
+    return KafkaEndpoint(servers, access.security_protocol)
+
+
+def _require_leader(leases: Leases) -> None:
+    if leases.holder(LEASE, utc_now()) is None:
+        raise OrchestratorUnavailable(
+            "No controller runs, so deployments don't change. Start `headwater controller`."
+        )
+
+
+def _metrics_dir() -> Path | None:
+    directory = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
+    return Path(directory) if directory else None

@@ -23,7 +23,9 @@ from headwater.orchestrators.process import ProcessOrchestrator
 from headwater.sandbox import check as check_sandbox
 from headwater.services.ids import utc_now
 from headwater.settings import Settings
-from headwater.stores.redis import open_redis
+from headwater.stores.redis.client import connect
+from headwater.stores.redis.names import RedisDatasetNames
+from headwater.stores.redis.sets import RedisSetStore
 
 
 def run(settings: Settings) -> None:
@@ -41,18 +43,19 @@ def run(settings: Settings) -> None:
         bindings = load_bindings(settings)
         if addresses.embeds_kafka:
             create_stream_topics(broker, bindings, stop)
-        store = open_redis(addresses.redis_url())
+        client = connect(addresses.redis_url())
+        sets = RedisSetStore(client)
         orchestrator = ProcessOrchestrator(home.workers)
         reconciler = Reconciler(
             database.flows,
-            store.sets,
+            sets,
             broker,
             orchestrator,
             WorkerSettings(addresses.kafka(), addresses.redis_url(), settings.v8_jit),
             lambda source: topic_of(bindings, source),
             time.monotonic,
         )
-        sweeper = Sweeper(broker, database.deployments, database.datasets, store.names, store.sets, utc_now)
+        sweeper = Sweeper(broker, database.deployments, database.datasets, RedisDatasetNames(client), sets, utc_now)
         name = f"{socket.gethostname()}:{home.path}"
         try:
             Controller(name, database, orchestrator, reconciler, sweeper, time.monotonic).run(stop)

@@ -1,7 +1,6 @@
 """The data directory: what `up` keeps between starts."""
 
 import base64
-import binascii
 import contextlib
 import fcntl
 import os
@@ -83,7 +82,7 @@ def decode_secret_key(text: str) -> bytes:
     """The 32 bytes of a secret key in base64. Raises SetupError."""
     try:
         key = base64.b64decode(text, validate=True)
-    except binascii.Error:
+    except ValueError:
         key = b""
     if len(key) != 32:
         raise SetupError("HEADWATER_SECRET_KEY must be 32 bytes in base64 (44 characters).")

@@ -1,0 +1,125 @@
+"""Feeding: keys by natural id, a fixed partition per key, a rate, and an error when records were not stored."""
+
+import gzip
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+
+from headwater.errors import BrokerUnavailable, SetupError
+from headwater.ingest.feed import feed, partition_of
+from headwater.ingest.files import natural_key, read_lines
+from headwater.ingest.generator import TransferStream
+from headwater.model.record import Headers
+
+
+class Recorder:
+    """A producer that notes what it is given; `unstored` of them are never acknowledged."""
+
+    def __init__(self, unstored: int = 0, refused: tuple[str, ...] = ()) -> None:
+        self.rows: list[tuple[bytes | None, bytes | None, int]] = []
+        self._unstored = unstored
+        self._refused = list(refused)
+
+    def connect(self, timeout_s: float) -> None:
+        pass
+
+    def produce(
+        self, topic: str, value: bytes | None, key: bytes | None, partition: int, timestamp_ms: int, headers: Headers
+    ) -> None:
+        self.rows.append((value, key, partition))
+
+    def saturated(self) -> bool:
+        return False
+
+    def flush(self, timeout_s: float) -> int:
+        return self._unstored
+
+    def failures(self) -> list[str]:
+        return self._refused
+
+    def close(self) -> None:
+        pass
+
+
+class TestFeed:
+    def test_equal_keys_share_a_partition_in_order(self) -> None:
+        lines = [json.dumps({"transaction_hash": f"0x{n % 7}", "log_index": 0, "n": n}).encode() for n in range(70)]
+        producer = Recorder()
+        assert feed(lines, "base", "t", 4, producer) == 70
+        for value, key, partition in producer.rows:
+            assert value is not None
+            assert key is not None
+            assert partition == partition_of(key, 4)
+        assert [value for value, _, _ in producer.rows] == lines
+
+    def test_lines_without_an_id_go_round(self) -> None:
+        producer = Recorder()
+        feed([b"{}"] * 8, "base", "t", 4, producer)
+        assert [partition for _, _, partition in producer.rows] == [0, 1, 2, 3] * 2
+
+    def test_a_rate_is_kept(self) -> None:
+        now = 0.0
+
+        def sleep(seconds: float) -> None:
+            nonlocal now
+            now += seconds
+
+        feed([b"{}"] * 1000, "base", "t", 1, Recorder(), rate=200, clock=lambda: now, sleep=sleep)
+        assert now == pytest.approx(5.0)
+
+    @pytest.mark.parametrize("producer", [Recorder(unstored=3), Recorder(refused=("no",))])
+    def test_records_that_were_not_stored_are_an_error(self, producer: Recorder) -> None:
+        with pytest.raises(BrokerUnavailable, match="of 5 records were not stored"):
+            feed([b"{}"] * 5, "base", "t", 1, producer)
+
+
+class TestFiles:
+    def test_plain_and_packed(self, tmp_path: Path) -> None:
+        plain, packed = tmp_path / "a.jsonl", tmp_path / "a.jsonl.gz"
+        plain.write_bytes(b'{"a":1}\r\n\n{"a":2}')
+        packed.write_bytes(gzip.compress(plain.read_bytes()))
+        assert list(read_lines(plain)) == list(read_lines(packed)) == [b'{"a":1}', b'{"a":2}']
+
+    def test_what_can_not_be_read(self, tmp_path: Path) -> None:
+        broken = tmp_path / "broken.gz"
+        broken.write_bytes(gzip.compress(b"x" * 1000)[:20])
+        for path in (tmp_path / "absent", broken):
+            with pytest.raises(SetupError, match=path.name):
+                list(read_lines(path))
+
+    @pytest.mark.parametrize(
+        ("line", "key"),
+        [
+            (b'{"transaction_hash":"0x1","log_index":7}', b"base:0x1:7"),
+            (b'{"txn_id":"abc"}', b"base:abc"),
+            (b'{"height":5}', b"base:5"),
+            (b'{"other":1}', None),
+            (b"[1]", None),
+            (b"nonsense", None),
+        ],
+    )
+    def test_natural_keys(self, line: bytes, key: bytes | None) -> None:
+        assert natural_key("base", line) == key
+
+
+class TestGenerator:
+    def test_the_same_seed_gives_the_same_records(self) -> None:
+        first, second = (list(itertools.islice(TransferStream(seed=3, wallets=50).lines(), 200)) for _ in range(2))
+        assert first == second
+        assert first != list(itertools.islice(TransferStream(seed=4, wallets=50).lines(), 200))
+
+    def test_what_the_records_are_like(self) -> None:
+        records = list(itertools.islice(TransferStream(wallets=50).records(), 3000))
+        assert len({record["unique_id"] for record in records}) == len(records)
+        amounts = [record["raw_amount"] for record in records]
+        assert all(isinstance(amount, int) and 0 <= amount < 2**256 for amount in amounts)
+        assert sum(isinstance(amount, int) and amount > 2**53 for amount in amounts) > len(amounts) / 2
+        places = [(record["block_number"], record["log_index"]) for record in records]
+        assert places == sorted(places)
+
+    def test_traffic_is_skewed(self) -> None:
+        stream = TransferStream(wallets=100)
+        senders = [record["from_address"] for record in itertools.islice(stream.records(), 5000)]
+        assert senders.count(stream.wallet(0)) > 5 * senders.count(stream.wallet(90))
