@@ -67,6 +67,6 @@ def _environment(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _first_error(output: str) -> str:
-    lines = [line for line in output.splitlines() if line.strip()]
-    errors = [line.removeprefix("[ERROR]").strip() for line in lines if line.startswith("[ERROR]")]
-    return next(iter(errors or lines[-1:]), "nothing")
+    # Not anchored: some builds of Maven begin their lines with colour codes whatever they are told.
+    found = re.search(r"\[ERROR\] (\S.*)", output)
+    return found[1] if found else output.strip()[-500:]
