@@ -1,0 +1,124 @@
+"""Whatever is called in whatever order: SQLite and the twin in memory answer alike."""
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from headwater.errors import RequestError
+from headwater.model.deployment import Condition, Observed, Phase, Status, WorkerStatus
+from headwater.stores.memory.control import MemoryDatabase
+from tests.support.sql import OWNER, T0, ControlStores, a_config, a_deployment, a_flow, at, next_revision, open_sqlite
+
+IDS = ("f1", "f2")
+FLOWS = st.sampled_from(IDS)
+OWNERS = st.sampled_from([OWNER] * 9 + ["bob"])
+CONFIGS = st.sampled_from([a_config(), a_config(parallelism=2), a_config("solana", "nonvoting_transaction")])
+
+
+class Twins(RuleBasedStateMachine):
+    """Every rule calls both and compares what they return or raise; the invariant compares all that can be read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._directory = tempfile.TemporaryDirectory()
+        self._sqlite = open_sqlite(Path(self._directory.name) / "headwater.db")
+        self._memory = MemoryDatabase()
+        self._made = 0
+
+    def teardown(self) -> None:
+        self._sqlite.close()
+        self._directory.cleanup()
+
+    def both(self, call: Callable[[ControlStores], Any]) -> None:
+        assert _outcome(call, self._sqlite) == _outcome(call, self._memory)
+
+    @initialize()
+    def start(self) -> None:
+        self.create()
+
+    @rule()
+    def create(self) -> None:
+        """Create those that do not exist, or no longer do."""
+        known = {flow.id for flow in [*self._memory.flows.list(OWNER), *self._memory.flows.deleted()]}
+        for flow_id in IDS:
+            if flow_id not in known:
+                self.both(partial(_create, flow_id=flow_id))
+
+    @rule(owner=OWNERS, flow_id=FLOWS, config=CONFIGS, current=st.integers(0, 9))
+    def save(self, owner: str, flow_id: str, config: Any, current: int) -> None:
+        def call(stores: ControlStores) -> None:
+            read = stores.flows.get(OWNER, flow_id)
+            saved = next_revision(read, owner=owner, pipeline_config=config)
+            stores.flows.save(saved if current else replace(saved, revision=read.revision))
+
+        self.both(call)
+
+    @rule(owner=OWNERS, flow_id=FLOWS)
+    def deploy(self, owner: str, flow_id: str) -> None:
+        self._made += 1
+        new = a_deployment(f"d{self._made}", created_at=at(self._made))
+        self.both(lambda stores: stores.deployments.desire_running(owner, flow_id, new))
+
+    @rule(flow_id=FLOWS)
+    def tear_down(self, flow_id: str) -> None:
+        self.both(lambda stores: stores.deployments.desire_absent(flow_id))
+
+    @rule(
+        newest=st.integers(0, 2),
+        phase=st.sampled_from(Phase),
+        condition=st.sampled_from(Condition),
+        behind=st.integers(0, 2),
+    )
+    def observe(self, newest: int, phase: Phase, condition: Condition, behind: int) -> None:
+        """One of the three newest deployments, as it is, or as it was up to two changes ago."""
+        name = f"d{self._made - newest}"
+        known = {deployment.id: deployment for deployment in self._memory.deployments.unfinished()}
+        current = known.get(name, a_deployment(name))
+        revision = max(1, current.desired_revision - behind)
+        news = Observed(name, phase, revision, current.generation - behind, condition, "why")
+        self.both(lambda stores: stores.deployments.observe([news]))
+
+    @rule(newest=st.integers(0, 2), restarts=st.integers(0, 3))
+    def report(self, newest: int, restarts: int) -> None:
+        state = WorkerStatus(
+            name="w", status=Status.RUNNING, is_ready=True, restart_count=restarts, start_time=T0, reason="é"
+        )
+        self.both(lambda stores: stores.deployments.report_workers({f"d{self._made - newest}": [state]}))
+
+    @rule(owner=OWNERS, flow_id=FLOWS)
+    def delete(self, owner: str, flow_id: str) -> None:
+        self.both(lambda stores: stores.flows.delete(owner, flow_id))
+
+    @rule(flow_id=FLOWS)
+    def purge(self, flow_id: str) -> None:
+        self.both(lambda stores: stores.flows.purge(flow_id))
+
+    @invariant()
+    def same_content(self) -> None:
+        self.both(lambda stores: list(stores.flows.list(OWNER)))
+        self.both(lambda stores: list(stores.flows.deleted()))
+        self.both(lambda stores: list(stores.deployments.unfinished()))
+        self.both(lambda stores: list(stores.deployments.ended([f"d{number}" for number in range(self._made + 1)])))
+        self.both(lambda stores: stores.doorbell.value())
+
+
+def _create(stores: ControlStores, flow_id: str) -> None:
+    stores.flows.create(a_flow(flow_id))
+
+
+def _outcome(call: Callable[[ControlStores], Any], stores: ControlStores) -> Any:
+    try:
+        return call(stores)
+    except RequestError as error:
+        return type(error), error.detail
+
+
+TestTwins = Twins.TestCase
+TestTwins.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
