@@ -3,6 +3,7 @@
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -55,6 +56,23 @@ def started() -> Iterator[list[children.Child]]:
     yield started
     for child in started:
         child.stop(15)
+
+
+@pytest.fixture(scope="module")
+def formatted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory that was prepared and never started."""
+    data_dir = tmp_path_factory.mktemp("formatted")
+    EmbeddedKafka(data_dir, CACHE_DIR).prepare()
+    return data_dir
+
+
+@pytest.fixture
+def prepared(formatted: Path, tmp_path: Path) -> EmbeddedKafka:
+    """A prepared broker in `tmp_path`."""
+    shutil.copytree(formatted, tmp_path, dirs_exist_ok=True)
+    kafka = EmbeddedKafka(tmp_path, CACHE_DIR)
+    kafka.prepare()
+    return kafka
 
 
 def test_a_killed_parent_takes_kafka_along_and_nothing_is_lost(tmp_path: Path, started: list[children.Child]) -> None:
@@ -149,44 +167,40 @@ class TestRefusedStart:
         with pytest.raises(SetupError, match=r"is Java 11, and Kafka needs 17 or newer.*--kafka-java"):
             EmbeddedKafka(tmp_path / "data", CACHE_DIR, java=str(java)).prepare()
 
-    def test_port_taken(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_port_taken(self, prepared: EmbeddedKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(ports, "RELEASE_S", 0.0)
-        kafka = EmbeddedKafka(tmp_path, CACHE_DIR)
-        kafka.prepare()
         port = json.loads((tmp_path / "ports.json").read_text())["kafka"]
         with socket.create_server(("127.0.0.1", port)):
             expected = rf"Port {port} \(kafka\) is taken.*change the number of kafka in {tmp_path}/ports.json"
             with pytest.raises(SetupError, match=expected):
-                kafka.prepare()
-        kafka.prepare()
+                prepared.prepare()
+        prepared.prepare()
 
     def test_no_host_to_tell_clients(self, tmp_path: Path) -> None:
         with pytest.raises(SetupError, match="--advertised-host"):
             EmbeddedKafka(tmp_path, CACHE_DIR, host="0.0.0.0").prepare()
 
-    def test_password_lost(self, tmp_path: Path) -> None:
-        kafka = EmbeddedKafka(tmp_path, CACHE_DIR)
-        kafka.prepare()
+    def test_password_lost(self, prepared: EmbeddedKafka, tmp_path: Path) -> None:
         (tmp_path / "kafka" / "admin-password").unlink()
         with pytest.raises(SetupError, match="admin-password is missing: put it back"):
-            kafka.prepare()
+            prepared.prepare()
 
-    def test_broker_dies_while_it_starts(self, tmp_path: Path, started: list[children.Child]) -> None:
-        kafka = EmbeddedKafka(tmp_path, CACHE_DIR)
-        kafka.prepare()
+    def test_broker_dies_while_it_starts(
+        self, prepared: EmbeddedKafka, tmp_path: Path, started: list[children.Child]
+    ) -> None:
         (tmp_path / "kafka" / "data" / "meta.properties").write_text("version=1\nnode.id=7\ncluster.id=x\n")
-        started.append(kafka.start())
+        started.append(prepared.start())
         with pytest.raises(
-            SetupError, match=rf"ended with status 1 while it started. Its log is {kafka.log_file}; the"
+            SetupError, match=rf"ended with status 1 while it started. Its log is {prepared.log_file}; the"
         ):
-            kafka.wait_ready(started[0])
+            prepared.wait_ready(started[0])
 
-    def test_broker_does_not_become_ready(self, tmp_path: Path, started: list[children.Child]) -> None:
-        kafka = EmbeddedKafka(tmp_path, CACHE_DIR)
-        kafka.prepare()
+    def test_broker_does_not_become_ready(
+        self, prepared: EmbeddedKafka, tmp_path: Path, started: list[children.Child]
+    ) -> None:
         started.append(children.spawn(["/bin/sleep", "60"]))
-        with pytest.raises(SetupError, match=rf"not become ready within 0 s. Its log is {kafka.log_file}"):
-            kafka.wait_ready(started[0], timeout_s=0)
+        with pytest.raises(SetupError, match=rf"not become ready within 0 s. Its log is {prepared.log_file}"):
+            prepared.wait_ready(started[0], timeout_s=0)
 
     def test_access_before_the_first_start(self, tmp_path: Path) -> None:
         with pytest.raises(SetupError, match="start `headwater up` there first"):
