@@ -1,0 +1,59 @@
+"""The JavaScript engine: Deno, how it is started, and the harness that it runs."""
+
+import base64
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import deno
+
+from headwater.errors import SandboxFailed
+
+HEAP_MB = 128
+_HARNESS = Path(__file__).with_name("harness")
+_FLAGS = (
+    "run",
+    "--no-prompt",
+    "--no-remote",
+    "--no-npm",
+    "--no-config",
+    "--no-lock",
+    "--cached-only",
+    "--no-code-cache",
+    "--quiet",
+    "--node-modules-dir=none",
+)
+_V8_FLAGS = f"--single-threaded,--max-old-space-size={HEAP_MB},--max-semi-space-size=8"
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What the launcher becomes. data_bytes bounds the memory of the process above its program's own.
+
+    With the JIT, V8 reserves 512 MB of address space for code, which counts as data.
+    """
+
+    argv: tuple[str, ...]
+    data_bytes: int
+    jit: bool
+
+
+@cache
+def deno_engine(*, jit: bool) -> Engine:
+    """Deno with our harness as its main module. Raises SandboxFailed when the deno wheel has no program."""
+    try:
+        program = deno.find_deno_bin()
+    except FileNotFoundError as error:
+        raise SandboxFailed("The deno program is missing: install the pinned `deno` wheel again.") from error
+    v8_flags = _V8_FLAGS if jit else f"{_V8_FLAGS},--jitless"
+    data_mb = 800 if jit else 320
+    argv = (str(Path(program).resolve()), *_FLAGS, f"--v8-flags={v8_flags}", _main_module())
+    return Engine(argv, data_mb << 20, jit)
+
+
+def _main_module() -> str:
+    """The harness as a data: address, so that no file of ours has to be readable in the sandbox."""
+    sources = {name: (_HARNESS / f"{name}.js").read_text() for name in ("realm", "records")}
+    text = f"const SOURCES = {json.dumps(sources)};\n" + (_HARNESS / "outer.js").read_text()
+    return "data:application/javascript;base64," + base64.b64encode(text.encode()).decode()

@@ -1,0 +1,126 @@
+"""Frames between the supervisor and its child: type (u8), length (u32, little-endian), payload.
+
+The child is not trusted: a frame is measured before it is read, and reading never takes descriptors along.
+"""
+
+import enum
+import select
+import socket
+import struct
+from typing import NamedTuple
+
+MAX_FRAME_BYTES = 64 << 20
+SOCKET_BUFFER_BYTES = 4 << 20
+_HEADER = struct.Struct("<BI")
+_KEPT_BUFFER_BYTES = 1 << 20
+
+
+class Kind(enum.IntEnum):
+    """Types of frames; the first word says who sends it."""
+
+    HELLO = 0  # child: started
+    BATCH = 1  # parent: _BATCH header, meta line, records
+    KEYS = 2  # child: [name, [value, …], …] as JSON
+    RESULTS = 3  # child: header line, a line per record, log lines
+    ANSWERS = 4  # parent: a line per name, "?" or a digit per value
+    LOAD = 5  # parent: script number (u16), then the script
+    LOADED = 6  # child: the script is ready
+    TRACE = 7  # child: number of the record that it starts with
+    REFUSED = 8  # child: {error, message, line, column} as JSON: the script can't be loaded
+    BROKEN = 9  # child: the harness itself failed
+
+
+class Frame(NamedTuple):
+    """One frame."""
+
+    kind: int
+    payload: bytes
+
+
+class Closed(Exception):
+    """The child's end is closed: it is dead or dying."""
+
+
+class Malformed(Exception):
+    """The child broke the protocol."""
+
+
+class Channel:
+    """The parent's end of the frame socket. Never blocks but in `wait`. Used by one thread at a time."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        self._socket = sock
+        self._outgoing = memoryview(b"")
+        self._incoming = bytearray(_KEPT_BUFFER_BYTES)
+        self._filled = 0
+
+    def fileno(self) -> int:
+        """The socket's descriptor."""
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        """Close our end. The child reads end-of-file and exits."""
+        self._socket.close()
+
+    def send(self, kind: Kind, payload: bytes) -> None:
+        """Queue one frame and send as much as the socket takes. The one before must be out. Raises Closed."""
+        assert not self._outgoing
+        self._outgoing = memoryview(_HEADER.pack(kind, len(payload)) + payload)
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what is queued, as far as the socket takes it. Raises Closed."""
+        while self._outgoing:
+            try:
+                sent = self._socket.send(self._outgoing)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                raise Closed from error
+            self._outgoing = self._outgoing[sent:]
+
+    def receive(self) -> Frame | None:
+        """The next frame, or None while it is not there in full. Raises Closed, Malformed."""
+        self.flush()
+        if not self._fill(_HEADER.size):
+            return None
+        kind, length = _HEADER.unpack_from(self._incoming)
+        if length > MAX_FRAME_BYTES:
+            raise Malformed(f"a frame of {length} bytes")
+        if not self._fill(_HEADER.size + length):
+            return None
+        payload = bytes(memoryview(self._incoming)[_HEADER.size : _HEADER.size + length])
+        self._filled = 0
+        if len(self._incoming) > _KEPT_BUFFER_BYTES:
+            self._incoming = bytearray(_KEPT_BUFFER_BYTES)
+        return Frame(kind, payload)
+
+    def wait(self, timeout_s: float) -> None:
+        """Return when a frame may be there, at the latest after `timeout_s`."""
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN | (select.POLLOUT if self._outgoing else 0))
+        poll.poll(max(0.0, timeout_s) * 1000)
+
+    def _fill(self, wanted: int) -> bool:
+        if len(self._incoming) < wanted:
+            self._incoming.extend(bytes(wanted - len(self._incoming)))
+        while self._filled < wanted:
+            try:
+                count = self._socket.recv_into(memoryview(self._incoming)[self._filled : wanted])
+            except BlockingIOError:
+                return False
+            except OSError as error:
+                raise Closed from error
+            if not count:
+                raise Closed
+            self._filled += count
+        return True
+
+
+def pair() -> tuple[Channel, socket.socket]:
+    """A connected pair: our end, and the end that becomes the child's standard input and output."""
+    ours, theirs = socket.socketpair()
+    for end in (ours, theirs):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
+    return Channel(ours), theirs

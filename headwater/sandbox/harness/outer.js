@@ -1,0 +1,168 @@
+// Outer harness: the engine's main module. Reads frames, keeps one realm per script, writes frames.
+//
+// It never returns to the event loop, so no promise job, timer, import or operation that a script starts ever runs.
+// Only strings cross into a script's realm. `SOURCES` has the text of realm.js and records.js.
+import vm from 'node:vm';
+
+const HELLO = 0, BATCH = 1, KEYS = 2, RESULTS = 3, ANSWERS = 4, LOAD = 5, LOADED = 6, TRACE = 7, REFUSED = 8, BROKEN = 9;
+const TRACED = 1, EAGER = 2;
+const TOP_LEVEL_MS = 1000;
+
+const { stdin, stdout, exit } = Deno;
+const { destructureError } = Deno[Deno.internal].core;
+const readSync = stdin.readSync.bind(stdin), writeSync = stdout.writeSync.bind(stdout);
+const decoder = new TextDecoder(), encoder = new TextEncoder();
+const Bytes = Uint8Array, OuterError = Error, stringify = JSON.stringify, sliceText = String.prototype.slice;
+const call = Function.prototype.call.bind(Function.prototype.call);
+const { createContext, Script } = vm, fresh = vm.constants.DONT_CONTEXTIFY, runInContext = Script.prototype.runInContext;
+const secret = [...crypto.getRandomValues(new Bytes(16))].map((byte) => byte.toString(16)).join('');
+const compile = (text, filename = 'harness.js') => new Script(text, { filename });
+const evaluate = (compiled, context, options) => call(runInContext, compiled, context, options);
+
+const REALM = compile(SOURCES.realm), RECORDS = compile(SOURCES.records);
+// The entry point is a lexical binding of the script's realm with a name that can be neither listed nor guessed.
+const ENTRY = compile(`const h${secret} = { __proto__: null, job: null }; h${secret}`);
+const CALL_ENTRY = compile(`h${secret}.job()`);
+const FIND_SCRIPT = compile('typeof process === "function" ? process : typeof transform === "function" ? transform : undefined');
+
+// Nothing useful is left in this realm, even if a script got hold of one of its objects.
+for (const sample of [function () {}, async function () {}, function* () {}, async function* () {}]) {
+  Object.defineProperty(Object.getPrototypeOf(sample), 'constructor', { value: null });
+}
+const KEPT = new Set(['Object', 'Array', 'Error', 'TypeError', 'RangeError', 'String', 'Symbol', 'Number', 'Promise', 'Map', 'Set',
+  'globalThis', 'Infinity', 'NaN', 'undefined', 'Reflect', 'Uint8Array', 'ArrayBuffer', 'JSON', 'Math', 'Proxy', 'WeakMap',
+  'WeakSet', 'Date', 'RegExp', 'Function', 'BigInt', 'Boolean', 'DataView']);
+for (const key of Reflect.ownKeys(globalThis)) {
+  // Leaving the process asks for the realm's brands, which are symbols.
+  if (typeof key === 'string' && !KEPT.has(key)) try { delete globalThis[key]; } catch { /* the engine pins a few harmless constants */ }
+}
+
+// ---- frames ----
+
+const header = new Bytes(5);
+let incoming = new Bytes(1 << 20), outgoing = new Bytes(1 << 20);
+
+function fill(buffer, length) {
+  let filled = 0;
+  while (filled < length) {
+    const count = readSync(buffer.subarray(filled, length));
+    if (!count) exit(0);
+    filled += count;
+  }
+}
+
+function send(kind, text) {
+  if (5 + text.length * 3 > outgoing.length) outgoing = new Bytes(5 + text.length * 3);
+  const { written } = encoder.encodeInto(text, outgoing.subarray(5));
+  outgoing[0] = kind;
+  for (let i = 0; i < 4; i++) outgoing[i + 1] = written >>> (8 * i);
+  let sent = 0;
+  while (sent < written + 5) sent += writeSync(outgoing.subarray(sent, written + 5));
+}
+
+function receive() {
+  fill(header, 5);
+  const length = header[1] + header[2] * 0x100 + header[3] * 0x10000 + header[4] * 0x1000000;
+  if (length > incoming.length) incoming = new Bytes(length);
+  fill(incoming, length);
+  return length;
+}
+
+const text = (start, length) => decoder.decode(incoming.subarray(start, length));
+const word = (at) => incoming[at] + incoming[at + 1] * 0x100;
+
+// ---- scripts ----
+
+const realms = new Map();
+const isTimeout = (error) => {
+  try { return error.code === 'ERR_SCRIPT_EXECUTION_TIMEOUT'; } catch { return false; }
+};
+
+function timed(realm, job, ms) {
+  realm.entry.job = job;
+  try { return evaluate(CALL_ENTRY, realm.context, { timeout: ms }); } finally { realm.entry.job = null; }
+}
+
+function asText(value) {
+  if (typeof value !== 'string') throw new OuterError('the harness returned no text');
+  return value;
+}
+
+function newRealm() {
+  const context = createContext(fresh, { codeGeneration: { strings: false, wasm: false } });
+  const core = evaluate(RECORDS, context)(evaluate(REALM, context));
+  return { context, core, entry: evaluate(ENTRY, context) };
+}
+
+// A syntax error's place is told only for an error without stack frames.
+function compileScript(source) {
+  const { stackTraceLimit } = OuterError;
+  OuterError.stackTraceLimit = 0;
+  try { return { compiled: compile(source, 'script.js') }; } catch (error) {
+    const { message, frames } = destructureError(error);
+    const { lineNumber = 0, columnNumber = 0 } = frames[0] ?? {};
+    return { refusal: { error: 'SyntaxError', message, line: lineNumber, column: columnNumber } };
+  } finally { OuterError.stackTraceLimit = stackTraceLimit; }
+}
+
+function runTopLevel(realm, compiled) {
+  try {
+    evaluate(compiled, realm.context, { timeout: TOP_LEVEL_MS });
+    const script = evaluate(FIND_SCRIPT, realm.context);
+    if (script === undefined) return { error: 'NoProcess', message: 'the script defines no function process(record)', line: 0, column: 0 };
+    realm.core.setScript(script);
+    timed(realm, realm.core.seal, TOP_LEVEL_MS);
+    return null;
+  } catch (error) {
+    if (isTimeout(error)) return { error: 'Timeout', message: 'the top level of the script ran for more than 1 s', line: 0, column: 0 };
+    return { line: asText(timed(realm, () => realm.core.describe(error), TOP_LEVEL_MS)) };
+  }
+}
+
+function load(length) {
+  const number = word(0), { compiled, refusal } = compileScript(text(2, length));
+  if (refusal) return send(REFUSED, stringify(refusal));
+  const realm = newRealm(), fault = runTopLevel(realm, compiled);
+  if (fault) return send(REFUSED, stringify(fault));
+  realms.set(number, realm);
+  send(LOADED, '');
+}
+
+// ---- batches ----
+
+let realm = null, limitMs = 0;
+
+// One step of a batch: its first pass, or a further one after answers.
+function step(job) {
+  let question;
+  try { question = asText(timed(realm, job, limitMs)); } catch (error) {
+    if (!isTimeout(error)) throw error;
+    question = asText(realm.core.cut());
+  }
+  if (question) send(KEYS, question); else send(RESULTS, asText(realm.core.finish()));
+}
+
+function batch(length) {
+  const flags = incoming[2];
+  realm = realms.get(word(0));
+  limitMs = word(3);
+  const body = text(5, length);
+  realm.core.trace(flags & TRACED ? (row) => send(TRACE, '' + row) : null);
+  step(() => realm.core.start(body, (flags & EAGER) !== 0));
+}
+
+function answers(length) {
+  const body = text(0, length);
+  step(() => realm.core.feed(body));
+}
+
+function reason(error) {
+  try { return call(sliceText, error.stack, 0, 1000); } catch { return 'unknown'; }
+}
+
+const ACTIONS = { __proto__: null, [BATCH]: batch, [ANSWERS]: answers, [LOAD]: load };
+send(HELLO, '');
+while (true) {
+  const length = receive();
+  try { ACTIONS[header[0]](length); } catch (error) { send(BROKEN, reason(error)); }
+}

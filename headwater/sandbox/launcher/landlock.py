@@ -1,0 +1,71 @@
+"""Landlock: no file but the engine's own program and libraries, no TCP, no signals or sockets to the outside."""
+
+import os
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+
+from .syscalls import syscall
+
+_VERSION_QUERY = 1
+_RULE_PATH_BENEATH = 1
+_EXECUTE, _READ_FILE = 1 << 0, 1 << 2
+_FILE_RIGHTS = {1: (1 << 13) - 1, 2: 1 << 13, 3: 1 << 14, 5: 1 << 15}
+_TCP_BIND_AND_CONNECT, _ABSTRACT_SOCKETS_AND_SIGNALS = 0b11, 0b11
+_TCP_SINCE, _SCOPES_SINCE = 4, 6
+
+_DIRECTORIES = (
+    Path("/lib/x86_64-linux-gnu"),
+    Path("/usr/lib/x86_64-linux-gnu"),
+    Path("/lib64"),
+    Path("/usr/lib64"),
+    Path("/lib"),
+)
+_LIBRARIES = ("libdl.so.2", "libgcc_s.so.1", "librt.so.1", "libpthread.so.0", "libm.so.6", "libc.so.6")
+LOADER = Path("/lib64/ld-linux-x86-64.so.2")
+_LOADER_CACHE = Path("/etc/ld.so.cache")
+
+
+def version() -> int:
+    """The kernel's Landlock version. Raises OSError: the kernel has none, or it is switched off at boot."""
+    return syscall("landlock_create_ruleset", None, 0, _VERSION_QUERY)
+
+
+def libraries() -> list[Path]:
+    """The files of the libraries that the engine is linked with. Raises FileNotFoundError with the missing one."""
+    return [_find(name) for name in _LIBRARIES]
+
+
+def _find(name: str) -> Path:
+    found = next((path for directory in _DIRECTORIES if (path := directory / name).exists()), None)
+    if found is None:
+        raise FileNotFoundError(2, "No such library", name)
+    return found
+
+
+def restrict(engine: Path) -> None:
+    """Leave this process with reading and executing the engine, and reading its libraries. Raises OSError."""
+    ruleset = _ruleset(version())
+    _allow(ruleset, (engine, LOADER), _EXECUTE | _READ_FILE)
+    _allow(ruleset, libraries(), _READ_FILE)
+    if _LOADER_CACHE.exists():
+        _allow(ruleset, (_LOADER_CACHE,), _READ_FILE)
+    syscall("landlock_restrict_self", ruleset, 0)
+    os.close(ruleset)
+
+
+def _ruleset(abi: int) -> int:
+    rights = sum(bits for since, bits in _FILE_RIGHTS.items() if abi >= since)
+    attributes = struct.pack("<Q", rights)
+    if abi >= _TCP_SINCE:
+        attributes += struct.pack("<Q", _TCP_BIND_AND_CONNECT)
+    if abi >= _SCOPES_SINCE:
+        attributes += struct.pack("<Q", _ABSTRACT_SOCKETS_AND_SIGNALS)
+    return syscall("landlock_create_ruleset", attributes, len(attributes), 0)
+
+
+def _allow(ruleset: int, files: Iterable[Path], rights: int) -> None:
+    for path in files:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        syscall("landlock_add_rule", ruleset, _RULE_PATH_BENEATH, struct.pack("<Qi", rights, descriptor), 0)
+        os.close(descriptor)
