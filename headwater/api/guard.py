@@ -13,7 +13,16 @@ from starlette.routing import Match
 from starlette.types import Message, Receive, Scope, Send
 
 from headwater.api.problems import NO_SUCH_ADDRESS
-from headwater.errors import Forbidden, MalformedRequest, NotFound, TooLarge, Unauthenticated, UnsupportedMediaType
+from headwater.errors import (
+    Forbidden,
+    InvalidInput,
+    MalformedRequest,
+    NotFound,
+    Problem,
+    TooLarge,
+    Unauthenticated,
+    UnsupportedMediaType,
+)
 from headwater.model.key import ApiKey
 from headwater.services.keys import Keys
 
@@ -35,9 +44,12 @@ class JsonRequest(Request):
 
     async def json(self) -> Any:
         try:
-            return pydantic_core.from_json(await self.body(), allow_inf_nan=False)
+            value = pydantic_core.from_json(await self.body(), allow_inf_nan=False)
         except ValueError as error:
             raise MalformedRequest(f"The body is not valid JSON: {error}.") from error
+        if value is None:  # which FastAPI would take for no body at all
+            raise InvalidInput("The request was refused.", [Problem("", "must be a JSON object")])
+        return value
 
 
 class Authenticator:

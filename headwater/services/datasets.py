@@ -1,23 +1,20 @@
 """Datasets: named sets of an owner that scripts look values up in."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 
-from headwater.errors import Conflict, NotFound, SetStoreUnavailable
+from headwater.errors import NotFound, SetStoreUnavailable
 from headwater.model.dataset import Dataset, dataset_set, normalise_all
 from headwater.services.ids import Clock, NewId
 from headwater.services.values import Values, normalise_one
 from headwater.stores.base import DatasetNames, DatasetStore, Page, SetStore, Written
 
-SETTLE_AFTER = timedelta(minutes=1)
-"""A create that has not ended after this long was cut off by a kill."""
-
 
 class Datasets:
     """The row is in SQL; the name that scripts use and the values are in the set store.
 
-    A row is "pending" until its name can be looked up, and "deleting" until name and values are gone, so that
-    `settle` can finish what a kill cut off. All methods may block and raise StoreUnavailable, SetStoreUnavailable.
+    A row is "pending" until its name can be looked up, and "deleting" until name and values are gone; the
+    controller removes what a kill leaves in between. All methods may block and raise StoreUnavailable,
+    SetStoreUnavailable.
     """
 
     def __init__(self, store: DatasetStore, names: DatasetNames, sets: SetStore, now: Clock, new_id: NewId) -> None:
@@ -31,7 +28,7 @@ class Datasets:
         """A new, empty dataset. Raises Conflict when the owner has one of this name."""
         now = self._now()
         dataset = Dataset(self._new_id(), owner, name, "pending", now, now)
-        self._insert(dataset)
+        self._store.create(dataset)
         try:
             self._names.put(owner, name, dataset.id)
         except SetStoreUnavailable:
@@ -39,17 +36,6 @@ class Datasets:
             raise
         self._store.set_state(dataset.id, "live")
         return self._store.get(owner, dataset.id)
-
-    def _insert(self, dataset: Dataset) -> None:
-        try:
-            self._store.create(dataset)
-        except Conflict:
-            remains = [d for d in self._cut_off() if (d.owner, d.name) == (dataset.owner, dataset.name)]
-            if not remains:
-                raise
-            for old in remains:
-                self._erase(old)
-            self._store.create(dataset)
 
     def get(self, owner: str, dataset_id: str) -> Dataset:
         """Raises NotFound."""
@@ -70,21 +56,9 @@ class Datasets:
         """Remove a dataset, its name and its values. Raises NotFound."""
         dataset = self._store.get(owner, dataset_id)
         self._store.set_state(dataset.id, "deleting")
-        self._erase(dataset)
-
-    def _erase(self, dataset: Dataset) -> None:
-        self._names.discard(dataset.owner, dataset.name, dataset.id)
+        self._names.discard(owner, dataset.name, dataset.id)
         self._sets.drop(dataset_set(dataset.id))
         self._store.remove(dataset.id)
-
-    def settle(self) -> None:
-        """Remove the datasets whose create or delete a kill cut off. Idempotent; call it now and then."""
-        for dataset in self._cut_off():
-            self._erase(dataset)
-
-    def _cut_off(self) -> Sequence[Dataset]:
-        before = self._now() - SETTLE_AFTER
-        return [d for d in self._store.unsettled() if d.state == "deleting" or d.created_at < before]
 
     def add(self, owner: str, dataset_id: str, values: Values) -> Written:
         """Add values. Idempotent. Raises NotFound."""

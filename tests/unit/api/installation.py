@@ -1,0 +1,229 @@
+"""A whole API on the twins in memory, and the HTTP client of a user of it."""
+
+import contextlib
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+import httpx
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from headwater.api.app import create_api
+from headwater.api.services import Probe, Services
+from headwater.errors import ExpressionRefused, ScriptRefused
+from headwater.model.deployment import Condition, Deployment, Observed, Phase
+from headwater.model.key import DEFAULT_SCOPES
+from headwater.model.stream import Bindings
+from headwater.services.checks import PipelineChecker
+from headwater.services.datasets import Datasets
+from headwater.services.deployments import Deployments, KafkaEndpoint
+from headwater.services.filters import Filters
+from headwater.services.flows import Flows
+from headwater.services.ids import new_id
+from headwater.services.keys import Keys
+from headwater.stores.base import DeploymentStore
+from headwater.stores.memory.control import MemoryDatabase
+from headwater.stores.memory.sets import MemoryDatasetNames, MemorySetStore
+
+FLOW = "/api/v1/flow"
+TOKEN = "0x9f47c0de13b5a8264e7fd09c31b6a5e80d24f7c1"
+
+
+def flow_body(**pipeline: Any) -> dict[str, Any]:
+    """A body that creates a configuration; `pipeline` replaces members of its pipeline_config."""
+    config = {
+        "source": {"chain": "base", "entity": "erc20_token_transfer"},
+        "transforms": [
+            {"type": "redis_set_filter", "filter_expr": "root = this.token_address"},
+            {"type": "v8", "script": "function process(record) { return record; }"},
+        ],
+        "sinks": [{"type": "kafka", "name": "transfers"}],
+    }
+    return {"name": "Transfers", "description": "of one token", "tags": ["a"], "pipeline_config": config | pipeline}
+
+
+def validate_script(script: str, example: str) -> list[str]:
+    """Stands in for the sandbox: scripts say themselves what it would find."""
+    assert example.startswith("{")
+    if "syntax error" in script:
+        raise ScriptRefused("Unexpected token", line=2, column=7)
+    if "process" not in script:
+        raise ScriptRefused("The script defines no function process.")
+    return ["TypeError: x is undefined"] if "throws" in script else []
+
+
+def parse_expression(expression: str) -> object:
+    """Stands in for the expression parser."""
+    if not expression.startswith("root = this."):
+        raise ExpressionRefused("Expected `root = this.<field>`.", column=1)
+    return expression
+
+
+@dataclass
+class Clock:
+    """Time that moves when a test says so."""
+
+    now: datetime = datetime(2026, 1, 2, 3, 4, 5, 678000, UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def monotonic(self) -> float:
+        return self.now.timestamp()
+
+    def forward(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+class Controller:
+    """A DeploymentStore whose controller has always acted before anyone looks.
+
+    reasons: what makes the next rollouts fail, first one first. asleep: it does nothing.
+    """
+
+    def __init__(self, store: DeploymentStore) -> None:
+        self._store = store
+        self.reasons: list[str] = []
+        self.asleep = False
+        self.desire_running = store.desire_running
+        self.desire_absent = store.desire_absent
+        self.unfinished = store.unfinished
+        self.ended = store.ended
+        self.observe = store.observe
+        self.report_workers = store.report_workers
+
+    def active(self, flow_id: str) -> Deployment | None:
+        deployment = self._store.active(flow_id)
+        if deployment is None or deployment.settled or self.asleep:
+            return deployment
+        self._store.observe([self._act(deployment)])
+        return self._store.active(flow_id)
+
+    def _act(self, deployment: Deployment) -> Observed:
+        generation = deployment.generation
+        if deployment.desired == "absent":
+            return Observed(deployment.id, Phase.ABSENT, None, generation, Condition.STABLE)
+        if self.reasons:
+            reason = self.reasons.pop(0)
+            return Observed(deployment.id, Phase.FAILED, None, generation, Condition.FAILED, reason)
+        return Observed(deployment.id, Phase.RUNNING, deployment.desired_revision, generation, Condition.STABLE)
+
+
+@dataclass
+class User:
+    """Sends requests with one API key."""
+
+    http: httpx.AsyncClient
+    portal: BlockingPortal
+    key: str = ""
+
+    def start(self, method: str, path: str, **options: Any) -> Future[httpx.Response]:
+        """Send a request without waiting for its response."""
+        headers = {"X-API-Key": self.key} if self.key else {}
+        options["headers"] = headers | options.get("headers", {})
+        return self.portal.start_task_soon(partial(self.http.request, method, path, **options))
+
+    def request(self, method: str, path: str, **options: Any) -> httpx.Response:
+        return self.start(method, path, **options).result()
+
+    def get(self, path: str, **options: Any) -> httpx.Response:
+        return self.request("GET", path, **options)
+
+    def post(self, path: str, json: Any = None, **options: Any) -> httpx.Response:
+        return self.request("POST", path, json=json, **options)
+
+    def delete(self, path: str, json: Any = None, **options: Any) -> httpx.Response:
+        return self.request("DELETE", path, json=json, **options)
+
+    def create(self, **pipeline: Any) -> dict[str, Any]:
+        """Create a configuration and return it."""
+        response = self.post(FLOW, flow_body(**pipeline))
+        assert response.status_code == 201, response.text
+        created: dict[str, Any] = response.json()
+        return created
+
+    def problem(self, response: httpx.Response, status: int, kind: str) -> dict[str, Any]:
+        """The body of an error, after a check of everything that all errors have."""
+        assert response.status_code == status, response.text
+        assert response.headers["content-type"] == "application/problem+json"
+        body: dict[str, Any] = response.json()
+        assert body["type"] == f"urn:headwater:problem:{kind}"
+        assert body["status"] == status
+        assert body["title"]
+        assert body["detail"]
+        assert body["instance"] == response.request.url.path
+        assert body["request_id"] == response.headers["x-request-id"]
+        assert ("retry-after" in response.headers) == (status in (429, 503))
+        return body
+
+    def faults(self, response: httpx.Response, kind: str = "invalid-input") -> dict[str, str]:
+        """The faults of a 422: pointer → detail."""
+        body = self.problem(response, 422, kind)
+        return {fault["pointer"]: fault["detail"] for fault in body["errors"]}
+
+
+@dataclass
+class Installation:
+    """The parts that a test may reach behind the API."""
+
+    portal: BlockingPortal
+    database: MemoryDatabase = field(default_factory=MemoryDatabase)
+    sets: MemorySetStore = field(default_factory=MemorySetStore)
+    names: MemoryDatasetNames = field(default_factory=MemoryDatasetNames)
+    clock: Clock = field(default_factory=Clock)
+    probes: dict[str, Probe] = field(default_factory=dict)
+    bindings: Bindings = field(default_factory=lambda: Bindings({"base.log.zerolag": "fast.base.log"}))
+    http: httpx.AsyncClient = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.controller = Controller(self.database.deployments)
+        self.keys = Keys(self.database.keys, self.clock, self.clock.monotonic)
+
+    def services(self, **changes: Any) -> Services:
+        """What app would pass."""
+        numbers = itertools.count(1)
+        flows, sets = self.database.flows, self.sets
+        services = Services(
+            keys=self.keys,
+            flows=Flows(
+                flows, sets, PipelineChecker(self.bindings, validate_script, parse_expression, new_id), self.clock, new_id
+            ),
+            deployments=Deployments(
+                flows, self.controller, self.clock, new_id, lambda: f"secret{next(numbers)}"
+            ),
+            filters=Filters(flows, self.controller, sets),
+            datasets=Datasets(self.database.datasets, self.names, sets, self.clock, new_id),
+            bindings=self.bindings,
+            kafka=KafkaEndpoint("kafka.example:9092", "SASL_PLAINTEXT"),
+            probes=self.probes,
+            deploy_timeout_s=5,
+        )
+        return replace(services, **changes)
+
+    @contextlib.contextmanager
+    def serving(self, **changes: Any) -> Iterator["Installation"]:
+        """Serve the API, with changes to what app would pass."""
+        api = create_api(self.services(**changes))
+        transport = httpx.ASGITransport(api, raise_app_exceptions=False)
+        self.http = httpx.AsyncClient(transport=transport, base_url="http://headwater.example")
+        with self.portal.wrap_async_context_manager(api.router.lifespan_context(api)):
+            yield self
+
+    def user(self, owner: str, scopes: Sequence[str] = DEFAULT_SCOPES, **options: Any) -> User:
+        """A user with a new key."""
+        return User(self.http, self.portal, self.keys.create(owner, scopes, **options))
+
+    def nobody(self, key: str = "") -> User:
+        """Someone without a key that Headwater made."""
+        return User(self.http, self.portal, key)
+
+
+@contextlib.contextmanager
+def installation(probes: Mapping[str, Probe] | None = None, **changes: Any) -> Iterator[Installation]:
+    """An installation that serves its API."""
+    with start_blocking_portal() as portal, Installation(portal, probes=dict(probes or {})).serving(**changes) as made:
+        yield made

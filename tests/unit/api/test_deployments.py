@@ -1,0 +1,227 @@
+"""Deployments: /api/v1/flow/{config_id}/deploy and …/teardown."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from headwater.model.deployment import Condition, Observed, Phase, Status, WorkerStatus
+from tests.unit.api.installation import FLOW, Installation, User, installation
+
+STARTED = datetime(2026, 1, 2, 3, 4, 5, 123000, UTC)
+
+
+@pytest.fixture
+def config_id(alice: User) -> str:
+    made: str = alice.create(sinks=[{"type": "kafka", "name": "a"}, {"type": "kafka", "name": "b"}])["id"]
+    return made
+
+
+class TestDeploy:
+    def test_answers_with_all_that_a_reader_needs(self, headwater: Installation, alice: User, config_id: str) -> None:
+        saved = alice.get(f"{FLOW}/{config_id}").json()
+        response = alice.post(f"{FLOW}/{config_id}/deploy")
+        assert response.status_code == 200
+        body = response.json()
+        deployment = headwater.database.deployments.active(config_id)
+        assert deployment is not None
+        sinks = body.pop("sinks")
+        assert body == {
+            "message": f"Pipeline {config_id} successfully deployed",
+            "status": "deployed",
+            "config_id": config_id,
+            "revision": 1,
+            "desired_revision": 1,
+            "condition": "Stable",
+            "reason": "",
+            "workers": 1,
+            "dead_letter": {"topic": f"flow.{config_id}.dlq"},
+        }
+        for sink, of in zip(sinks, saved["pipeline_config"]["sinks"], strict=True):
+            snippets = sink.pop("snippets")
+            assert sink == {
+                "uid": of["uid"],
+                "name": of["name"],
+                "type": "kafka",
+                "topic": f"flow.{config_id}.{of['name']}",
+                "bootstrap_servers": "kafka.example:9092",
+                "security_protocol": "SASL_PLAINTEXT",
+                "sasl_mechanism": "SCRAM-SHA-512",
+                "username": f"dep-{deployment.id}",
+                "password": deployment.reader_password,
+                "consumer_group": f"dep-{deployment.id}.main",
+            }
+            assert set(snippets) == {"python", "node", "java", "kcat"}
+            assert all(sink["topic"] in text and sink["password"] in text for text in snippets.values())
+
+    def test_again_answers_the_same(self, alice: User, config_id: str) -> None:
+        first = alice.post(f"{FLOW}/{config_id}/deploy").json()
+        assert alice.post(f"{FLOW}/{config_id}/deploy").json() == first
+
+    def test_many_at_once_make_one_deployment(self, headwater: Installation, alice: User, config_id: str) -> None:
+        sent = [alice.start("POST", f"{FLOW}/{config_id}/deploy") for _ in range(50)]
+        answers = [response.result() for response in sent]
+        assert {answer.status_code for answer in answers} == {200}
+        assert len({answer.text for answer in answers}) == 1
+        assert len(headwater.database.deployments.unfinished()) == 1
+
+    def test_after_a_teardown_has_new_credentials(self, alice: User, config_id: str) -> None:
+        first = alice.post(f"{FLOW}/{config_id}/deploy").json()["sinks"][0]
+        alice.post(f"{FLOW}/{config_id}/teardown")
+        second = alice.post(f"{FLOW}/{config_id}/deploy").json()["sinks"][0]
+        assert first["topic"] == second["topic"]
+        assert first["username"] != second["username"]
+        assert first["password"] != second["password"]
+
+    def test_says_why_it_failed_and_can_be_tried_again(
+        self, headwater: Installation, alice: User, config_id: str
+    ) -> None:
+        headwater.controller.reasons = ["The source topic stream.base.log is not on the broker."]
+        body = alice.problem(alice.post(f"{FLOW}/{config_id}/deploy"), 422, "deploy-failed")
+        assert body["detail"] == "The source topic stream.base.log is not on the broker."
+        seen = alice.get(f"{FLOW}/{config_id}/deploy").json()
+        assert (seen["status"], seen["condition"], seen["reason"]) == ("failed", "Failed", body["detail"])
+        assert (seen["revision"], seen["desired_revision"]) == (None, 1)
+        assert alice.post(f"{FLOW}/{config_id}/deploy").status_code == 200
+
+    def test_rolled_back_is_a_failure(self, headwater: Installation, alice: User, config_id: str) -> None:
+        alice.post(f"{FLOW}/{config_id}/deploy")
+        deployment = headwater.database.deployments.active(config_id)
+        assert deployment is not None
+        flow = headwater.database.flows.get("alice", config_id)
+        headwater.database.flows.save(replace(flow, revision=2))
+        headwater.controller._act = lambda d: Observed(  # type: ignore[method-assign]  # a rollback
+            d.id, Phase.RUNNING, 1, d.generation, Condition.ROLLED_BACK, "worker-0 died twice"
+        )
+        body = alice.problem(alice.post(f"{FLOW}/{config_id}/deploy"), 422, "deploy-failed")
+        assert body["detail"] == "worker-0 died twice"
+        seen = alice.get(f"{FLOW}/{config_id}/deploy").json()
+        assert (seen["status"], seen["condition"]) == ("deployed", "RolledBack")
+        assert (seen["revision"], seen["desired_revision"]) == (1, 2)
+
+    def test_still_going_on_at_the_timeout(self) -> None:
+        with installation(deploy_timeout_s=0.0) as made:
+            alice = made.user("alice")
+            made.controller.asleep = True
+            path = f"{FLOW}/{alice.create()['id']}"
+            alice.problem(alice.post(f"{path}/deploy"), 503, "deploy-pending")
+            seen = alice.get(f"{path}/deploy").json()
+            assert (seen["status"], seen["condition"], seen["revision"]) == ("deploying", "RollingOut", None)
+            made.controller.asleep = False
+            assert alice.post(f"{path}/deploy").status_code == 200
+
+    def test_torn_down_meanwhile(self, headwater: Installation, alice: User, config_id: str) -> None:
+        headwater.controller.asleep = True
+        deploy = alice.start("POST", f"{FLOW}/{config_id}/deploy")
+        while headwater.database.deployments.active(config_id) is None:
+            pass
+        teardown = alice.start("POST", f"{FLOW}/{config_id}/teardown")
+        alice.problem(deploy.result(), 409, "conflict")
+        alice.problem(alice.post(f"{FLOW}/{config_id}/deploy"), 409, "conflict")
+        headwater.controller.asleep = False
+        assert teardown.result().status_code == 200
+
+    def test_another_owners_is_not_found(self, bob: User, config_id: str) -> None:
+        bob.problem(bob.post(f"{FLOW}/{config_id}/deploy"), 404, "not-found")
+
+    def test_waiting_calls_hold_no_thread(self, headwater: Installation, alice: User) -> None:
+        headwater.controller.asleep = True
+        ids = [alice.create(transforms=[])["id"] for _ in range(60)]
+        deploys = [alice.start("POST", f"{FLOW}/{config_id}/deploy") for config_id in ids]
+        while len(headwater.database.deployments.unfinished()) < len(ids):
+            pass
+        assert len(alice.get(FLOW).json()) == len(ids), "60 waiting deploys must not use up the 40 threads"
+        headwater.controller.asleep = False
+        assert {deploy.result().status_code for deploy in deploys} == {200}
+
+
+class TestRead:
+    def test_returns_what_deploy_returned(self, alice: User, config_id: str) -> None:
+        deployed = alice.post(f"{FLOW}/{config_id}/deploy").json()
+        assert alice.get(f"{FLOW}/{config_id}/deploy").json() == deployed
+
+    def test_not_deployed(self, alice: User, config_id: str) -> None:
+        body = alice.problem(alice.get(f"{FLOW}/{config_id}/deploy"), 404, "not-found")
+        assert "not deployed" in body["detail"]
+
+    def test_another_owners_is_not_found(self, alice: User, bob: User, config_id: str) -> None:
+        alice.post(f"{FLOW}/{config_id}/deploy")
+        bob.problem(bob.get(f"{FLOW}/{config_id}/deploy"), 404, "not-found")
+
+
+class TestTeardown:
+    def test_removes_the_deployment_and_keeps_the_configuration(self, alice: User, config_id: str) -> None:
+        alice.post(f"{FLOW}/{config_id}/deploy")
+        response = alice.post(f"{FLOW}/{config_id}/teardown")
+        assert response.status_code == 200
+        assert response.json() == {"message": f"Pipeline {config_id} successfully torn down"}
+        assert alice.get(f"{FLOW}/{config_id}/deploy").status_code == 404
+        assert alice.get(f"{FLOW}/{config_id}").status_code == 200
+
+    def test_is_idempotent(self, alice: User, config_id: str) -> None:
+        for _ in range(2):
+            assert alice.post(f"{FLOW}/{config_id}/teardown").status_code == 200
+
+    def test_still_going_on_at_the_timeout(self) -> None:
+        with installation(deploy_timeout_s=0.0) as made:
+            alice = made.user("alice")
+            path = f"{FLOW}/{alice.create()['id']}"
+            alice.post(f"{path}/deploy")
+            made.controller.asleep = True
+            alice.problem(alice.post(f"{path}/teardown"), 503, "deploy-pending")
+            assert alice.get(f"{path}/deploy").json()["status"] == "terminating"
+            alice.problem(alice.delete(path), 503, "deploy-pending")
+            alice.problem(alice.get(path), 404, "not-found")
+
+    def test_another_owners_is_not_found(self, alice: User, bob: User, config_id: str) -> None:
+        alice.post(f"{FLOW}/{config_id}/deploy")
+        bob.problem(bob.post(f"{FLOW}/{config_id}/teardown"), 404, "not-found")
+        assert alice.get(f"{FLOW}/{config_id}/deploy").status_code == 200
+
+
+class TestStats:
+    def test_counts_the_workers(self, headwater: Installation, alice: User, config_id: str) -> None:
+        alice.post(f"{FLOW}/{config_id}/deploy")
+        deployment = headwater.database.deployments.active(config_id)
+        assert deployment is not None
+        workers = [
+            WorkerStatus(name="w-0", status=Status.RUNNING, is_ready=True, start_time=STARTED, spec_hash="5e"),
+            WorkerStatus(name="w-1", status=Status.PENDING, is_ready=False, start_time=STARTED),
+            WorkerStatus(
+                name="w-2",
+                status=Status.OOM_KILLED,
+                is_ready=False,
+                is_crash_looping=True,
+                is_oom_killed=True,
+                restart_count=4,
+                start_time=STARTED,
+                reason="killed for memory",
+            ),
+        ]
+        headwater.database.deployments.report_workers({deployment.id: workers})
+        response = alice.get(f"{FLOW}/{config_id}/deploy/stats")
+        assert response.status_code == 200
+        health: dict[str, Any] = response.json()["workers_health"]
+        entries = health.pop("workers")
+        assert health == {
+            "total_workers": 3,
+            "healthy_workers": 1,
+            "unhealthy_workers": 2,
+            "crashing_workers": 1,
+            "oom_killed_workers": 1,
+        }
+        assert [entry["name"] for entry in entries] == ["w-0", "w-1", "w-2"]
+        assert entries[2] == {
+            "name": "w-2",
+            "status": "OOMKilled",
+            "is_ready": False,
+            "is_crash_looping": True,
+            "is_oom_killed": True,
+            "restart_count": 4,
+            "start_time": "2026-01-02T03:04:05.123Z",
+            "reason": "killed for memory",
+        }
+
+    def test_not_deployed(self, alice: User, config_id: str) -> None:
+        alice.problem(alice.get(f"{FLOW}/{config_id}/deploy/stats"), 404, "not-found")

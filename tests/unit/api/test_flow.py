@@ -1,0 +1,270 @@
+"""Configurations: /api/v1/flow."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from headwater.model.dataset import filter_set
+from headwater.model.sink import MAX_SINKS
+from headwater.model.transform import MAX_SCRIPT_BYTES, MAX_TRANSFORMS
+from tests.unit.api.installation import FLOW, TOKEN, Installation, User, flow_body
+
+V8 = {"type": "v8", "script": "function process(record) { return record; }"}
+PIPELINE = "/pipeline_config"
+
+
+def with_sinks(*names: str) -> dict[str, Any]:
+    return flow_body(sinks=[{"type": "kafka", "name": name} for name in names])
+
+
+class TestCreate:
+    def test_returns_the_configuration_with_generated_members(self, alice: User) -> None:
+        response = alice.post(FLOW, flow_body())
+        assert response.status_code == 201
+        made = response.json()
+        assert re.fullmatch(r"[0-9a-z]{26}", made["id"])
+        assert response.headers["location"] == f"{FLOW}/{made['id']}"
+        assert response.headers["etag"] == '"1"'
+        assert made["revision"] == 1
+        assert made["owner_org_team_user_id"] == "alice"
+        assert made["created_at"] == made["updated_at"] == "2026-01-02T03:04:05.678Z"
+        assert (made["name"], made["description"], made["tags"]) == ("Transfers", "of one token", ["a"])
+        assert made["warnings"] == []
+
+    def test_fills_in_the_pipeline(self, alice: User) -> None:
+        config = alice.create()["pipeline_config"]
+        assert config["source"] == {
+            "type": "pubsub",
+            "chain": "base",
+            "entity": "erc20_token_transfer",
+            "is_zerolag": False,
+            "start_at": "latest",
+        }
+        assert config["parallelism"] == 1
+        uids = [part.pop("uid") for part in [*config["transforms"], *config["sinks"]]]
+        assert len(set(uids)) == 3
+        assert all(uids)
+        assert config["transforms"] == flow_body()["pipeline_config"]["transforms"]
+        assert config["sinks"] == [{"type": "kafka", "name": "transfers"}]
+
+    def test_description_and_tags_may_be_left_out(self, alice: User) -> None:
+        body = flow_body()
+        del body["description"], body["tags"]
+        made = alice.post(FLOW, body).json()
+        assert (made["description"], made["tags"]) == ("", [])
+
+    def test_transforms_may_be_empty(self, alice: User) -> None:
+        assert alice.create(transforms=[])["pipeline_config"]["transforms"] == []
+
+    def test_what_was_read_can_be_sent_as_a_copy(self, alice: User) -> None:
+        first = alice.create()
+        for answer in (first, alice.get(f"{FLOW}/{first['id']}").json()):
+            copy = alice.post(FLOW, answer)
+            assert copy.status_code == 201
+            assert copy.json()["id"] != first["id"]
+            before, after = first["pipeline_config"], copy.json()["pipeline_config"]
+            assert after["transforms"][0]["uid"] != before["transforms"][0]["uid"]
+            assert after["sinks"][0]["uid"] != before["sinks"][0]["uid"]
+
+    def test_first_values_are_in_the_filter_and_never_returned(self, headwater: Installation, alice: User) -> None:
+        transform = flow_body()["pipeline_config"]["transforms"][0] | {"set_values": [" 0xAB ", "0xab", "0xcd"]}
+        response = alice.post(FLOW, flow_body(transforms=[transform]))
+        assert "set_values" not in response.text
+        made = response.json()
+        target = filter_set(made["id"], made["pipeline_config"]["transforms"][0]["uid"])
+        assert headwater.sets.contains_many(target, ["0xab", "0xcd", " 0xAB "]) == [True, True, False]
+        assert headwater.sets.count(target)[0] == 2
+
+    def test_what_a_script_throws_on_the_example_is_a_warning(self, alice: User) -> None:
+        made = alice.create(transforms=[V8, V8 | {"script": "function process() { throws }"}])
+        assert made["warnings"] == [
+            {"pointer": f"{PIPELINE}/transforms/1/script", "detail": "TypeError: x is undefined"}
+        ]
+        assert "warnings" not in alice.get(f"{FLOW}/{made['id']}").json()
+
+    @pytest.mark.parametrize("start_at", ["latest", "earliest", "2026-01-02T03:04:05Z", "2026-01-02T03:04:05.5+02:00"])
+    def test_start_at(self, alice: User, start_at: str) -> None:
+        source = {"chain": "hyperliquid", "entity": "fill", "type": "kafka", "start_at": start_at}
+        assert alice.create(source=source)["pipeline_config"]["source"] == source | {"is_zerolag": False}
+
+    def test_zerolag_where_it_is_bound(self, alice: User) -> None:
+        source = {"chain": "base", "entity": "log", "is_zerolag": True}
+        assert alice.create(source=source)["pipeline_config"]["source"]["is_zerolag"] is True
+
+    @pytest.mark.parametrize(
+        ("source", "pointer", "says"),
+        [
+            ({"chain": "dogechain", "entity": "log"}, "chain", "polygon, base, solana, hyperliquid"),
+            ({"chain": "Base", "entity": "log"}, "chain", "polygon, base, solana, hyperliquid"),
+            ({"chain": "solana", "entity": "log"}, "entity", "nonvoting_transaction"),
+            ({"chain": "base", "entity": "log", "type": "kafka"}, "type", '"pubsub"'),
+            ({"chain": "solana", "entity": "nonvoting_transaction", "is_zerolag": True}, "is_zerolag", "no zerolag"),
+            ({"chain": "base", "entity": "log", "start_at": "yesterday"}, "start_at", "RFC 3339"),
+            ({"chain": "base", "entity": "log", "start_at": "2026-02-30T00:00:00Z"}, "start_at", "RFC 3339"),
+            ({"chain": "base", "entity": "log", "is_zerolag": "true"}, "is_zerolag", "boolean"),
+            ({"chain": "base", "entity": 5}, "entity", "string"),
+            ({"chain": "base"}, "entity", "is required"),
+            ({"chain": "base", "entity": "log", "speed": 1}, "speed", "no member"),
+        ],
+    )
+    def test_source_refused(self, alice: User, source: dict[str, Any], pointer: str, says: str) -> None:
+        faults = alice.faults(alice.post(FLOW, flow_body(source=source)))
+        assert list(faults) == [f"{PIPELINE}/source/{pointer}"]
+        assert says in faults[f"{PIPELINE}/source/{pointer}"]
+
+    @pytest.mark.parametrize(
+        ("transform", "pointer", "says"),
+        [
+            (V8 | {"script": "syntax error"}, "/script", "Unexpected token (line 2, column 7)"),
+            (V8 | {"script": "function other() {}"}, "/script", "no function process"),
+            (V8 | {"script": "process" + "é" * (MAX_SCRIPT_BYTES // 2)}, "/script", "1048576 bytes"),
+            (V8 | {"script": "process \0"}, "/script", "NUL"),
+            (V8 | {"scrpt": ""}, "/scrpt", "no member"),
+            ({"type": "v8"}, "/script", "is required"),
+            (V8 | {"set_values": ["a"]}, "/set_values", "no member"),
+            ({"type": "redis_set_filter", "filter_expr": "this.x"}, "/filter_expr", "(column 1)"),
+            ({"type": "redis_set_filter", "filter_expr": "root = this.x" * 400}, "/filter_expr", "4096"),
+            ({"type": "wasm"}, "", "v8"),
+            ({}, "", "type"),
+            ("v8", "", "object"),
+        ],
+    )
+    def test_transform_refused(self, alice: User, transform: Any, pointer: str, says: str) -> None:
+        faults = alice.faults(alice.post(FLOW, flow_body(transforms=[V8, transform])))
+        assert list(faults) == [f"{PIPELINE}/transforms/1{pointer}"]
+        assert says in faults[f"{PIPELINE}/transforms/1{pointer}"]
+
+    @pytest.mark.parametrize("value", ["", "  ", "x" * 1025])
+    def test_first_value_refused(self, headwater: Installation, alice: User, value: str) -> None:
+        transform = {"type": "redis_set_filter", "filter_expr": "root = this.a", "set_values": ["good", value]}
+        faults = alice.faults(alice.post(FLOW, flow_body(transforms=[transform])))
+        assert list(faults) == [f"{PIPELINE}/transforms/0/set_values/1"]
+        assert alice.get(FLOW).json() == []
+
+    def test_too_many_first_values(self, alice: User) -> None:
+        transform = {"type": "redis_set_filter", "filter_expr": "root = this.a", "set_values": ["x"] * 250_001}
+        faults = alice.faults(alice.post(FLOW, flow_body(transforms=[transform])))
+        assert "250001 values" in faults[f"{PIPELINE}/transforms/0/set_values"]
+
+    @pytest.mark.parametrize(
+        ("body", "pointer"),
+        [
+            (with_sinks("a", "a"), f"{PIPELINE}/sinks/1/name"),
+            (with_sinks("a.b", "a_b"), f"{PIPELINE}/sinks/1/name"),
+            (with_sinks("dlq"), f"{PIPELINE}/sinks/0/name"),
+            (with_sinks("ok", "DlQ"), f"{PIPELINE}/sinks/1/name"),
+            (with_sinks("a b"), f"{PIPELINE}/sinks/0/name"),
+            (with_sinks("a\n"), f"{PIPELINE}/sinks/0/name"),
+            (with_sinks("x" * 101), f"{PIPELINE}/sinks/0/name"),
+            (with_sinks(), f"{PIPELINE}/sinks"),
+            (with_sinks(*(f"s{i}" for i in range(MAX_SINKS + 1))), f"{PIPELINE}/sinks"),
+            (flow_body(sinks=[{"type": "s3", "name": "a"}]), f"{PIPELINE}/sinks/0/type"),
+            (flow_body(transforms=[V8] * (MAX_TRANSFORMS + 1)), f"{PIPELINE}/transforms"),
+            (flow_body(parallelism=0), f"{PIPELINE}/parallelism"),
+            (flow_body(parallelism=65), f"{PIPELINE}/parallelism"),
+            (flow_body(parallelism="2"), f"{PIPELINE}/parallelism"),
+            (flow_body(**{"a/b~c": 1}), f"{PIPELINE}/a~1b~0c"),
+            (flow_body() | {"nmae": "x"}, "/nmae"),
+            (flow_body() | {"name": ""}, "/name"),
+            (flow_body() | {"name": "x" * 201}, "/name"),
+            (flow_body() | {"name": None}, "/name"),
+            (flow_body() | {"tags": "a"}, "/tags"),
+            (flow_body() | {"tags": [1]}, "/tags/0"),
+            (flow_body() | {"description": "\0"}, "/description"),
+            ({"pipeline_config": flow_body()["pipeline_config"]}, "/name"),
+            ({"name": "x"}, PIPELINE),
+            ([], ""),
+            ("x", ""),
+            (None, ""),
+        ],
+    )
+    def test_body_refused(self, alice: User, body: Any, pointer: str) -> None:
+        response = alice.post(FLOW, content=json.dumps(body), headers={"content-type": "application/json"})
+        assert list(alice.faults(response)) == [pointer]
+
+    def test_the_detail_tells_the_first_fault(self, alice: User) -> None:
+        body = alice.problem(alice.post(FLOW, flow_body() | {"name": "", "nmae": ""}), 422, "invalid-input")
+        assert "/name" in body["detail"]
+        assert "2 faults" in body["detail"]
+
+    def test_scripts_are_not_compiled_for_a_body_that_is_refused_anyway(self, alice: User) -> None:
+        body = flow_body(source={"chain": "x", "entity": "y"}, transforms=[V8 | {"script": "syntax error"}])
+        assert list(alice.faults(alice.post(FLOW, body))) == [f"{PIPELINE}/source/chain"]
+
+    def test_fifty_at_once(self, alice: User) -> None:
+        sent = [alice.start("POST", FLOW, json=flow_body()) for _ in range(50)]
+        assert {response.result().status_code for response in sent} == {201}
+        assert len(alice.get(FLOW).json()) == 50
+
+
+class TestList:
+    def test_is_empty_at_first(self, alice: User) -> None:
+        assert alice.get(FLOW).json() == []
+
+    def test_shows_the_own_ones_newest_first(self, headwater: Installation, alice: User, bob: User) -> None:
+        first = alice.create()
+        headwater.clock.forward(1)
+        second = alice.create()
+        bob.create()
+        assert [flow["id"] for flow in alice.get(FLOW).json()] == [second["id"], first["id"]]
+
+
+class TestRead:
+    def test_returns_what_create_returned(self, alice: User) -> None:
+        made = alice.create()
+        response = alice.get(f"{FLOW}/{made['id']}")
+        del made["warnings"]
+        assert response.json() == made
+        assert response.headers["etag"] == '"1"'
+
+    def test_another_owners_looks_like_an_unknown_one(self, alice: User, bob: User) -> None:
+        path = f"{FLOW}/{alice.create()['id']}"
+        answers = []
+        for user in (bob, alice):
+            answers.append(user.problem(user.get(path), 404, "not-found"))
+            if user is bob:
+                assert alice.delete(path).status_code == 200
+        for answer in answers:
+            del answer["request_id"]
+        assert answers[0] == answers[1]
+
+
+class TestDelete:
+    def test_removes_configuration_and_filter_values(self, headwater: Installation, alice: User) -> None:
+        made = alice.create()
+        uid = made["pipeline_config"]["transforms"][0]["uid"]
+        alice.post(f"{FLOW}/{made['id']}/transforms/{uid}/filter-values", {"values": [TOKEN]})
+        response = alice.delete(f"{FLOW}/{made['id']}")
+        assert response.status_code == 200
+        assert response.json() == {"message": f"Pipeline {made['id']} successfully deleted"}
+        alice.problem(alice.get(f"{FLOW}/{made['id']}"), 404, "not-found")
+        assert headwater.sets.count(filter_set(made["id"], uid)) == (0, 0)
+        assert headwater.database.flows.deleted() == []
+
+    def test_tears_the_deployment_down(self, headwater: Installation, alice: User) -> None:
+        made = alice.create()
+        alice.post(f"{FLOW}/{made['id']}/deploy")
+        assert alice.delete(f"{FLOW}/{made['id']}").status_code == 200
+        assert headwater.database.deployments.active(made["id"]) is None
+        assert headwater.database.flows.deleted() == []
+
+    def test_twice_is_not_found(self, alice: User) -> None:
+        path = f"{FLOW}/{alice.create()['id']}"
+        alice.delete(path)
+        alice.problem(alice.delete(path), 404, "not-found")
+
+    def test_another_owners_is_not_found(self, alice: User, bob: User) -> None:
+        path = f"{FLOW}/{alice.create()['id']}"
+        bob.problem(bob.delete(path), 404, "not-found")
+        assert alice.get(path).status_code == 200
+
+    def test_of_a_deployed_one_needs_the_scope_to_deploy(self, headwater: Installation, alice: User) -> None:
+        made = alice.create()
+        writer = headwater.user("alice", ["flow:write", "flow:read"])
+        alice.post(f"{FLOW}/{made['id']}/deploy")
+        body = writer.problem(writer.delete(f"{FLOW}/{made['id']}"), 403, "forbidden")
+        assert "flow:deploy" in body["detail"]
+        alice.post(f"{FLOW}/{made['id']}/teardown")
+        assert writer.delete(f"{FLOW}/{made['id']}").status_code == 200
