@@ -1,0 +1,66 @@
+"""The transform `redis_set_filter`: keeps a record when its selected value is in the transform's set."""
+
+from itertools import chain, compress
+
+from headwater.model.dataset import SetId, filter_set
+from headwater.model.record import Failure, Outcome, RecordBatch
+from headwater.model.transform import RedisSetFilterTransform
+from headwater.stores.base import SetStore
+from headwater.transforms.base import Pending, Resources
+from headwater.transforms.expression import Expression, RecordRefused, parse
+
+
+def build(config: RedisSetFilterTransform, resources: Resources) -> "RedisSetFilter":
+    """The transform of one worker. Raises ExpressionRefused."""
+    target = filter_set(resources.config_id, config.uid)
+    return RedisSetFilter(config.uid, parse(config.filter_expr), resources.sets, target)
+
+
+class RedisSetFilter:
+    """See Transform. Records that stay are the same bytes objects."""
+
+    def __init__(self, uid: str, expression: Expression, sets: SetStore, target: SetId) -> None:
+        self.uid = uid
+        self._expression = expression
+        self._sets = sets
+        self._target = target
+
+    def start(self, batch: RecordBatch) -> Pending:
+        """See Transform. Selects the values; the set is asked when the result is taken."""
+        texts: list[list[str]] = []
+        failures: list[Failure] = []
+        select = self._expression.select
+        for row, value in enumerate(batch.values):
+            try:
+                texts.append(select(value))
+            except RecordRefused as refused:
+                texts.append([])
+                failures.append(Failure(row, refused.error, refused.message, self.uid))
+        return _Lookup(self._sets, self._target, batch, texts, failures)
+
+    def close(self) -> None:
+        """See Transform."""
+
+
+class _Lookup:
+    """A batch whose values are selected. texts: what to look up, by row."""
+
+    def __init__(
+        self, sets: SetStore, target: SetId, batch: RecordBatch, texts: list[list[str]], failures: list[Failure]
+    ) -> None:
+        self._sets = sets
+        self._target = target
+        self._batch = batch
+        self._texts = texts
+        self._failures = failures
+
+    def done(self) -> bool:
+        """True: what is left is one round trip."""
+        return True
+
+    def result(self) -> Outcome:
+        """See Pending. One round trip; asks again each time it is called."""
+        distinct = list(set(chain.from_iterable(self._texts)))
+        members = set(compress(distinct, self._sets.contains_many(self._target, distinct))) if distinct else set()
+        keep = [not members.isdisjoint(texts) for texts in self._texts]
+        return Outcome(self._batch.select(keep), list(self._failures))

@@ -1,0 +1,74 @@
+"""The filter on a real Valkey: writes show at once, and it waits while the server is away."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from headwater.errors import SetStoreUnavailable
+from headwater.model.dataset import filter_set
+from headwater.model.record import RecordBatch
+from headwater.model.transform import RedisSetFilterTransform
+from headwater.stores.redis.client import Client, connect
+from headwater.stores.redis.names import RedisDatasetNames
+from headwater.stores.redis.sets import RedisSetStore
+from headwater.transforms.base import Resources
+from headwater.transforms.redis_set_filter import RedisSetFilter, build
+from tests.support.valkey import ValkeyServer
+
+TARGET = filter_set("c1", "t1")
+WALLETS = [f"0x{number:040x}" for number in range(400)]
+
+
+@pytest.fixture
+def client(valkey_server: ValkeyServer) -> Iterator[Client]:
+    client = connect(valkey_server.url)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def filter_(client: Client) -> RedisSetFilter:
+    expression = "root = [this.from_address, this.to_address]"
+    config = RedisSetFilterTransform(uid="t1", type="redis_set_filter", filter_expr=expression)
+    resources = Resources("c1", "ann", RedisSetStore(client), RedisDatasetNames(client), jit=False, log=print)
+    return build(config, resources)
+
+
+def batch() -> RecordBatch:
+    """200 transfers from each even to the next odd wallet, in mixed case."""
+    pairs = zip(WALLETS[::2], WALLETS[1::2], strict=True)
+    values: list[bytes | None] = [
+        json.dumps({"from_address": a.upper().replace("X", "x"), "to_address": b}).encode() for a, b in pairs
+    ]
+    numbers = list(range(len(values)))
+    return RecordBatch("topic", values, [None] * len(values), numbers, [0] * len(values), numbers, [0] * len(values))
+
+
+def passed(filter_: RedisSetFilter) -> list[int]:
+    return filter_.start(batch()).result().kept.offsets
+
+
+def test_every_write_shows_in_the_next_batch(filter_: RedisSetFilter, client: Client) -> None:
+    writer = RedisSetStore(client)
+    assert passed(filter_) == []
+    writer.add(TARGET, [WALLETS[0], WALLETS[3]])
+    assert passed(filter_) == [0, 1]
+    writer.remove(TARGET, [WALLETS[0]])
+    assert passed(filter_) == [1]
+    writer.replace(TARGET, WALLETS[100:])
+    assert passed(filter_) == list(range(50, 200))
+    writer.replace(TARGET, [])
+    assert passed(filter_) == []
+
+
+def test_waits_while_the_server_is_away(filter_: RedisSetFilter, client: Client, valkey_server: ValkeyServer) -> None:
+    RedisSetStore(client).add(TARGET, WALLETS[:2])
+    client.call("WAITAOF", 1, 0, 5000)
+    assert passed(filter_) == [0]
+    valkey_server.kill()
+    pending = filter_.start(batch())
+    with pytest.raises(SetStoreUnavailable):
+        pending.result()
+    valkey_server.start()
+    assert pending.result().kept.offsets == [0]

@@ -1,0 +1,104 @@
+"""The filter on the set store's twin in memory."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from headwater.errors import ExpressionRefused, SetStoreUnavailable
+from headwater.model.dataset import SetId, filter_set
+from headwater.model.record import RecordBatch
+from headwater.model.transform import RedisSetFilterTransform
+from headwater.stores.memory.sets import MemoryDatasetNames, MemorySetStore
+from headwater.transforms.base import Resources, Transform
+from headwater.transforms.redis_set_filter import build
+
+TARGET = filter_set("c1", "t1")
+
+
+class CountingStore(MemorySetStore):
+    """Counts lookups; is away while `away` says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[list[str]] = []
+        self.away = False
+
+    def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
+        if self.away:
+            raise SetStoreUnavailable("away")
+        self.asked.append(sorted(values))
+        return super().contains_many(target, values)
+
+
+@pytest.fixture
+def sets() -> CountingStore:
+    store = CountingStore()
+    store.add(TARGET, ["0xa", "0xb", "5"])
+    return store
+
+
+def made(sets: MemorySetStore, expression: str = "root = this.a") -> Transform:
+    config = RedisSetFilterTransform(uid="t1", type="redis_set_filter", filter_expr=expression)
+    return build(config, Resources("c1", "ann", sets, MemoryDatasetNames(), jit=False, log=print))
+
+
+def batch(*values: bytes | None) -> RecordBatch:
+    numbers = list(range(len(values)))
+    return RecordBatch("topic", list(values), [b"k"] * len(values), numbers, numbers, numbers, [0] * len(values))
+
+
+def test_keeps_members_as_the_same_bytes(sets: CountingStore) -> None:
+    records = batch(b'{"a": "0xA" , "n": 1.00}', b'{"a": "0xc"}', b'{"a": 5}', b"{}", b'{"a": ["x", "0xb"]}')
+    outcome = made(sets).start(records).result()
+    assert outcome.failures == []
+    assert outcome.kept.offsets == [0, 2, 4]
+    assert all(kept is records.values[row] for kept, row in zip(outcome.kept.values, [0, 2, 4], strict=True))
+    assert len(records) == 5
+
+
+def test_one_lookup_of_distinct_values(sets: CountingStore) -> None:
+    made(sets).start(batch(*[b'{"a": "0xA"}', b'{"a": "0xc"}'] * 50)).result()
+    assert sets.asked == [["0xa", "0xc"]]
+
+
+def test_nothing_to_look_up(sets: CountingStore) -> None:
+    assert len(made(sets).start(batch(b"{}", b'{"a": {}}')).result().kept) == 0
+    assert sets.asked == []
+
+
+def test_failures_name_row_and_transform(sets: CountingStore) -> None:
+    pending = made(sets, "root = this.a.lowercase()").start(batch(b'{"a": "0xa"}', None, b"[]", b'{"a": 1}'))
+    outcome = pending.result()
+    assert len(outcome.kept) == 1
+    assert [(f.row, f.error, f.transform) for f in outcome.failures] == [
+        (1, "InvalidJSON", "t1"),
+        (2, "NotAnObject", "t1"),
+        (3, "TypeError", "t1"),
+    ]
+
+
+def test_store_away_then_back(sets: CountingStore) -> None:
+    sets.away = True
+    pending = made(sets).start(batch(b'{"a": "0xa"}'))
+    for _ in range(2):
+        with pytest.raises(SetStoreUnavailable):
+            pending.result()
+    sets.away = False
+    assert pending.done()
+    assert len(pending.result().kept) == 1
+
+
+def test_the_set_as_it_is_when_the_batch_ends(sets: CountingStore) -> None:
+    pending = made(sets).start(batch(b'{"a": "new"}'))
+    sets.add(TARGET, ["new"])
+    assert len(pending.result().kept) == 1
+
+
+def test_an_empty_filter_passes_nothing(sets: CountingStore) -> None:
+    sets.replace(TARGET, [])
+    assert len(made(sets).start(batch(b'{"a": "0xa"}')).result().kept) == 0
+
+
+def test_a_bad_expression() -> None:
+    with pytest.raises(ExpressionRefused):
+        made(MemorySetStore(), "root = ")
