@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from headwater.app.home import Home, decode_secret_key
+from headwater.app.home import Home
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.errors import SetupError
 from headwater.model.worker import KafkaAccess
 from headwater.settings import Settings
 from headwater.stores.embedded import EmbeddedValkey
-from headwater.stores.sql.sealed import load_or_create_secret_key
+from headwater.stores.sql.sealed import decode_secret_key, load_or_create_secret_key
 
 EMBEDDED_REPLICATION = 1
 OWN_CLUSTER_REPLICATION = 3
@@ -73,7 +73,9 @@ class Addresses:
     def secret_key(self) -> bytes:
         """The key that seals stored credentials, made on first use."""
         text = self.settings.secret_key.get_secret_value()
-        return decode_secret_key(text) if text else load_or_create_secret_key(self.home.secret_key)
+        if text:
+            return decode_secret_key(text, "HEADWATER_SECRET_KEY")
+        return load_or_create_secret_key(self.home.secret_key)
 
     def _require_started(self) -> None:
         if not self.home.path.exists():

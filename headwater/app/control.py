@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 from headwater.app.addresses import Addresses
 from headwater.app.home import Home
+from headwater.brokers.embedded.files import write_private
 from headwater.model.key import LOCAL_SCOPES
 from headwater.services.ids import utc_now
 from headwater.services.keys import Keys
@@ -41,4 +42,4 @@ def provide_local_key(addresses: Addresses) -> None:
     with open_control(addresses) as database:
         if not home.api_key.exists():
             key = Keys(database.keys, utc_now, time.monotonic).create(LOCAL_OWNER, LOCAL_SCOPES)
-            home.write_secret(home.api_key, key + "\n")
+            write_private(home.api_key, key + "\n")

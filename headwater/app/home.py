@@ -1,6 +1,5 @@
 """The data directory: what `up` keeps between starts."""
 
-import base64
 import contextlib
 import fcntl
 import os
@@ -70,20 +69,3 @@ class Home:
         shutil.rmtree(self.metrics, ignore_errors=True)
         self.metrics.mkdir(parents=True)
         return self.metrics
-
-    def write_secret(self, path: Path, text: str) -> None:
-        """Write a file that only its owner may read."""
-        path.touch(mode=0o600)
-        path.chmod(0o600)
-        path.write_text(text)
-
-
-def decode_secret_key(text: str) -> bytes:
-    """The 32 bytes of a secret key in base64. Raises SetupError."""
-    try:
-        key = base64.b64decode(text, validate=True)
-    except ValueError:
-        key = b""
-    if len(key) != 32:
-        raise SetupError("HEADWATER_SECRET_KEY must be 32 bytes in base64 (44 characters).")
-    return key

@@ -146,6 +146,7 @@ class Controller:
         return rang
 
     def _reload(self) -> None:
+        deleted = self._flows.deleted()  # first: what is deleted by now gets no new deployment
         found = {deployment.id: deployment for deployment in self._deployments.unfinished()}
         for deployment_id, deployment in found.items():
             work = self._work.setdefault(deployment_id, _Work(deployment))
@@ -156,7 +157,7 @@ class Controller:
         for deployment_id in [d for d, work in self._work.items() if d not in found and work.running is None]:
             del self._work[deployment_id]
         busy = {deployment.flow_id for deployment in found.values()}
-        for flow in self._flows.deleted():
+        for flow in deleted:
             if flow.id not in busy:
                 self._reconciler.purge(flow)
 

@@ -1,7 +1,6 @@
 """Seals credentials at rest: AES-256-GCM with a key that is kept outside the database."""
 
 import base64
-import binascii
 import os
 import secrets
 from pathlib import Path
@@ -55,16 +54,17 @@ def load_or_create_secret_key(path: Path) -> bytes:
         text = path.read_text("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise SetupError(f"The secret key {path} can't be read or written ({error}). Check its directory.") from error
-    return _decode(text, path)
+    return decode_secret_key(text, str(path))
 
 
-def _decode(text: str, path: Path) -> bytes:
+def decode_secret_key(text: str, place: str) -> bytes:
+    """The key in its base64 form. place: where it came from, for the error. Raises SetupError."""
     try:
         key = base64.b64decode(text, validate=True)
-    except binascii.Error:
+    except ValueError:
         key = b""
     if len(key) != KEY_BYTES:
-        raise SetupError(f"{path} must hold {KEY_BYTES} bytes in base64. Put back the file that was there.")
+        raise SetupError(f"{place} must hold {KEY_BYTES} bytes in base64. Put back the key that was there.")
     return key
 
 
