@@ -14,6 +14,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from headwater.children import Child, spawn
 from headwater.errors import SetupError
@@ -56,7 +58,8 @@ class EmbeddedValkey:
     def wait_ready(self, child: Child, timeout_s: float) -> None:
         """Return when the server has read its files and answers. Raises SetupError when it ends or takes longer."""
         deadline = time.monotonic() + timeout_s
-        with redis.Redis(unix_socket_path=str(self._socket), socket_timeout=1.0) as client:
+        at_once = Retry(NoBackoff(), 0)
+        with redis.Redis(unix_socket_path=str(self._socket), socket_timeout=1.0, retry=at_once) as client:
             while not _answers(client):
                 if child.poll() is not None:
                     raise SetupError(f"Valkey ended with status {child.poll()} while it started. See {self._log}.")

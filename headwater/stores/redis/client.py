@@ -35,9 +35,6 @@ _SENTENCES = {
     "NOAUTH": "The set store (Valkey or Redis) wants a user and password. Name them in redis_url.",
     "WRONGPASS": "The set store (Valkey or Redis) refuses our user or password. Correct redis_url.",
     "NOPERM": "The set store (Valkey or Redis) denies our user a command or key. Give it all commands and keys.",
-    "MASTERDOWN": _AWAY,
-    "CLUSTERDOWN": _AWAY,
-    "TRYAGAIN": _AWAY,
     "NOREPLICAS": _AWAY,
     "BUSY": _AWAY,
 }
@@ -48,6 +45,13 @@ _CLASSES: dict[type[redis.RedisError], str] = {
     redis.AuthenticationError: "WRONGPASS",
     redis.exceptions.NoPermissionError: "NOPERM",
 }
+_AWAY_CLASSES = (
+    redis.ConnectionError,
+    redis.TimeoutError,
+    redis.exceptions.MasterDownError,
+    redis.exceptions.ClusterDownError,
+    redis.exceptions.TryAgainError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +140,7 @@ def _sentence(error: redis.RedisError) -> str | None:
     for kind, code in _CLASSES.items():
         if isinstance(error, kind):
             return _SENTENCES[code]
-    if isinstance(error, (redis.ConnectionError, redis.TimeoutError)):
+    if isinstance(error, _AWAY_CLASSES):
         return _AWAY
     # Inside a script an older server puts the code behind its own words: "… -OOM command not allowed …".
     words = str(error).replace("-", " ").split()

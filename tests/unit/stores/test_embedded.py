@@ -1,0 +1,117 @@
+"""The embedded Valkey's life, and what a user reads when it can't start."""
+
+import importlib.util
+import stat
+import tempfile
+from pathlib import Path
+
+import pytest
+import redis
+
+from headwater.errors import SetupError
+from headwater.stores.embedded import EmbeddedValkey
+
+READY_WITHIN_S = 30.0
+
+
+def executable(path: Path, text: str) -> Path:
+    """A shell script."""
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_serves_a_private_socket_only_and_keeps_its_values(tmp_path: Path) -> None:
+    valkey = EmbeddedValkey(tmp_path / "data")
+    for expected in (None, b"1"):
+        child = valkey.start()
+        valkey.wait_ready(child, READY_WITHIN_S)
+        with redis.Redis.from_url(valkey.url) as client:
+            assert client.get("key") == expected
+            client.set("key", 1)
+            told = client.config_get()
+        assert child.stop(grace_s=10.0) == 0
+        assert (told["port"], told["appendonly"], told["appendfsync"], told["save"]) == ("0", "yes", "everysec", "")
+        assert told["set-max-listpack-entries"] == "512"
+    directory = tmp_path / "data" / "valkey"
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    assert "Ready to accept connections" in (tmp_path / "data" / "logs" / "valkey.log").read_text()
+
+
+def test_a_long_data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    data_dir = tmp_path / ("long" * 25)
+    valkey = EmbeddedValkey(data_dir)
+    assert valkey.url == EmbeddedValkey(data_dir).url != EmbeddedValkey(tmp_path / ("other" * 25)).url
+    child = valkey.start()
+    valkey.wait_ready(child, READY_WITHIN_S)
+    child.stop(grace_s=10.0)
+    (private,) = tmp_path.glob("headwater-*")
+    assert stat.S_IMODE(private.stat().st_mode) == 0o700
+
+
+def test_odd_characters_in_the_data_dir(tmp_path: Path) -> None:
+    valkey = EmbeddedValkey(tmp_path / "a b%2F?#ü")
+    child = valkey.start()
+    valkey.wait_ready(child, READY_WITHIN_S)
+    with redis.Redis.from_url(valkey.url) as client:
+        assert client.ping()
+    child.stop(grace_s=10.0)
+
+
+def test_a_socket_directory_that_somebody_prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    valkey = EmbeddedValkey(tmp_path / ("long" * 25))
+    socket = Path(valkey.url.removeprefix("unix://"))
+    (tmp_path / "elsewhere").mkdir()
+    socket.parent.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(SetupError, match="another user"):
+        valkey.start()
+
+
+def test_no_place_for_a_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / ("long" * 25)))
+    with pytest.raises(SetupError, match="shorter --data-dir"):
+        EmbeddedValkey(tmp_path / ("long" * 25))
+
+
+def test_a_data_dir_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("")
+    with pytest.raises(SetupError, match="--data-dir"):
+        EmbeddedValkey(tmp_path / "data").start()
+
+
+class TestBinary:
+    @pytest.fixture(autouse=True)
+    def _only_the_path(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+        monkeypatch.setenv("PATH", str(tmp_path))
+
+    def test_none(self, tmp_path: Path) -> None:
+        with pytest.raises(SetupError, match="no valkey-server"):
+            EmbeddedValkey(tmp_path).start()
+
+    def test_too_old(self, tmp_path: Path) -> None:
+        executable(tmp_path / "redis-server", "echo 'Redis server v=6.0.16 sha=00000000:0'")
+        with pytest.raises(SetupError, match=r"older than version 6\.2"):
+            EmbeddedValkey(tmp_path).start()
+
+    def test_does_not_run(self, tmp_path: Path) -> None:
+        executable(tmp_path / "valkey-server", "exit 3")
+        with pytest.raises(SetupError, match="does not run"):
+            EmbeddedValkey(tmp_path).start()
+
+    def test_ends_at_once(self, tmp_path: Path) -> None:
+        executable(tmp_path / "valkey-server", 'test "$1" = --version && echo v=9.1.2 || echo broken; exit 0')
+        valkey = EmbeddedValkey(tmp_path)
+        with pytest.raises(SetupError, match=r"status 0.*valkey\.log"):
+            valkey.wait_ready(valkey.start(), READY_WITHIN_S)
+        assert "broken" in (tmp_path / "logs" / "valkey.log").read_text()
+
+    def test_never_ready(self, tmp_path: Path) -> None:
+        executable(tmp_path / "redis-server", 'test "$1" = --version && echo v=6.2.1 || exec /bin/sleep 60')
+        valkey = EmbeddedValkey(tmp_path)
+        child = valkey.start()
+        with pytest.raises(SetupError, match="not ready within"):
+            valkey.wait_ready(child, 0.1)
+        child.stop(grace_s=5.0)

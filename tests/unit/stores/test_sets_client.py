@@ -1,0 +1,59 @@
+"""What the client makes of errors."""
+
+import pytest
+import redis
+
+from headwater.errors import SetStoreUnavailable, SetupError
+from headwater.stores.redis.client import Client, connect
+
+
+class Broken(redis.Redis):
+    """A server that answers every command with one error."""
+
+    def __init__(self, error: redis.RedisError) -> None:
+        super().__init__()
+        self.error = error
+
+    def execute_command(self, *args: object, **options: object) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (redis.ConnectionError("Error 111 connecting to secret.example:6379"), "does not answer"),
+        (redis.TimeoutError("Timeout reading from secret.example"), "does not answer"),
+        (redis.BusyLoadingError("Redis is loading the dataset in memory"), "reading its files"),
+        (redis.ReadOnlyError("You can't write against a read only replica."), "replica"),
+        (redis.OutOfMemoryError("command not allowed when used memory > 'maxmemory'."), "out of memory"),
+        (redis.AuthenticationError("invalid username-password pair"), "user or password"),
+        (redis.exceptions.NoPermissionError("this user has no permissions"), "denies"),
+        (redis.ResponseError("MISCONF Errors writing to the AOF file"), "disk"),
+        (redis.ResponseError("ERR Error running script: -OOM command not allowed"), "out of memory"),
+        (redis.exceptions.ClusterDownError("The cluster is down"), "does not answer"),
+        (redis.exceptions.MasterDownError("Link with MASTER is down"), "does not answer"),
+        (redis.exceptions.TryAgainError("Multiple keys request during rehashing of slot"), "does not answer"),
+    ],
+)
+def test_away(error: redis.RedisError, words: str) -> None:
+    with pytest.raises(SetStoreUnavailable) as caught:
+        Client(Broken(error)).call("PING")
+    assert words in caught.value.detail
+    assert "secret" not in caught.value.detail
+    assert caught.value.__cause__ is error
+
+
+def test_a_wrong_command_is_our_fault() -> None:
+    with pytest.raises(redis.ResponseError):
+        Client(Broken(redis.ResponseError("WRONGTYPE Operation against a key"))).call("GET", "x")
+
+
+@pytest.mark.parametrize("url", ["", "localhost:6379", "http://localhost"])
+def test_no_url(url: str) -> None:
+    with pytest.raises(SetupError, match="redis_url"):
+        connect(url)
+
+
+def test_nobody_listens(tmp_path: object) -> None:
+    with pytest.raises(SetStoreUnavailable):
+        connect(f"unix://{tmp_path}/none.sock").call("PING")

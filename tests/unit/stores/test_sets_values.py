@@ -1,0 +1,54 @@
+"""The stored form of values."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.stores.redis import values
+
+HEX = st.text("0123456789abcdef", min_size=38, max_size=66)
+TEXTS = st.one_of(st.text(), HEX, HEX.map("0x".__add__), st.binary(min_size=20, max_size=20).map(bytes.hex))
+
+
+@pytest.mark.parametrize(
+    ("value", "tag", "size"),
+    [
+        ("0x" + "ab" * 20, 1, 21),
+        ("0x" + "ab" * 32, 2, 33),
+        ("ab" * 32, 3, 33),
+        ("ab" * 20, 0, 41),
+        ("0x" + "AB" * 20, 0, 43),
+        ("0x" + "ab" * 31, 0, 65),
+        ("0x" + "ab" * 19 + "xy", 0, 43),
+        ("0x" + "ab" * 19 + "a\n", 0, 43),
+        ("0x" + "٣" * 40, 0, 83),
+        ("so11111111111111111111111111111111111111112", 0, 44),
+        ("\ud800", 0, 4),
+    ],
+)
+def test_form(value: str, tag: int, size: int) -> None:
+    stored = values.encode(value)
+    assert (stored[0], len(stored)) == (tag, size)
+    assert values.decode(stored) == value
+
+
+@given(TEXTS, TEXTS)
+def test_one_form_each(one: str, other: str) -> None:
+    assert values.decode(values.encode(one)) == one
+    assert (values.encode(one) == values.encode(other)) == (one == other)
+
+
+@given(st.binary(min_size=1), st.integers(0, 2**64 - 1), st.integers(1, 24))
+def test_places(stored: bytes, key: int, bits: int) -> None:
+    hashed = values.hash_of(stored, key)
+    place = values.position(hashed)
+    assert values.hashes([stored], key) == [hashed]
+    assert 0 <= place < 2**53
+    assert place >> (53 - bits) == values.bucket(hashed, bits)
+    assert values.position(values.first_hash(place)) == place
+    assert values.first_hash(place) <= hashed
+
+
+def test_the_key_moves_values() -> None:
+    stored = values.encode("0x" + "ab" * 20)
+    assert values.hash_of(stored, 1) != values.hash_of(stored, 2)
