@@ -4,10 +4,10 @@ from typing import Annotated
 
 import msgspec
 from anyio import to_thread
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from headwater.api.guard import GuardedRoute, needs
+from headwater.api.guard import guarded_router, needs
 from headwater.api.openapi import body_failures, failures
 from headwater.api.schemas import DatasetBody, EntriesPage, EntriesWritten, Existence
 from headwater.api.services import Caller, Given
@@ -18,7 +18,7 @@ from headwater.model.text import Text
 PATH = "/api/v1/flow/datasets"
 EXAMPLE = {"values": ["0x5c1a7f03d2b84e6990aa41c7d3f0b6e2918c4d57"]}
 
-router = APIRouter(prefix=PATH, route_class=GuardedRoute, tags=["Datasets"])
+router = guarded_router(PATH, "Datasets")
 
 
 class NewDataset(BaseModel):

@@ -4,9 +4,8 @@ from dataclasses import asdict
 from typing import Literal
 
 from anyio import to_thread
-from fastapi import APIRouter
 
-from headwater.api.guard import GuardedRoute, needs
+from headwater.api.guard import guarded_router, needs
 from headwater.api.openapi import failures
 from headwater.api.schemas import DeadLetter, DeploymentBody, DeploymentStats, Message, SinkConnection, Snippets
 from headwater.api.services import Caller, Given
@@ -16,7 +15,7 @@ from headwater.model.sink import Sink
 from headwater.services.deployments import KafkaEndpoint
 from headwater.services.snippets import Access, snippets
 
-router = APIRouter(prefix="/api/v1/flow/{config_id}", route_class=GuardedRoute, tags=["Deployments"])
+router = guarded_router("/api/v1/flow/{config_id}", "Deployments")
 
 MESSAGES = {
     "deployed": "Pipeline {} successfully deployed",

@@ -4,20 +4,16 @@ from typing import Annotated
 
 import msgspec
 from anyio import to_thread
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
-from headwater.api.guard import GuardedRoute, needs
+from headwater.api.guard import guarded_router, needs
 from headwater.api.openapi import body_failures, failures
 from headwater.api.schemas import Added, FilterCount, FilterPage, Membership, Removed
 from headwater.api.services import Caller, Given
 from headwater.api.values_body import needs_with_values, read_values
 from headwater.model.dataset import DEFAULT_PAGE, MAX_CURSOR, MAX_PAGE
 
-router = APIRouter(
-    prefix="/api/v1/flow/{config_id}/transforms/{transform_uid}/filter-values",
-    route_class=GuardedRoute,
-    tags=["Filter values"],
-)
+router = guarded_router("/api/v1/flow/{config_id}/transforms/{transform_uid}/filter-values", "Filter values")
 
 EXAMPLE = {"values": ["0x9f47c0de13b5a8264e7fd09c31b6a5e80d24f7c1"]}
 

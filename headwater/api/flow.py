@@ -4,9 +4,9 @@ from typing import Annotated
 
 import anyio
 from anyio import to_thread
-from fastapi import APIRouter, Body, Depends, Request, Response
+from fastapi import Body, Depends, Request, Response
 
-from headwater.api.guard import GuardedRoute, needs
+from headwater.api.guard import guarded_router, needs
 from headwater.api.openapi import body_failures, failures
 from headwater.api.schemas import CreatedFlowConfig, FlowConfig, Message
 from headwater.api.services import Caller, Given
@@ -37,7 +37,7 @@ EXAMPLE = {
     },
 }
 
-router = APIRouter(prefix=PATH, route_class=GuardedRoute, tags=["Configurations"])
+router = guarded_router(PATH, "Configurations")
 
 
 def _etag(response: Response, flow: Flow) -> None:

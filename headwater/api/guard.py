@@ -6,8 +6,9 @@ from typing import Any
 import anyio
 import pydantic_core
 from anyio import to_thread
-from fastapi import Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 from fastapi.routing import APIRoute
+from fastapi.security import APIKeyHeader
 from starlette.datastructures import Headers
 from starlette.routing import Match
 from starlette.types import Message, Receive, Scope, Send
@@ -32,6 +33,20 @@ RESERVED_IDS = frozenset({"datasets", "streams"})
 """Names that stand where a configuration's id stands."""
 
 SCOPE, STREAMED = "x-scope", "x-streamed"
+
+
+KEY_HEADER = APIKeyHeader(
+    name="X-API-Key",
+    scheme_name="ApiKeyAuth",
+    description="An API key, `hw_live_…`. `headwater keys create` makes one.",
+    auto_error=False,
+)
+"""Tells OpenAPI of the header; GuardedRoute is what checks it."""
+
+
+def guarded_router(prefix: str, tag: str) -> APIRouter:
+    """A router whose routes need an API key, each with a scope: `openapi_extra=needs(…)`."""
+    return APIRouter(prefix=prefix, route_class=GuardedRoute, tags=[tag], dependencies=[Depends(KEY_HEADER)])
 
 
 def needs(scope: str) -> dict[str, Any]:
@@ -73,7 +88,7 @@ class Authenticator:
 
 
 class GuardedRoute(APIRoute):
-    """A route that needs an API key with a scope (`openapi_extra=needs(…)`)."""
+    """A route that needs an API key with a scope."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         super().__init__(path, endpoint, **options)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, cast
 
 from fastapi import Depends, Request
-from fastapi.security import APIKeyHeader
 
 from headwater.model.key import ApiKey
 from headwater.model.stream import Bindings
@@ -40,13 +39,6 @@ class Services:
     metrics_dir: Path | None = None
 
 
-KEY_HEADER = APIKeyHeader(
-    name="X-API-Key",
-    scheme_name="ApiKeyAuth",
-    description="An API key, `hw_live_…`. `headwater keys create` makes one.",
-    auto_error=False,
-)
-
 # Dependencies are `async def`: FastAPI runs a plain function as a job of the thread pool, where it may have to wait.
 
 
@@ -54,7 +46,7 @@ async def _services(request: Request) -> Services:
     return cast("Services", request.app.state.services)
 
 
-async def _caller(request: Request, _documented: Annotated[str | None, Depends(KEY_HEADER)]) -> ApiKey:
+async def _caller(request: Request) -> ApiKey:
     return cast("ApiKey", request.scope["api_key"])
 
 

@@ -1,14 +1,12 @@
 """The stream catalog."""
 
-from fastapi import APIRouter
-
-from headwater.api.guard import GuardedRoute, needs
+from headwater.api.guard import guarded_router, needs
 from headwater.api.openapi import failures
 from headwater.api.schemas import Stream
 from headwater.api.services import Given
 from headwater.model.stream import CATALOG, Chain, Entity
 
-router = APIRouter(prefix="/api/v1/flow/streams", route_class=GuardedRoute, tags=["Streams"])
+router = guarded_router("/api/v1/flow/streams", "Streams")
 
 
 @router.get("", summary="List the streams", responses=failures(), openapi_extra=needs("flow:read"))

@@ -2,7 +2,7 @@
 
 import contextlib
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -46,6 +46,13 @@ def flow_body(**pipeline: Any) -> dict[str, Any]:
     return {"name": "Transfers", "description": "of one token", "tags": ["a"], "pipeline_config": config | pipeline}
 
 
+class Unread:
+    """A body that must not be read."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        raise AssertionError("the body was read")
+
+
 def validate_script(script: str, example: str) -> list[str]:
     """Stands in for the sandbox: scripts say themselves what it would find."""
     assert example.startswith("{")
@@ -82,12 +89,14 @@ class Clock:
 class Controller:
     """A DeploymentStore whose controller has always acted before anyone looks.
 
-    reasons: what makes the next rollouts fail, first one first. asleep: it does nothing.
+    reasons: what makes the next rollouts fail, first one first. rolls_back_to: what runs on after that.
+    asleep: it does nothing.
     """
 
     def __init__(self, store: DeploymentStore) -> None:
         self._store = store
         self.reasons: list[str] = []
+        self.rolls_back_to: int | None = None
         self.asleep = False
         self.desire_running = store.desire_running
         self.desire_absent = store.desire_absent
@@ -109,7 +118,9 @@ class Controller:
             return Observed(deployment.id, Phase.ABSENT, None, generation, Condition.STABLE)
         if self.reasons:
             reason = self.reasons.pop(0)
-            return Observed(deployment.id, Phase.FAILED, None, generation, Condition.FAILED, reason)
+            if self.rolls_back_to is None:
+                return Observed(deployment.id, Phase.FAILED, None, generation, Condition.FAILED, reason)
+            return Observed(deployment.id, Phase.RUNNING, self.rolls_back_to, generation, Condition.ROLLED_BACK, reason)
         return Observed(deployment.id, Phase.RUNNING, deployment.desired_revision, generation, Condition.STABLE)
 
 
@@ -190,11 +201,13 @@ class Installation:
         services = Services(
             keys=self.keys,
             flows=Flows(
-                flows, sets, PipelineChecker(self.bindings, validate_script, parse_expression, new_id), self.clock, new_id
+                flows,
+                sets,
+                PipelineChecker(self.bindings, validate_script, parse_expression, new_id),
+                self.clock,
+                new_id,
             ),
-            deployments=Deployments(
-                flows, self.controller, self.clock, new_id, lambda: f"secret{next(numbers)}"
-            ),
+            deployments=Deployments(flows, self.controller, self.clock, new_id, lambda: f"secret{next(numbers)}"),
             filters=Filters(flows, self.controller, sets),
             datasets=Datasets(self.database.datasets, self.names, sets, self.clock, new_id),
             bindings=self.bindings,

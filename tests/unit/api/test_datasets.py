@@ -131,7 +131,8 @@ class TestAddEntries:
     def test_five_full_uploads_at_once(self, alice: User, entries: str) -> None:
         n = MAX_VALUES_PER_REQUEST
         bodies = [
-            json.dumps({"values": [f"0x{i:08x}" for i in range(n * part, n * (part + 1))]}).encode() for part in range(5)
+            json.dumps({"values": [f"0x{i:08x}" for i in range(n * part, n * (part + 1))]}).encode()
+            for part in range(5)
         ]
         headers = {"content-type": "application/json"}
         sent = [alice.start("POST", entries, content=body, headers=headers) for body in bodies]

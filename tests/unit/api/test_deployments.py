@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headwater.model.deployment import Condition, Observed, Phase, Status, WorkerStatus
+from headwater.model.deployment import Status, WorkerStatus
 from tests.unit.api.installation import FLOW, Installation, User, installation
 
 STARTED = datetime(2026, 1, 2, 3, 4, 5, 123000, UTC)
@@ -91,9 +91,8 @@ class TestDeploy:
         assert deployment is not None
         flow = headwater.database.flows.get("alice", config_id)
         headwater.database.flows.save(replace(flow, revision=2))
-        headwater.controller._act = lambda d: Observed(  # type: ignore[method-assign]  # a rollback
-            d.id, Phase.RUNNING, 1, d.generation, Condition.ROLLED_BACK, "worker-0 died twice"
-        )
+        headwater.controller.rolls_back_to = 1
+        headwater.controller.reasons = ["worker-0 died twice"]
         body = alice.problem(alice.post(f"{FLOW}/{config_id}/deploy"), 422, "deploy-failed")
         assert body["detail"] == "worker-0 died twice"
         seen = alice.get(f"{FLOW}/{config_id}/deploy").json()

@@ -8,7 +8,7 @@ import pytest
 
 from headwater.errors import SetStoreUnavailable
 from headwater.model.dataset import MAX_VALUES_PER_REQUEST, filter_set
-from tests.unit.api.installation import FLOW, Installation, User
+from tests.unit.api.installation import FLOW, Installation, Unread, User
 
 
 @pytest.fixture
@@ -70,7 +70,8 @@ class TestAdd:
         assert list(alice.faults(alice.post(path, {"values": ["", "a", " "]}))) == ["/values/0", "/values/2"]
 
     @pytest.mark.parametrize(
-        "content", [b"", b"{", b'{"values": ["a"]', b'{"values": ["a"]} {}', b'{"values": ["\\udc00"]}', b'{"values": [NaN]}']
+        "content",
+        [b"", b"{", b'{"values": ["a"]', b'{"values": ["a"]} {}', b'{"values": ["\\udc00"]}', b'{"values": [NaN]}'],
     )
     def test_no_json(self, alice: User, path: str, content: bytes) -> None:
         response = alice.post(path, content=content, headers={"content-type": "application/json"})
@@ -92,11 +93,7 @@ class TestAdd:
         assert chunks == 25
 
     def test_of_another_owner_is_not_read(self, bob: User, path: str) -> None:
-        async def unread() -> AsyncIterator[bytes]:
-            raise AssertionError("the body was read")
-            yield b""
-
-        response = bob.post(path, content=unread(), headers={"content-type": "application/json"})
+        response = bob.post(path, content=Unread(), headers={"content-type": "application/json"})
         bob.problem(response, 404, "not-found")
 
     def test_needs_a_media_type(self, alice: User, path: str) -> None:

@@ -1,0 +1,124 @@
+"""Liveness, readiness, metrics: without a key."""
+
+import threading
+from pathlib import Path
+
+import pytest
+from prometheus_client import values
+from prometheus_client.parser import text_string_to_metric_families
+
+from headwater.api import health
+from headwater.api.app import create_api
+from headwater.api.metrics import Metrics
+from headwater.errors import BrokerUnavailable, SetupError
+from tests.unit.api.installation import FLOW, Installation, installation
+
+
+def away() -> None:
+    raise BrokerUnavailable("kafka-3.internal:9092 does not answer")
+
+
+def samples(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    families = text_string_to_metric_families(text)
+    return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
+
+
+class TestHealthz:
+    def test_answers(self, headwater: Installation) -> None:
+        response = headwater.nobody().get("/healthz")
+        assert (response.status_code, response.json()) == (200, {"status": "ok"})
+
+
+class TestReadyz:
+    def test_ready(self) -> None:
+        with installation(probes={"database": lambda: None, "kafka": lambda: None}) as made:
+            response = made.nobody().get("/readyz")
+            assert response.status_code == 200
+            assert response.json() == {"status": "ready", "dependencies": {"database": "ok", "kafka": "ok"}}
+
+    def test_names_what_is_away(self) -> None:
+        with installation(probes={"database": lambda: None, "kafka": away}) as made:
+            nobody = made.nobody()
+            body = nobody.problem(nobody.get("/readyz"), 503, "not-ready")
+            assert body["dependencies"] == {"database": "ok", "kafka": "unavailable"}
+            assert body["detail"] == "Not ready: kafka."
+
+    def test_a_probe_that_hangs_is_away_and_not_started_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(health, "PROBE_TIMEOUT_S", 0.01)
+        free, started = threading.Event(), []
+
+        def hang() -> None:
+            started.append(True)
+            free.wait()
+
+        with installation(probes={"kafka": hang, "database": lambda: None}) as made:
+            for _ in range(3):
+                body = made.nobody().get("/readyz").json()
+                assert body["dependencies"]["kafka"] == "unavailable"
+            assert len(started) == 1
+            free.set()
+            monkeypatch.setattr(health, "PROBE_TIMEOUT_S", 30)
+            while made.nobody().get("/readyz").status_code != 200:
+                pass
+
+    def test_answers_while_all_threads_are_taken(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        free = threading.Event()
+        with installation(probes={"database": lambda: None}) as made:
+            alice = made.user("alice")
+            monkeypatch.setattr(made.database.flows, "list", lambda _: free.wait() and [])
+            waiting = [alice.start("GET", FLOW) for _ in range(100)]
+            for path in ("/healthz", "/readyz", "/metrics"):
+                assert alice.get(path).status_code == 200
+            assert not any(response.done() for response in waiting)
+            free.set()
+            assert {response.result().status_code for response in waiting} == {200}
+
+
+class TestMetrics:
+    def test_counts_requests_by_route(self, headwater: Installation) -> None:
+        alice = headwater.user("alice")
+        for config_id in ("a", "b"):
+            alice.get(f"{FLOW}/{config_id}")
+        alice.get("/nowhere")
+        response = alice.get("/metrics")
+        assert response.headers["content-type"].startswith("text/plain")
+        seen = samples(response.text)
+        labels = {"method": "GET", "route": f"{FLOW}/{{config_id}}", "status": "404"}
+        assert seen["headwater_http_requests_total", frozenset(labels.items())] == 2
+        labels["route"] = "none"
+        assert seen["headwater_http_requests_total", frozenset(labels.items())] == 1
+        assert seen["process_resident_memory_bytes", frozenset()] > 0
+        assert not any(value in response.text for value in ("alice", alice.key))
+
+    @pytest.fixture
+    def shared(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """As in a process that was started with PROMETHEUS_MULTIPROC_DIR."""
+        monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+        monkeypatch.setattr(values, "ValueClass", values.MultiProcessValue())  # type: ignore[no-untyped-call]  # it has no types
+        monkeypatch.setattr("prometheus_client.metrics.values.ValueClass", values.ValueClass)
+        return tmp_path
+
+    def test_processes_share_a_directory(self, shared: Path) -> None:
+        metrics = Metrics(shared)
+        metrics.observe("GET", "/x", 200, 0.1)
+        for file in list(shared.glob("*.db")):
+            kind = file.stem.rpartition("_")[0]
+            (shared / f"{kind}_999999999.db").write_bytes(file.read_bytes())
+        seen = samples(metrics.exposition().decode())
+        labels = frozenset({"method": "GET", "route": "/x", "status": "200"}.items())
+        assert seen["headwater_http_requests_total", labels] == 2
+        pids = {dict(labels)["pid"] for name, labels in seen if name == "process_open_fds"}
+        assert len(pids) == 1, "the one process that lives"
+
+    def test_a_directory_that_came_too_late(self, headwater: Installation, tmp_path: Path) -> None:
+        with pytest.raises(SetupError, match="PROMETHEUS_MULTIPROC_DIR"):
+            create_api(headwater.services(metrics_dir=tmp_path))
+
+
+class TestLastUse:
+    def test_is_written_when_the_api_stops(self) -> None:
+        with installation() as made:
+            alice = made.user("alice")
+            alice.get(FLOW)
+            assert made.database.keys.list()[0].last_used_at is None
+        assert made.database.keys.list()[0].last_used_at == made.clock.now

@@ -1,0 +1,102 @@
+"""The API's description and the page that shows it."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from headwater.api.app import ROUTERS
+from headwater.api.guard import GuardedRoute
+from tests.unit.api.installation import FLOW, Installation, User
+
+
+@pytest.fixture
+def schema(headwater: Installation) -> dict[str, Any]:
+    made: dict[str, Any] = headwater.nobody().get("/openapi.json").json()
+    return made
+
+
+def operations(schema: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    return [(method, path, op) for path, ops in schema["paths"].items() for method, op in ops.items()]
+
+
+def references(node: Any) -> set[str]:
+    return set(re.findall(r'"\$ref": "#/components/schemas/([^"]+)"', json.dumps(node)))
+
+
+class TestDescription:
+    def test_lists_every_route(self, schema: dict[str, Any]) -> None:
+        routes = {(m.lower(), r.path) for router in ROUTERS for r in router.routes for m in r.methods}  # type: ignore[attr-defined]  # all are routes
+        assert {(method, path) for method, path, _ in operations(schema)} == routes
+
+    def test_every_operation_has_a_summary_a_description_and_a_tag(self, schema: dict[str, Any]) -> None:
+        for _, path, operation in operations(schema):
+            assert operation["summary"], path
+            assert operation["description"], path
+            assert operation["tags"], path
+
+    def test_every_api_operation_needs_the_key_and_names_its_scope(self, schema: dict[str, Any]) -> None:
+        scheme = schema["components"]["securitySchemes"]["ApiKeyAuth"]
+        assert (scheme["type"], scheme["in"], scheme["name"]) == ("apiKey", "header", "X-API-Key")
+        for _, path, operation in operations(schema):
+            if path.startswith("/api/"):
+                assert operation["security"] == [{"ApiKeyAuth": []}], path
+                assert operation["x-scope"], path
+            else:
+                assert "security" not in operation, path
+
+    def test_errors_are_problem_documents(self, schema: dict[str, Any]) -> None:
+        for _, path, operation in operations(schema):
+            errors = {status: r for status, r in operation["responses"].items() if int(status) >= 400}
+            assert not path.startswith("/api/") or {"401", "403", "503"} <= set(errors), path
+            assert ("404" in errors) == ("{" in path or path.endswith("/entries")), path
+            assert ("requestBody" in operation) <= ({"400", "413", "415", "422"} <= set(errors)), path
+            for response in errors.values():
+                assert list(response["content"]) == ["application/problem+json"], path
+                assert references(response) == {"ProblemDetails"}, path
+
+    def test_every_reference_leads_somewhere(self, schema: dict[str, Any]) -> None:
+        assert references(schema) <= set(schema["components"]["schemas"])
+        assert "HTTPValidationError" not in schema["components"]["schemas"]
+
+    def test_problems_look_as_described(self, schema: dict[str, Any], alice: User) -> None:
+        described = schema["components"]["schemas"]["ProblemDetails"]
+        for response in (alice.get(f"{FLOW}/x"), alice.post(FLOW, {})):
+            assert set(response.json()) <= set(described["properties"])
+            assert set(described["required"]) <= set(response.json())
+
+    def test_examples_work(self, schema: dict[str, Any], alice: User) -> None:
+        body = schema["paths"][FLOW]["post"]["requestBody"]["content"]["application/json"]
+        for example in body["examples"].values():
+            assert alice.post(FLOW, example["value"]).status_code == 201
+        path = f"{FLOW}/datasets/entries"
+        alice.post(f"{FLOW}/datasets", {"name": "watched"})
+        example = schema["paths"][path]["post"]["requestBody"]["content"]["application/json"]["example"]
+        assert alice.post(path, example).status_code == 200
+
+    def test_every_api_route_is_guarded(self) -> None:
+        for router in ROUTERS:
+            for route in router.routes:
+                path: str = route.path  # type: ignore[attr-defined]  # all are routes
+                assert isinstance(route, GuardedRoute) == path.startswith("/api/")
+
+
+class TestPage:
+    def test_needs_no_outside_address(self, headwater: Installation) -> None:
+        nobody = headwater.nobody()
+        page = nobody.get("/docs")
+        assert page.status_code == 200
+        assert "://" not in page.text
+        assert '"validatorUrl": null' in page.text
+        for asset in re.findall(r'(?:src|href)="([^"]+)"', page.text):
+            assert nobody.get(asset).status_code == 200, asset
+
+    def test_can_show_this_version_of_openapi(self, headwater: Installation, schema: dict[str, Any]) -> None:
+        assert schema["openapi"].startswith("3.1")
+        script = headwater.nobody().get("/docs/assets/swagger-ui-bundle.js").text
+        assert int(re.search(r'PACKAGE_VERSION:"(\d+)\.', script)[1]) >= 5  # type: ignore[index]  # a bundle says it
+
+    def test_unknown_asset(self, headwater: Installation) -> None:
+        nobody = headwater.nobody()
+        nobody.problem(nobody.get("/docs/assets/nothing.js"), 404, "not-found")
