@@ -26,7 +26,7 @@ class Kind(enum.IntEnum):
     LOAD = 5  # parent: script number (u16), then the script
     LOADED = 6  # child: the script is ready
     TRACE = 7  # child: number of the record that it starts with
-    REFUSED = 8  # child: {error, message, line, column} as JSON: the script can't be loaded
+    REFUSED = 8  # child: an error line: the script can't be loaded
     BROKEN = 9  # child: the harness itself failed
 
 

@@ -5,12 +5,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from headwater.model.record import Outcome, RecordBatch
+from headwater.sandbox.supervisor import Sandbox
 from headwater.stores.base import DatasetNames, SetStore
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a worker gives its transforms to be built with. log takes lines of `console.log`."""
+    """What a worker gives its transforms to be built with. log takes lines of `console.log`.
+
+    sandbox: the worker's one sandbox, shared by its v8 transforms; not needed by others.
+    """
 
     config_id: str
     owner: str
@@ -18,6 +22,7 @@ class Resources:
     names: DatasetNames
     jit: bool
     log: Callable[[str], None]
+    sandbox: Sandbox | None = None
 
 
 class Pending(Protocol):

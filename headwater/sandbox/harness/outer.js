@@ -94,6 +94,8 @@ function newRealm() {
   return { context, core, entry: evaluate(ENTRY, context) };
 }
 
+const errorLine = (name, message, line = 0, column = 0) => `!${stringify(name)},${stringify(message)},${line},${column}`;
+
 // A syntax error's place is told only for an error without stack frames.
 function compileScript(source) {
   const { stackTraceLimit } = OuterError;
@@ -101,7 +103,7 @@ function compileScript(source) {
   try { return { compiled: compile(source, 'script.js') }; } catch (error) {
     const { message, frames } = destructureError(error);
     const { lineNumber = 0, columnNumber = 0 } = frames[0] ?? {};
-    return { refusal: { error: 'SyntaxError', message, line: lineNumber, column: columnNumber } };
+    return { refusal: errorLine('SyntaxError', message, lineNumber, columnNumber) };
   } finally { OuterError.stackTraceLimit = stackTraceLimit; }
 }
 
@@ -109,21 +111,21 @@ function runTopLevel(realm, compiled) {
   try {
     evaluate(compiled, realm.context, { timeout: TOP_LEVEL_MS });
     const script = evaluate(FIND_SCRIPT, realm.context);
-    if (script === undefined) return { error: 'NoProcess', message: 'the script defines no function process(record)', line: 0, column: 0 };
+    if (script === undefined) return errorLine('NoProcess', 'the script defines no function process(record)');
     realm.core.setScript(script);
     timed(realm, realm.core.seal, TOP_LEVEL_MS);
     return null;
   } catch (error) {
-    if (isTimeout(error)) return { error: 'Timeout', message: 'the top level of the script ran for more than 1 s', line: 0, column: 0 };
-    return { line: asText(timed(realm, () => realm.core.describe(error), TOP_LEVEL_MS)) };
+    if (isTimeout(error)) return errorLine('Timeout', 'the top level of the script ran for more than 1 s');
+    return asText(timed(realm, () => realm.core.describe(error), TOP_LEVEL_MS));
   }
 }
 
 function load(length) {
   const number = word(0), { compiled, refusal } = compileScript(text(2, length));
-  if (refusal) return send(REFUSED, stringify(refusal));
+  if (refusal) return send(REFUSED, refusal);
   const realm = newRealm(), fault = runTopLevel(realm, compiled);
-  if (fault) return send(REFUSED, stringify(fault));
+  if (fault) return send(REFUSED, fault);
   realms.set(number, realm);
   send(LOADED, '');
 }

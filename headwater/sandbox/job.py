@@ -1,0 +1,237 @@
+"""A batch on its way through the child: what is still to run, and what each outcome means. No I/O here.
+
+A batch runs as segments. One that is interrupted, too large or fatal is taken apart until the records at fault stand
+alone; a record is blamed for time or death only when it runs alone, so that a busy machine blames nobody.
+"""
+
+import enum
+import signal
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+
+from headwater.model.record import RecordBatch
+from headwater.model.transform import MAX_OUTPUT_BYTES
+from headwater.sandbox.results import Results, ScriptError, parse_error
+
+SLICE_MS = 250
+"""How long a segment runs before it is interrupted and goes on behind the record that it was at."""
+ALONE_MS = (75, 300, 1200, 2000)
+"""How long a suspected record runs alone; longer when it did not get the CPU."""
+CPU_LIMIT_S = 0.050
+MAX_SEGMENT_BYTES = 8 << 20
+_RUNS_OVER_LIMIT = 2
+_FOREIGN_KILLS = 3
+_NO_VALUE = ScriptError("InvalidJSON", "the record has no value (a tombstone)")
+_NOT_UTF8 = ScriptError("InvalidJSON", "the record is not valid UTF-8")
+
+
+class Mode(enum.IntEnum):
+    """How a segment runs; the values are the harness's flags."""
+
+    WHOLE = 0
+    TRACED = 1  # the child names each record before it starts with it
+    ALONE = 2  # one suspected record; `flow.contains` is answered the truth at once
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Rows of a batch that run together. tries: lone runs so far; over: those above the CPU limit; kills: deaths."""
+
+    rows: Sequence[int]
+    mode: Mode = Mode.WHOLE
+    tries: int = 0
+    over: int = 0
+    kills: int = 0
+
+    @property
+    def limit_ms(self) -> int:
+        """The time after which the engine interrupts it."""
+        return ALONE_MS[min(self.tries - self.over, len(ALONE_MS) - 1)] if self.mode is Mode.ALONE else SLICE_MS
+
+    def again(self, *, over: int = 0, kills: int = 0) -> "Segment":
+        """The same record, alone once more."""
+        return Segment(self.rows, Mode.ALONE, self.tries + 1, self.over + over, self.kills + kills)
+
+
+class Death(NamedTuple):
+    """How a child died: its status, whether we killed it for its time, its CPU time since the segment was sent."""
+
+    status: int
+    overdue: bool
+    cpu_s: float
+
+
+@dataclass(slots=True)
+class Job:
+    """One batch. outputs: per row b"" (dropped), one record, or several with tabs between; errors by row.
+
+    several: some row may have more than one output. crashed: a child died over it.
+    """
+
+    batch: RecordBatch
+    script: int
+    outputs: list[bytes] = field(default_factory=list)
+    errors: dict[int, ScriptError] = field(default_factory=dict)
+    logs: list[str] = field(default_factory=list)
+    several: bool = False
+    crashed: bool = False
+    finished: bool = False
+    _values: list[bytes] = field(default_factory=list)
+    _work: deque[Segment] = field(default_factory=deque)
+
+    def __post_init__(self) -> None:
+        self.outputs = [b""] * len(self.batch)
+        self._values, self.errors = admit(self.batch.values)
+        rows = range(len(self.batch))
+        self._work.extend(self._cut([row for row in rows if row not in self.errors] if self.errors else rows))
+
+    def next_segment(self) -> Segment | None:
+        """What to run next; None when every row has its outcome."""
+        return self._work.popleft() if self._work else None
+
+    def payload(self, segment: Segment) -> bytes:
+        """A line of columns, then a line per record."""
+        batch, rows = self.batch, segment.rows
+        whole = len(rows) == len(batch)
+        columns = {
+            "topic": batch.topic,
+            "timestamps": batch.timestamps if whole else [batch.timestamps[row] for row in rows],
+            "partitions": batch.partitions if whole else [batch.partitions[row] for row in rows],
+            "offsets": batch.offsets if whole else [batch.offsets[row] for row in rows],
+            "indexes": batch.indexes if whole else [batch.indexes[row] for row in rows],
+        }
+        values = self._values if whole else [self._values[row] for row in rows]
+        return b"\n".join([msgspec.json.encode(columns), *values])
+
+    def take_results(self, segment: Segment, results: Results, cpu_s: float) -> bool:
+        """Use what a segment returned. cpu_s: CPU time of its last pass. True when a record was blamed for its time."""
+        if segment.mode is Mode.ALONE:
+            return self._judge(segment, results, cpu_s)
+        rows = segment.rows
+        self._store(rows[: results.end], results)
+        later = [Segment([rows[i]], Mode.ALONE) for i in results.slow]
+        rest = rows[results.end :]
+        if results.interrupted:
+            later += [Segment(rest[:1], Mode.ALONE), Segment(rest[1:], segment.mode)]
+        else:
+            later.append(Segment(rest, segment.mode))
+        self._push(later)
+        return False
+
+    def take_death(self, segment: Segment, death: Death, traced: int | None) -> None:
+        """The child died over a segment. traced: the record that it was at, by its number in the segment."""
+        rows = segment.rows
+        if segment.mode is Mode.ALONE:
+            self._judge_death(segment, death)
+        elif segment.mode is Mode.WHOLE:
+            self._push([Segment(rows, Mode.TRACED)])
+        elif traced is not None and traced < len(rows):
+            before, after = rows[:traced], rows[traced + 1 :]
+            self._push([Segment(before), Segment([rows[traced]], Mode.ALONE), Segment(after, Mode.TRACED)])
+        else:
+            half = len(rows) // 2
+            self._push([Segment(rows[:half], Mode.TRACED), Segment(rows[half:], Mode.TRACED if half else Mode.ALONE)])
+
+    def _judge(self, segment: Segment, results: Results, cpu_s: float) -> bool:
+        if not results.interrupted and cpu_s <= CPU_LIMIT_S:
+            self._store(segment.rows, results)
+            return False
+        again = segment.again(over=int(cpu_s > CPU_LIMIT_S))
+        if again.over < _RUNS_OVER_LIMIT:
+            self._push([again])
+            return False
+        self._blame_time(again)
+        return True
+
+    def _judge_death(self, segment: Segment, death: Death) -> None:
+        again = segment.again(kills=1)
+        if death.overdue and death.cpu_s > CPU_LIMIT_S:
+            self._blame_time(again)
+        elif death.overdue or (death.status == -signal.SIGKILL and again.kills < _FOREIGN_KILLS):
+            self._push([again])
+        else:
+            self.errors[again.rows[0]] = _crash(death.status, again.tries + 1)
+
+    def _blame_time(self, segment: Segment) -> None:
+        message = "the script used more than 50 ms of CPU time for this record"
+        self.errors[segment.rows[0]] = ScriptError("Timeout", message, attempts=segment.tries + 1)
+
+    def _push(self, segments: Sequence[Segment]) -> None:
+        self._work.extendleft(segment for segment in reversed(segments) if len(segment.rows))
+
+    def _store(self, rows: Sequence[int], results: Results) -> None:
+        self.logs.extend(results.logs)
+        self.several |= results.several
+        if len(rows) == len(self.batch) and results.clean:
+            self.outputs = results.lines
+            return
+        for row, line in zip(rows, results.lines, strict=True):
+            if line.startswith(b"!"):
+                self.errors[row] = parse_error(line)
+            elif len(line) > MAX_OUTPUT_BYTES and any(len(part) > MAX_OUTPUT_BYTES for part in line.split(b"\t")):
+                self.errors[row] = ScriptError("OutputTooLarge", "the returned record is larger than 1,000,000 bytes")
+            else:
+                self.outputs[row] = line
+
+    def _cut(self, rows: Sequence[int]) -> list[Segment]:
+        """Segments of at most MAX_SEGMENT_BYTES; a larger record is a segment of its own."""
+        segments, start, size = [], 0, 0
+        for i, row in enumerate(rows):
+            size += len(self._values[row])
+            if size > MAX_SEGMENT_BYTES and i > start:
+                segments.append(Segment(rows[start:i]))
+                start, size = i, len(self._values[row])
+        return [*segments, Segment(rows[start:])] if len(rows) else []
+
+
+def _crash(status: int, attempts: int) -> ScriptError:
+    if status == -signal.SIGKILL:
+        return ScriptError("OutOfMemory", "the system ended the script's process three times", attempts=attempts)
+    cause = signal.Signals(-status).name if status < 0 else f"status {status}"
+    message = f"the script ended its process ({cause}); most often it needs more than 128 MB of memory"
+    return ScriptError("SandboxCrash", message, attempts=attempts)
+
+
+def admit(values: Sequence[bytes | None]) -> tuple[list[bytes], dict[int, ScriptError]]:
+    """The records as lines (b"" for those that are no text), and the errors of those, by row.
+
+    A raw newline is white space in JSON and ends a line here, so it becomes a space; inside a string it is an error.
+    """
+    if None not in values:
+        whole = b"\n".join(values)  # type: ignore[arg-type]  # checked by the line above
+        if whole.count(b"\n") == max(0, len(values) - 1) and _is_utf8(whole):
+            return values, {}  # type: ignore[return-value]  # the same
+    admitted, errors = [], {}
+    for row, value in enumerate(values):
+        line, error = _admit_one(value)
+        admitted.append(line)
+        if error is not None:
+            errors[row] = error
+    return admitted, errors
+
+
+def _admit_one(value: bytes | None) -> tuple[bytes, ScriptError | None]:
+    if value is None:
+        return b"", _NO_VALUE
+    if not _is_utf8(value):
+        return b"", _NOT_UTF8
+    if b"\n" not in value:
+        return value, None
+    try:
+        return msgspec.json.format(value, indent=-1), None
+    except (msgspec.DecodeError, RecursionError) as error:
+        return b"", ScriptError("InvalidJSON", str(error))
+
+
+def _is_utf8(text: bytes) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,116 @@
+"""What the child sends, parsed and checked: results, errors, questions. The child is not trusted."""
+
+import json
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+
+from headwater.model.transform import MAX_OUTPUT_BYTES
+from headwater.sandbox.frames import Malformed
+
+MAX_MESSAGE_BYTES = 1024
+
+
+class ScriptError(NamedTuple):
+    """Why a script could not process a record. Lines and columns count from 1."""
+
+    error: str
+    message: str
+    line: int | None = None
+    column: int | None = None
+    attempts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The first `end` records of a segment. clean: no line is an error or can be too large; several: some have tabs.
+
+    lines: one per record, b"" (dropped), b"!…" (an error) or the outputs with tabs between. slow: records that took
+    more than 50 ms of wall time. interrupted: the record at `end` was running when the time was up.
+    """
+
+    end: int
+    interrupted: bool
+    slow: list[int]
+    lines: list[bytes]
+    logs: list[str]
+    clean: bool
+    several: bool
+
+
+_question = msgspec.json.Decoder(list[str | list[str]])
+
+
+def parse_results(payload: bytes, records: int) -> Results:
+    """Parse a frame RESULTS for a segment of so many records. Raises Malformed."""
+    head, _, rest = payload.partition(b"\n")
+    try:
+        end, interrupted, log_lines, slow = head.split(b" ")
+        count, logged = int(end), int(log_lines)
+        slow_rows = [int(row) for row in slow.split(b",")] if slow else []
+    except ValueError as error:
+        raise Malformed("a results header") from error
+    lines = rest.split(b"\n") if count + logged else []
+    stopped = interrupted == b"1"
+    fits = 0 <= count <= records and len(lines) == count + logged and all(row < count for row in slow_rows)
+    # Every answer must bring the batch forward.
+    if not fits or (count == records if stopped else count == 0 < records):
+        raise Malformed("results that don't fit their records")
+    clean = not slow_rows and len(payload) <= MAX_OUTPUT_BYTES and b"\n!" not in payload
+    return Results(count, stopped, slow_rows, lines[:count], [_log_line(line) for line in lines[count:]], clean, b"\t" in rest)
+
+
+def parse_error(line: bytes) -> ScriptError:
+    """Parse a line `!"class","message",line,column`; place 0,0 is unknown. Raises Malformed."""
+    match _loads(b"[" + line[1:] + b"]"):
+        case [str(name), str(message), int(row), int(column)]:
+            short = _printable(message).encode()[:MAX_MESSAGE_BYTES].decode(errors="ignore")
+            return ScriptError(_printable(name), short, row or None, column or None)
+    raise Malformed("an error line")
+
+
+def parse_question(payload: bytes) -> list[tuple[str, list[str]]]:
+    """Parse a frame KEYS: dataset names and the values to look up, as the script wrote them. Raises Malformed."""
+    try:
+        flat: Any = _question.decode(payload)
+    except msgspec.DecodeError:
+        flat = _without_surrogates(_loads(payload))
+    names, values = flat[::2], flat[1::2]
+    types = {*map(type, names)} <= {str} and {*map(type, values)} <= {list}
+    if len(names) != len(values) or not types:
+        raise Malformed("a question")
+    return list(zip(names, values, strict=True))
+
+
+def _without_surrogates(question: Any) -> list[str | list[str]]:
+    """Text with lone surrogates is in no set, and names none: it becomes the empty text, which neither is nor does."""
+    match question:
+        case [*parts] if all(isinstance(part, str | list) for part in parts):
+            return [_known(part) if isinstance(part, str) else [_known(value) for value in part] for part in parts]
+    raise Malformed("a question")
+
+
+def _known(text: Any) -> str:
+    if not isinstance(text, str):
+        raise Malformed("a question")
+    return text if text == _printable(text) else ""
+
+
+def _log_line(line: bytes) -> str:
+    text = _loads(line)
+    if not isinstance(text, str):
+        raise Malformed("a log line")
+    return _printable(text)
+
+
+def _loads(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Malformed("no JSON") from error
+
+
+def _printable(text: str) -> str:
+    """Without lone surrogates, which have no UTF-8 form."""
+    return text.encode(errors="replace").decode()

@@ -1,0 +1,373 @@
+"""The sandbox of one worker: a locked child with the worker's scripts in it, a spare one, and the batches in work."""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from types import TracebackType
+
+import structlog
+
+from headwater.errors import HeadwaterError, SandboxFailed, ScriptRefused
+from headwater.model.record import RecordBatch
+from headwater.sandbox.child import Died, LockedChild
+from headwater.sandbox.engine import Engine, deno_engine
+from headwater.sandbox.frames import Frame, Kind, Malformed
+from headwater.sandbox.job import Death, Job, Segment
+from headwater.sandbox.results import ScriptError, parse_error, parse_question, parse_results
+
+log = structlog.get_logger(__name__)
+
+Question = list[tuple[str, list[str]]]
+"""Dataset names, and for each the values to look up as the script wrote them."""
+Answer = list[list[bool] | None]
+"""For each name of a question: membership per value, or None when there is no such dataset."""
+Lookup = Callable[[Question], Answer]
+
+KILL_AFTER_S = 0.75
+"""How long after its time a child is killed that the engine could not interrupt."""
+STARVED_AFTER_S = 10.0
+"""When a child that gets no CPU is given up."""
+RECYCLE_ABOVE_BYTES = 180 << 20
+RECYCLE_INTERVAL_S = 10.0
+_MAX_QUESTIONS = 64
+_START_ATTEMPTS = 3
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """A segment in the child. sent_s, cpu_s: clocks when it last got something to do; traced: the record it is at."""
+
+    job: Job
+    segment: Segment
+    sent_s: float = 0.0
+    cpu_s: float = 0.0
+    traced: int | None = None
+    questions: int = 0
+    question: Question | None = None
+    answer: Future[Answer] | None = None
+
+
+class Sandbox:
+    """Runs scripts over batches, one batch at a time, in a child that it replaces when it dies.
+
+    A worker has one, for all its v8 transforms. Used by one thread; look-ups and starts run on threads of its own.
+    crash_events counts the batches over which a child died (however often).
+    """
+
+    def __init__(
+        self,
+        *,
+        jit: bool = False,
+        spare: bool = True,
+        engine: Engine | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._engine = engine or deno_engine(jit=jit)
+        self._clock = clock
+        self._keep_spare = spare
+        self._starter = ThreadPoolExecutor(1, "sandbox-start")
+        self._lookups = ThreadPoolExecutor(1, "sandbox-lookup")
+        self._scripts: dict[int, str] = {}
+        self._lookup: dict[int, Lookup] = {}
+        self._jobs: deque[Job] = deque()
+        self._exchange: _Exchange | None = None
+        self._trouble: HeadwaterError | None = None
+        self._failed_starts = 0
+        self._recycled_s = clock()
+        self.crash_events = 0
+        self._child: LockedChild | None = None
+        self._starting: Future[LockedChild] | None = None
+
+    def __enter__(self) -> "Sandbox":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the child at work."""
+        return self._child.pid if self._child else None
+
+    def add(self, script: str, lookup: Lookup) -> int:
+        """Load a script; returns its number for `submit`. lookup answers its questions, on another thread.
+
+        Blocks while the child starts and the script's top level runs. Raises ScriptRefused, SandboxFailed.
+        """
+        assert not self._jobs, "scripts are added before batches run"
+        number = len(self._scripts)
+        self._load_first(number, script)
+        self._scripts[number] = script
+        self._lookup[number] = lookup
+        if self._keep_spare:
+            self._start_spare()
+        return number
+
+    def submit(self, number: int, batch: RecordBatch) -> Job:
+        """Queue a batch for a script. Batches end in the order in which they are submitted."""
+        job = Job(batch, number)
+        self._jobs.append(job)
+        self.step()
+        return job
+
+    def step(self) -> None:
+        """Move the batches on, as far as it goes without waiting. What goes wrong is kept for `wait`."""
+        try:
+            while self._jobs and self._trouble is None and self._advance():
+                pass
+        except HeadwaterError as error:
+            self._trouble = error
+
+    def blocked(self) -> bool:
+        """True when `wait` would raise at once."""
+        return self._trouble is not None
+
+    def wait(self, job: Job) -> None:
+        """Return when the batch is finished. Raises SandboxFailed, or what its look-up raised; then call it again."""
+        while not job.finished:
+            self.step()
+            if self._trouble is not None:
+                trouble, self._trouble = self._trouble, None
+                raise trouble
+            if not job.finished:
+                self._pause()
+
+    def close(self) -> None:
+        """End the children. Batches in work are given up."""
+        self._jobs.clear()
+        self._exchange = None
+        self._lookups.shutdown(cancel_futures=True)
+        self._starter.shutdown()
+        if self._starting is not None and self._starting.exception() is None:
+            self._starting.result().kill()
+        if self._child is not None:
+            self._child.kill()
+        self._starting = self._child = None
+
+    # ---- one step; True when something moved ----
+
+    def _advance(self) -> bool:
+        if self._child is None and not self._replace():
+            return False
+        assert self._child is not None
+        exchange = self._exchange
+        try:
+            if exchange is None:
+                return self._begin(self._child)
+            if exchange.question is not None:
+                return self._answer(self._child, exchange)
+            frame = self._child.receive()
+            if frame is None:
+                return self._look_at_time(self._child, exchange)
+            self._take(self._child, exchange, frame)
+        except Died as died:
+            self._bury(Death(died.status, overdue=False, cpu_s=0.0))
+        except Malformed as error:
+            log.error("the sandbox broke its protocol and is ended", reason=str(error))
+            self._bury(Death(self._child.kill(), overdue=True, cpu_s=0.0))
+        return True
+
+    def _begin(self, child: LockedChild) -> bool:
+        job = self._jobs[0]
+        segment = job.next_segment()
+        if segment is None:
+            job.finished = True
+            self._jobs.popleft()
+            self._recycle(child)
+            return True
+        self._exchange = _Exchange(job, segment)
+        head = job.script.to_bytes(2, "little") + bytes([segment.mode]) + segment.limit_ms.to_bytes(2, "little")
+        self._hand_over(child, self._exchange, Kind.BATCH, head + job.payload(segment))
+        return True
+
+    def _hand_over(self, child: LockedChild, exchange: _Exchange, kind: Kind, payload: bytes) -> None:
+        exchange.sent_s, exchange.cpu_s = self._clock(), child.cpu_s()
+        child.send(kind, payload)
+
+    def _take(self, child: LockedChild, exchange: _Exchange, frame: Frame) -> None:
+        match frame.kind:
+            case Kind.TRACE:
+                exchange.traced = int(frame.payload) if frame.payload.isdigit() else None
+            case Kind.KEYS:
+                exchange.questions += 1
+                if exchange.questions > _MAX_QUESTIONS:
+                    raise Malformed("too many questions")
+                exchange.question = parse_question(frame.payload)
+            case Kind.RESULTS:
+                self._finish(child, exchange, frame.payload)
+            case Kind.BROKEN:
+                raise Malformed(frame.payload.decode(errors="replace"))
+            case _:
+                raise Malformed(f"a frame of type {frame.kind}")
+
+    def _finish(self, child: LockedChild, exchange: _Exchange, payload: bytes) -> None:
+        cpu_s = child.cpu_s() - exchange.cpu_s
+        results = parse_results(payload, len(exchange.segment.rows))
+        blamed = exchange.job.take_results(exchange.segment, results, cpu_s)
+        self._exchange = None
+        if blamed:
+            # The script was stopped anywhere in its code: what it keeps in variables may be half done.
+            self._reload(child, exchange.job.script)
+
+    def _answer(self, child: LockedChild, exchange: _Exchange) -> bool:
+        assert exchange.question is not None
+        if exchange.answer is None:
+            lookup = self._lookup[exchange.job.script]
+            exchange.answer = self._lookups.submit(lookup, exchange.question)
+        if not exchange.answer.done():
+            return False
+        answered, exchange.answer = exchange.answer, None
+        lines = ["?" if part is None else "".join(map("01".__getitem__, part)) for part in answered.result()]
+        exchange.question = None
+        self._hand_over(child, exchange, Kind.ANSWERS, "\n".join(lines).encode())
+        return True
+
+    # ---- time and death ----
+
+    def _look_at_time(self, child: LockedChild, exchange: _Exchange) -> bool:
+        limit_s = exchange.segment.limit_ms / 1000
+        elapsed_s = self._clock() - exchange.sent_s
+        if elapsed_s < limit_s + KILL_AFTER_S:
+            return False
+        cpu_s = child.cpu_s() - exchange.cpu_s
+        if cpu_s < limit_s and elapsed_s < STARVED_AFTER_S:
+            return False
+        self._bury(Death(child.kill(), overdue=True, cpu_s=cpu_s))
+        return True
+
+    def _bury(self, death: Death) -> None:
+        """The child is dead. Its segment is taken apart; the batch goes on in another child."""
+        exchange, self._exchange, self._child = self._exchange, None, None
+        if exchange is None:
+            return
+        if exchange.answer is not None:
+            exchange.answer.cancel()
+        if not exchange.job.crashed:
+            exchange.job.crashed = True
+            self.crash_events += 1
+        exchange.job.take_death(exchange.segment, death, exchange.traced)
+
+    # ---- children ----
+
+    def _replace(self) -> bool:
+        """Take the spare child as soon as it is ready."""
+        if self._starting is None:
+            self._start_spare()
+        assert self._starting is not None
+        if not self._starting.done():
+            return False
+        starting, self._starting = self._starting, None
+        try:
+            child = starting.result()
+        except SandboxFailed:
+            self._failed_starts += 1
+            if self._failed_starts < _START_ATTEMPTS:
+                return True
+            self._failed_starts = 0
+            raise
+        self._failed_starts = 0
+        if child.alive() and self._catch_up(child):
+            self._child = child
+            if self._keep_spare:
+                self._start_spare()
+        else:
+            child.kill()
+        return True
+
+    def _catch_up(self, child: LockedChild) -> bool:
+        try:
+            for number in self._scripts:
+                if number not in child.scripts:
+                    self._reload(child, number)
+        except Died:
+            return False
+        return True
+
+    def _start_spare(self) -> None:
+        if self._starting is None:
+            self._starting = self._starter.submit(_start, self._engine, dict(self._scripts))
+
+    def _ready_child(self) -> LockedChild:
+        while self._child is None:
+            if not self._replace():
+                self._pause()
+        return self._child
+
+    def _load_first(self, number: int, script: str) -> None:
+        """Load a new script. One that ends its process twice is at fault itself."""
+        died: Died | None = None
+        for _ in range(2):
+            try:
+                return self._load(self._ready_child(), number, script)
+            except Died as error:
+                died, self._child = error, None
+        raise ScriptRefused(f"The script can't be loaded: its top level ends its process ({died}).")
+
+    def _reload(self, child: LockedChild, number: int) -> None:
+        try:
+            self._load(child, number, self._scripts[number])
+        except ScriptRefused as error:
+            raise SandboxFailed(f"A script that was accepted before is refused: {error.detail}") from error
+
+    def _load(self, child: LockedChild, number: int, script: str) -> None:
+        try:
+            frame = child.load(number, script)
+            if frame.kind != Kind.LOADED:
+                raise refusal(frame)
+        except Malformed:
+            raise Died(child.kill()) from None
+
+    def _recycle(self, child: LockedChild) -> None:
+        """Between batches, swap a child that has grown for the spare: promises that a script makes are never freed."""
+        spare_ready = self._starting is not None and self._starting.done()
+        due = self._clock() - self._recycled_s >= RECYCLE_INTERVAL_S
+        if spare_ready and due and child.resident_bytes() > RECYCLE_ABOVE_BYTES:
+            self._recycled_s = self._clock()
+            child.kill()
+            self._child = None
+
+    def _pause(self) -> None:
+        """Wait for whatever the first batch waits for."""
+        exchange = self._exchange
+        if self._child is None:
+            assert self._starting is not None
+            wait([self._starting], 1.0)
+        elif exchange is not None and exchange.answer is not None:
+            wait([exchange.answer], 1.0)
+        elif exchange is not None:
+            left_s = exchange.sent_s + exchange.segment.limit_ms / 1000 + KILL_AFTER_S - self._clock()
+            self._child.wait(max(0.05, left_s))
+
+
+def _start(engine: Engine, scripts: dict[int, str]) -> LockedChild:
+    """A started child with these scripts loaded. Raises SandboxFailed."""
+    child = LockedChild.start(engine)
+    try:
+        for number, script in scripts.items():
+            frame = child.load(number, script)
+            if frame.kind != Kind.LOADED:
+                child.kill()
+                raise SandboxFailed(f"A script that was accepted before is refused: {refusal(frame).detail}")
+    except Died as died:
+        raise SandboxFailed(f"The sandbox ended while it loaded a script ({died}).") from died
+    return child
+
+
+def refusal(frame: Frame) -> ScriptRefused:
+    """The error for a frame REFUSED. Raises Malformed."""
+    if frame.kind != Kind.REFUSED:
+        raise Malformed(f"a frame of type {frame.kind}")
+    return _refused(parse_error(frame.payload))
+
+
+def _refused(error: ScriptError) -> ScriptRefused:
+    if error.error == "NoProcess":
+        detail = "The script defines no function `process(record)` (or `transform`). Add one."
+    elif error.error == "Timeout":
+        detail = f"The script can't be loaded: {error.message}."
+    else:
+        place = f" in line {error.line}, column {error.column}" if error.line else ""
+        detail = f"The script can't be loaded: {error.error}: {error.message}{place}."
+    return ScriptRefused(detail, error.line, error.column)

@@ -1,0 +1,116 @@
+"""Runs the user's JavaScript function `process` over records, in the worker's sandbox.
+
+The outputs of a record are numbered: output j of a record with the number i gets i * 10 + j, which is unique and keeps
+the order, since a record has at most 10 outputs.
+"""
+
+from headwater.errors import SandboxFailed
+from headwater.model.dataset import MAX_VALUE_CHARS, dataset_set
+from headwater.model.record import Failure, Outcome, RecordBatch
+from headwater.model.transform import MAX_OUTPUTS_PER_RECORD, V8Transform
+from headwater.sandbox.job import Job
+from headwater.sandbox.supervisor import Answer, Question, Sandbox
+from headwater.stores.base import DatasetNames, SetStore
+from headwater.transforms.base import Pending, Resources
+
+
+class DatasetLookup:
+    """Answers `flow.contains` for one owner. Runs on a thread of the sandbox; the stores are thread-safe."""
+
+    def __init__(self, owner: str, names: DatasetNames, sets: SetStore) -> None:
+        self._owner = owner
+        self._names = names
+        self._sets = sets
+
+    def __call__(self, question: Question) -> Answer:
+        """Membership per name and value, None for a name that is no dataset's. Raises SetStoreUnavailable."""
+        ids = self._names.resolve(self._owner, [name for name, _ in question])
+        return [
+            None if dataset_id is None else self._contains(dataset_id, values)
+            for dataset_id, (_, values) in zip(ids, question, strict=True)
+        ]
+
+    def _contains(self, dataset_id: str, values: list[str]) -> list[bool]:
+        lowered = [value.lower() for value in values]
+        storable = [value for value in lowered if 0 < len(value) <= MAX_VALUE_CHARS]
+        if not storable:
+            return [False] * len(lowered)
+        members = self._sets.contains_many(dataset_set(dataset_id), storable)
+        if len(storable) == len(lowered):
+            return members
+        by_value = dict(zip(storable, members, strict=True))
+        return [by_value.get(value, False) for value in lowered]
+
+
+class V8:
+    """One script of a pipeline."""
+
+    def __init__(self, uid: str, script: str, sandbox: Sandbox, lookup: DatasetLookup) -> None:
+        self._uid = uid
+        self._sandbox = sandbox
+        self._number = sandbox.add(script, lookup)
+
+    @property
+    def uid(self) -> str:
+        return self._uid
+
+    def start(self, batch: RecordBatch) -> Pending:
+        return _Running(self._uid, self._sandbox, self._sandbox.submit(self._number, batch))
+
+    def close(self) -> None:
+        """Nothing to free: the script goes with the sandbox, which belongs to the worker."""
+
+
+class _Running:
+    """A batch in the sandbox."""
+
+    def __init__(self, uid: str, sandbox: Sandbox, job: Job) -> None:
+        self._uid = uid
+        self._sandbox = sandbox
+        self._job = job
+
+    def done(self) -> bool:
+        self._sandbox.step()
+        return self._job.finished or self._sandbox.blocked()
+
+    def result(self) -> Outcome:
+        self._sandbox.wait(self._job)
+        return _outcome(self._job, self._uid)
+
+
+def _outcome(job: Job, uid: str) -> Outcome:
+    failures = [Failure(row, e.error, e.message, uid, e.line, e.column, e.attempts) for row, e in job.errors.items()]
+    failures.sort()
+    return Outcome(_several(job) if job.several else _single(job), failures, job.logs)
+
+
+def _single(job: Job) -> RecordBatch:
+    """The outputs when no record has more than one."""
+    batch = job.batch
+    indexes = [index * MAX_OUTPUTS_PER_RECORD for index in batch.indexes] if any(batch.indexes) else batch.indexes
+    outputs = RecordBatch(
+        batch.topic, [*job.outputs], batch.keys, batch.timestamps, batch.partitions, batch.offsets, indexes
+    )
+    return outputs if all(job.outputs) else outputs.select([*map(bool, job.outputs)])
+
+
+def _several(job: Job) -> RecordBatch:
+    batch = job.batch
+    outputs = RecordBatch(batch.topic, [], [], [], [], [], [])
+    for row, line in enumerate(job.outputs):
+        for number, value in enumerate(line.split(b"\t") if line else ()):
+            outputs.values.append(value)
+            outputs.keys.append(batch.keys[row])
+            outputs.timestamps.append(batch.timestamps[row])
+            outputs.partitions.append(batch.partitions[row])
+            outputs.offsets.append(batch.offsets[row])
+            outputs.indexes.append(batch.indexes[row] * MAX_OUTPUTS_PER_RECORD + number)
+    return outputs
+
+
+def build(config: V8Transform, resources: Resources) -> V8:
+    """The transform of a worker. Blocks while the script loads. Raises ScriptRefused, SandboxFailed."""
+    if resources.sandbox is None:
+        raise SandboxFailed("A worker with v8 transforms needs a sandbox: put one into Resources.")
+    lookup = DatasetLookup(resources.owner, resources.names, resources.sets)
+    return V8(config.uid, config.script, resources.sandbox, lookup)
