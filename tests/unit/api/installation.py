@@ -14,7 +14,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from headwater.api.app import create_api
 from headwater.api.services import Probe, Services
-from headwater.errors import ExpressionRefused, ScriptRefused
+from headwater.errors import ScriptRefused
 from headwater.model.deployment import Condition, Deployment, Observed, Phase
 from headwater.model.key import DEFAULT_SCOPES
 from headwater.model.stream import Bindings
@@ -28,6 +28,7 @@ from headwater.services.keys import Keys
 from headwater.stores.base import DeploymentStore
 from headwater.stores.memory.control import MemoryDatabase
 from headwater.stores.memory.sets import MemoryDatasetNames, MemorySetStore
+from headwater.transforms.expression import parse
 
 FLOW = "/api/v1/flow"
 TOKEN = "0x9f47c0de13b5a8264e7fd09c31b6a5e80d24f7c1"
@@ -61,13 +62,6 @@ def validate_script(script: str, example: str) -> list[str]:
     if "process" not in script:
         raise ScriptRefused("The script defines no function process.")
     return ["TypeError: x is undefined"] if "throws" in script else []
-
-
-def parse_expression(expression: str) -> object:
-    """Stands in for the expression parser."""
-    if not expression.startswith("root = this."):
-        raise ExpressionRefused("Expected `root = this.<field>`.", column=1)
-    return expression
 
 
 @dataclass
@@ -203,7 +197,7 @@ class Installation:
             flows=Flows(
                 flows,
                 sets,
-                PipelineChecker(self.bindings, validate_script, parse_expression, new_id),
+                PipelineChecker(self.bindings, validate_script, parse, new_id),
                 self.clock,
                 new_id,
             ),

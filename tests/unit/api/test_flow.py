@@ -124,7 +124,7 @@ class TestCreate:
             (V8 | {"scrpt": ""}, "/scrpt", "no member"),
             ({"type": "v8"}, "/script", "is required"),
             (V8 | {"set_values": ["a"]}, "/set_values", "no member"),
-            ({"type": "redis_set_filter", "filter_expr": "this.x"}, "/filter_expr", "(column 1)"),
+            ({"type": "redis_set_filter", "filter_expr": "root = x()"}, "/filter_expr", "(column 8)"),
             ({"type": "redis_set_filter", "filter_expr": "root = this.x" * 400}, "/filter_expr", "4096"),
             ({"type": "wasm"}, "", "v8"),
             ({}, "", "type"),

@@ -1,0 +1,53 @@
+"""The rules of values in sets."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.errors import InvalidInput
+from headwater.model.dataset import (
+    MAX_REPORTED_PROBLEMS,
+    MAX_VALUE_CHARS,
+    SetId,
+    dataset_set,
+    filter_set,
+    normalise,
+    normalise_all,
+)
+
+
+class TestNormalise:
+    @given(st.text())
+    def test_again_changes_nothing_more(self, value: str) -> None:
+        assert normalise(normalise(value)) == normalise(value)
+
+    @given(st.from_regex(r"0x[0-9a-f]{40}", fullmatch=True))
+    def test_case_and_padding_of_an_address_do_not_matter(self, address: str) -> None:
+        assert normalise(f" {address.upper()}\n") == normalise(address) == address
+
+
+class TestNormaliseAll:
+    def test_keeps_order_and_repeats(self) -> None:
+        assert normalise_all(["B", " a", "b"]) == ["b", "a", "b"]
+
+    def test_length_is_that_of_the_stored_form(self) -> None:
+        longest = "x" * MAX_VALUE_CHARS
+        assert normalise_all([f"  {longest}  "]) == [longest]
+
+    @pytest.mark.parametrize("bad", ["", "   ", "x" * (MAX_VALUE_CHARS + 1)])
+    def test_names_the_bad_ones(self, bad: str) -> None:
+        with pytest.raises(InvalidInput) as refused:
+            normalise_all(["a", bad, "b", bad])
+        assert [problem.pointer for problem in refused.value.problems] == ["/values/1", "/values/3"]
+
+    def test_names_only_the_first_of_many(self) -> None:
+        with pytest.raises(InvalidInput, match="1000 of 1000") as refused:
+            normalise_all([""] * 1000)
+        assert len(refused.value.problems) == MAX_REPORTED_PROBLEMS
+
+
+class TestNames:
+    def test_of_filters_and_datasets_never_meet(self) -> None:
+        assert filter_set("c", "u") == SetId("fs", "c.u")
+        assert dataset_set("c.u") == SetId("ds", "c.u")
+        assert filter_set("c", "u") != dataset_set("c.u")

@@ -1,0 +1,62 @@
+"""The text of API keys."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.model.key import ALPHABET, ID_CHARS, PREFIX, SECRET_CHARS, base62, digest, mint, parse
+
+
+class TestMint:
+    def test_has_the_form(self) -> None:
+        text, key_id, _ = mint()
+        assert re.fullmatch(r"hw_live_[0-9A-Za-z]{12}_[0-9A-Za-z]{49}", text)
+        assert text[len(PREFIX) :][:ID_CHARS] == key_id
+
+    def test_is_found_again(self) -> None:
+        text, key_id, stored = mint()
+        parsed = parse(text)
+        assert parsed is not None
+        assert parsed[0] == key_id
+        assert len(parsed[1]) == SECRET_CHARS
+        assert digest(parsed[1]) == stored
+
+    def test_is_never_the_same(self) -> None:
+        assert len({mint()[0] for _ in range(100)}) == 100
+
+
+class TestParse:
+    @given(st.integers(0, 68), st.sampled_from(ALPHABET + "_- é"))
+    def test_refuses_a_typo(self, position: int, character: str) -> None:
+        text = mint()[0]
+        typo = text[:position] + character + text[position + 1 :]
+        assert typo == text or parse(typo) is None
+
+    @given(st.integers(0, 67))
+    def test_refuses_two_characters_that_changed_places(self, position: int) -> None:
+        text = mint()[0]
+        swapped = text[:position] + text[position + 1] + text[position] + text[position + 2 :]
+        assert swapped == text or parse(swapped) is None
+
+    @pytest.mark.parametrize("change", ["", " ", "\n"])
+    def test_refuses_another_length(self, change: str) -> None:
+        text = mint()[0]
+        assert parse(text + change if change else text[:-1]) is None
+
+    @given(st.text(max_size=100))
+    def test_refuses_any_text(self, text: str) -> None:
+        assert parse(text) is None
+        assert parse(PREFIX + text) is None
+
+
+class TestBase62:
+    @given(st.integers(0, 2**256 - 1))
+    def test_keeps_the_number(self, number: int) -> None:
+        text = base62(number, SECRET_CHARS)
+        assert len(text) == SECRET_CHARS
+        value = 0
+        for character in text:
+            value = value * 62 + ALPHABET.index(character)
+        assert value == number

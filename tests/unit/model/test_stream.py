@@ -1,0 +1,62 @@
+"""The stream catalog and its bindings."""
+
+import json
+
+import pytest
+
+from headwater.model.stream import CATALOG, Bindings, Chain, Entity, find_chain, stream_name
+
+EVM = {"log", "decoded_log", "erc20_token_transfer", "erc721_token_transfer", "erc1155_token_transfer"}
+ENTITIES = [(chain, entity) for chain in CATALOG for entity in chain.entities]
+
+
+class TestCatalog:
+    @pytest.mark.parametrize(
+        ("chain", "source_type", "entities"),
+        [
+            ("polygon", "pubsub", EVM),
+            ("base", "pubsub", EVM),
+            ("solana", "pubsub", {"nonvoting_transaction"}),
+            ("hyperliquid", "kafka", {"block", "trade", "fill", "order", "misc_event"}),
+        ],
+    )
+    def test_has_what_the_interface_lists(self, chain: str, source_type: str, entities: set[str]) -> None:
+        found = find_chain(chain)
+        assert found is not None
+        assert found.source_type == source_type
+        assert {entity.name for entity in found.entities} == entities
+
+    def test_has_nothing_else(self) -> None:
+        assert len(CATALOG) == 4
+        assert find_chain("Base") is None
+
+    @pytest.mark.parametrize(("chain", "entity"), ENTITIES)
+    def test_examples_carry_their_event_time(self, chain: Chain, entity: Entity) -> None:
+        assert entity.event_time in entity.example
+
+    @pytest.mark.parametrize(("chain", "entity"), ENTITIES)
+    def test_addresses_in_examples_are_lower_case(self, chain: Chain, entity: Entity) -> None:
+        words = [word for word in json.dumps(entity.example).split('"') if word.startswith("0x")]
+        assert words == [word.lower() for word in words]
+
+
+class TestBindings:
+    def test_default_topics(self) -> None:
+        assert Bindings().topic("polygon", "log") == "stream.polygon.log"
+        assert Bindings().topic("polygon", "log", zerolag=True) is None
+
+    def test_named_topics(self) -> None:
+        bindings = Bindings({"polygon.log": "raw", stream_name("polygon", "log", zerolag=True): "fast"})
+        assert bindings.topic("polygon", "log") == "raw"
+        assert bindings.topic("polygon", "log", zerolag=True) == "fast"
+        assert bindings.topic("base", "log") == "stream.base.log"
+
+    @pytest.mark.parametrize(("chain", "entity"), [("dogechain", "log"), ("solana", "log")])
+    def test_unknown_streams_have_none(self, chain: str, entity: str) -> None:
+        assert Bindings({f"{chain}.{entity}": "x"}).topic(chain, entity) is None
+
+    def test_lists_all_that_are_bound(self) -> None:
+        bound = dict(Bindings({"base.log.zerolag": "fast"}))
+        assert len(bound) == len(ENTITIES) + 1
+        assert bound["base.log.zerolag"] == "fast"
+        assert bound["hyperliquid.misc_event"] == "stream.hyperliquid.misc_event"

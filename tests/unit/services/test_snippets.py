@@ -1,0 +1,71 @@
+"""Programs that read a sink's topic. That they read what a pipeline writes is shown with a real Kafka elsewhere."""
+
+import ast
+import json
+import shutil
+import subprocess
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from headwater.services.snippets import Access, snippets
+
+ACCESS = Access(
+    topic="flow.01kdxyz.out-a_b",
+    bootstrap_servers="kafka-1.example:9092,kafka-2.example:9092",
+    security_protocol="SASL_PLAINTEXT",
+    sasl_mechanism="SCRAM-SHA-512",
+    username="dep-01kdabc",
+    password="s3cretBase62",
+    consumer_group="dep-01kdabc.main",
+)
+
+
+@pytest.fixture(params=["python", "node", "java", "kcat"])
+def snippet(request: pytest.FixtureRequest) -> str:
+    return snippets(ACCESS)[request.param]
+
+
+class TestEach:
+    def test_is_filled_in(self, snippet: str) -> None:
+        for name in (*asdict(ACCESS), "ssl", "brokers", "mechanism", "jaas"):
+            assert f"@{name}@" not in snippet
+        for value in (ACCESS.topic, ACCESS.username, ACCESS.password, ACCESS.consumer_group):
+            assert value in snippet
+        assert all(broker in snippet for broker in ACCESS.bootstrap_servers.split(","))
+
+    def test_drops_repeats(self, snippet: str) -> None:
+        assert "headwater-src" in snippet
+
+    def test_reads_committed_records_only(self, snippet: str) -> None:
+        assert "read_committed" in snippet or "readUncommitted: false" in snippet
+
+
+class TestLanguages:
+    def test_python_parses(self) -> None:
+        ast.parse(snippets(ACCESS)["python"])
+
+    def test_node_parses(self, tmp_path: Path) -> None:
+        node = shutil.which("node")
+        if node is None:
+            pytest.skip("node is not installed")
+        program = tmp_path / "read.cjs"
+        program.write_text(snippets(ACCESS)["node"])
+        subprocess.run([node, "--check", program], check=True)
+
+    def test_shell_parses(self, tmp_path: Path) -> None:
+        subprocess.run(["sh", "-n"], input=snippets(ACCESS)["kcat"].encode(), check=True)
+
+    def test_node_uses_tls_when_the_listener_does(self) -> None:
+        tls = Access(**asdict(ACCESS) | {"security_protocol": "SASL_SSL"})
+        assert "ssl: false," in snippets(ACCESS)["node"]
+        assert "ssl: true," in snippets(tls)["node"]
+
+    def test_java_quotes_the_login_twice(self) -> None:
+        login = f'username="{ACCESS.username}" password="{ACCESS.password}";'
+        assert json.dumps(login)[1:-1] in snippets(ACCESS)["java"]
+
+
+def test_the_password_is_not_in_the_repr() -> None:
+    assert ACCESS.password not in repr(ACCESS)
