@@ -30,13 +30,17 @@ class Flight:
     """One batch in flight.
 
     source: the batch as it was read. kept: what the finished transforms made of it. stage: how many transforms are
-    finished with it. Once partitions are dropped, their records are neither sent nor committed.
+    finished with it. waited_s: how long the worker had waited for Kafka or a store when the batch was read, in sum.
+    Once partitions are dropped, their records are neither sent nor committed.
     """
 
-    def __init__(self, source: RecordBatch, transforms: Sequence[Transform], now: float) -> None:
+    def __init__(
+        self, source: RecordBatch, transforms: Sequence[Transform], read_at: float, waited_s: float = 0.0
+    ) -> None:
         self.source = source
         self.kept = source
-        self.started_at = now
+        self.read_at = read_at
+        self.waited_s = waited_s
         self.stage = 0
         self.rejected: list[Rejected] = []
         self.logs: list[str] = []
@@ -118,20 +122,24 @@ def first_offsets(batch: RecordBatch) -> dict[int, int]:
 
 
 class BatchSize:
-    """How many records to read at once, so that a batch spends about TARGET_S in the transforms."""
+    """How many records to read at once, so that a batch spends about TARGET_S in the transforms.
+
+    FEWEST follows from the 50 ms of CPU that a script may spend on one record.
+    """
 
     TARGET_S = 0.2
-    FIRST, MOST = 250, 2000
+    FEWEST, FIRST, MOST = 4, 250, 2000
 
     def __init__(self) -> None:
         self.limit = self.FIRST
         self._last_end = float("-inf")
 
-    def learn(self, flight: Flight, now: float) -> None:
-        """Note a finished batch. Time that it spent waiting behind the one before it does not count."""
-        took_s, count = now - max(flight.started_at, self._last_end), len(flight.source)
-        self._last_end = now
+    def learn(self, flight: Flight, now: float, waited_s: float) -> None:
+        """Note a batch that was delivered at `now`. Waits, also behind the batch before it, do not count."""
+        end, start, count = now - waited_s, flight.read_at - flight.waited_s, len(flight.source)
+        took_s = end - max(start, self._last_end)
+        self._last_end = end
         if took_s > self.TARGET_S:
-            self.limit = max(1, min(self.limit, int(count * self.TARGET_S / took_s)))
+            self.limit = max(self.FEWEST, min(self.limit, int(count * self.TARGET_S / took_s)))
         elif count >= self.limit:
             self.limit = min(self.MOST, self.limit * 2)

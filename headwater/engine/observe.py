@@ -27,7 +27,7 @@ class Observer:
         self._open["messages_sent"] += sent
         self._open["output_error"] += len(refused)
         self._open["processor_error"] += len(flight.rejected) - len(refused)
-        self._open["processing_latency"] += int(1000 * (now - flight.started_at))
+        self._open["processing_latency"] += int(1000 * (now - flight.read_at))
         self._open_batches += 1
 
     def committed(self) -> None:

@@ -77,6 +77,7 @@ class Worker:
         self._joined = self._paused = self._stopping = False
         self._reason = ""
         self._retry_at = self._checkpoint_at = float("-inf")
+        self._waited_s = 0.0
         self._progress = 0
 
     # Life.
@@ -93,9 +94,9 @@ class Worker:
             gc.set_threshold(200_000, 20, 100)
             while not self._stopping:
                 self.step()
-            return self._finish()
+            return self.finish()
         finally:
-            self._close()
+            self.close()
 
     def stop(self) -> None:
         """Ask `run` to end: what was read is finished and committed first. Safe in a signal handler."""
@@ -115,13 +116,15 @@ class Worker:
                 self._source.join(self)
                 return
 
-    def _finish(self) -> bool:
+    def finish(self) -> bool:
+        """Deliver and commit what was read, within STOP_BUDGET_S. True when nothing of it is left."""
         self._report()
         settled = self._settle(STOP_BUDGET_S)
         complete = not self._flights
         return settled and self._commit(wait=True) and complete
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Free everything. What was not committed is read again by the next worker."""
         for transform in self._transforms:
             transform.close()
         self._delivery.close()
@@ -133,8 +136,10 @@ class Worker:
         """One turn: read, move batches on, deliver those that are finished, commit when it is time."""
         if self._refused():
             self._rewind()
-        if self._clock() < self._retry_at:
+        now = self._clock()
+        if now < self._retry_at:
             self._hold(self._reason, HOLD_POLL_S)
+            self._waited_s += self._clock() - now
         else:
             self._turn()
         if self._clock() >= self._checkpoint_at:
@@ -155,7 +160,7 @@ class Worker:
         if not batch:
             return False
         self._ledger.read(batch)
-        self._flights.append(Flight(batch, self._transforms, self._clock()))
+        self._flights.append(Flight(batch, self._transforms, self._clock(), self._waited_s))
         return True
 
     def _poll(self, max_records: int, timeout_s: float) -> RecordBatch | None:
@@ -198,7 +203,7 @@ class Worker:
             self._script_log.write(line)
         sent, refused = self._delivery.deliver(flight)
         now = self._clock()
-        self._size.learn(flight, now)
+        self._size.learn(flight, now, self._waited_s)
         self._ledger.delivered(flight.positions())
         self.observer.delivered(flight, sent, refused, now)
 
@@ -230,14 +235,13 @@ class Worker:
     def _until(self, done: Callable[[], bool], reason: str) -> bool:
         """Wait until `done`, which itself waits a moment. False when stopped, or when Kafka refused a record."""
         since, held_before = self._clock(), self._paused
-        while not done():
-            if self._stopping or self._refused():
-                return False
+        while not (came := done()) and not self._stopping and not self._refused():
             if self._clock() - since >= PATIENCE_S:
                 self._hold(reason, 0)
         if not held_before and self._paused and self._clock() >= self._retry_at:
             self._go_on()
-        return not self._refused()
+        self._waited_s += self._clock() - since
+        return came and not self._refused()
 
     def _wait_for_room(self) -> bool:
         return self._until(self._has_room, "Kafka takes records more slowly than they come.")

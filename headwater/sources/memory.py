@@ -174,9 +174,8 @@ class MemorySource:
 
     def commit(self, positions: Positions, *, wait: bool) -> None:
         fenced = [p for p in positions if self._group.owners.get(p) is not self]
-        if not fenced:
-            self._group.committed.update(positions)
-        elif wait:
+        self._group.committed.update({p: o for p, o in positions.items() if p not in fenced})
+        if fenced and wait:
             raise BrokerUnavailable(f"The positions of partitions {fenced} belong to another worker now.")
 
     def committed(self) -> Positions:

@@ -1,0 +1,155 @@
+"""Workers in a world of faults: nothing is lost, repeats follow failures only, the order holds, commits are honest."""
+
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from tests.unit.engine.world import COPIES, DEAD, OUTPUTS, Member, World, origin, without_repeats
+
+PARTITIONS = 3
+partitions = st.integers(0, PARTITIONS - 1)
+kinds = st.lists(st.sampled_from(sorted(COPIES)), min_size=1, max_size=12)
+
+
+class WorkerStory(RuleBasedStateMachine):
+    """One or two workers of a group. `allowed` grows with each fault by the records that it may make arrive twice."""
+
+    @initialize(max_queued=st.sampled_from([3, 1 << 30]), calm=st.booleans(), slowness=st.integers(0, 4))
+    def begin(self, max_queued: int, calm: bool, slowness: int) -> None:
+        self.calm = calm
+        self.world = World(PARTITIONS, max_queued)
+        self.weather = self.world.weather
+        self.weather.on_refusal = self.fault
+        self.weather.slowness = slowness
+        self.members: list[Member] = [self.world.member()]
+        self.allowed = 0
+        self.bounded = True
+
+    def uncommitted(self) -> int:
+        """Records that arrived, or are queued or in flight, and that no commit covers yet."""
+        committed = self.world.group.committed
+        arrived = [r for name in (*OUTPUTS, DEAD) for r in self.world.arrived(name)]
+        landed = sum(int(origin(r).split("/")[2]) >= committed[r.partition] for r in arrived)
+        queued = sum(len(p.queue) for m in self.members for p in m.producers)
+        flying = sum(len(f.source) for m in self.members for f in m.worker._flights)
+        return landed + queued + flying * 2 * len(OUTPUTS)
+
+    def fault(self) -> None:
+        self.allowed += self.uncommitted()
+
+    def rebalance(self) -> None:
+        """A rebalance repeats nothing, unless its budget runs out."""
+        self.bounded &= self.weather.store_up and self.weather.acks_per_flush > 100 and not self.weather.refuse
+
+    @rule(partition=partitions, kinds=kinds)
+    def append(self, partition: int, kinds: list[str]) -> None:
+        self.world.append(partition, *kinds)
+
+    @rule(data=st.data(), steps=st.integers(1, 8), pace=st.sampled_from([0.0, 0.2, 1.1]))
+    def work(self, data: Any, steps: int, pace: float) -> None:
+        member = data.draw(st.sampled_from(self.members))
+        for _ in range(steps):
+            member.worker.step()
+            self.weather.clock.sleep(pace)
+
+    @rule(data=st.data(), batches=st.lists(kinds, min_size=1, max_size=4), pace=st.sampled_from([0.0, 0.2, 1.1]))
+    def traffic(self, data: Any, batches: list[list[str]], pace: float) -> None:
+        member = data.draw(st.sampled_from(self.members))
+        for batch in batches:
+            self.world.append(data.draw(partitions), *batch)
+            member.worker.step()
+            self.weather.clock.sleep(pace)
+
+    @precondition(lambda self: not self.calm)
+    @rule(data=st.data())
+    def crash(self, data: Any) -> None:
+        """Killed: a part of what was queued still arrives; the successor comes up at once."""
+        self.fault()
+        self.rebalance()
+        member = data.draw(st.sampled_from(self.members))
+        survivors = {p: data.draw(st.integers(0, 20)) for p in range(PARTITIONS)}
+        member.producers[-1].die(survivors)
+        self.world.group.remove(member.source)
+        self.members[self.members.index(member)] = self.world.member()
+
+    @precondition(lambda self: not self.calm)
+    @rule(data=st.data())
+    def session_ends(self, data: Any) -> None:
+        """A worker was silent for too long: its partitions go to others before it knows."""
+        self.fault()
+        self.rebalance()
+        self.world.group.remove(data.draw(st.sampled_from(self.members)).source)
+
+    @precondition(lambda self: len(self.members) == 1)
+    @rule()
+    def second_worker_joins(self) -> None:
+        self.rebalance()
+        self.members.append(self.world.member())
+
+    @precondition(lambda self: len(self.members) == 2)
+    @rule(data=st.data())
+    def one_worker_leaves(self, data: Any) -> None:
+        self.rebalance()
+        member = self.members.pop(data.draw(st.integers(0, 1)))
+        member.worker.stop()
+        self.bounded &= member.worker.finish()
+        member.worker.close()
+
+    @precondition(lambda self: not self.calm)
+    @rule()
+    def refusal(self) -> None:
+        self.weather.refuse = 1
+
+    @precondition(lambda self: not self.calm)
+    @rule(up=st.booleans())
+    def set_store(self, up: bool) -> None:
+        self.weather.store_up = up
+
+    @precondition(lambda self: not self.calm)
+    @rule(acks=st.sampled_from([0, 2, 1 << 30]))
+    def acknowledgements(self, acks: int) -> None:
+        self.weather.acks_per_flush = acks or 1
+        self.bounded &= acks > 100
+
+    @invariant()
+    def commits_are_honest(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        arrived = {name: set(map(origin, self.world.arrived(name))) for name in (*OUTPUTS, DEAD)}
+        for partition, position in self.world.group.committed.items():
+            for name, owed in self.world.expected(partition, position).items():
+                assert set(owed) <= arrived[name], "a commit passed a record that has not arrived"
+
+    def teardown(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        self.weather.store_up, self.weather.acks_per_flush, self.weather.refuse = True, 1 << 30, 0
+        for _ in range(2000):
+            if self.world.group.committed == dict(enumerate(self.world.source.ends)):
+                break
+            for member in self.members:
+                member.worker.step()
+        self.check_everything_arrived()
+        self.check_repeats()
+
+    def check_everything_arrived(self) -> None:
+        assert self.world.group.committed == dict(enumerate(self.world.source.ends))
+        for partition in range(PARTITIONS):
+            for name, owed in self.world.expected(partition, 1 << 60).items():
+                got = without_repeats(r for r in self.world.arrived(name) if r.partition == partition)
+                assert got == owed if name != DEAD else sorted(got) == sorted(owed)
+
+    def check_repeats(self) -> None:
+        repeats = sum(
+            len(self.world.arrived(name)) - len(set(map(origin, self.world.arrived(name)))) for name in (*OUTPUTS, DEAD)
+        )
+        if self.bounded:
+            assert repeats <= self.allowed
+
+
+TestWorkerStory = WorkerStory.TestCase
+TestWorkerStory.settings = settings(
+    max_examples=300, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)

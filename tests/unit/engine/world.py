@@ -1,0 +1,219 @@
+"""A world in memory for the worker: a clock, transforms that can be slow or away, a producer that can refuse."""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from headwater.engine.delivery import AtLeastOnce, DeadLetters
+from headwater.engine.worker import Worker
+from headwater.errors import SetStoreUnavailable
+from headwater.model.record import Failure, Outcome, RecordBatch
+from headwater.sinks.kafka import KafkaSink
+from headwater.sinks.memory import MemoryProducer, MemoryTopics, Produced
+from headwater.sources.memory import MemoryGroup, MemorySource, MemoryTopic
+from headwater.transforms.base import Pending
+
+SOURCE, OUTPUTS, DEAD = "stream", ("out-a", "out-b"), "dead"
+COPIES = {"pass": 1, "drop": 0, "twice": 2, "bad": 0}
+"""Outputs per source record, by the word that its value starts with."""
+
+
+class Clock:
+    """Time that moves when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@dataclass
+class Weather:
+    """What the tests turn: the store, the transforms' slowness, the broker's acknowledgements and refusals."""
+
+    clock: Clock = field(default_factory=Clock)
+    store_up: bool = True
+    slowness: int = 0
+    acks_per_flush: int = 1 << 30
+    refuse: int = 0
+    on_refusal: Callable[[], None] = lambda: None
+
+
+class PendingBatch:
+    """Implements Pending: done after `slowness` questions."""
+
+    def __init__(self, step: "StoryTransform", batch: RecordBatch, weather: Weather) -> None:
+        self._step, self._batch, self._weather = step, batch, weather
+        self._left = weather.slowness
+
+    def done(self) -> bool:
+        self._left -= 1
+        return self._left < 0
+
+    def result(self) -> Outcome:
+        if self._step.needs_store and not self._weather.store_up:
+            raise SetStoreUnavailable("The set store does not answer.")
+        assert self._step.started.popleft() is self, "results are taken in the order of the starts"
+        return self._step.apply(self._batch)
+
+
+class StoryTransform:
+    """Does to a record what its value says."""
+
+    def __init__(self, uid: str, weather: Weather, *, needs_store: bool) -> None:
+        self.uid = uid
+        self.needs_store = needs_store
+        self.started: deque[PendingBatch] = deque()
+        self.closed = False
+        self._weather = weather
+
+    def start(self, batch: RecordBatch) -> Pending:
+        pending = PendingBatch(self, batch, self._weather)
+        self.started.append(pending)
+        return pending
+
+    def apply(self, batch: RecordBatch) -> Outcome:
+        if self.needs_store:
+            keep = [word(value) != "drop" for value in batch.values]
+            return Outcome(batch.select(keep))
+        rows = [row for row, value in enumerate(batch.values) for _ in range(COPIES[word(value)])]
+        bad = [row for row, value in enumerate(batch.values) if word(value) == "bad"]
+        kept = RecordBatch(
+            batch.topic,
+            [batch.values[row] for row in rows],
+            [batch.keys[row] for row in rows],
+            [batch.timestamps[row] for row in rows],
+            [batch.partitions[row] for row in rows],
+            [batch.offsets[row] for row in rows],
+            [sum(1 for r in rows[:at] if r == row) for at, row in enumerate(rows)],
+        )
+        return Outcome(kept, [Failure(row, "TypeError", "bad", self.uid, 1, 2) for row in bad])
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def word(value: bytes | None) -> str:
+    """The first word of a record's value."""
+    return (value or b"").split(b" ")[0].decode()
+
+
+class WeatherProducer(MemoryProducer):
+    """Acknowledges as fast as the weather allows. After a refusal it delivers nothing more, as a gapless one."""
+
+    def __init__(self, topics: MemoryTopics, weather: Weather, max_queued: int) -> None:
+        super().__init__(topics, max_queued=max_queued)
+        self.queue = self._queue
+        self._weather = weather
+        self._max = max_queued
+        self._broken = False
+
+    def saturated(self) -> bool:
+        return len(self._queue) > self._max
+
+    def flush(self, timeout_s: float) -> int:
+        for _ in range(min(len(self._queue), self._weather.acks_per_flush)):
+            if self._weather.refuse or self._broken:
+                self._refuse()
+            else:
+                self.deliver(1)
+        if self._queue:
+            self._weather.clock.sleep(timeout_s)
+        return len(self._queue)
+
+    def _refuse(self) -> None:
+        if not self._broken:
+            self._weather.refuse -= 1
+            self._weather.on_refusal()
+        self._broken = True
+        self._queue.popleft()
+        self._failed.append("refused")
+
+    def die(self, survivors: dict[int, int]) -> None:
+        """The process is killed: of each partition's queue a prefix still arrives."""
+        for record in () if self._broken else tuple(self._queue):
+            if survivors.get(record.partition, 0) > 0:
+                survivors[record.partition] -= 1
+                self._topics.records[record.topic].append(record)
+        self._queue.clear()
+
+
+@dataclass
+class Member:
+    """A running worker and its parts."""
+
+    worker: Worker
+    source: MemorySource
+    transforms: list[StoryTransform]
+    producers: list[WeatherProducer]
+
+
+class World:
+    """One source topic, its group, the output topics, and workers that come and go."""
+
+    def __init__(self, partitions: int = 3, max_queued: int = 1 << 30) -> None:
+        self.weather = Weather()
+        self.source = MemoryTopic(SOURCE, [[] for _ in range(partitions)])
+        self.group = MemoryGroup(self.source, dict.fromkeys(range(partitions), 0))
+        self.topics = MemoryTopics([*OUTPUTS, DEAD])
+        self._max_queued = max_queued
+
+    def member(self) -> Member:
+        """A worker that has started, and not yet made a step."""
+        producers: list[WeatherProducer] = []
+
+        def producer() -> WeatherProducer:
+            producers.append(WeatherProducer(self.topics, self.weather, self._max_queued))
+            return producers[-1]
+
+        clock = self.weather.clock
+        source = MemorySource(self.group, clock.sleep)
+        transforms = [
+            StoryTransform("filter", self.weather, needs_store=True),
+            StoryTransform("script", self.weather, needs_store=False),
+        ]
+        sinks = [KafkaSink(name, name, 7) for name in OUTPUTS]
+        delivery = AtLeastOnce(sinks, DeadLetters(DEAD, 7), producer)
+        worker = Worker(source, transforms, delivery, clock=clock, sleep=clock.sleep, rng=lambda: 0.5)
+        worker.start()
+        return Member(worker, source, transforms, producers)
+
+    def append(self, partition: int, *kinds: str) -> None:
+        """Add records to the source, each with its offset in its value."""
+        for kind in kinds:
+            offset = self.source.ends[partition]
+            self.source.append(partition, b"%b %d/%d" % (kind.encode(), partition, offset), b"key", 5)
+
+    def arrived(self, topic: str) -> list[Produced]:
+        """The records of an output topic, in order."""
+        return self.topics.records[topic]
+
+    def total(self) -> int:
+        """Records on all output topics."""
+        return sum(map(len, self.topics.records.values()))
+
+    def expected(self, partition: int, before: int) -> dict[str, list[str]]:
+        """Per output topic the `headwater-src` of the records that partition owes, in order."""
+        owed: dict[str, list[str]] = {name: [] for name in (*OUTPUTS, DEAD)}
+        for record in self.source.partitions[partition]:
+            if record.offset < before:
+                origin = f"{SOURCE}/{partition}/{record.offset}"
+                kind = word(record.value)
+                for name in OUTPUTS:
+                    owed[name] += [f"{origin}/{output}" for output in range(COPIES[kind])]
+                owed[DEAD] += [f"{origin}/0"] * (kind == "bad")
+        return owed
+
+
+def origin(record: Produced) -> str:
+    """The record's `headwater-src`."""
+    return dict(record.headers)["headwater-src"].decode()
+
+
+def without_repeats(records: Iterable[Produced]) -> list[str]:
+    """The ids of the records, first occurrences only."""
+    return list(dict.fromkeys(map(origin, records)))
