@@ -146,7 +146,7 @@ def _with_first_fault(error: InvalidInput) -> str:
         return error.detail
     first = error.problems[0]
     more = f" There are {len(error.problems)} faults in all; see errors." if len(error.problems) > 1 else ""
-    return f"{error.detail} {first.pointer or 'The body'} {first.detail}.{more}"
+    return f"{error.detail} {first.pointer or 'The body'} {first.detail.rstrip('.')}.{more}"
 
 
 def _http_answer(request: Request, error: HTTPException) -> Answer:

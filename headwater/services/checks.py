@@ -22,7 +22,7 @@ from headwater.services.ids import NewId
 ValidateScript = Callable[[str, str], list[str]]
 """Compile a script in the sandbox and try it on an example record (JSON text); returns warnings.
 
-Raises ScriptRefused, SandboxFailed."""
+Raises ScriptRefused, whose detail names line and column where they are known, and SandboxFailed."""
 
 ParseExpression = Callable[[str], object]
 """Parse a filter expression. Raises ExpressionRefused."""
@@ -116,7 +116,7 @@ class PipelineChecker:
         try:
             warnings = self._validate_script(script, msgspec.json.encode(entity.example).decode())
         except ScriptRefused as error:
-            found.refuse(f"{pointer}/script", f"{error.detail}{_position(error)}")
+            found.refuse(f"{pointer}/script", error.detail)
         else:
             found.warnings.extend(Problem(f"{pointer}/script", warning) for warning in warnings)
 
@@ -125,7 +125,7 @@ class PipelineChecker:
         try:
             self._parse_expression(sent.filter_expr)
         except ExpressionRefused as error:
-            found.refuse(f"{pointer}/filter_expr", f"{error.detail} (column {error.column})")
+            found.refuse(f"{pointer}/filter_expr", f"column {error.column}: {error.detail}")
         if sent.set_values:
             self._values(f"{pointer}/set_values", uid, sent.set_values, found)
         return RedisSetFilterTransform(uid=uid, type=sent.type, filter_expr=sent.filter_expr)
@@ -145,12 +145,6 @@ class PipelineChecker:
 
 def _names(items: tuple[Chain, ...] | tuple[Entity, ...]) -> str:
     return ", ".join(item.name for item in items)
-
-
-def _position(error: ScriptRefused) -> str:
-    if error.line is None:
-        return ""
-    return f" (line {error.line}, column {error.column})"
 
 
 def _sink_name_problems(sinks: list[Sink]) -> Iterator[Problem]:

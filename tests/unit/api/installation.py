@@ -58,7 +58,7 @@ def validate_script(script: str, example: str) -> list[str]:
     """Stands in for the sandbox: scripts say themselves what it would find."""
     assert example.startswith("{")
     if "syntax error" in script:
-        raise ScriptRefused("Unexpected token", line=2, column=7)
+        raise ScriptRefused("Unexpected token in line 2, column 7.", line=2, column=7)
     if "process" not in script:
         raise ScriptRefused("The script defines no function process.")
     return ["TypeError: x is undefined"] if "throws" in script else []

@@ -117,14 +117,14 @@ class TestCreate:
     @pytest.mark.parametrize(
         ("transform", "pointer", "says"),
         [
-            (V8 | {"script": "syntax error"}, "/script", "Unexpected token (line 2, column 7)"),
+            (V8 | {"script": "syntax error"}, "/script", "in line 2, column 7"),
             (V8 | {"script": "function other() {}"}, "/script", "no function process"),
             (V8 | {"script": "process" + "é" * (MAX_SCRIPT_BYTES // 2)}, "/script", "1048576 bytes"),
             (V8 | {"script": "process \0"}, "/script", "NUL"),
             (V8 | {"scrpt": ""}, "/scrpt", "no member"),
             ({"type": "v8"}, "/script", "is required"),
             (V8 | {"set_values": ["a"]}, "/set_values", "no member"),
-            ({"type": "redis_set_filter", "filter_expr": "root = x()"}, "/filter_expr", "(column 8)"),
+            ({"type": "redis_set_filter", "filter_expr": "root = x()"}, "/filter_expr", "column 8: Expected"),
             ({"type": "redis_set_filter", "filter_expr": "root = this.x" * 400}, "/filter_expr", "4096"),
             ({"type": "wasm"}, "", "v8"),
             ({}, "", "type"),
