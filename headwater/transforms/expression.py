@@ -201,7 +201,7 @@ def _plain(value: Value) -> Value:
     if not isinstance(value, Raw):
         return value
     try:
-        return _STRING(value)
+        return _STRING(value)  # the usual case, and fast
     except msgspec.ValidationError:
         return _PLAIN(bytes(value).decode())
 

@@ -8,12 +8,13 @@ know (it was restarted) did not run and is sent in full.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import hiredis
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
@@ -24,7 +25,7 @@ CONNECT_TIMEOUT_S = 3.0
 ANSWER_TIMEOUT_S = 10.0
 
 Word = bytes | str | int
-Command = tuple[Word, ...]
+Command = tuple[Any, ...]  # words
 
 _AWAY = "The set store (Valkey or Redis) does not answer. Send the same request again."
 _SENTENCES = {
@@ -79,13 +80,20 @@ class Client:
         with _told():
             return self._server.execute_command(*command)
 
-    def pipeline(self, commands: Iterable[Command]) -> list[Any]:
-        """Send several commands in one round trip."""
-        with _told(), self._server.pipeline(transaction=False) as pipeline:
-            for command in commands:
-                pipeline.execute_command(*command)
-            replies: list[Any] = pipeline.execute()
-            return replies
+    def pipeline(self, commands: Sequence[Command]) -> list[Any]:
+        """Send several commands in one round trip. Without the client library's pipeline: this takes half the time."""
+        packed = b"".join([hiredis.pack_command(command) for command in commands])
+        pool = self._server.connection_pool
+        with _told():
+            connection = pool.get_connection()
+            try:
+                connection.send_packed_command([packed])
+                return [connection.read_response() for _ in commands]
+            except BaseException:
+                connection.disconnect()  # answers left unread would be taken for those of the next commands
+                raise
+            finally:
+                pool.release(connection)
 
     def run(self, script: Script, keys: Sequence[Word], args: Sequence[Word]) -> Any:
         """Run a script on `keys`, which share one hash tag."""

@@ -14,11 +14,9 @@ Generations count up from a random number: a set that is removed and made again 
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Literal, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from headwater.model.dataset import SetId
 from headwater.stores.redis import values
@@ -33,6 +31,7 @@ Placed = tuple[int, bytes]  # hash and stored form; sorts in the order of listin
 
 T = TypeVar("T")
 
+_WINDOW_BYTES = 1024  # short pages read little of the bitmap
 _CREATE = Script.load("create")
 
 
@@ -63,21 +62,33 @@ class Layout:
 
     def bucket_keys(self, hashes: Iterable[int]) -> list[str]:
         """The key of each value's bucket, by its hash."""
-        return self.buckets([values.bucket(hashed, self.bits) for hashed in hashes])
+        shift = values.HASH_BITS - self.bits
+        return self.buckets([hashed >> shift for hashed in hashes])
 
     def place(self, stored: Sequence[bytes]) -> list[Placed]:
         """The stored forms in the order of listings."""
         return sorted(zip(values.hashes(stored, self.hash_key), stored, strict=True))
 
-    def by_bucket(self, placed: Sequence[Placed]) -> Iterator[tuple[int, list[bytes]]]:
+    def by_bucket(self, placed: Sequence[Placed]) -> list[tuple[int, list[bytes]]]:
         """Bucket numbers and their values, from values in the order of listings."""
-        for number, group in groupby(placed, lambda one: values.bucket(one[0], self.bits)):
-            yield number, [stored for _, stored in group]
+        shift = values.HASH_BITS - self.bits
+        groups: list[tuple[int, list[bytes]]] = []
+        last = -1
+        for hashed, stored in placed:
+            number = hashed >> shift
+            if number == last:
+                groups[-1][1].append(stored)
+            else:
+                groups.append((number, [stored]))
+                last = number
+        return groups
 
-    def nonempty(self, bitmap: bytes, first: int) -> npt.NDArray[np.int64]:
+    def nonempty(self, bitmap: bytes, first: int) -> Iterator[int]:
         """The numbers from `first` on whose bit is set, in a bitmap that begins at the byte of `first`."""
-        numbers = np.flatnonzero(np.unpackbits(np.frombuffer(bitmap, np.uint8))) + (first & ~7)
-        return numbers[numbers >= first]
+        for at in range(0, len(bitmap), _WINDOW_BYTES):
+            window = np.unpackbits(np.frombuffer(bitmap[at : at + _WINDOW_BYTES], np.uint8))
+            numbers = np.flatnonzero(window) + (first & ~7) + 8 * at
+            yield from numbers[numbers >= first].tolist()
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ class Replacement:
 
     def _commands(self, staged: Layout, chunk: list[str]) -> list[Command]:
         placed = staged.place([stored_values.encode(value) for value in chunk])
-        groups = list(staged.by_bucket(placed))
+        groups = staged.by_bucket(placed)
         self._bitmap[[number for number, _ in groups]] = True
         commands: list[Command] = [("SET", staged.nz, np.packbits(self._bitmap).tobytes())]
         for (_, stored), key in zip(groups, staged.buckets(number for number, _ in groups), strict=True):
@@ -115,6 +115,6 @@ def sweep(client: Client, keys: Keys, layout: Layout, seen_before: float) -> Non
 def _remove(client: Client, keys: Keys, dead: Layout) -> None:
     """Remove a generation's buckets, in slices that hold the server for a few ms, then its traces."""
     bitmap = client.call("GET", dead.nz) or b""
-    for numbers in parts(dead.nonempty(bitmap, 0).tolist(), KEYS_PER_UNLINK):
+    for numbers in parts(list(dead.nonempty(bitmap, 0)), KEYS_PER_UNLINK):
         client.call("UNLINK", *dead.buckets(numbers))
     client.pipeline([("UNLINK", dead.nz), ("HDEL", keys.staging, dead.gen)])

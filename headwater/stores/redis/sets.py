@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
+from itertools import chain, islice
 from math import ceil
 
 import numpy as np
@@ -164,11 +164,12 @@ class RedisSetStore:
         )
         if gen is None or int(gen) != layout.gen:
             return None
-        numbers = layout.nonempty(bitmap, first).tolist()
+        numbers = layout.nonempty(bitmap, first)
+        per_call = _buckets_to_read(layout, int(total), count)
         lowest_hash = stored_values.first_hash(low)
         found: list[Placed] = []
-        for part in parts(numbers, _buckets_to_read(layout, int(total), count)):
-            reply = self._client.run(_BUCKETS, [keys.m, *layout.buckets(part)], [layout.gen, layout.kind])
+        while part := layout.buckets(islice(numbers, per_call)):
+            reply = self._client.run(_BUCKETS, [keys.m, *part], [layout.gen, layout.kind])
             if reply is None:
                 return None
             found += [one for one in layout.place(list(chain(*reply))) if one[0] >= lowest_hash]

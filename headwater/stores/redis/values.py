@@ -5,33 +5,34 @@ hash; its upper `bits` bits name the bucket, its upper 53 bits are the position,
 exactly. Bucket order is therefore position order.
 """
 
-import re
 from binascii import hexlify, unhexlify
 from collections.abc import Iterable
 
 import xxhash
 
 POSITION_BITS = 53
-_HASH_BITS = 64
-_TEXT, _ADDRESS, _HASH_0X, _HASH = 0, 1, 2, 3
-_HEX = re.compile(r"(?:0x)?[0-9a-f]+", re.ASCII)
-_FORMS = {(42, True): _ADDRESS, (66, True): _HASH_0X, (64, False): _HASH}
+HASH_BITS = 64
+_TEXT, _ADDRESS, _HASH_0X, _HASH = b"\0", b"\1", b"\2", b"\3"
+_TAGS = {42: _ADDRESS, 66: _HASH_0X, 64: _HASH}
 
 
 def encode(value: str) -> bytes:
     """The stored form of a normalised value: a tag and, for lower-case hex of 20 or 32 bytes, the bytes themselves."""
-    size = len(value)
-    if size in (42, 64, 66):
-        prefixed = value.startswith("0x")
-        tag = _FORMS.get((size, prefixed))
-        if tag is not None and _HEX.fullmatch(value):
-            return bytes((tag,)) + unhexlify(value[2:] if prefixed else value)
-    return b"\x00" + value.encode("utf-8", "surrogatepass")
+    tag = _TAGS.get(len(value))
+    if tag is not None:
+        digits = value if tag is _HASH else value[2:] if value.startswith("0x") else ""
+        try:
+            raw = unhexlify(digits)
+        except ValueError:
+            raw = b""
+        if raw and (digits.islower() or digits.isdecimal()):
+            return tag + raw
+    return _TEXT + value.encode("utf-8", "surrogatepass")
 
 
 def decode(stored: bytes) -> str:
     """The value of a stored form."""
-    tag = stored[0]
+    tag = stored[:1]
     if tag == _TEXT:
         return stored[1:].decode("utf-8", "surrogatepass")
     digits = hexlify(stored[1:]).decode()
@@ -51,14 +52,14 @@ def hashes(stored: Iterable[bytes], hash_key: int) -> list[int]:
 
 def position(hashed: int) -> int:
     """The place of a value in a listing: 0 … 2^53 − 1."""
-    return hashed >> (_HASH_BITS - POSITION_BITS)
+    return hashed >> (HASH_BITS - POSITION_BITS)
 
 
 def first_hash(place: int) -> int:
     """The lowest hash at a position."""
-    return place << (_HASH_BITS - POSITION_BITS)
+    return place << (HASH_BITS - POSITION_BITS)
 
 
 def bucket(hashed: int, bits: int) -> int:
     """The number of the bucket, of 2^bits."""
-    return hashed >> (_HASH_BITS - bits)
+    return hashed >> (HASH_BITS - bits)
