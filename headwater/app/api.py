@@ -95,9 +95,7 @@ def _endpoint(addresses: Addresses) -> KafkaEndpoint:
 
 def _require_leader(leases: Leases) -> None:
     if leases.holder(LEASE, utc_now()) is None:
-        raise OrchestratorUnavailable(
-            "No controller runs, so deployments don't change. Start `headwater controller`."
-        )
+        raise OrchestratorUnavailable("No controller runs, so deployments don't change. Start `headwater controller`.")
 
 
 def _metrics_dir() -> Path | None:

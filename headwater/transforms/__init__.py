@@ -1,0 +1,12 @@
+"""Kinds of transforms, by the `type` that users write."""
+
+from collections.abc import Callable
+from typing import Any
+
+from headwater.transforms import redis_set_filter, v8
+from headwater.transforms.base import Resources, Transform
+
+TRANSFORMS: dict[str, Callable[[Any, Resources], Transform]] = {
+    "redis_set_filter": redis_set_filter.build,
+    "v8": v8.build,
+}
