@@ -2,7 +2,9 @@
 
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
 
 import pytest
 import redis
@@ -15,7 +17,7 @@ from headwater.model.dataset import SetId, dataset_set, filter_set
 from headwater.stores.base import DatasetNames, SetStore
 from headwater.stores.memory.sets import MemoryDatasetNames, MemorySetStore
 from headwater.stores.redis import values as stored_values
-from headwater.stores.redis.client import connect
+from headwater.stores.redis.client import Client, Script, Word, connect
 from headwater.stores.redis.layout import Kind
 from headwater.stores.redis.names import RedisDatasetNames
 from headwater.stores.redis.sets import RedisSetStore
@@ -397,6 +399,51 @@ class TestRedis:
             reset = store.replace(TARGET, ["x"]).version
             assert raw.xrange(key) == [(b"%d-0" % reset, {b"reset": b""})]
         client.close()
+
+
+class LosesAnswers(Client):
+    """The server does what it is told, but the answer of every `lose`-th script never arrives."""
+
+    lose = 0
+
+    def run(self, script: Script, keys: Sequence[Word], args: Sequence[Word]) -> Any:
+        answer = super().run(script, keys, args)
+        self.lose -= 1
+        if self.lose == 0:
+            raise SetStoreUnavailable("the answer was lost")
+        return answer
+
+
+class TestLostAnswer:
+    @pytest.fixture
+    def client(self, valkey_url: str) -> Iterator[LosesAnswers]:
+        with redis.Redis.from_url(valkey_url, protocol=2) as server:
+            yield LosesAnswers(server)
+
+    def test_of_an_add(self, client: LosesAnswers) -> None:
+        store = RedisSetStore(client)
+        store.add(TARGET, ["a"])
+        client.lose = 2
+        with pytest.raises(SetStoreUnavailable):
+            store.add(TARGET, numbers(0, 3000))
+        again = store.add(TARGET, numbers(0, 3000))
+        assert (again.changed, again.count) == (1000, 3001)
+        assert len(everything(store, TARGET)) == 3001
+
+    @pytest.mark.parametrize("lose", range(1, 8))
+    def test_of_a_replace(self, client: LosesAnswers, lose: int) -> None:
+        old, new = numbers(0, 10), numbers(10, 30)
+        store = RedisSetStore(client)
+        store.add(TARGET, old)
+        client.lose = lose
+        with suppress(SetStoreUnavailable):
+            store.replace(TARGET, iter(new))
+        client.lose = 0
+        found = sorted(everything(store, TARGET))
+        assert found in (old, new)
+        assert store.count(TARGET)[0] == len(found)
+        store.drop(TARGET)
+        assert client.call("KEYS", "*") == []
 
 
 class TestRestart:
