@@ -17,12 +17,12 @@ from headwater.sandbox import frames
 from headwater.sandbox.engine import Engine
 from headwater.sandbox.frames import Channel, Closed, Frame, Kind, Malformed
 from headwater.sandbox.notify import Listener
+from headwater.sandbox.results import ScriptError, parse_error
 
 log = structlog.get_logger(__name__)
 
 START_TIMEOUT_S = 20.0
 LOAD_TIMEOUT_S = 5.0
-MAX_SCRIPTS = 1 << 16
 _PAGE_BYTES = 4096
 _DYING_S = 1.0
 _KILL_TIMEOUT_S = 30.0
@@ -46,7 +46,7 @@ class LockedChild:
         # Linux names the CPU clock of a process by its id: clock_getcpuclockid(3).
         self._cpu_clock = (~process.pid << 3) | 2
         self.pid = process.pid
-        self.scripts: dict[int, str] = {}
+        self.scripts: set[int] = set()
 
     @classmethod
     def start(cls, engine: Engine, timeout_s: float = START_TIMEOUT_S) -> "LockedChild":
@@ -61,7 +61,7 @@ class LockedChild:
             try:
                 ours.settimeout(timeout_s)
                 child._open(_listener(ours), time.monotonic() + timeout_s)
-            except (Died, OSError, SandboxFailed) as error:
+            except (Died, Malformed, OSError, SandboxFailed) as error:
                 child.kill()
                 raise SandboxFailed(f"The sandbox did not start: {error}") from error
         return child
@@ -95,16 +95,20 @@ class LockedChild:
         if frame != (Kind.HELLO, b""):
             raise SandboxFailed("the engine did not say hello")
 
-    def load(self, number: int, script: str) -> Frame:
-        """Load a script under a number, in place of the one there. Returns a frame LOADED or REFUSED. Raises Died."""
+    def load(self, number: int, script: str) -> ScriptError | None:
+        """Load a script under a number, in place of the one there. Returns why it is refused. Raises Died."""
         self.send(Kind.LOAD, struct.pack("<H", number) + script.encode())
-        frame = self.wait_for_frame(LOAD_TIMEOUT_S)
-        if frame.kind == Kind.LOADED:
-            self.scripts[number] = script
-        return frame
+        try:
+            frame = self.wait_for_frame(LOAD_TIMEOUT_S)
+            error = None if frame.kind == Kind.LOADED else parse_error(frame.payload)
+        except Malformed:
+            raise Died(self.kill()) from None
+        if error is None:
+            self.scripts.add(number)
+        return error
 
     def wait_for_frame(self, timeout_s: float) -> Frame:
-        """The next frame. Raises Died; a child that does not answer in time is killed."""
+        """The next frame. Raises Died, Malformed; a child that does not answer in time is killed."""
         end = time.monotonic() + timeout_s
         while (frame := self.receive()) is None:
             left = end - time.monotonic()
@@ -121,12 +125,9 @@ class LockedChild:
             raise Died(self._ended()) from None
 
     def receive(self) -> Frame | None:
-        """The next frame if it is there. Raises Died; a child that breaks the protocol is killed."""
+        """The next frame if it is there. Raises Died, Malformed."""
         try:
             return self._channel.receive()
-        except Malformed as error:
-            log.error("the sandbox broke its protocol and was ended", reason=str(error))
-            raise Died(self.kill()) from error
         except Closed:
             raise Died(self._ended()) from None
 

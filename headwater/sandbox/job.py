@@ -8,7 +8,7 @@ import enum
 import signal
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import msgspec
@@ -39,13 +39,17 @@ class Mode(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Rows of a batch that run together. tries: lone runs so far; over: those above the CPU limit; kills: deaths."""
+    """Rows of a batch that run together.
+
+    tries: lone runs so far; over: those above the CPU limit; kills: deaths. first_run: no run of it has ended well.
+    """
 
     rows: Sequence[int]
     mode: Mode = Mode.WHOLE
     tries: int = 0
     over: int = 0
     kills: int = 0
+    first_run: bool = True
 
     @property
     def limit_ms(self) -> int:
@@ -54,15 +58,19 @@ class Segment:
 
     def again(self, *, over: int = 0, kills: int = 0) -> "Segment":
         """The same record, alone once more."""
-        return Segment(self.rows, Mode.ALONE, self.tries + 1, self.over + over, self.kills + kills)
+        return replace(self, mode=Mode.ALONE, tries=self.tries + 1, over=self.over + over, kills=self.kills + kills)
 
 
 class Death(NamedTuple):
-    """How a child died: its status, whether we killed it for its time, its CPU time since the segment was sent."""
+    """How a child died over a segment: its exit status, and when we ended it, why.
+
+    overdue: for its time; cpu_s is the CPU time that it had since the segment was sent. broken: for what it sent.
+    """
 
     status: int
-    overdue: bool
-    cpu_s: float
+    overdue: bool = False
+    broken: bool = False
+    cpu_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -113,7 +121,8 @@ class Job:
             return self._judge(segment, results, cpu_s)
         rows = segment.rows
         self._store(rows[: results.end], results)
-        later = [Segment([rows[i]], Mode.ALONE) for i in results.slow]
+        self.logs += results.logs
+        later = [Segment([rows[i]], Mode.ALONE, first_run=False) for i in results.slow]
         rest = rows[results.end :]
         if results.interrupted:
             later += [Segment(rest[:1], Mode.ALONE), Segment(rest[1:], segment.mode)]
@@ -139,6 +148,9 @@ class Job:
     def _judge(self, segment: Segment, results: Results, cpu_s: float) -> bool:
         if not results.interrupted and cpu_s <= CPU_LIMIT_S:
             self._store(segment.rows, results)
+            # A slow record had its say when it ran with the others.
+            if segment.first_run:
+                self.logs += results.logs
             return False
         again = segment.again(over=int(cpu_s > CPU_LIMIT_S))
         if again.over < _RUNS_OVER_LIMIT:
@@ -149,7 +161,11 @@ class Job:
 
     def _judge_death(self, segment: Segment, death: Death) -> None:
         again = segment.again(kills=1)
-        if death.overdue and death.cpu_s > CPU_LIMIT_S:
+        if death.broken:
+            self.errors[again.rows[0]] = ScriptError(
+                "SandboxCrash", "the script broke its sandbox", attempts=again.tries + 1
+            )
+        elif death.overdue and death.cpu_s > CPU_LIMIT_S:
             self._blame_time(again)
         elif death.overdue or (death.status == -signal.SIGKILL and again.kills < _FOREIGN_KILLS):
             self._push([again])
@@ -157,6 +173,7 @@ class Job:
             self.errors[again.rows[0]] = _crash(death.status, again.tries + 1)
 
     def _blame_time(self, segment: Segment) -> None:
+        self.outputs[segment.rows[0]] = b""
         message = "the script used more than 50 ms of CPU time for this record"
         self.errors[segment.rows[0]] = ScriptError("Timeout", message, attempts=segment.tries + 1)
 
@@ -164,7 +181,6 @@ class Job:
         self._work.extendleft(segment for segment in reversed(segments) if len(segment.rows))
 
     def _store(self, rows: Sequence[int], results: Results) -> None:
-        self.logs.extend(results.logs)
         self.several |= results.several
         if len(rows) == len(self.batch) and results.clean:
             self.outputs = results.lines

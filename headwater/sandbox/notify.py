@@ -52,4 +52,3 @@ class Listener:
     def close(self) -> None:
         """From now on the kernel answers every such call with ENOSYS."""
         os.close(self._descriptor)
-

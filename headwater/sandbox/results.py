@@ -58,7 +58,9 @@ def parse_results(payload: bytes, records: int) -> Results:
     if not fits or (count == records if stopped else count == 0 < records):
         raise Malformed("results that don't fit their records")
     clean = not slow_rows and len(payload) <= MAX_OUTPUT_BYTES and b"\n!" not in payload
-    return Results(count, stopped, slow_rows, lines[:count], [_log_line(line) for line in lines[count:]], clean, b"\t" in rest)
+    return Results(
+        count, stopped, slow_rows, lines[:count], [_log_line(line) for line in lines[count:]], clean, b"\t" in rest
+    )
 
 
 def parse_error(line: bytes) -> ScriptError:

@@ -15,7 +15,8 @@ from headwater.sandbox.child import Died, LockedChild
 from headwater.sandbox.engine import Engine, deno_engine
 from headwater.sandbox.frames import Frame, Kind, Malformed
 from headwater.sandbox.job import Death, Job, Segment
-from headwater.sandbox.results import ScriptError, parse_error, parse_question, parse_results
+from headwater.sandbox.pool import ChildPool, refused
+from headwater.sandbox.results import parse_question, parse_results
 
 log = structlog.get_logger(__name__)
 
@@ -25,14 +26,13 @@ Answer = list[list[bool] | None]
 """For each name of a question: membership per value, or None when there is no such dataset."""
 Lookup = Callable[[Question], Answer]
 
-KILL_AFTER_S = 0.75
+KILL_AFTER_S = 0.5
 """How long after its time a child is killed that the engine could not interrupt."""
 STARVED_AFTER_S = 10.0
 """When a child that gets no CPU is given up."""
 RECYCLE_ABOVE_BYTES = 180 << 20
 RECYCLE_INTERVAL_S = 10.0
 _MAX_QUESTIONS = 64
-_START_ATTEMPTS = 3
 
 
 @dataclass(slots=True)
@@ -64,21 +64,17 @@ class Sandbox:
         engine: Engine | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._engine = engine or deno_engine(jit=jit)
+        self._pool = ChildPool(engine or deno_engine(jit=jit), keep_spare=spare)
         self._clock = clock
-        self._keep_spare = spare
-        self._starter = ThreadPoolExecutor(1, "sandbox-start")
         self._lookups = ThreadPoolExecutor(1, "sandbox-lookup")
         self._scripts: dict[int, str] = {}
         self._lookup: dict[int, Lookup] = {}
         self._jobs: deque[Job] = deque()
         self._exchange: _Exchange | None = None
         self._trouble: HeadwaterError | None = None
-        self._failed_starts = 0
         self._recycled_s = clock()
         self.crash_events = 0
         self._child: LockedChild | None = None
-        self._starting: Future[LockedChild] | None = None
 
     def __enter__(self) -> "Sandbox":
         return self
@@ -101,8 +97,6 @@ class Sandbox:
         self._load_first(number, script)
         self._scripts[number] = script
         self._lookup[number] = lookup
-        if self._keep_spare:
-            self._start_spare()
         return number
 
     def submit(self, number: int, batch: RecordBatch) -> Job:
@@ -139,12 +133,10 @@ class Sandbox:
         self._jobs.clear()
         self._exchange = None
         self._lookups.shutdown(cancel_futures=True)
-        self._starter.shutdown()
-        if self._starting is not None and self._starting.exception() is None:
-            self._starting.result().kill()
+        self._pool.close()
         if self._child is not None:
             self._child.kill()
-        self._starting = self._child = None
+            self._child = None
 
     # ---- one step; True when something moved ----
 
@@ -163,10 +155,10 @@ class Sandbox:
                 return self._look_at_time(self._child, exchange)
             self._take(self._child, exchange, frame)
         except Died as died:
-            self._bury(Death(died.status, overdue=False, cpu_s=0.0))
+            self._bury(Death(died.status))
         except Malformed as error:
             log.error("the sandbox broke its protocol and is ended", reason=str(error))
-            self._bury(Death(self._child.kill(), overdue=True, cpu_s=0.0))
+            self._bury(Death(self._child.kill(), broken=True))
         return True
 
     def _begin(self, child: LockedChild) -> bool:
@@ -208,8 +200,7 @@ class Sandbox:
         blamed = exchange.job.take_results(exchange.segment, results, cpu_s)
         self._exchange = None
         if blamed:
-            # The script was stopped anywhere in its code: what it keeps in variables may be half done.
-            self._reload(child, exchange.job.script)
+            self._clean(child, exchange.job.script)
 
     def _answer(self, child: LockedChild, exchange: _Exchange) -> bool:
         assert exchange.question is not None
@@ -249,34 +240,19 @@ class Sandbox:
             self.crash_events += 1
         exchange.job.take_death(exchange.segment, death, exchange.traced)
 
-    # ---- children ----
+    # ---- children and scripts ----
 
     def _replace(self) -> bool:
-        """Take the spare child as soon as it is ready."""
-        if self._starting is None:
-            self._start_spare()
-        assert self._starting is not None
-        if not self._starting.done():
+        """Take a child from the pool as soon as one is ready."""
+        child = self._pool.take(self._scripts)
+        if child is None:
             return False
-        starting, self._starting = self._starting, None
-        try:
-            child = starting.result()
-        except SandboxFailed:
-            self._failed_starts += 1
-            if self._failed_starts < _START_ATTEMPTS:
-                return True
-            self._failed_starts = 0
-            raise
-        self._failed_starts = 0
-        if child.alive() and self._catch_up(child):
+        if self._catch_up(child):
             self._child = child
-            if self._keep_spare:
-                self._start_spare()
-        else:
-            child.kill()
         return True
 
     def _catch_up(self, child: LockedChild) -> bool:
+        """Load the scripts that came after the child's start."""
         try:
             for number in self._scripts:
                 if number not in child.scripts:
@@ -285,14 +261,10 @@ class Sandbox:
             return False
         return True
 
-    def _start_spare(self) -> None:
-        if self._starting is None:
-            self._starting = self._starter.submit(_start, self._engine, dict(self._scripts))
-
     def _ready_child(self) -> LockedChild:
         while self._child is None:
             if not self._replace():
-                self._pause()
+                self._pool.wait()
         return self._child
 
     def _load_first(self, number: int, script: str) -> None:
@@ -312,18 +284,22 @@ class Sandbox:
             raise SandboxFailed(f"A script that was accepted before is refused: {error.detail}") from error
 
     def _load(self, child: LockedChild, number: int, script: str) -> None:
-        try:
-            frame = child.load(number, script)
-            if frame.kind != Kind.LOADED:
-                raise refusal(frame)
-        except Malformed:
-            raise Died(child.kill()) from None
+        error = child.load(number, script)
+        if error is not None:
+            raise refused(error)
+
+    def _clean(self, child: LockedChild, number: int) -> None:
+        """After a script was stopped: what it keeps in variables may be half done, and it may hold much memory."""
+        if child.resident_bytes() > RECYCLE_ABOVE_BYTES:
+            child.kill()
+            self._child = None
+        else:
+            self._reload(child, number)
 
     def _recycle(self, child: LockedChild) -> None:
         """Between batches, swap a child that has grown for the spare: promises that a script makes are never freed."""
-        spare_ready = self._starting is not None and self._starting.done()
         due = self._clock() - self._recycled_s >= RECYCLE_INTERVAL_S
-        if spare_ready and due and child.resident_bytes() > RECYCLE_ABOVE_BYTES:
+        if due and self._pool.ready() and child.resident_bytes() > RECYCLE_ABOVE_BYTES:
             self._recycled_s = self._clock()
             child.kill()
             self._child = None
@@ -332,42 +308,9 @@ class Sandbox:
         """Wait for whatever the first batch waits for."""
         exchange = self._exchange
         if self._child is None:
-            assert self._starting is not None
-            wait([self._starting], 1.0)
+            self._pool.wait()
         elif exchange is not None and exchange.answer is not None:
             wait([exchange.answer], 1.0)
         elif exchange is not None:
             left_s = exchange.sent_s + exchange.segment.limit_ms / 1000 + KILL_AFTER_S - self._clock()
             self._child.wait(max(0.05, left_s))
-
-
-def _start(engine: Engine, scripts: dict[int, str]) -> LockedChild:
-    """A started child with these scripts loaded. Raises SandboxFailed."""
-    child = LockedChild.start(engine)
-    try:
-        for number, script in scripts.items():
-            frame = child.load(number, script)
-            if frame.kind != Kind.LOADED:
-                child.kill()
-                raise SandboxFailed(f"A script that was accepted before is refused: {refusal(frame).detail}")
-    except Died as died:
-        raise SandboxFailed(f"The sandbox ended while it loaded a script ({died}).") from died
-    return child
-
-
-def refusal(frame: Frame) -> ScriptRefused:
-    """The error for a frame REFUSED. Raises Malformed."""
-    if frame.kind != Kind.REFUSED:
-        raise Malformed(f"a frame of type {frame.kind}")
-    return _refused(parse_error(frame.payload))
-
-
-def _refused(error: ScriptError) -> ScriptRefused:
-    if error.error == "NoProcess":
-        detail = "The script defines no function `process(record)` (or `transform`). Add one."
-    elif error.error == "Timeout":
-        detail = f"The script can't be loaded: {error.message}."
-    else:
-        place = f" in line {error.line}, column {error.column}" if error.line else ""
-        detail = f"The script can't be loaded: {error.error}: {error.message}{place}."
-    return ScriptRefused(detail, error.line, error.column)

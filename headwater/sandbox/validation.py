@@ -40,7 +40,7 @@ def _warning(error: ScriptError) -> str:
 
 
 def check(*, jit: bool = False) -> None:
-    """Lock a sandbox and run a script in it. Raises SetupError, with what to do, when the lock is not fully in force."""
+    """Lock a sandbox and run a script in it. Raises SetupError, with what to do, when the lock is not in force."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
         raise SetupError("Scripts run in a sandbox made for Linux on x86-64; this machine is another.")
     _check_kernel()

@@ -1,0 +1,51 @@
+"""Short ways to run scripts in a real sandbox."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from headwater.model.record import RecordBatch
+from headwater.sandbox import Sandbox
+from headwater.sandbox.job import Job
+from headwater.sandbox.supervisor import Answer, Question
+
+TIME_MS = 1_700_000_000_123
+
+
+def batch(values: Sequence[bytes | None], topic: str = "stream.base.log") -> RecordBatch:
+    """Records of one topic, one after another in two partitions."""
+    rows = range(len(values))
+    return RecordBatch(
+        topic, [*values], [b"k%d" % row for row in rows], [TIME_MS + row for row in rows],
+        [row % 2 for row in rows], [1000 + row for row in rows], [0 for _ in rows],
+    )  # fmt: skip
+
+
+def lines(*records: Any) -> list[bytes]:
+    """Each record as JSON text."""
+    return [msgspec.json.encode(record) for record in records]
+
+
+def lookup(sets: Mapping[str, set[str]]) -> Callable[[Question], Answer]:
+    """Answers from plain sets; other names are unknown."""
+    return lambda question: [
+        None if name not in sets else [value.lower() in sets[name] for value in values] for name, values in question
+    ]
+
+
+def run(
+    sandbox: Sandbox, script: str, values: Sequence[bytes | None], sets: Mapping[str, set[str]] | None = None
+) -> Job:
+    """One batch through a script."""
+    job = sandbox.submit(sandbox.add(script, lookup(sets or {})), batch(values))
+    sandbox.wait(job)
+    return job
+
+
+def result(sandbox: Sandbox, body: str, record: Any = None, sets: Mapping[str, set[str]] | None = None) -> Any:
+    """What `process(d) { body }` makes of one record: the parsed output, None (dropped), or the error's class."""
+    job = run(sandbox, f"function process(d) {{ {body} }}", lines({} if record is None else record), sets)
+    if job.errors:
+        return job.errors[0].error
+    return msgspec.json.decode(job.outputs[0]) if job.outputs[0] else None

@@ -1,0 +1,78 @@
+import socket
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from headwater.sandbox import frames
+from headwater.sandbox.frames import MAX_FRAME_BYTES, Channel, Closed, Frame, Kind, Malformed
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[Channel, socket.socket]]:
+    channel, other = frames.pair()
+    yield channel, other
+    channel.close()
+    other.close()
+
+
+class TestReceive:
+    def test_nothing_yet(self, ends: tuple[Channel, socket.socket]) -> None:
+        assert ends[0].receive() is None
+
+    def test_a_frame_in_pieces(self, ends: tuple[Channel, socket.socket]) -> None:
+        channel, other = ends
+        whole = struct.pack("<BI", Kind.RESULTS, 3) + b"abc"
+        for i in range(len(whole)):
+            assert channel.receive() is None
+            other.send(whole[i : i + 1])
+        assert channel.receive() == Frame(Kind.RESULTS, b"abc")
+
+    def test_frames_back_to_back(self, ends: tuple[Channel, socket.socket]) -> None:
+        channel, other = ends
+        other.send(struct.pack("<BI", Kind.TRACE, 1) + b"1" + struct.pack("<BI", Kind.TRACE, 0))
+        assert [channel.receive(), channel.receive(), channel.receive()] == [(7, b"1"), (7, b""), None]
+
+    def test_a_large_frame_does_not_keep_its_memory(self, ends: tuple[Channel, socket.socket]) -> None:
+        channel, other = ends
+        other.setblocking(False)
+        left = memoryview(struct.pack("<BI", Kind.RESULTS, 3 << 20) + bytes(3 << 20))
+        frame = None
+        while frame is None:
+            if left:
+                left = left[other.send(left) :]
+            frame = channel.receive()
+        assert len(frame.payload) == 3 << 20
+        assert len(channel._incoming) == 1 << 20
+
+    def test_too_large_is_refused_before_it_is_read(self, ends: tuple[Channel, socket.socket]) -> None:
+        channel, other = ends
+        other.send(struct.pack("<BI", Kind.RESULTS, MAX_FRAME_BYTES + 1))
+        with pytest.raises(Malformed):
+            channel.receive()
+
+    @pytest.mark.parametrize("sent", [b"", b"\x03\x05", struct.pack("<BI", 3, 4) + b"abc"])
+    def test_the_end_within_a_frame(self, ends: tuple[Channel, socket.socket], sent: bytes) -> None:
+        channel, other = ends
+        other.send(sent)
+        other.close()
+        with pytest.raises(Closed):
+            channel.receive()
+
+
+class TestSend:
+    def test_more_than_the_socket_takes(self, ends: tuple[Channel, socket.socket]) -> None:
+        channel, other = ends
+        payload = bytes(range(256)) * (64 << 10)
+        channel.send(Kind.BATCH, payload)
+        received = bytearray()
+        while len(received) < len(payload) + 5:
+            received += other.recv(1 << 20)
+            channel.flush()
+        assert received == struct.pack("<BI", Kind.BATCH, len(payload)) + payload
+
+    def test_to_nobody(self, ends: tuple[Channel, socket.socket]) -> None:
+        channel, other = ends
+        other.close()
+        with pytest.raises(Closed):
+            channel.send(Kind.BATCH, b"")

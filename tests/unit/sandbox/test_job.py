@@ -1,0 +1,211 @@
+import signal
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.sandbox.job import ALONE_MS, CPU_LIMIT_S, MAX_SEGMENT_BYTES, SLICE_MS, Death, Job, Mode, Segment, admit
+from headwater.sandbox.results import Results
+from tests.support.sandbox import batch, lines
+
+CRASH = Death(-signal.SIGTRAP)
+FOREIGN_KILL = Death(-signal.SIGKILL)
+BROKEN = Death(-signal.SIGKILL, broken=True)
+OVERDUE = Death(-signal.SIGKILL, overdue=True, cpu_s=1.0)
+STARVED = Death(-signal.SIGKILL, overdue=True)
+BUSY_S, IDLE_S = CPU_LIMIT_S * 1.5, CPU_LIMIT_S / 10
+
+
+def results(
+    outputs: Sequence[bytes], *, interrupted: bool = False, slow: Sequence[int] = (), logs: Sequence[str] = ()
+) -> Results:
+    clean = not any(line.startswith(b"!") for line in outputs)
+    return Results(
+        len(outputs), interrupted, [*slow], [*outputs], [*logs], clean, any(b"\t" in line for line in outputs)
+    )
+
+
+def job_of(count: int) -> Job:
+    return Job(batch(lines(*({"n": n} for n in range(count)))), 0)
+
+
+def take(job: Job) -> Segment:
+    segment = job.next_segment()
+    assert segment is not None
+    return segment
+
+
+def shape(job: Job) -> list[tuple[list[int], Mode]]:
+    return [([*segment.rows], segment.mode) for segment in iter(job.next_segment, None)]
+
+
+def alone(job: Job) -> Segment:
+    """The job's first segment, after its record 0 came under suspicion."""
+    job.take_results(take(job), results([], interrupted=True), IDLE_S)
+    return take(job)
+
+
+class TestSegments:
+    def test_a_batch_is_one_segment(self) -> None:
+        job = job_of(3)
+        segment = take(job)
+        assert ([*segment.rows], segment.mode, segment.limit_ms) == ([0, 1, 2], Mode.WHOLE, SLICE_MS)
+        job.take_results(segment, results([b"{}", b"", b'{"n":2}']), IDLE_S)
+        assert job.outputs == [b"{}", b"", b'{"n":2}']
+        assert shape(job) == []
+
+    def test_an_empty_batch_has_none(self) -> None:
+        assert job_of(0).next_segment() is None
+
+    def test_a_large_batch_is_cut_by_bytes(self) -> None:
+        big = b'{"x":"%s"}' % (b"x" * (MAX_SEGMENT_BYTES // 2))
+        job = Job(batch([b"{}", big, big, big * 3, b"{}"]), 0)
+        assert [rows for rows, _ in shape(job)] == [[0, 1], [2], [3], [4]]
+
+    def test_records_that_are_no_text_are_left_out(self) -> None:
+        job = Job(batch([b"{}", None, b"\xff", b'{"a":\n1}', b'{"a":"\n"}', b"[1]"]), 0)
+        assert [rows for rows, _ in shape(job)] == [[0, 3, 5]]
+        assert {row: error.error for row, error in job.errors.items()} == dict.fromkeys((1, 2, 4), "InvalidJSON")
+
+    def test_the_payload_has_columns_and_records_of_its_rows(self) -> None:
+        head, *records = job_of(4).payload(Segment([1, 3])).split(b"\n")
+        columns = msgspec.json.decode(head)
+        assert columns["offsets"] == [1001, 1003]
+        assert columns["partitions"] == [1, 1]
+        assert records == [b'{"n":1}', b'{"n":3}']
+
+
+class TestTime:
+    def test_an_interrupted_record_runs_alone_and_the_rest_goes_on(self) -> None:
+        job = job_of(5)
+        job.take_results(take(job), results([b"{}", b"{}"], interrupted=True), IDLE_S)
+        assert shape(job) == [([2], Mode.ALONE), ([3, 4], Mode.WHOLE)]
+
+    def test_a_result_that_was_too_large_goes_on_without_blame(self) -> None:
+        job = job_of(5)
+        job.take_results(take(job), results([b"{}", b"{}"]), IDLE_S)
+        assert shape(job) == [([2, 3, 4], Mode.WHOLE)]
+
+    def test_a_slow_record_runs_again_alone(self) -> None:
+        job = job_of(3)
+        job.take_results(take(job), results([b"{}", b"{}", b"{}"], slow=[1]), IDLE_S)
+        assert shape(job) == [([1], Mode.ALONE)]
+
+    def test_one_that_is_quick_alone_is_fine(self) -> None:
+        job = job_of(1)
+        assert not job.take_results(alone(job), results([b"{}"]), IDLE_S)
+        assert (job.outputs, job.errors, shape(job)) == ([b"{}"], {}, [])
+
+    def test_two_lone_runs_above_the_limit_are_blamed(self) -> None:
+        job = job_of(1)
+        assert not job.take_results(alone(job), results([], interrupted=True), BUSY_S)
+        again = take(job)
+        assert again.limit_ms == ALONE_MS[0]
+        assert job.take_results(again, results([b"{}"]), BUSY_S)
+        assert job.errors[0].error == "Timeout"
+        assert job.outputs == [b""]
+        assert shape(job) == []
+
+    def test_a_slow_record_that_is_blamed_loses_its_output(self) -> None:
+        job = job_of(1)
+        job.take_results(take(job), results([b"{}"], slow=[0]), IDLE_S)
+        for _ in range(2):
+            job.take_results(take(job), results([b"{}"]), BUSY_S)
+        assert (job.outputs, job.errors[0].error) == ([b""], "Timeout")
+
+    def test_a_busy_machine_blames_nobody(self) -> None:
+        job = job_of(1)
+        segment = alone(job)
+        limits = []
+        for _ in range(6):
+            limits.append(segment.limit_ms)
+            assert not job.take_results(segment, results([], interrupted=True), IDLE_S)
+            segment = take(job)
+        assert limits == [75, 300, 1200, 2000, 2000, 2000]
+        assert not job.errors
+
+    def test_what_a_slow_record_printed_is_kept_once(self) -> None:
+        job = job_of(1)
+        job.take_results(take(job), results([b"{}"], slow=[0], logs=["hello"]), IDLE_S)
+        job.take_results(take(job), results([b"{}"], logs=["hello"]), IDLE_S)
+        assert job.logs == ["hello"]
+
+
+class TestDeath:
+    def test_the_batch_runs_again_traced(self) -> None:
+        job = job_of(3)
+        job.take_death(take(job), CRASH, None)
+        assert shape(job) == [([0, 1, 2], Mode.TRACED)]
+
+    def test_the_record_that_was_traced_last_runs_alone(self) -> None:
+        job = job_of(5)
+        job.take_death(Segment(range(5), Mode.TRACED), CRASH, 2)
+        assert shape(job)[:3] == [([0, 1], Mode.WHOLE), ([2], Mode.ALONE), ([3, 4], Mode.TRACED)]
+
+    @pytest.mark.parametrize("traced", [None, 99])
+    def test_without_a_trace_the_segment_is_halved(self, traced: int | None) -> None:
+        job = job_of(0)
+        job.take_death(Segment([4, 5, 6], Mode.TRACED), CRASH, traced)
+        assert shape(job) == [([4], Mode.TRACED), ([5, 6], Mode.TRACED)]
+        job.take_death(Segment([4], Mode.TRACED), CRASH, traced)
+        assert shape(job) == [([4], Mode.ALONE)]
+
+    def test_dying_alone_is_blamed(self) -> None:
+        job = job_of(1)
+        job.take_death(alone(job), CRASH, None)
+        assert job.errors[0].error == "SandboxCrash"
+        assert "SIGTRAP" in job.errors[0].message
+        assert shape(job) == []
+
+    def test_breaking_the_protocol_alone_is_blamed(self) -> None:
+        job = job_of(1)
+        job.take_death(alone(job), BROKEN, None)
+        assert job.errors[0].error == "SandboxCrash"
+
+    def test_a_kill_by_others_is_blamed_the_third_time(self) -> None:
+        job = job_of(1)
+        segment = alone(job)
+        for _ in range(2):
+            job.take_death(segment, FOREIGN_KILL, None)
+            assert not job.errors
+            segment = take(job)
+        job.take_death(segment, FOREIGN_KILL, None)
+        assert job.errors[0].error == "OutOfMemory"
+
+    def test_one_that_can_not_be_interrupted_is_a_timeout(self) -> None:
+        job = job_of(1)
+        job.take_death(alone(job), OVERDUE, None)
+        assert job.errors[0].error == "Timeout"
+
+    def test_a_child_that_got_no_cpu_blames_nobody(self) -> None:
+        job = job_of(1)
+        segment = alone(job)
+        for _ in range(5):
+            job.take_death(segment, STARVED, None)
+            segment = take(job)
+        assert not job.errors
+
+
+class TestAdmit:
+    def test_whole_batches_pass_as_they_are(self) -> None:
+        values = [b"{}", '{"a":"é"}'.encode()]
+        assert admit(values) == (values, {})
+        assert admit([]) == ([], {})
+
+    def test_newlines_between_tokens_only(self) -> None:
+        assert admit([b'{"a":\n 12345678901234567890,\r\n "a":1.50}']) == ([b'{"a":12345678901234567890,"a":1.50}'], {})
+
+    @given(st.lists(st.one_of(st.none(), st.binary(max_size=12), st.sampled_from([b'{"a":\n1}', b"{}"])), max_size=5))
+    def test_every_record_is_one_line_of_utf8_or_an_error(self, values: list[bytes | None]) -> None:
+        admitted, errors = admit(values)
+        assert len(admitted) == len(values)
+        for row, line in enumerate(admitted):
+            assert b"\n" not in line
+            line.decode()
+            assert (
+                row in errors
+                or line == values[row]
+                or msgspec.json.decode(line) == msgspec.json.decode(values[row] or b"")
+            )

@@ -1,0 +1,88 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.sandbox.frames import Malformed
+from headwater.sandbox.results import ScriptError, parse_error, parse_question, parse_results
+
+
+class TestResults:
+    def test_all_records(self) -> None:
+        results = parse_results(b'2 0 0 \n{"a":1}\n', 2)
+        assert (results.end, results.interrupted, results.lines, results.logs) == (2, False, [b'{"a":1}', b""], [])
+        assert results.clean
+        assert not results.several
+
+    def test_interrupted_at_the_first(self) -> None:
+        results = parse_results(b"0 1 0 ", 3)
+        assert (results.end, results.interrupted, results.lines) == (0, True, [])
+
+    def test_slow_records_errors_and_logs(self) -> None:
+        results = parse_results(b'2 0 1 0,1\n!"E","m",1,2\n{}\t{}\n"said \\ud800"', 2)
+        assert results.slow == [0, 1]
+        assert results.logs == ["said ?"]
+        assert not results.clean
+        assert results.several
+
+    @pytest.mark.parametrize(
+        "payload",
+        [
+            b"",
+            b"1",
+            b"x 0 0 \n{}",
+            b"3 0 0 \n{}\n{}\n{}",  # more than were sent
+            b"1 0 0 \n{}\n{}",  # more lines than records
+            b"2 1 0 \n{}\n{}",  # interrupted behind the last
+            b"0 0 0 ",  # no progress
+            b"-1 0 0 \n",
+            b"1 0 0 1\n{}",  # a slow record that is none
+            b"1 0 1 \n{}\nno JSON",
+            b"1 0 1 \n{}\n[]",
+        ],
+    )
+    def test_what_can_not_be(self, payload: bytes) -> None:
+        with pytest.raises(Malformed):
+            parse_results(payload, 2)
+
+    @given(st.binary(max_size=60))
+    def test_any_bytes_parse_or_are_malformed(self, payload: bytes) -> None:
+        try:
+            results = parse_results(payload, 3)
+        except Malformed:
+            return
+        assert len(results.lines) == results.end <= 3
+
+
+class TestError:
+    def test_with_and_without_a_place(self) -> None:
+        assert parse_error(b'!"TypeError","x",3,14') == ScriptError("TypeError", "x", 3, 14)
+        assert parse_error(b'!"Timeout","x",0,0') == ScriptError("Timeout", "x", None, None)
+
+    def test_a_message_is_at_most_1024_bytes(self) -> None:
+        message = parse_error(f'!"E",{json.dumps("é" * 1000, ensure_ascii=False)},0,0'.encode()).message
+        assert message == "é" * 512
+
+    @pytest.mark.parametrize(
+        "line", [b"!", b"!1,2,3,4", b'!"a","b",0', b'!"a","b",0,0,0', b"![[[", b"!" + b"[" * 100_000]
+    )
+    def test_what_can_not_be(self, line: bytes) -> None:
+        with pytest.raises(Malformed):
+            parse_error(line)
+
+
+class TestQuestion:
+    def test_names_and_values(self) -> None:
+        assert parse_question(b'["a",["x","y"],"b",[]]') == [("a", ["x", "y"]), ("b", [])]
+
+    def test_lone_surrogates_are_members_of_nothing(self) -> None:
+        assert parse_question(rb'["a",["x\ud800","?"],"\udfff",["y"]]') == [("a", ["", "?"]), ("", ["y"])]
+
+    @pytest.mark.parametrize(
+        "payload",
+        [b"", b"{}", b'["a"]', b'[["a"],["b"]]', b'["a","b"]', b'["a",[1]]', rb'["\ud800",[1]]', rb'["\ud800"]'],
+    )
+    def test_what_can_not_be(self, payload: bytes) -> None:
+        with pytest.raises(Malformed):
+            parse_question(payload)
