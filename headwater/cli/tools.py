@@ -32,7 +32,9 @@ def replay(
 
     from headwater.app.feeder import open_feeder
     from headwater.ingest.files import read_lines
+    from headwater.telemetry import configure_logging
 
+    configure_logging("warning")
     with open_feeder(settings, chain, entity, zerolag=zerolag) as feeder:
         written = feeder.feed(concatenated.from_iterable(map(read_lines, files)), rate)
     print(f"{written} records written to {feeder.topic}")
@@ -51,7 +53,9 @@ def demo(
     from headwater.app.feeder import feed_into
     from headwater.cli.demo.story import Story
     from headwater.cli.demo.streams import generated, recorded
+    from headwater.telemetry import configure_logging
 
+    configure_logging("warning")
     stream = recorded(file, chain, entity) if file else generated(records)
     raise typer.Exit(Story(stream, settings.cache_dir, feed_into, Console()).tell())
 

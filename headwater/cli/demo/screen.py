@@ -35,7 +35,7 @@ class Screen:
     def say(self, text: str) -> None:
         """Tell a step of the story."""
         self._shown_in_phase = 0
-        self._console.print(text, highlight=False)
+        self._console.print(text, highlight=False, soft_wrap=True)
 
     def arrived(self, latency_ms: float, summary: str) -> None:
         """Show one record."""
@@ -45,7 +45,7 @@ class Screen:
             self._live.update(self._table())
         elif self._shown_in_phase < PLAIN_LINES:
             self._shown_in_phase += 1
-            self._console.print(f"    {latency_ms:6.0f} ms  {summary}", highlight=False)
+            self._console.print(f"    {latency_ms:6.0f} ms  {summary}", highlight=False, soft_wrap=True)
 
     def _table(self) -> Table:
         table = Table(title=f"{self._count:,} records read with the returned credentials")
