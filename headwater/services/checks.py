@@ -66,7 +66,10 @@ class PipelineChecker:
         source, entity = self._source(sent.source, found)
         sinks = [self._sink(sink) for sink in sent.sinks]
         found.problems.extend(_sink_name_problems(sent.sinks))
-        transforms = [self._transform(i, t, entity, found) for i, t in enumerate(sent.transforms)]
+        transforms = [self._transform(i, t, found) for i, t in enumerate(sent.transforms)]
+        # Compiling costs a V8 process per script: not for a configuration that is refused anyway.
+        if entity and not found.problems:
+            self._scripts(sent.transforms, entity, found)
         if found.problems or source is None:
             raise InvalidInput("The configuration was not saved.", found.problems)
         config = PipelineConfig(source=source, transforms=transforms, sinks=sinks, parallelism=sent.parallelism)
@@ -102,23 +105,24 @@ class PipelineChecker:
     def _sink(self, sent: Sink) -> Sink:
         return sent.model_copy(update={"uid": self._new_id()})
 
-    def _transform(self, index: int, sent: NewTransform, entity: Entity | None, found: _Findings) -> Transform:
-        pointer = f"{PIPELINE}/transforms/{index}"
+    def _transform(self, index: int, sent: NewTransform, found: _Findings) -> Transform:
         if isinstance(sent, V8Transform):
-            self._script(pointer, sent.script, entity, found)
-            return V8Transform(uid=self._new_id(), type=sent.type, script=sent.script)
-        return self._filter(pointer, sent, found)
+            return sent.model_copy(update={"uid": self._new_id()})
+        return self._filter(f"{PIPELINE}/transforms/{index}", sent, found)
 
-    def _script(self, pointer: str, script: str, entity: Entity | None, found: _Findings) -> None:
-        # Compiling costs a V8 process: not for a configuration that is refused anyway.
-        if entity is None or found.problems:
-            return
+    def _scripts(self, transforms: list[NewTransform], entity: Entity, found: _Findings) -> None:
+        example = msgspec.json.encode(entity.example).decode()
+        for i, transform in enumerate(transforms):
+            if isinstance(transform, V8Transform):
+                self._script(f"{PIPELINE}/transforms/{i}/script", transform.script, example, found)
+
+    def _script(self, pointer: str, script: str, example: str, found: _Findings) -> None:
         try:
-            warnings = self._validate_script(script, msgspec.json.encode(entity.example).decode())
+            warnings = self._validate_script(script, example)
         except ScriptRefused as error:
-            found.refuse(f"{pointer}/script", error.detail)
+            found.refuse(pointer, error.detail)
         else:
-            found.warnings.extend(Problem(f"{pointer}/script", warning) for warning in warnings)
+            found.warnings.extend(Problem(pointer, warning) for warning in warnings)
 
     def _filter(self, pointer: str, sent: NewRedisSetFilterTransform, found: _Findings) -> RedisSetFilterTransform:
         uid = self._new_id()

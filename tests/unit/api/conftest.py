@@ -3,13 +3,21 @@
 from collections.abc import Iterator
 
 import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from tests.unit.api.installation import Installation, User, installation
+from tests.unit.api.installation import Installation, User
+
+
+@pytest.fixture(scope="session")
+def portal() -> Iterator[BlockingPortal]:
+    """The event loop that all these APIs run in."""
+    with start_blocking_portal() as made:
+        yield made
 
 
 @pytest.fixture
-def headwater() -> Iterator[Installation]:
-    with installation() as made:
+def headwater(portal: BlockingPortal) -> Iterator[Installation]:
+    with Installation(portal).serving() as made:
         yield made
 
 

@@ -189,9 +189,17 @@ class TestCreate:
         assert "/name" in body["detail"]
         assert "2 faults" in body["detail"]
 
+    def test_names_every_script_that_is_refused(self, alice: User) -> None:
+        body = flow_body(transforms=[V8 | {"script": "syntax error"}, V8, V8 | {"script": "function other() {}"}])
+        faults = alice.faults(alice.post(FLOW, body))
+        assert list(faults) == [f"{PIPELINE}/transforms/{i}/script" for i in (0, 2)]
+
     def test_scripts_are_not_compiled_for_a_body_that_is_refused_anyway(self, alice: User) -> None:
-        body = flow_body(source={"chain": "x", "entity": "y"}, transforms=[V8 | {"script": "syntax error"}])
+        broken = V8 | {"script": "syntax error"}
+        body = flow_body(source={"chain": "x", "entity": "y"}, transforms=[broken])
         assert list(alice.faults(alice.post(FLOW, body))) == [f"{PIPELINE}/source/chain"]
+        body = flow_body(transforms=[broken, {"type": "redis_set_filter", "filter_expr": "root ="}])
+        assert list(alice.faults(alice.post(FLOW, body))) == [f"{PIPELINE}/transforms/1/filter_expr"]
 
     def test_fifty_at_once(self, alice: User) -> None:
         sent = [alice.start("POST", FLOW, json=flow_body()) for _ in range(50)]
