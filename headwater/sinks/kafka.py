@@ -118,7 +118,11 @@ class KafkaProducer:
 
     def flush(self, timeout_s: float) -> int:
         self._drain()
-        left: int = self._client.flush(timeout_s)
+        try:
+            left = self._client.flush(timeout_s)
+        except KafkaException as error:  # the producer has given up: nothing more will be acknowledged
+            self._failed.append(error.args[0].str())
+            return 0
         return left + len(self._overflow)
 
     def failures(self) -> list[str]:
@@ -128,9 +132,9 @@ class KafkaProducer:
     def close(self) -> None:
         self._overflow.clear()
         self._client.purge(in_queue=True, in_flight=False)
-        if self._client.flush(DRAIN_S):
+        if self.flush(DRAIN_S):
             self._client.purge()
-            self._client.flush(DRAIN_S)
+            self.flush(DRAIN_S)
 
 
 def build(spec: SinkSpec, revision: int) -> KafkaSink:

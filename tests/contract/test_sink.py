@@ -1,0 +1,192 @@
+"""What every sinks.base.Producer does, and the Kafka sink over each. Names are unique: the broker is shared."""
+
+import contextlib
+import random
+from collections.abc import Iterator
+from typing import Protocol
+
+import pytest
+
+from headwater.errors import BrokerUnavailable
+from headwater.model.record import Headers, RecordBatch
+from headwater.sinks.base import MAX_RECORD_BYTES, Producer
+from headwater.sinks.kafka import KafkaProducer, KafkaSink
+from headwater.sinks.memory import MemoryProducer, MemoryTopics
+from tests.support.kafka import KafkaServer
+
+FLUSHES = 300
+STAMP = 1_700_000_000_000
+
+
+class Bench(Protocol):
+    """A broker with one topic of two partitions."""
+
+    topic: str
+
+    @property
+    def refusing(self) -> str:
+        """A topic that refuses records of 8,000 random bytes."""
+
+    def producer(self) -> Producer:
+        """A new producer to the topic. Closed at the end of the test."""
+
+    def records(self, count: int) -> list[tuple[int, bytes | None, bytes | None, int, Headers]]:
+        """All records: partition, value, key, timestamp, headers; by partition, in order."""
+
+
+class MemoryBench:
+    topic = "out"
+    refusing = "no-such-topic"
+
+    def __init__(self) -> None:
+        self._topics = MemoryTopics([self.topic])
+
+    def producer(self) -> Producer:
+        return MemoryProducer(self._topics, [self.topic])
+
+    def records(self, count: int) -> list[tuple[int, bytes | None, bytes | None, int, Headers]]:
+        found = [(r.partition, r.value, r.key, r.timestamp_ms, r.headers) for r in self._topics.records[self.topic]]
+        assert len(found) == count
+        return sorted(found, key=lambda record: record[0])
+
+
+class KafkaBench:
+    def __init__(self, kafka: KafkaServer) -> None:
+        self._kafka = kafka
+        self._cleanup = contextlib.ExitStack()
+        self.topic = kafka.create_topic(kafka.unique("out"), 2, {"max.message.bytes": "1048588"})
+
+    @property
+    def refusing(self) -> str:
+        return self._kafka.create_topic(self._kafka.unique("small"), 1, {"max.message.bytes": "3000"})
+
+    def producer(self) -> KafkaProducer:
+        producer = KafkaProducer(self._kafka.access, [self.topic])
+        self._cleanup.callback(producer.close)
+        return producer
+
+    def records(self, count: int) -> list[tuple[int, bytes | None, bytes | None, int, Headers]]:
+        return [
+            (m.partition(), m.value(), m.key(), m.timestamp()[1], m.headers() or [])
+            for m in self._kafka.consume(self.topic, count)
+        ]
+
+    def close(self) -> None:
+        self._cleanup.close()
+
+
+@pytest.fixture(params=["memory", "kafka"])
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    if request.param == "memory":
+        yield MemoryBench()
+    else:
+        with contextlib.closing(KafkaBench(request.getfixturevalue("kafka"))) as kafka_bench:
+            yield kafka_bench
+
+
+def flush(producer: Producer) -> list[str]:
+    """Wait for all reports; the failures."""
+    for _ in range(FLUSHES):
+        if producer.flush(0.1) == 0:
+            break
+    assert producer.flush(0) == 0
+    return producer.failures()
+
+
+class TestProducer:
+    def test_a_record_keeps_all_of_itself(self, bench: Bench) -> None:
+        producer = bench.producer()
+        producer.connect(30)
+        producer.produce(bench.topic, b"v", b"k", 1, STAMP, [("h", b"1"), ("i", b"2")])
+        producer.produce(bench.topic, None, None, 0, STAMP, [])
+        assert flush(producer) == []
+        assert bench.records(2) == [(0, None, None, STAMP, []), (1, b"v", b"k", STAMP, [("h", b"1"), ("i", b"2")])]
+
+    def test_order_per_partition(self, bench: Bench) -> None:
+        producer = bench.producer()
+        for number in range(2000):
+            producer.produce(bench.topic, b"%d" % number, None, number % 2, STAMP, [])
+        assert flush(producer) == []
+        values = [record[1] for record in bench.records(2000)]
+        assert values == [b"%d" % n for n in (*range(0, 2000, 2), *range(1, 2000, 2))]
+
+    def test_produce_never_waits(self, bench: Bench) -> None:
+        """More than the queue holds: the rest stays in memory until there is room."""
+        producer = bench.producer()
+        for number in range(103_000):
+            producer.produce(bench.topic, b"%d" % number, None, 0, STAMP, [])
+        assert flush(producer) == []
+        assert not producer.saturated()
+        assert [record[1] for record in bench.records(103_000)] == [b"%d" % n for n in range(103_000)]
+
+    def test_a_refused_record_is_told(self, bench: Bench) -> None:
+        producer, topic = bench.producer(), bench.refusing
+        producer.produce(topic, random.randbytes(8000), None, 0, STAMP, [])
+        assert topic in " ".join(flush(producer))
+        assert producer.failures() == []
+
+    def test_closing_with_records_queued(self, bench: Bench) -> None:
+        producer = bench.producer()
+        for _ in range(1000):
+            producer.produce(bench.topic, b"v", None, 0, STAMP, [])
+        producer.close()
+
+    def test_connect_names_a_missing_topic(self, kafka: KafkaServer) -> None:
+        producer = KafkaProducer(kafka.access, ["no-such-topic"])
+        with pytest.raises(BrokerUnavailable):
+            producer.connect(30)
+        with pytest.raises(BrokerUnavailable, match="no-such-topic"):
+            MemoryProducer(MemoryTopics([]), ["no-such-topic"]).connect(30)
+
+    def test_connect_with_a_wrong_password(self, kafka: KafkaServer) -> None:
+        producer = KafkaProducer(kafka.access.model_copy(update={"password": "wrong"}), ["any"])
+        with pytest.raises(BrokerUnavailable, match="refuses the user"):
+            producer.connect(2)
+
+    def test_nothing_follows_a_refused_record(self, kafka: KafkaServer) -> None:
+        """So that reading all of them again keeps the order."""
+        topic = kafka.create_topic(kafka.unique("small"), 1, {"max.message.bytes": "3000"})
+        producer = KafkaProducer(kafka.access, [topic])
+        for number in range(300):
+            producer.produce(topic, random.randbytes(8000) if number == 150 else b"%d" % number, None, 0, STAMP, [])
+            producer.flush(0 if number % 10 else 0.1)
+        assert flush(producer)
+        producer.close()
+        arrived = kafka.end_offsets(topic)[0]
+        assert [int(m.value() or b"") for m in kafka.consume(topic, arrived)] == list(range(arrived))
+        assert arrived <= 150
+
+
+def batch(values: list[bytes | None], keys: list[bytes | None]) -> RecordBatch:
+    rows = range(len(values))
+    return RecordBatch("stream", values, keys, [STAMP] * len(values), [1] * len(values), [*rows], [0] * len(values))
+
+
+class TestKafkaSink:
+    def test_origin_and_revision_travel_along(self, bench: Bench) -> None:
+        producer = bench.producer()
+        sink = KafkaSink("mine", bench.topic, 12)
+        records = RecordBatch("stream", [b"v", b"w"], [b"k", None], [STAMP, STAMP + 1], [1, 0], [7, 9], [0, 3])
+        assert sink.send(records, producer) == []
+        assert flush(producer) == []
+        assert bench.records(2) == [
+            (0, b"w", None, STAMP + 1, [("headwater-src", b"stream/0/9/3"), ("headwater-cfg", b"12")]),
+            (1, b"v", b"k", STAMP, [("headwater-src", b"stream/1/7/0"), ("headwater-cfg", b"12")]),
+        ]
+
+    def test_the_largest_records_pass(self, bench: Bench) -> None:
+        producer = bench.producer()
+        headers_bytes = len("headwater-src" + "stream/1/0/0" + "headwater-cfg" + "1")
+        key = b"k" * (MAX_RECORD_BYTES - 1_000_000 - headers_bytes)
+        assert KafkaSink("mine", bench.topic, 1).send(batch([b"x" * 1_000_000] * 2, [key, None]), producer) == []
+        assert flush(producer) == []
+        assert [len(record[1] or b"") for record in bench.records(2)] == [1_000_000] * 2
+
+    def test_larger_ones_fail_alone(self, bench: Bench) -> None:
+        producer = bench.producer()
+        records = batch([b"x" * 1_000_001, b"ok", b"x" * 1_000_000], [None, None, b"k" * 40_001])
+        failures = KafkaSink("mine", bench.topic, 1).send(records, producer)
+        assert [(f.row, f.error, f.transform) for f in failures] == [(0, "TooLarge", "mine"), (2, "TooLarge", "mine")]
+        assert "1000001 bytes" in failures[0].message
+        assert flush(producer) == []
+        assert [record[1] for record in bench.records(1)] == [b"ok"]
