@@ -165,6 +165,7 @@ class LockedChild:
 
     def _ended(self) -> int:
         """The exit status of a child that closed its end: it is about to die of something worth knowing."""
+        self._channel.close()
         status = self._process.wait(_DYING_S)
         return self.kill() if status is None else status
 

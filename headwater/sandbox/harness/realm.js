@@ -185,6 +185,13 @@
     return create(object).none;
   };
 
+  const lockGlobal = (name) => {
+    const found = descriptor(G, name);
+    if (found !== undefined && found.configurable) {
+      defineProperty(G, name, { __proto__: null, writable: false, configurable: false });
+    }
+  };
+
   // After the script's top level: from here on no record can change what another record sees of the built-ins.
   const seal = () => {
     walkable = !hasEnumerable([]);
@@ -194,12 +201,8 @@
     for (let i = 0; i < intrinsics.length; i++) {
       if (intrinsics[i] !== ObjectPrototype && intrinsics[i] !== ArrayPrototype) freeze(intrinsics[i]);
     }
-    for (let i = 0; i < KEPT.length; i++) {
-      const found = descriptor(G, KEPT[i]);
-      if (found !== undefined && found.configurable) {
-        defineProperty(G, KEPT[i], { __proto__: null, writable: false, configurable: false });
-      }
-    }
+    for (let i = 0; i < KEPT.length; i++) lockGlobal(KEPT[i]);
+    lockGlobal('console');
   };
 
   return {
