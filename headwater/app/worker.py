@@ -1,8 +1,12 @@
 """Composition of one worker: from its spec to a running loop."""
 
+import argparse
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
 
 import structlog
 
@@ -19,6 +23,7 @@ from headwater.sources import SOURCES
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.names import RedisDatasetNames
 from headwater.stores.redis.sets import RedisSetStore
+from headwater.telemetry import configure_logging
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import Resources
 
@@ -27,12 +32,29 @@ log = structlog.get_logger(__name__)
 FAILED = 1
 
 
+def command(spec: Path, slot: int, probe_fd: int) -> list[str]:
+    """The command line by which the process orchestrator starts a worker.
+
+    It enters this module instead of the command line's: that spares each worker 0.25 s of imports.
+    """
+    options = ["--spec", str(spec), "--slot", str(slot), "--probe-fd", str(probe_fd)]
+    return [sys.executable, "-m", "headwater.app.worker", *options]
+
+
+def run_file(spec: Path, slot: int, probe_fd: int | None) -> int:
+    """Run the worker of a spec file; its name tells the hash of what is in it. Returns the exit status."""
+    configure_logging("info")
+    spec_hash = spec.stem.removeprefix("spec-")
+    return run_worker(WorkerSpec.model_validate_json(spec.read_text()), spec_hash, slot, probe_fd)
+
+
 def run_worker(spec: WorkerSpec, spec_hash: str, slot: int, probe_fd: int | None) -> int:
     """Run until SIGTERM or SIGINT; the exit status is 0 when all that was read is delivered and committed.
 
     An error ends the worker with status 1, after its sentence went to the log and to the supervisor.
     """
     probe, script_log = Probe(probe_fd), ScriptLog()
+    probe.send(Heartbeat(state="starting", spec_hash=spec_hash))
     try:
         with _resources(spec, script_log) as resources:
             worker = _worker(spec, spec_hash, slot, resources, probe, script_log)
@@ -48,14 +70,14 @@ def run_worker(spec: WorkerSpec, spec_hash: str, slot: int, probe_fd: int | None
 @contextmanager
 def _resources(spec: WorkerSpec, script_log: ScriptLog) -> Iterator[Resources]:
     """What the transforms are built with; a sandbox only when a script needs one."""
-    client = connect(spec.redis_url)
-    sets, names = RedisSetStore(client), RedisDatasetNames(client)
-    base = Resources(spec.config_id, spec.owner, sets, names, spec.jit, script_log.write)
-    if not any(transform.type == "v8" for transform in spec.transforms):
-        yield base
-        return
-    with closing(Sandbox(jit=spec.jit)) as sandbox:
-        yield Resources(spec.config_id, spec.owner, sets, names, spec.jit, script_log.write, sandbox)
+    with closing(connect(spec.redis_url)) as client:
+        sets, names = RedisSetStore(client), RedisDatasetNames(client)
+        resources = Resources(spec.config_id, spec.owner, sets, names, spec.jit, script_log.write)
+        if not any(transform.type == "v8" for transform in spec.transforms):
+            yield resources
+            return
+        with closing(Sandbox(jit=spec.jit)) as sandbox:
+            yield replace(resources, sandbox=sandbox)
 
 
 def _worker(
@@ -70,3 +92,12 @@ def _worker(
     transforms = chain.build(spec.transforms, TRANSFORMS, resources)
     source = SOURCES["kafka"](spec, slot)
     return Worker(source, transforms, delivery, spec_hash=spec_hash, probe=probe, script_log=script_log)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--spec", type=Path, required=True)
+    parser.add_argument("--slot", type=int, default=0)
+    parser.add_argument("--probe-fd", type=int)
+    given = parser.parse_args()
+    sys.exit(run_file(given.spec, given.slot, given.probe_fd))

@@ -1,7 +1,7 @@
 """Kafka as a sink: one sink per topic, and the producer that all sinks of a worker share."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import confluent_kafka
@@ -108,7 +108,7 @@ class KafkaProducer:
         return True
 
     def saturated(self) -> bool:
-        self._client.poll(0)
+        self._serve(self._client.poll, 0)
         self._drain()
         return bool(self._overflow)
 
@@ -118,12 +118,16 @@ class KafkaProducer:
 
     def flush(self, timeout_s: float) -> int:
         self._drain()
+        return self._serve(self._client.flush, timeout_s) + len(self._overflow)
+
+    def _serve(self, call: Callable[[float], int], timeout_s: float) -> int:
+        """Poll or flush. A client that has given up raises in both: then nothing more will be acknowledged."""
         try:
-            left = self._client.flush(timeout_s)
-        except KafkaException as error:  # the producer has given up: nothing more will be acknowledged
+            return call(timeout_s)
+        except KafkaException as error:
             self._failed.append(error.args[0].str())
+            self._overflow.clear()
             return 0
-        return left + len(self._overflow)
 
     def failures(self) -> list[str]:
         failed, self._failed = self._failed, []

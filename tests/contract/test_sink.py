@@ -3,7 +3,7 @@
 import contextlib
 import random
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Protocol, cast
 
 import pytest
 
@@ -67,7 +67,7 @@ class KafkaBench:
 
     def records(self, count: int) -> list[tuple[int, bytes | None, bytes | None, int, Headers]]:
         return [
-            (m.partition(), m.value(), m.key(), m.timestamp()[1], m.headers() or [])
+            (cast("int", m.partition()), m.value(), m.key(), m.timestamp()[1], cast("Headers", m.headers() or []))
             for m in self._kafka.consume(self.topic, count)
         ]
 

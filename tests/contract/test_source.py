@@ -24,7 +24,9 @@ class Bench(Protocol):
 
     topic: str
 
-    def append(self, partition: int, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None) -> None:
+    def append(
+        self, partition: int, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None
+    ) -> None:
         """Put records on the topic."""
 
     def pin(self, positions: Positions) -> None:
@@ -50,7 +52,9 @@ class MemoryBench:
         self._topic = MemoryTopic(self.topic, [[], []])
         self._group = MemoryGroup(self._topic)
 
-    def append(self, partition: int, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None) -> None:
+    def append(
+        self, partition: int, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None
+    ) -> None:
         for value, key in zip(values, keys or [None] * len(values), strict=True):
             self._topic.append(partition, value, key, 1)
 
@@ -79,7 +83,9 @@ class KafkaBench:
         self.topic = kafka.create_topic(kafka.unique("stream"), 2)
         self.group = kafka.unique("group")
 
-    def append(self, partition: int, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None) -> None:
+    def append(
+        self, partition: int, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None
+    ) -> None:
         self._kafka.produce(self.topic, values, partition=partition, keys=keys)
 
     def pin(self, positions: Positions) -> None:
@@ -226,7 +232,7 @@ class TestPoll:
     def test_a_batch_has_a_bound_in_bytes(self, kafka_bench: KafkaBench) -> None:
         source, _ = start(kafka_bench)
         kafka_bench.append(0, [b"x" * 900_000] * 20)
-        sizes = []
+        sizes: list[int] = []
         while sum(sizes) < 20:
             sizes.append(len(source.poll(2000, POLL_S)))
         assert max(sizes) <= MAX_BATCH_BYTES // 900_000 + 1

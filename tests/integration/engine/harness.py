@@ -1,0 +1,197 @@
+"""Real workers in processes of their own, against a real broker, with the probe that a supervisor would hold."""
+
+import contextlib
+import json
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from confluent_kafka import Message, TopicPartition
+
+from headwater.children import Child, spawn
+from headwater.model.record import Headers
+from headwater.model.transform import Transform
+from headwater.model.worker import Heartbeat, SinkSpec, WorkerSpec
+from tests.support.kafka import KafkaServer
+
+PARTITIONS = 4
+WAIT_S = 60.0
+NO_STORE = "redis://127.0.0.1:1"
+
+
+class Pipeline:
+    """The topics, the group and the spec of one deployment."""
+
+    def __init__(
+        self,
+        kafka: KafkaServer,
+        folder: Path,
+        transforms: Sequence[Transform] = (),
+        redis_url: str = NO_STORE,
+        sink_config: dict[str, str] | None = None,
+    ) -> None:
+        self.kafka = kafka
+        self.source = kafka.create_topic(kafka.unique("stream"), PARTITIONS)
+        self.sink = kafka.create_topic(kafka.unique("sink"), PARTITIONS, sink_config)
+        self.dead = kafka.create_topic(kafka.unique("dlq"), PARTITIONS)
+        self.group = kafka.unique("wrk")
+        self.spec = WorkerSpec(
+            deployment_id="d1",
+            config_id=kafka.unique("c"),
+            owner="alice",
+            revision=3,
+            source_topic=self.source,
+            source_group=self.group,
+            transforms=list(transforms),
+            sinks=[SinkSpec(uid="s1", name="out", type="kafka", topic=self.sink)],
+            dead_letter_topic=self.dead,
+            kafka=kafka.access,
+            redis_url=redis_url,
+        )
+        self._path = folder / "spec-hash1.json"
+        self._log = folder / "worker.log"
+        self._pin()
+
+    def _pin(self) -> None:
+        with self.kafka.consumer(group=self.group) as consumer:
+            starts = [TopicPartition(self.source, p, 0) for p in range(PARTITIONS)]
+            consumer.commit(offsets=starts, asynchronous=False)
+
+    def feed(self, records: Sequence[Any]) -> None:
+        """Put JSON records on the source topic, spread over its partitions."""
+        for partition in range(PARTITIONS):
+            mine = [json.dumps(r, separators=(",", ":")).encode() for r in records[partition::PARTITIONS]]
+            self.kafka.produce(self.source, mine, partition=partition)
+
+    @contextlib.contextmanager
+    def worker(self, slot: int = 0) -> Iterator["WorkerProcess"]:
+        """A worker; killed at the end of the block if it still runs."""
+        self._path.write_text(self.spec.model_dump_json())
+        process = WorkerProcess(self._path, slot, self._log)
+        try:
+            yield process
+        finally:
+            process.kill()
+
+    def committed(self) -> int:
+        """Records that the group has committed, all partitions together."""
+        with self.kafka.consumer(group=self.group) as consumer:
+            found = consumer.committed([TopicPartition(self.source, p) for p in range(PARTITIONS)], WAIT_S)
+        return sum(p.offset for p in found)
+
+    def wait_committed(self, count: int) -> None:
+        """Return when the group has committed `count` records."""
+        wait_for(lambda: self.committed() >= count, f"{count} committed records; the worker's log:\n{self.log()}")
+
+    def sent(self, topic: str | None = None) -> int:
+        """Records on the sink topic, or another of the pipeline's topics."""
+        return sum(self.kafka.end_offsets(topic or self.sink).values())
+
+    @contextlib.contextmanager
+    def watch_sink(self) -> Iterator[Callable[[], None]]:
+        """Gives a function that returns as soon as something new is on the sink topic."""
+        ends = self.kafka.end_offsets(self.sink)
+        with self.kafka.consumer() as consumer:
+            consumer.assign([TopicPartition(self.sink, p, end) for p, end in ends.items()])
+            yield lambda: wait_for(lambda: consumer.poll(0.05) is not None, f"output; log:\n{self.log()}")
+
+    def records(self, topic: str | None = None) -> list[Message]:
+        """All records of the sink topic by partition, in order."""
+        return self.kafka.consume(topic or self.sink, self.sent(topic))
+
+    def log(self) -> str:
+        """What the workers logged."""
+        return self._log.read_text() if self._log.exists() else ""
+
+
+class WorkerProcess:
+    """`headwater worker`, and its heartbeats."""
+
+    def __init__(self, spec: Path, slot: int, log: Path) -> None:
+        self._probe, theirs = socket.socketpair()
+        self._unread = b""
+        self.beats: list[Heartbeat] = []
+        with theirs, log.open("ab") as output:
+            command = [
+                sys.executable, "-m", "headwater", "worker",
+                "--spec", str(spec), "--slot", str(slot), "--probe-fd", str(theirs.fileno()),
+            ]  # fmt: skip
+            self._child: Child = spawn(command, stdout=output, stderr=output, pass_fds=[theirs.fileno()])
+        self._log = log
+
+    def wait(self, wanted: Callable[[Heartbeat], bool]) -> Heartbeat:
+        """The next heartbeat that is as wanted."""
+        deadline = time.monotonic() + WAIT_S
+        while time.monotonic() < deadline:
+            for beat in self._read():
+                if wanted(beat):
+                    return beat
+        raise AssertionError(f"no such heartbeat; the last ones: {self.beats[-3:]}; log:\n{self._log.read_text()}")
+
+    def ready(self) -> "WorkerProcess":
+        """Wait until the worker is ready."""
+        self.wait(lambda beat: beat.state == "ready")
+        return self
+
+    def _read(self) -> list[Heartbeat]:
+        select.select([self._probe], [], [], 1.0)
+        with contextlib.suppress(BlockingIOError):
+            self._unread += self._probe.recv(1 << 16, socket.MSG_DONTWAIT)
+        *lines, self._unread = self._unread.split(b"\n")
+        beats = [Heartbeat.model_validate_json(line) for line in lines]
+        self.beats += beats
+        return beats
+
+    def kill(self) -> None:
+        """SIGKILL; no error when it is gone."""
+        self._child.send(signal.SIGKILL)
+        self._child.wait(WAIT_S)
+        self._probe.close()
+
+    def terminate(self) -> int | None:
+        """SIGTERM; the exit status."""
+        self._child.send(signal.SIGTERM)
+        return self._child.wait(WAIT_S)
+
+    def exit_status(self) -> int | None:
+        """Wait for the end."""
+        return self._child.wait(WAIT_S)
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    """Poll until a condition holds."""
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, f"timed out waiting for {what}"
+        time.sleep(0.02)
+
+
+def origins(records: Sequence[Message]) -> list[str]:
+    """The `headwater-src` of each record."""
+    return [headers(m)["headwater-src"] for m in records]
+
+
+def headers(record: Message) -> dict[str, str]:
+    """The record's headers, as text."""
+    return {name: bytes(value or b"").decode() for name, value in cast("Headers", record.headers() or [])}
+
+
+def check_copy(pipeline: Pipeline, expected: Sequence[Any], *, repeats: bool) -> int:
+    """Every record arrived, repeats carry the same origin, and the order holds. Returns the number of repeats."""
+    records = pipeline.records()
+    first: dict[str, Message] = {}
+    for origin, record in zip(origins(records), records, strict=True):
+        seen = first.setdefault(origin, record)
+        assert seen.value() == record.value(), "a repeat has the same bytes"
+    assert sorted(json.loads(m.value() or b"")["n"] for m in first.values()) == sorted(r["n"] for r in expected)
+    for partition in range(PARTITIONS):
+        offsets = [int(o.split("/")[2]) for o, m in first.items() if m.partition() == partition]
+        assert offsets == sorted(offsets), "an inversion"
+        assert all(o.split("/")[1] == str(partition) for o, m in first.items() if m.partition() == partition)
+    assert repeats or len(first) == len(records)
+    return len(records) - len(first)

@@ -1,0 +1,85 @@
+"""A worker that only copies: killed, stopped, joined by another, refused by Kafka."""
+
+import random
+from pathlib import Path
+
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from tests.integration.engine.harness import PARTITIONS, Pipeline, check_copy
+from tests.support.kafka import KafkaServer
+
+ROUNDS, PER_ROUND = 5, 4000
+
+
+def numbered(start: int, stop: int) -> list[dict[str, object]]:
+    return [{"n": n, "pad": "x" * 300} for n in range(start, stop)]
+
+
+class TestKill:
+    def test_nothing_is_lost_and_repeats_carry_their_origin(self, kafka: KafkaServer, tmp_path: Path) -> None:
+        """Each round the worker is killed as soon as it has sent something new."""
+        pipeline = Pipeline(kafka, tmp_path)
+        for number in range(ROUNDS):
+            pipeline.feed(numbered(number * PER_ROUND, (number + 1) * PER_ROUND))
+            with pipeline.watch_sink() as came, pipeline.worker() as worker:
+                came()
+                worker.kill()
+        with pipeline.worker():
+            pipeline.wait_committed(ROUNDS * PER_ROUND)
+        check_copy(pipeline, numbered(0, ROUNDS * PER_ROUND), repeats=True)
+
+
+class TestPlannedChanges:
+    def test_stop_and_start_repeat_nothing(self, kafka: KafkaServer, tmp_path: Path) -> None:
+        pipeline = Pipeline(kafka, tmp_path)
+        pipeline.feed(numbered(0, 3000))
+        with pipeline.worker() as worker:
+            worker.ready()
+            pipeline.feed(numbered(3000, 6000))
+            assert worker.terminate() == 0
+        done = pipeline.committed()
+        assert pipeline.sent() == done
+        with pipeline.worker():
+            pipeline.wait_committed(6000)
+        check_copy(pipeline, numbered(0, 6000), repeats=False)
+
+    def test_a_second_worker_takes_its_share_and_repeats_nothing(self, kafka: KafkaServer, tmp_path: Path) -> None:
+        pipeline = Pipeline(kafka, tmp_path)
+        fed = 0
+        with pipeline.worker(0) as first:
+            first.ready()
+            with pipeline.worker(1) as second:
+                second.ready()
+                while not second.beats or not second.beats[-1].committed_batches:
+                    pipeline.feed(numbered(fed, fed + 400))
+                    fed += 400
+                    second.wait(lambda beat: True)
+                pipeline.wait_committed(fed)
+                assert second.terminate() == 0
+                assert first.terminate() == 0
+        check_copy(pipeline, numbered(0, fed), repeats=False)
+
+
+class TestRefusal:
+    def test_records_are_read_again_in_order(self, kafka: KafkaServer, tmp_path: Path) -> None:
+        """The sink topic takes only small records for a while; the worker waits, and goes on when it takes them."""
+        pipeline = Pipeline(kafka, tmp_path, sink_config={"max.message.bytes": "2000"})
+        with pipeline.worker() as worker:
+            worker.ready()
+            pipeline.feed(numbered(0, 4 * PARTITIONS))
+            big = [{"n": n, "pad": random.randbytes(4000).hex()} for n in range(100, 104)]
+            pipeline.feed(big)
+            pipeline.feed(numbered(200, 300))
+            assert "refused" in worker.wait(lambda beat: beat.state == "waiting").reason
+            allow_large_records(kafka, pipeline.sink)
+            pipeline.wait_committed(4 * PARTITIONS + 4 + 100)
+            worker.ready()
+            assert worker.terminate() == 0
+        check_copy(pipeline, [*numbered(0, 4 * PARTITIONS), *big, *numbered(200, 300)], repeats=True)
+
+
+def allow_large_records(kafka: KafkaServer, topic: str) -> None:
+    entry = ConfigEntry("max.message.bytes", "1048588", incremental_operation=AlterConfigOpType.SET)
+    change = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    for future in kafka.admin.incremental_alter_configs([change]).values():
+        future.result(30)

@@ -1,0 +1,112 @@
+"""The broker or the set store goes away under a running worker, which waits and goes on."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from headwater.brokers.client import ClientErrors, admin_settings
+from headwater.brokers.embedded import EmbeddedKafka
+from headwater.children import Child
+from headwater.model.dataset import filter_set
+from headwater.model.transform import RedisSetFilterTransform, V8Transform
+from headwater.stores.redis.client import connect
+from headwater.stores.redis.sets import RedisSetStore
+from tests.integration.engine.harness import Pipeline, check_copy, headers
+from tests.support.kafka import CACHE_DIR, KafkaServer
+from tests.support.valkey import ValkeyServer
+
+
+class MortalKafka:
+    """A broker of one test, which may kill it."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._embedded = EmbeddedKafka(data_dir, CACHE_DIR)
+        self._embedded.prepare()
+        self._child: Child = self._embedded.start()
+        self._embedded.wait_ready(self._child)
+        access = self._embedded.access()
+        admin = AdminClient(admin_settings(access, ClientErrors(access)))
+        self.server = KafkaServer(access, self._embedded.bootstrap_servers, admin, data_dir)
+
+    def kill(self) -> None:
+        self._child.send(signal.SIGKILL)
+        self._child.wait(30)
+
+    def start(self) -> None:
+        self._child = self._embedded.start()
+        self._embedded.wait_ready(self._child)
+
+    def stop(self) -> None:
+        self._child.stop(15)
+
+
+@pytest.fixture
+def mortal_kafka(tmp_path: Path) -> Iterator[MortalKafka]:
+    broker = MortalKafka(tmp_path / "kafka")
+    yield broker
+    broker.stop()
+
+
+def test_a_killed_broker_is_waited_out(mortal_kafka: MortalKafka, tmp_path: Path) -> None:
+    pipeline = Pipeline(mortal_kafka.server, tmp_path)
+    records = [{"n": n, "pad": "x" * 300} for n in range(20_000)]
+    pipeline.feed(records)
+    with pipeline.watch_sink() as came, pipeline.worker() as worker:
+        came()
+        mortal_kafka.kill()
+        assert "Kafka" in worker.wait(lambda beat: beat.state == "waiting").reason
+        mortal_kafka.start()
+        worker.ready()
+        pipeline.wait_committed(20_000)
+        assert worker.terminate() == 0
+    assert check_copy(pipeline, records, repeats=False) == 0
+
+
+def test_without_the_set_store_nothing_passes_and_nothing_is_dropped(
+    kafka: KafkaServer, valkey_server: ValkeyServer, tmp_path: Path
+) -> None:
+    filters = [RedisSetFilterTransform(uid="t1", type="redis_set_filter", filter_expr="root = this.who")]
+    pipeline = Pipeline(kafka, tmp_path, filters, valkey_server.url)
+    sets = RedisSetStore(connect(valkey_server.url))
+    sets.add(filter_set(pipeline.spec.config_id, "t1"), ["alice"])
+    records = [{"n": n, "who": "Alice" if n % 3 else "bob"} for n in range(1200)]
+    with pipeline.worker() as worker:
+        worker.ready()
+        pipeline.feed(records[:400])
+        pipeline.wait_committed(400)
+        valkey_server.kill()
+        pipeline.feed(records[400:])
+        assert "set store" in worker.wait(lambda beat: beat.state == "waiting").reason
+        assert pipeline.committed() == 400
+        valkey_server.start()
+        worker.ready()
+        pipeline.wait_committed(1200)
+        assert worker.terminate() == 0
+    check_copy(pipeline, [r for r in records if r["n"] % 3], repeats=False)
+
+
+def test_scripts_and_dead_letters(kafka: KafkaServer, tmp_path: Path) -> None:
+    script = """
+    function process(record) {
+      if (record.n % 10 === 7) throw new TypeError("no sevens");
+      return record.n % 2 ? null : record;
+    }"""
+    pipeline = Pipeline(kafka, tmp_path, [V8Transform(uid="t9", type="v8", script=script)])
+    records = [{"n": n} for n in range(1000)]
+    pipeline.feed(records)
+    with pipeline.worker() as worker:
+        pipeline.wait_committed(1000)
+        beat = worker.wait(lambda beat: beat.counters.get("messages_received") == 1000)
+        assert worker.terminate() == 0
+    assert (beat.counters["messages_sent"], beat.counters["processor_error"]) == (500, 100)
+    check_copy(pipeline, records[::2], repeats=False)
+    dead = pipeline.records(pipeline.dead)
+    assert sorted(m.value() or b"" for m in dead) == sorted(b'{"n":%d}' % n for n in range(7, 1000, 10))
+    told = headers(dead[0])
+    assert (told["headwater-error"], told["headwater-transform"], told["headwater-cfg"]) == ("TypeError", "t9", "3")
+    assert told["headwater-message"] == "no sevens"
+    assert (told["headwater-line"], told["headwater-attempts"]) == ("3", "1")
+    assert told["headwater-src"].startswith(f"{pipeline.source}/")
