@@ -5,6 +5,7 @@ import socket
 import threading
 import time
 
+from headwater.app import worker
 from headwater.app.addresses import Addresses
 from headwater.app.control import open_control
 from headwater.app.home import Home, require_platform
@@ -45,7 +46,7 @@ def run(settings: Settings) -> None:
             create_stream_topics(broker, bindings, stop)
         client = connect(addresses.redis_url())
         sets = RedisSetStore(client)
-        orchestrator = ProcessOrchestrator(home.workers)
+        orchestrator = ProcessOrchestrator(home.workers, worker.command)
         reconciler = Reconciler(
             database.flows,
             sets,

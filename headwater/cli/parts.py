@@ -55,13 +55,9 @@ def worker(
     probe_fd: Annotated[int | None, typer.Option(help="Socket to write heartbeats to.", hidden=True)] = None,
 ) -> None:
     """Run one worker of a deployment."""
-    from headwater.app.worker import run_worker
-    from headwater.model.worker import WorkerSpec
-    from headwater.telemetry import configure_logging
+    from headwater.app.worker import run_file
 
-    configure_logging("info")
-    spec_hash = spec.stem.removeprefix("spec-")
-    sys.exit(run_worker(WorkerSpec.model_validate_json(spec.read_text()), spec_hash, slot, probe_fd))
+    sys.exit(run_file(spec, slot, probe_fd))
 
 
 def fetch(settings: Settings) -> None:

@@ -52,6 +52,11 @@ def normalise(value: str) -> str:
     return value.strip().lower()
 
 
+def _is_unicode(value: str) -> bool:
+    """False for text with half a surrogate pair, which JSON can write and UTF-8 can't."""
+    return value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)
+
+
 def normalise_all(values: list[str]) -> list[str]:
     """The stored forms of a request's values, in order.
 
@@ -59,9 +64,11 @@ def normalise_all(values: list[str]) -> list[str]:
     trimming or longer than MAX_VALUE_CHARS.
     """
     stored = [normalise(value) for value in values]
-    bad = [i for i, value in enumerate(stored) if not 0 < len(value) <= MAX_VALUE_CHARS]
+    bad = [i for i, value in enumerate(stored) if not (0 < len(value) <= MAX_VALUE_CHARS and _is_unicode(value))]
     if bad:
-        text = f"must have 1 to {MAX_VALUE_CHARS} characters after trimming"
+        text = f"must have 1 to {MAX_VALUE_CHARS} characters after trimming, and no half of a surrogate pair"
         problems = [Problem(f"/values/{i}", text) for i in bad[:MAX_REPORTED_PROBLEMS]]
-        raise InvalidInput(f"{len(bad)} of {len(values)} values are empty or too long; nothing was changed.", problems)
+        raise InvalidInput(
+            f"{len(bad)} of {len(values)} values are empty, too long or no Unicode text; nothing was changed.", problems
+        )
     return stored

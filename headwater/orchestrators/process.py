@@ -11,7 +11,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -35,20 +34,10 @@ Command = Callable[[Path, int, int], Sequence[str]]
 """(spec file, slot, probe fd) → argv."""
 
 
-def worker_command(spec: Path, slot: int, probe_fd: int) -> list[str]:
-    """The command line of one worker."""
-    return [
-        sys.executable, "-m", "headwater", "worker",
-        "--spec", str(spec), "--slot", str(slot), "--probe-fd", str(probe_fd),
-    ]  # fmt: skip
-
-
 class ProcessOrchestrator:
     """Implements orchestrators.base.Orchestrator. `run_dir` (0700) holds specs and logs, a folder per deployment."""
 
-    def __init__(
-        self, run_dir: Path, command: Command = worker_command, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, run_dir: Path, command: Command, clock: Callable[[], float] = time.monotonic) -> None:
         self._run_dir = run_dir
         self._command = command
         self._clock = clock

@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import httpx
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 HEADWATER = [sys.executable, "-m", "headwater"]
 READY_WITHIN_S = 90.0
@@ -77,6 +76,7 @@ class Stack:
     port: int = field(default_factory=free_port)
     flags: tuple[str, ...] = ()
     process: subprocess.Popen[bytes] | None = None
+    _producer: Producer | None = None
 
     def start(self) -> None:
         log = (self.data_dir.parent / "up.log").open("ab")
@@ -128,7 +128,7 @@ class Stack:
         return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
 
     def workers(self) -> list[int]:
-        return self.below(" worker --spec ")
+        return self.below(".worker --spec ")
 
     def sandboxes(self) -> list[int]:
         return self.below("deno run")
@@ -143,13 +143,26 @@ class Stack:
         command = [*HEADWATER, "replay", "--chain", chain, "--entity", entity, "--data-dir", str(self.data_dir)]
         return subprocess.Popen([*command, "--rate", str(rate), str(path)], stdout=subprocess.DEVNULL)
 
-    def feed(self, chain: str, entity: str, records: Iterable[dict[str, Any] | bytes], rate: int = 0) -> None:
-        """Write records to a stream and wait until the broker has them all."""
-        with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
-            for record in records:
-                file.write((record if isinstance(record, bytes) else json.dumps(record).encode()) + b"\n")
-            file.flush()
-            assert self.replay(chain, entity, Path(file.name), rate).wait(300) == 0
+    def admin_config(self) -> dict[str, Any]:
+        """librdkafka settings of the embedded broker's administrator, from the data directory."""
+        ports = json.loads((self.data_dir / "ports.json").read_text())
+        return {
+            "bootstrap.servers": f"127.0.0.1:{ports['kafka']}",
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": "headwater-admin",
+            "sasl.password": (self.data_dir / "kafka" / "admin-password").read_text().strip(),
+        }
+
+    def feed(self, chain: str, entity: str, records: Iterable[dict[str, Any] | bytes]) -> None:
+        """Write records to a stream, as a feeder of the user's own would, and wait until the broker has them all."""
+        if self._producer is None:
+            self._producer = Producer({**self.admin_config(), "linger.ms": 1, "log_level": 0})
+        for record in records:
+            value = record if isinstance(record, bytes) else json.dumps(record).encode()
+            key = "" if isinstance(record, bytes) else f"{record.get('transaction_hash')}:{record.get('log_index')}"
+            self._producer.produce(f"stream.{chain}.{entity}", value, key)
+        assert self._producer.flush(60) == 0
 
 
 class Read(NamedTuple):

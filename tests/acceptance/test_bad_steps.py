@@ -47,12 +47,12 @@ class TestStarting:
         assert "install" in sentence.lower()
 
     def test_no_network(self, tmp_path: Path) -> None:
-        settings = tmp_path / "settings.xml"
+        settings = tmp_path / ".m2" / "settings.xml"
+        settings.parent.mkdir()
         mirror = "<mirror><id>m</id><mirrorOf>*</mirrorOf><url>http://127.0.0.1:9/</url></mirror>"
         settings.write_text(f"<settings><mirrors>{mirror}</mirrors></settings>")
         flags = ("--port", str(free_port()), "--cache-dir", str(tmp_path / "cache"))
-        offline = f"-s {settings} -Dmaven.repo.local={tmp_path / 'repository'}"
-        sentence = refusal(up(tmp_path / "data", *flags, MAVEN_ARGS=offline, MAVEN_OPTS=""))
+        sentence = refusal(up(tmp_path / "data", *flags, MAVEN_OPTS=f"-Duser.home={tmp_path}"))
         assert "network" in sentence
 
     def test_java_too_old(self, tmp_path: Path) -> None:
@@ -64,7 +64,10 @@ class TestStarting:
         assert "17" in sentence
 
     def test_not_linux(self, tmp_path: Path) -> None:
-        pretend = "import sys; sys.platform = 'darwin'; from headwater.__main__ import main; main()"
+        pretend = (
+            "import sys; from headwater.__main__ import main; from headwater.app import up; "
+            "sys.platform = 'darwin'; main()"
+        )
         command = [sys.executable, "-c", pretend, "up", "--data-dir", str(tmp_path / "data")]
         sentence = refusal(subprocess.run(command, capture_output=True, text=True, timeout=60))
         assert "Linux" in sentence

@@ -1,12 +1,11 @@
 """The credentials of one deployment read its own topics, with its own groups, and nothing else."""
 
-import json
 import time
 from typing import Any
 
 import httpx
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBindingFilter,
     AclOperation,
@@ -17,7 +16,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.acceptance.stack import Deployed, Stack, client_config, deploy, deployed, pipeline, reading
+from tests.acceptance.stack import Deployed, Stack, client_config, deploy, deployed, pipeline, reading, until
 
 DENIED = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -60,7 +59,8 @@ def login_error(made: Deployed) -> int:
     config: Any = {**login(made), "error_cb": lambda error: errors.append(error.code())}
     client = AdminClient(config)
     with pytest.raises(KafkaException):
-        client.list_topics(timeout=5)
+        client.list_topics(timeout=1)
+    until(lambda: client.poll(0.1) is not None and bool(errors), what="a refused login")
     return errors[0]
 
 
@@ -76,26 +76,27 @@ class TestCredentials:
             assert first_error(mine, mine.sink["topic"], "any-group") in DENIED
             assert produce_error(mine, mine.sink["topic"]) in DENIED
             assert produce_error(mine, "stream.base.erc20_token_transfer") in DENIED
-            (creating,) = AdminClient(login(mine)).create_topics([NewTopic("mine", 1, 1)]).values()
+            admin = AdminClient(login(mine))
+            (creating,) = admin.create_topics([NewTopic("mine", 1, 1)]).values()
             with pytest.raises(KafkaException) as refused:
                 creating.result(15)
             assert refused.value.args[0].code() in DENIED
-            seen = AdminClient(login(mine)).list_topics(timeout=15).topics
+            seen = admin.list_topics(timeout=15).topics
             assert set(seen) == {mine.sink["topic"], mine.answer["dead_letter"]["topic"]}
 
     def test_after_teardown_they_are_refused_and_nothing_is_left(self, stack: Stack, client: httpx.Client) -> None:
         made = deploy(client, pipeline())
         consumer = Consumer(client_config(made.sink))
         consumer.subscribe([made.sink["topic"]])
-        assert consumer.poll(3) is None
+        stack.feed("base", "erc20_token_transfer", [{"n": 1}])
+        assert consumer.poll(20) is not None
         torn_down = client.post(f"/api/v1/flow/{made.id}/teardown")
         assert torn_down.json() == {"message": f"Pipeline {made.id} successfully torn down"}
         assert login_error(made) in {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED}
-        message = consumer.poll(10)
-        assert message is not None
-        error = message.error()
-        assert error is not None
-        assert error.code() in {*DENIED, KafkaError.UNKNOWN_TOPIC_OR_PART}
+        assert consumer.list_topics(timeout=15).topics == {}  # on the connection that was open before
+        with pytest.raises(KafkaException) as refused:
+            consumer.committed([TopicPartition(made.sink["topic"], 0)], timeout=15)
+        assert refused.value.args[0].code() in DENIED
         consumer.close()
         left = admin_view(stack)
         assert not [
@@ -108,22 +109,10 @@ class TestCredentials:
 
 def admin_view(stack: Stack) -> dict[str, list[str]]:
     """Topics, users and principals of rules, as the administrator of the embedded broker sees them."""
-    admin: Any = AdminClient(admin_config(stack))
+    admin: Any = AdminClient(stack.admin_config())
     kinds: Any = (ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY)
     return {
         "topics": list(admin.list_topics(timeout=15).topics),
         "users": list(admin.describe_user_scram_credentials().result(15)),
         "rules": [rule.principal for rule in admin.describe_acls(AclBindingFilter(*kinds)).result(15)],
-    }
-
-
-def admin_config(stack: Stack) -> dict[str, Any]:
-    ports = json.loads((stack.data_dir / "ports.json").read_text())
-    password = (stack.data_dir / "kafka" / "admin-password").read_text().strip()
-    return {
-        "bootstrap.servers": f"127.0.0.1:{ports['kafka']}",
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.username": "headwater-admin",
-        "sasl.password": password,
     }
