@@ -5,7 +5,6 @@ this member: for room in the producer, for acknowledgements, and for the set sto
 poll of the source; `revoked` then finishes what is in flight within its budget, commits, and lets the partitions go.
 """
 
-import gc
 import random
 import time
 from collections import deque
@@ -89,9 +88,6 @@ class Worker:
         """
         try:
             self.start()
-            gc.collect()
-            gc.freeze()
-            gc.set_threshold(200_000, 20, 100)
             while not self._stopping:
                 self.step()
             return self.finish()

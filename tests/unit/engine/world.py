@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from headwater.engine.delivery import AtLeastOnce, DeadLetters
+from headwater.engine.health import Probe
 from headwater.engine.worker import Worker
 from headwater.errors import SetStoreUnavailable
 from headwater.model.record import Failure, Outcome, RecordBatch
@@ -23,12 +24,19 @@ class Clock:
 
     def __init__(self) -> None:
         self.now = 1000.0
+        self._alarm: tuple[float, Callable[[], None]] = (float("inf"), lambda: None)
 
     def __call__(self) -> float:
         return self.now
 
+    def at(self, time: float, call: Callable[[], None]) -> None:
+        """Call once it is `time`."""
+        self._alarm = (time, call)
+
     def sleep(self, seconds: float) -> None:
         self.now += seconds
+        if self.now >= self._alarm[0]:
+            self._alarm[1]()
 
 
 @dataclass
@@ -162,8 +170,8 @@ class World:
         self.topics = MemoryTopics([*OUTPUTS, DEAD])
         self._max_queued = max_queued
 
-    def member(self) -> Member:
-        """A worker that has started, and not yet made a step."""
+    def member(self, probe: Probe | None = None, *, start: bool = True) -> Member:
+        """A worker that has started, and not yet made a step; with start=False, one for `run`."""
         producers: list[WeatherProducer] = []
 
         def producer() -> WeatherProducer:
@@ -178,8 +186,9 @@ class World:
         ]
         sinks = [KafkaSink(name, name, 7) for name in OUTPUTS]
         delivery = AtLeastOnce(sinks, DeadLetters(DEAD, 7), producer)
-        worker = Worker(source, transforms, delivery, clock=clock, sleep=clock.sleep, rng=lambda: 0.5)
-        worker.start()
+        worker = Worker(source, transforms, delivery, probe=probe, clock=clock, sleep=clock.sleep, rng=lambda: 0.5)
+        if start:
+            worker.start()
         return Member(worker, source, transforms, producers)
 
     def append(self, partition: int, *kinds: str) -> None:

@@ -1,0 +1,57 @@
+"""Batch sizes and flights."""
+
+from headwater.engine.chain import BatchSize, Flight, first_offsets
+from headwater.model.record import RecordBatch
+
+
+def batch(count: int) -> RecordBatch:
+    return RecordBatch("t", [b""] * count, [None] * count, [0] * count, [0] * count, [*range(count)], [0] * count)
+
+
+class TestBatchSize:
+    def run(self, size: BatchSize, seconds_per_record: float, batches: int) -> float:
+        """Feed full batches of a transform with this cost; how long the last one took."""
+        now = took = 0.0
+        for _ in range(batches):
+            flight = Flight(batch(size.limit), [], now)
+            took = len(flight.source) * seconds_per_record
+            now += took
+            size.learn(flight, now, 0.0)
+        return took
+
+    def test_fast_transforms_get_the_largest_batches(self) -> None:
+        size = BatchSize()
+        self.run(size, 5e-6, 10)
+        assert size.limit == BatchSize.MOST
+
+    def test_slow_ones_get_what_they_do_in_the_target_time(self) -> None:
+        size = BatchSize()
+        assert self.run(size, 0.001, 20) <= 2 * BatchSize.TARGET_S
+        assert 100 <= size.limit <= 400
+
+    def test_never_fewer_than_the_fewest_and_back_again(self) -> None:
+        size = BatchSize()
+        self.run(size, 2.5, 5)
+        assert size.limit == BatchSize.FEWEST
+        self.run(size, 5e-6, 20)
+        assert size.limit == BatchSize.MOST
+
+    def test_small_batches_change_nothing(self) -> None:
+        size = BatchSize()
+        size.learn(Flight(batch(3), [], 0.0), 0.1, 0.0)
+        assert size.limit == BatchSize.FIRST
+
+    def test_waits_do_not_count(self) -> None:
+        size = BatchSize()
+        flight = Flight(batch(BatchSize.FIRST), [], 10.0, waited_s=2.0)
+        size.learn(flight, 70.1, waited_s=62.0)
+        assert size.limit == 2 * BatchSize.FIRST
+
+
+def test_first_offsets() -> None:
+    read = RecordBatch("t", [None] * 4, [None] * 4, [0] * 4, [1, 0, 1, 0], [5, 2, 6, 3], [0] * 4)
+    assert first_offsets(read) == {1: 5, 0: 2}
+
+
+def test_a_flight_without_transforms_is_finished() -> None:
+    assert Flight(batch(1), [], 0.0).finished

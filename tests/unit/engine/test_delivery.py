@@ -1,0 +1,117 @@
+"""Outputs and dead letters of one batch."""
+
+import hashlib
+import json
+
+from headwater.engine.chain import Flight
+from headwater.engine.delivery import MAX_MESSAGE_BYTES, AtLeastOnce, DeadLetters
+from headwater.model.record import Failure, Outcome, RecordBatch
+from headwater.sinks.kafka import KafkaSink
+from headwater.sinks.memory import MemoryProducer, MemoryTopics, Produced
+from headwater.transforms.base import Finished, Pending
+
+
+class Fixed:
+    """A transform with an outcome that is known before."""
+
+    uid = "t1"
+
+    def __init__(self, outcome: Outcome) -> None:
+        self._outcome = outcome
+
+    def start(self, batch: RecordBatch) -> Pending:
+        return Finished(self._outcome)
+
+    def close(self) -> None:
+        pass
+
+
+def batch(*rows: tuple[bytes | None, bytes | None, int, int, int]) -> RecordBatch:
+    """Rows of value, key, partition, offset, index; the timestamp is 100 + offset."""
+    values, keys, partitions, offsets, indexes = map(list, zip(*rows, strict=True)) if rows else ([], [], [], [], [])
+    stamps = [100 + offset for offset in offsets]
+    return RecordBatch("stream", values, keys, stamps, partitions, offsets, indexes)
+
+
+def deliver(source: RecordBatch, outcome: Outcome, sinks: tuple[str, ...] = ("out",)) -> dict[str, list[Produced]]:
+    topics = MemoryTopics([*sinks, "dead"])
+    producer = MemoryProducer(topics)
+    delivery = AtLeastOnce([KafkaSink(s, s, 4) for s in sinks], DeadLetters("dead", 4), lambda: producer)
+    flight = Flight(source, [Fixed(outcome)], 0.0)
+    flight.step(wait=True)
+    delivery.deliver(flight)
+    assert delivery.unacknowledged(0) == 0
+    return topics.records
+
+
+def headers(record: Produced) -> dict[str, str]:
+    return {name: value.decode() for name, value in record.headers}
+
+
+class TestDeadLetters:
+    def test_carry_the_source_record(self) -> None:
+        source = batch((b"a", b"k", 0, 7, 0), (b"b", None, 1, 9, 0))
+        failure = Failure(1, "TypeError", "x is not a function", "t1", 3, 14, 2)
+        (letter,) = deliver(source, Outcome(batch(), [failure]))["dead"]
+        assert (letter.value, letter.key, letter.partition, letter.timestamp_ms) == (b"b", None, 1, 109)
+        assert headers(letter) == {
+            "headwater-error": "TypeError",
+            "headwater-message": "x is not a function",
+            "headwater-transform": "t1",
+            "headwater-line": "3",
+            "headwater-column": "14",
+            "headwater-attempts": "2",
+            "headwater-src": "stream/1/9/0",
+            "headwater-cfg": "4",
+        }
+
+    def test_without_a_place_in_the_script(self) -> None:
+        letters = deliver(batch((b"", b"k", 0, 0, 0)), Outcome(batch(), [Failure(0, "InvalidJSON", "empty", "t1")]))
+        assert not {"headwater-line", "headwater-column"} & headers(letters["dead"][0]).keys()
+
+    def test_one_for_each_output_that_a_sink_refuses(self) -> None:
+        source = batch((b"small", b"k", 2, 5, 0))
+        outputs = batch((b"x" * 1_000_001, b"k", 2, 5, 0), (b"ok", b"k", 2, 5, 1), (b"y" * 1_000_001, b"k", 2, 5, 2))
+        records = deliver(source, Outcome(outputs), ("out", "other"))
+        assert [r.value for r in records["out"]] == [r.value for r in records["other"]] == [b"ok"]
+        told = [(headers(r)["headwater-transform"], headers(r)["headwater-src"], r.value) for r in records["dead"]]
+        assert told == [
+            ("out", "stream/2/5/0", b"small"),
+            ("out", "stream/2/5/2", b"small"),
+            ("other", "stream/2/5/0", b"small"),
+            ("other", "stream/2/5/2", b"small"),
+        ]
+
+    def test_a_stub_stands_for_an_input_that_is_too_large(self) -> None:
+        value = b"x" * 1_100_000
+        (letter,) = deliver(batch((value, b"k", 0, 0, 0)), Outcome(batch(), [Failure(0, "E", "m", "t1")]))["dead"]
+        stub = json.loads(letter.value or b"")
+        assert (stub["sha256"], stub["bytes"]) == (hashlib.sha256(value).hexdigest(), 1_100_000)
+        assert letter.key == b"k"
+
+    def test_a_key_that_is_too_large_is_left_out(self) -> None:
+        source = batch((b"v", b"k" * 1_100_000, 0, 0, 0))
+        (letter,) = deliver(source, Outcome(batch(), [Failure(0, "E", "m", "t1")]))["dead"]
+        assert letter.key is None
+        assert json.loads(letter.value or b"")["key_bytes"] == 1_100_000
+
+    def test_long_messages_are_cut_between_characters(self) -> None:
+        message = "ü" * MAX_MESSAGE_BYTES + "\ud800"
+        (letter,) = deliver(batch((b"v", None, 0, 0, 0)), Outcome(batch(), [Failure(0, "E", message, "t1")]))["dead"]
+        assert headers(letter)["headwater-message"] == "ü" * (MAX_MESSAGE_BYTES // 2)
+
+
+class TestDroppedPartitions:
+    def test_nothing_of_them_is_sent(self) -> None:
+        topics = MemoryTopics(["out", "dead"])
+        delivery = AtLeastOnce([KafkaSink("out", "out", 1)], DeadLetters("dead", 1), lambda: MemoryProducer(topics))
+        source = batch((b"a", None, 0, 1, 0), (b"b", None, 1, 5, 0), (b"c", None, 1, 6, 0))
+        outcome = Outcome(batch((b"A", None, 0, 1, 0), (b"B", None, 1, 5, 0)), [Failure(2, "E", "m", "t1")])
+        flight = Flight(source, [Fixed(outcome)], 0.0)
+        flight.step(wait=True)
+        flight.drop([1])
+        assert delivery.deliver(flight) == (1, [])
+        delivery.unacknowledged(0)
+        assert [r.value for r in topics.records["out"]] == [b"A"]
+        assert topics.records["dead"] == []
+        assert flight.positions() == {0: 2}

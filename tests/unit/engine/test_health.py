@@ -1,0 +1,74 @@
+"""Heartbeats on a file descriptor that may be full or closed."""
+
+import json
+import os
+import socket
+
+from headwater.engine.health import BEAT_S, MAX_LINE_CHARS, MAX_LINES_PER_BEAT, Probe, ScriptLog
+from headwater.model.worker import Heartbeat
+from tests.unit.engine.world import Clock
+
+
+def beat(state: str = "ready", reason: str = "", logs: list[str] | None = None) -> Heartbeat:
+    return Heartbeat(state=state, spec_hash="h", reason=reason, logs=logs or [])
+
+
+class TestProbe:
+    def test_due_at_every_change_and_once_a_second(self) -> None:
+        clock = Clock()
+        probe = Probe(None, clock)
+        assert probe.due("ready", "")
+        probe.send(beat())
+        assert not probe.due("ready", "")
+        assert probe.due("waiting", "")
+        assert probe.due("ready", "why")
+        clock.sleep(BEAT_S)
+        assert probe.due("ready", "")
+
+    def test_lines_of_json(self) -> None:
+        read_fd, write_fd = os.pipe()
+        probe = Probe(write_fd)
+        probe.send(beat())
+        probe.send(beat("waiting", "store away"))
+        os.close(write_fd)
+        with os.fdopen(read_fd) as lines:
+            assert [json.loads(line)["state"] for line in lines] == ["ready", "waiting"]
+
+    def test_a_full_pipe_loses_whole_lines_and_never_blocks(self) -> None:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            probe = Probe(theirs.fileno())
+            for number in range(200):
+                probe.send(beat(reason=str(number), logs=["x" * 4000]))
+            ours.setblocking(False)
+            received = b""
+            for number in range(200, 203):
+                try:
+                    while chunk := ours.recv(1 << 20):
+                        received += chunk
+                except BlockingIOError:
+                    probe.send(beat(reason=str(number)))
+            *lines, rest = received.split(b"\n")
+            assert rest == b""
+            reasons = [int(json.loads(line)["reason"]) for line in lines]
+            assert reasons == sorted(set(reasons))
+            assert 0 < len(reasons) < 200
+
+    def test_a_supervisor_that_is_gone(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            probe = Probe(theirs.fileno())
+            ours.close()
+            probe.send(beat())
+            probe.send(beat())
+
+
+class TestScriptLog:
+    def test_bounded_in_lines_and_characters(self) -> None:
+        log = ScriptLog()
+        for _ in range(MAX_LINES_PER_BEAT + 3):
+            log.write("x" * (MAX_LINE_CHARS + 1))
+        lines = log.take()
+        assert lines[:-1] == ["x" * MAX_LINE_CHARS] * MAX_LINES_PER_BEAT
+        assert lines[-1] == "(3 more lines were dropped)"
+        assert log.take() == []

@@ -1,0 +1,317 @@
+"""The worker's loop, case by case; test_simulation.py mixes them all."""
+
+import json
+import os
+from collections.abc import Callable
+
+import pytest
+
+from headwater.engine.health import Probe
+from headwater.engine.worker import PATIENCE_S, Worker
+from headwater.errors import BrokerUnavailable, SandboxFailed, SourceGap
+from headwater.model.record import Outcome, RecordBatch
+from tests.unit.engine.world import DEAD, OUTPUTS, Member, World, origin, without_repeats
+
+
+def steps(member: Member, count: int, until: Callable[[], bool] = lambda: False) -> None:
+    for _ in range(count):
+        if until():
+            return
+        member.worker.step()
+
+
+def arrived(world: World, topic: str = OUTPUTS[0]) -> list[str]:
+    return [origin(r) for r in world.arrived(topic)]
+
+
+class TestFlow:
+    def test_records_reach_every_sink_and_are_committed(self) -> None:
+        world = World()
+        world.append(0, "pass", "drop", "twice")
+        world.append(1, "bad", "pass")
+        member = world.member()
+        steps(member, 30)
+        for topic in OUTPUTS:
+            assert arrived(world, topic) == ["stream/0/0/0", "stream/0/2/0", "stream/0/2/1", "stream/1/1/0"]
+        assert arrived(world, DEAD) == ["stream/1/0/0"]
+        assert world.group.committed == {0: 3, 1: 2, 2: 0}
+
+    def test_two_batches_are_in_flight(self) -> None:
+        world = World()
+        member = world.member()
+        member.worker.step()
+        world.weather.slowness = 100
+        world.append(0, "pass")
+        member.worker.step()
+        world.append(0, "pass")
+        member.worker.step()
+        assert [len(t.started) for t in member.transforms] == [2, 0]
+
+    def test_a_second_batch_never_overtakes(self) -> None:
+        world = World()
+        member = world.member()
+        member.worker.step()
+        for slowness in (5, 0, 3, 0):
+            world.weather.slowness = slowness
+            world.append(0, "pass")
+            member.worker.step()
+        steps(member, 20)
+        assert arrived(world) == [f"stream/0/{n}/0" for n in range(4)]
+
+    def test_counts_follow_the_commits(self) -> None:
+        world = World()
+        world.append(0, "pass", "twice", "bad", "drop")
+        member = world.member()
+        steps(member, 30)
+        totals = member.worker.observer.totals
+        assert totals["messages_received"] == 4
+        assert totals["messages_sent"] == 3 * len(OUTPUTS)
+        assert totals["processor_error"] == 1
+        assert member.worker.observer.batches == 1
+
+
+class TestCheckpoint:
+    def test_nothing_is_committed_before_its_acknowledgement(self) -> None:
+        world = World()
+        world.weather.acks_per_flush = 0
+        member = world.member()
+        world.append(0, "pass")
+        world.weather.clock.at(1010, member.worker.stop)
+        steps(member, 3)
+        assert world.group.committed[0] == 0
+
+    def test_a_long_wait_pauses_the_source_and_says_so(self) -> None:
+        world = World()
+        world.weather.acks_per_flush = 0
+        states: list[str] = []
+        member = world.member()
+        source, clock = member.source, world.weather.clock
+        pause = source.pause
+
+        def paused() -> None:
+            states.append(f"paused after {clock.now - 1000:.0f} s")
+            world.weather.acks_per_flush = 1 << 30
+            pause()
+
+        source.pause = paused  # type: ignore[method-assign]  # notes the call
+        world.append(0, "pass")
+        steps(member, 3)
+        assert states == [f"paused after {PATIENCE_S:.0f} s"]
+        assert world.group.committed[0] == 1
+        world.append(0, "pass")
+        steps(member, 30)
+        assert world.group.committed[0] == 2
+
+    def test_positions_that_cannot_be_stored_are_no_end(self) -> None:
+        world = World()
+        member = world.member()
+        commit = member.source.commit
+        calls: list[bool] = []
+
+        def refuse_once(positions: dict[int, int], *, wait: bool) -> None:
+            calls.append(wait)
+            if len(calls) == 1:
+                raise BrokerUnavailable("The coordinator is away.")
+            commit(positions, wait=wait)
+
+        member.source.commit = refuse_once  # type: ignore[method-assign]  # fails once
+        steps(member, 15)
+        world.append(0, "pass")
+        steps(member, 15)
+        assert world.group.committed[0] == 1
+
+
+class TestSetStore:
+    def test_nothing_passes_and_nothing_is_dropped(self) -> None:
+        world = World()
+        member = world.member()
+        steps(member, 2)
+        world.weather.store_up = False
+        world.append(0, "pass", "drop")
+        steps(member, 50)
+        assert (world.total(), world.group.committed[0]) == (0, 0)
+        world.weather.store_up = True
+        steps(member, 100)
+        assert arrived(world) == ["stream/0/0/0"]
+        assert world.group.committed[0] == 2
+
+    def test_what_was_delivered_before_is_still_committed(self) -> None:
+        world = World()
+        member = world.member()
+        steps(member, 2)
+        world.append(0, "pass")
+        steps(member, 1, until=lambda: bool(member.producers[-1].queue))
+        world.weather.store_up = False
+        world.append(0, "pass")
+        steps(member, 50)
+        assert world.group.committed[0] == 1
+
+
+class TestRefusal:
+    def test_everything_since_the_last_commit_is_read_again(self) -> None:
+        world = World()
+        member = world.member()
+        steps(member, 2)
+        world.append(0, "pass", "pass")
+        world.weather.refuse = 1
+        steps(member, 80)
+        assert without_repeats(world.arrived(OUTPUTS[0])) == ["stream/0/0/0", "stream/0/1/0"]
+        assert world.group.committed[0] == 2
+        assert (len(member.producers), member.worker.observer.rewinds) == (2, 1)
+        assert member.worker.observer.totals["messages_received"] == 2
+
+
+class TestRebalance:
+    def test_a_partition_goes_with_everything_delivered_and_committed(self) -> None:
+        world = World()
+        first = world.member()
+        steps(first, 1)
+        for partition in range(3):
+            world.append(partition, *["pass"] * 5)
+            steps(first, 1)
+        second = world.member()
+        for _ in range(30):
+            first.worker.step()
+            second.worker.step()
+        assert world.group.committed == {0: 5, 1: 5, 2: 5}
+        assert sorted(arrived(world)) == sorted(f"stream/{p}/{n}/0" for p in range(3) for n in range(5))
+
+    def test_what_cannot_be_finished_is_left_to_the_next_owner(self) -> None:
+        world = World()
+        first = world.member()
+        steps(first, 1)
+        world.weather.store_up = False
+        world.append(2, "pass")
+        steps(first, 2)
+        second = world.member()
+        steps(first, 5)
+        world.weather.store_up = True
+        for _ in range(100):
+            second.worker.step()
+            first.worker.step()
+        assert arrived(world) == ["stream/2/0/0"]
+        assert world.group.owners[2] is second.source
+        assert world.group.committed[2] == 1
+
+    def test_lost_partitions_are_not_committed(self) -> None:
+        world = World()
+        first = world.member()
+        steps(first, 1)
+        world.weather.slowness = 3
+        world.append(0, "pass")
+        steps(first, 1)
+        world.group.remove(first.source)
+        second = world.member()
+        steps(first, 10)
+        steps(second, 30)
+        assert world.group.owners[0] is second.source
+        assert world.group.committed[0] == 1
+        assert without_repeats(world.arrived(OUTPUTS[0])) == ["stream/0/0/0"]
+
+
+class TestStop:
+    def test_what_was_read_is_finished(self) -> None:
+        world = World()
+        member = world.member()
+        member.worker.step()
+        world.weather.slowness = 4
+        world.append(0, "pass", "twice")
+        member.worker.step()
+        member.worker.stop()
+        assert member.worker.finish()
+        assert world.group.committed[0] == 2
+        member.worker.close()
+        assert all(t.closed for t in member.transforms)
+
+    def test_what_cannot_be_finished_is_not_committed(self) -> None:
+        world = World()
+        member = world.member()
+        member.worker.step()
+        world.weather.store_up = False
+        world.append(0, "pass")
+        steps(member, 2)
+        member.worker.stop()
+        assert not member.worker.finish()
+        assert world.group.committed[0] == 0
+
+    def test_run_ends_by_stop(self) -> None:
+        world = World()
+        world.append(0, *["pass"] * 10)
+        member = world.member(start=False)
+        world.weather.clock.at(1003, member.worker.stop)
+        assert member.worker.run()
+        assert world.group.committed[0] == 10
+
+
+class TestErrors:
+    def test_a_gap_ends_the_worker_without_a_commit(self) -> None:
+        world = World()
+        world.append(0, "pass", "pass", "pass")
+        world.source.truncate(0, 2)
+        member = world.member(start=False)
+        with pytest.raises(SourceGap):
+            member.worker.run()
+        assert world.group.committed[0] == 0
+        assert all(t.closed for t in member.transforms)
+
+    def test_a_sandbox_that_cannot_start_ends_the_worker(self) -> None:
+        world = World()
+        world.append(0, "pass")
+        member = world.member(start=False)
+
+        def fail(batch: RecordBatch) -> Outcome:
+            raise SandboxFailed("The V8 child can't be started.")
+
+        member.transforms[1].apply = fail  # type: ignore[method-assign]  # breaks the transform
+        with pytest.raises(SandboxFailed):
+            member.worker.run()
+        assert world.group.committed[0] == 0
+
+    def test_a_broker_that_refuses_us_is_waited_for(self) -> None:
+        world = World()
+        world.append(0, "pass")
+        member = world.member()
+        poll, refusals = member.source.poll, iter([True, True])
+
+        def refuse_twice(max_records: int, timeout_s: float) -> RecordBatch:
+            if next(refusals, False):
+                raise BrokerUnavailable("Kafka refuses the user.")
+            return poll(max_records, timeout_s)
+
+        member.source.poll = refuse_twice  # type: ignore[method-assign]  # fails twice
+        steps(member, 80)
+        assert world.group.committed[0] == 1
+
+
+class TestHealth:
+    def states(self, world: World, act: Callable[[Worker], None]) -> list[tuple[str, str]]:
+        read_fd, write_fd = os.pipe()
+        member = world.member(Probe(write_fd, world.weather.clock))
+        act(member.worker)
+        os.close(write_fd)
+        with os.fdopen(read_fd) as lines:
+            beats = [json.loads(line) for line in lines]
+        told = [(beat["state"], beat["reason"]) for beat in beats]
+        return list(dict.fromkeys(told))
+
+    def test_from_start_to_end(self) -> None:
+        world = World()
+
+        def act(worker: Worker) -> None:
+            worker.step()
+            world.weather.store_up = False
+            world.append(0, "pass")
+            for _ in range(5):
+                worker.step()
+            world.weather.store_up = True
+            for _ in range(20):
+                worker.step()
+            worker.stop()
+            worker.finish()
+
+        assert self.states(world, act) == [
+            ("starting", ""),
+            ("ready", ""),
+            ("waiting", "The set store does not answer."),
+            ("draining", ""),
+        ]
