@@ -130,6 +130,10 @@ class Stack:
     def workers(self) -> list[int]:
         return self.below(".worker --spec ")
 
+    def workers_of(self, made: "Deployed") -> list[int]:
+        """The workers of one deployment: its id is in the path of their spec."""
+        return self.below(f"/{made.sink['username'].removeprefix('dep-')}/spec-")
+
     def sandboxes(self) -> list[int]:
         return self.below("deno run")
 
