@@ -54,7 +54,11 @@ class LockedChild:
         channel, theirs = frames.pair()
         ours, launch_channel = socket.socketpair()
         with ours, theirs, launch_channel:
-            process = _spawn(engine, theirs, launch_channel)
+            try:
+                process = _spawn(engine, theirs, launch_channel)
+            except OSError as error:
+                channel.close()
+                raise SandboxFailed(f"The sandbox did not start: {error}") from error
             theirs.close()
             launch_channel.close()
             child = cls(process, channel)

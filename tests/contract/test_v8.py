@@ -1,0 +1,517 @@
+"""What a v8 transform does to records, on a real V8, as a pipeline's author sees it."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.errors import SetStoreUnavailable
+from headwater.model.dataset import SetId, dataset_set, normalise
+from headwater.model.record import Failure
+from headwater.model.transform import V8Transform
+from headwater.sandbox import Sandbox
+from headwater.stores.memory.sets import MemoryDatasetNames, MemorySetStore
+from headwater.stores.redis.client import connect
+from headwater.stores.redis.names import RedisDatasetNames
+from headwater.stores.redis.sets import RedisSetStore
+from headwater.transforms.base import Pending, Resources
+from headwater.transforms.v8 import V8, build
+from tests.support.sandbox import TIME_MS, batch, lines
+from tests.support.valkey import ValkeyServer
+
+MAX_SAFE = 2**53 - 1
+
+
+class Stores(MemorySetStore):
+    """Sets that can be away for a while. asked: the number of values of each bulk look-up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.away = False
+        self.asked: list[int] = []
+
+    def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
+        if self.away:
+            raise SetStoreUnavailable("away")
+        self.asked.append(len(values))
+        return super().contains_many(target, values)
+
+
+class Bench:
+    """A sandbox, and sets for the owner "ann": `wallets` and `tokens`; "bob" has `secret`."""
+
+    def __init__(self) -> None:
+        self.sandbox = Sandbox(spare=False)
+        self.sets, self.names = Stores(), MemoryDatasetNames()
+        for owner, name in (("ann", "wallets"), ("ann", "tokens"), ("bob", "secret")):
+            self.names.put(owner, name, f"{owner}-{name}")
+        self._scripts: dict[str, V8] = {}
+
+    def fill(self, name: str, values: Sequence[str]) -> None:
+        self.sets.replace(dataset_set(f"ann-{name}"), map(normalise, values))
+
+    def transform(self, script: str) -> V8:
+        """The transform of a script; the same one for the same script."""
+        if script not in self._scripts:
+            config = V8Transform(uid="u1", type="v8", script=script)
+            resources = Resources("c1", "ann", self.sets, self.names, jit=False, log=print, sandbox=self.sandbox)
+            self._scripts[script] = build(config, resources)
+        return self._scripts[script]
+
+    def run(self, script: str, values: Sequence[bytes | None]) -> tuple[list[bytes | None], list[Failure]]:
+        outcome = self.transform(script).start(batch(values)).result()
+        return outcome.kept.values, outcome.failures
+
+
+@pytest.fixture(scope="module")
+def module_bench() -> Iterator[Bench]:
+    bench = Bench()
+    yield bench
+    bench.sandbox.close()
+
+
+@pytest.fixture
+def bench(module_bench: Bench) -> Bench:
+    module_bench.sets.away = False
+    module_bench.sets.asked.clear()
+    module_bench.fill("wallets", ["0xAA", "0xbb"])
+    module_bench.fill("tokens", ["usdc"])
+    return module_bench
+
+
+class TestOutputs:
+    def test_records_go_on_with_their_keys_times_and_places(self, bench: Bench) -> None:
+        given_ = batch(lines({"n": 0}, {"n": 1}, {"n": 2}))
+        kept = (
+            bench.transform("function process(d) { return d.n === 1 ? null : { ...d, seen: true } }")
+            .start(given_)
+            .result()
+            .kept
+        )
+        assert kept.values == [b'{"n":0,"seen":true}', b'{"n":2,"seen":true}']
+        assert (kept.keys, kept.timestamps) == ([b"k0", b"k2"], [TIME_MS, TIME_MS + 2])
+        assert (kept.partitions, kept.offsets, kept.indexes) == ([0, 0], [1000, 1002], [0, 0])
+
+    @pytest.mark.parametrize(
+        "name", ["function process", "const process = function", "function transform", "let transform = function"]
+    )
+    def test_process_or_transform(self, bench: Bench, name: str) -> None:
+        assert bench.run(f"{name}(d) {{ return {{ n: d.n + 1 }} }}", lines({"n": 1}))[0] == [b'{"n":2}']
+
+    @pytest.mark.parametrize("nothing", ["null", "undefined", "", "[]"])
+    def test_nothing_drops_the_record(self, bench: Bench, nothing: str) -> None:
+        assert bench.run(f"function process(d) {{ return {nothing} }}", lines({}, {})) == ([], [])
+
+    def test_an_array_is_several_records(self, bench: Bench) -> None:
+        script = "function process(d) { return Array.from({ length: d.n }, (_, i) => ({ n: d.n, i })) }"
+        kept = bench.transform(script).start(batch(lines({"n": 2}, {"n": 0}, {"n": 10}))).result().kept
+        assert kept.values[:3] == [b'{"n":2,"i":0}', b'{"n":2,"i":1}', b'{"n":10,"i":0}']
+        assert kept.offsets == [1000] * 2 + [1002] * 10
+        assert kept.indexes == [0, 1, *range(10)]
+
+    def test_outputs_of_outputs_have_numbers_of_their_own(self, bench: Bench) -> None:
+        first = bench.transform("function process(d) { return [d, d, d] }").start(batch(lines({}))).result().kept
+        twice = bench.transform("function process(d) { return [{ a: 1 }, { a: 2 }] }").start(first).result().kept
+        assert twice.indexes == [0, 1, 10, 11, 20, 21]
+        once = bench.transform("function process(d) { return d }").start(first).result().kept
+        assert once.indexes == [0, 10, 20]
+        assert first.indexes == [0, 1, 2]
+
+    @pytest.mark.parametrize(
+        "returned",
+        ["'text'", "7", "true", "() => 1", "Promise.resolve(d)", "new Array(11).fill({})", "[1]", "[[{}]]", "[null]"],
+    )
+    def test_anything_else_is_an_error(self, bench: Bench, returned: str) -> None:
+        _, failures = bench.run(f"function process(d) {{ return {returned} }}", lines({}))
+        assert [failure.error for failure in failures] == ["InvalidOutput"]
+
+    def test_a_million_bytes_and_no_more(self, bench: Bench) -> None:
+        script = "function process(d) { return { s: d.c.repeat(d.n) } }"
+        values = lines(*({"c": c, "n": n} for c, n in [("x", 999_992), ("x", 999_993), ("é", 499_996), ("é", 499_997)]))
+        kept, failures = bench.run(script, values)
+        assert [len(value or b"") for value in kept] == [1_000_000, 1_000_000]
+        assert [(failure.row, failure.error) for failure in failures] == [(1, "OutputTooLarge"), (3, "OutputTooLarge")]
+
+    def test_a_batch_whose_outputs_exceed_its_limit_goes_through_in_parts(self, bench: Bench) -> None:
+        script = "function process(d) { return [1, 2, 3, 4, 5].map((i) => ({ n: d.n, s: 'x'.repeat(900000) })) }"
+        kept, failures = bench.run(script, lines(*({"n": n} for n in range(12))))
+        assert failures == []
+        assert [json.loads(value or b"")["n"] for value in kept] == [n for n in range(12) for _ in range(5)]
+
+
+class TestInputs:
+    @pytest.mark.parametrize(
+        ("value", "error"),
+        [
+            (None, "InvalidJSON"), (b"", "InvalidJSON"), (b" ", "InvalidJSON"), (b"{", "InvalidJSON"),
+            (b"{}{}", "InvalidJSON"),
+            (b'{"a":\xff}', "InvalidJSON"), (b'"\xed\xa0\x80"', "InvalidJSON"), (b'{"a":"x\ny"}', "InvalidJSON"),
+            (b"\xef\xbb\xbf{}", "InvalidJSON"), (b"[]", "NotAnObject"), (b'"s"', "NotAnObject"), (b"1", "NotAnObject"),
+            (b"null", "NotAnObject"), (b"\n[\n]\n", "NotAnObject"),
+        ],
+    )  # fmt: skip
+    def test_scripts_see_only_objects(self, bench: Bench, value: bytes | None, error: str) -> None:
+        kept, failures = bench.run("function process(d) { return d }", [b'{"a":1}', value, b'{"a":2}'])
+        assert kept == [b'{"a":1}', b'{"a":2}']
+        assert [(failure.row, failure.error, failure.transform) for failure in failures] == [(1, error, "u1")]
+
+    def test_raw_newlines_between_tokens(self, bench: Bench) -> None:
+        kept, _ = bench.run("function process(d) { return d }", [b'{\n "a":\r\n [1,\n2]\n}\n', b'{"b":"\\n"}'])
+        assert kept == [b'{"a":[1,2]}', b'{"b":"\\n"}']
+
+    def test_text_of_all_kinds(self, bench: Bench) -> None:
+        value = json.dumps({"é": "\u2028\u2029 😀 \x7f", "__proto__": {"a": 1}, "constructor": 2}, ensure_ascii=False)
+        assert bench.run("function process(d) { return d }", [value.encode()])[0] == [
+            value.replace(": ", ":").replace(", ", ",").encode()
+        ]
+
+
+class TestErrors:
+    def test_class_message_line_and_column(self, bench: Bench) -> None:
+        script = "function process(d) {\n  const x = d.a;\n  return x.y.z;\n}"
+        _, failures = bench.run(script, lines({"a": {}}))
+        assert failures == [Failure(0, "TypeError", "Cannot read properties of undefined (reading 'z')", "u1", 3, 14)]
+
+    def test_own_classes_and_long_messages(self, bench: Bench) -> None:
+        script = "class Odd extends Error { name = 'Odd' }; function process(d) { throw new Odd('é'.repeat(5000)) }"
+        _, (failure,) = bench.run(script, lines({}))
+        assert (failure.error, failure.message) == ("Odd", "é" * 512)
+
+    def test_failures_are_in_the_order_of_their_rows(self, bench: Bench) -> None:
+        script = "function process(d) { if (d.loop) for (;;); throw new Error(String(d.n)) }"
+        _, failures = bench.run(script, [None, *lines({"n": 1}, {"n": 2, "loop": 1}, {"n": 3})])
+        assert [(failure.row, failure.error) for failure in failures] == [
+            (0, "InvalidJSON"), (1, "Error"), (2, "Timeout"), (3, "Error"),
+        ]  # fmt: skip
+
+
+def scalars() -> st.SearchStrategy[Any]:
+    return st.one_of(
+        st.none(), st.booleans(), st.text(), st.integers(-(2**300), 2**300), st.integers(MAX_SAFE - 3, MAX_SAFE + 3),
+        st.floats(allow_nan=False, allow_infinity=False),
+    )  # fmt: skip
+
+
+def trees() -> st.SearchStrategy[Any]:
+    return st.recursive(
+        scalars(), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)
+    )
+
+
+def same(given_: Any, left: Any) -> bool:
+    """Every integer has its digits; a float is the same double, whatever its text."""
+    if isinstance(given_, float):
+        return float(left) == given_
+    if isinstance(given_, dict) and isinstance(left, dict):
+        return given_.keys() == left.keys() and all(same(given_[key], left[key]) for key in given_)
+    if isinstance(given_, list) and isinstance(left, list):
+        return len(given_) == len(left) and all(map(same, given_, left))
+    return type(given_) is type(left) and bool(given_ == left)
+
+
+class TestNumbers:
+    @settings(max_examples=60, deadline=None)
+    @given(records=st.lists(st.dictionaries(st.text(), trees(), max_size=4), min_size=1, max_size=12))
+    def test_every_record_survives_the_script_that_does_nothing(
+        self, module_bench: Bench, records: list[dict[str, Any]]
+    ) -> None:
+        kept, failures = module_bench.run("function process(d) { return d }", [json.dumps(r).encode() for r in records])
+        assert failures == []
+        assert same(records, [json.loads(value or b"") for value in kept])
+
+    @settings(max_examples=40, deadline=None)
+    @given(
+        numbers=st.lists(st.integers(0, 2**256 - 1) | st.integers(MAX_SAFE - 2, MAX_SAFE + 2), min_size=1, max_size=20)
+    )
+    def test_integers_are_bigints_exactly_when_a_double_can_not_hold_them(
+        self, module_bench: Bench, numbers: list[int]
+    ) -> None:
+        script = """
+          function process(d) {
+            const { y } = d.x[0];
+            return { t: typeof y, s: String(y), b: BigInt(y) + 1n, m: -y };
+          }
+        """
+        kept, _ = module_bench.run(script, [b'{"x":[{"y":%d}]}' % n for n in numbers])
+        for number, value in zip(numbers, kept, strict=True):
+            kind = "number" if number <= MAX_SAFE else "bigint"
+            assert json.loads(value or b"") == {"t": kind, "s": str(number), "b": number + 1, "m": -number}
+
+    @pytest.mark.parametrize(
+        ("text", "leaves"),
+        [
+            ("9007199254740993", "9007199254740993"), ("-9007199254740993", "-9007199254740993"),
+            ("9007199254740991", "9007199254740991"),
+            ("1" + "0" * 400, "1" + "0" * 400), ("12345678901234567890.0", "12345678901234567000"), ("1e25", "1e+25"),
+            ("12345678901234567890e0", "12345678901234567000"), ("1E400", "null"),
+            ("0.1234567890123456789", "0.12345678901234568"),
+            ("-0", "0"), ("123456789012345.25", "123456789012345.25"),
+        ],
+    )  # fmt: skip
+    def test_texts_of_numbers(self, bench: Bench, text: str, leaves: str) -> None:
+        kept, _ = bench.run("function process(d) { return d }", [b'{"s":"%b","n":%b}' % (text.encode(), text.encode())])
+        assert kept == [b'{"s":"%b","n":%b}' % (text.encode(), leaves.encode())]
+
+
+class TestTimeAndChance:
+    SCRIPT = """
+      function process(d) {
+        for (let i = 0; i < 2000; i++);
+        return {
+          now: Date.now(), time: new Date().getTime(), text: Date(), iso: new Date().toISOString(),
+          other: new Date(5).getTime(), parts: new Date(2020, 1, 2).toISOString(), class: new Date() instanceof Date,
+          sub: +new (class extends Date {})(),
+          intl: new Intl.DateTimeFormat('en', { timeZone: 'UTC', dateStyle: 'short', timeStyle: 'long' }).format(),
+          temporal: Temporal.Now.instant().epochMilliseconds, zoned: Temporal.Now.zonedDateTimeISO().epochMilliseconds,
+          day: Temporal.Now.plainDateISO().toString(), random: [Math.random(), Math.random(), Math.random()],
+        };
+      }
+    """
+
+    def rows(self, bench: Bench, values: Sequence[bytes], topic: str = "t") -> list[dict[str, Any]]:
+        outcome = bench.transform(self.SCRIPT).start(batch(values, topic)).result()
+        assert outcome.failures == []
+        return [json.loads(value or b"") for value in outcome.kept.values]
+
+    def test_time_is_the_brokers_and_stands_still(self, bench: Bench) -> None:
+        for row, seen in enumerate(self.rows(bench, lines({}, {}, {}))):
+            now = TIME_MS + row
+            assert {seen[key] for key in ("now", "time", "sub", "temporal", "zoned")} == {now}
+            assert (seen["iso"], seen["day"]) == (f"2023-11-14T22:13:20.{123 + row}Z", "2023-11-14")
+            assert seen["text"].startswith("Tue Nov 14 2023 22:13:20 GMT+0000")
+            assert seen["intl"].startswith("11/14/23, 10:13:20")
+            assert (seen["other"], seen["parts"], seen["class"]) == (5, "2020-02-02T00:00:00.000Z", True)
+
+    def test_chance_depends_on_the_records_position_alone(self, bench: Bench) -> None:
+        first = self.rows(bench, lines({}, {}, {}))
+        assert first == self.rows(bench, lines({"other": 1}, {}, {}))
+        assert first != self.rows(bench, lines({}, {}, {}), topic="u")
+        drawn = [x for seen in first for x in seen["random"]]
+        assert len({*drawn}) == 9
+        assert all(0 <= x < 1 for x in drawn)
+
+    def test_chance_is_spread_evenly(self, bench: Bench) -> None:
+        script = "function process(d) { return { r: Math.random() } }"
+        kept, _ = bench.run(script, lines(*({} for _ in range(2000))))
+        drawn = [json.loads(value or b"")["r"] for value in kept]
+        tenths = [sum(tenth <= 10 * x < tenth + 1 for x in drawn) for tenth in range(10)]
+        assert len({*drawn}) == 2000
+        assert min(tenths) > 130
+        assert max(tenths) < 270
+
+    def test_the_top_level_has_no_time(self, bench: Bench) -> None:
+        assert bench.run("const t = Date.now(); function process(d) { return { t } }", lines({}))[0] == [b'{"t":0}']
+
+
+class TestConsole:
+    def test_lines_come_back_with_the_outcome(self, bench: Bench) -> None:
+        script = """
+          function process(d) {
+            console.log('n is', d.n, { a: [1n] }, null, undefined);
+            console.error(new TypeError('t'));
+            return d;
+          }
+        """
+        outcome = bench.transform(script).start(batch(lines({"n": 1}, {"n": 2}))).result()
+        said = 'n is {} {{"a":[1]}} null undefined'
+        assert outcome.logs == [said.format(1), "TypeError: t", said.format(2), "TypeError: t"]
+
+    def test_a_wrong_guess_prints_nothing(self, bench: Bench) -> None:
+        script = "function process(d) { console.log(flow.contains('wallets', [d.v])); return d }"
+        assert bench.transform(script).start(batch(lines({"v": "0xaa"}, {"v": "no"}))).result().logs == [
+            "true",
+            "false",
+        ]
+
+    def test_lines_are_bounded(self, bench: Bench) -> None:
+        script = "function process(d) { for (let i = 0; i < 100; i++) console.log('x'.repeat(5000)); return d }"
+        logs = bench.transform(script).start(batch(lines(*({} for _ in range(20))))).result().logs
+        assert len(logs) == 200
+        assert {len(line) for line in logs} == {1000}
+
+    def test_what_can_not_be_printed(self, bench: Bench) -> None:
+        script = (
+            "function process(d) { const c = {}; c.c = c; console.log(c, Symbol('s'), () => 1, 'a\\nb'); return null }"
+        )
+        logs = bench.transform(script).start(batch(lines({}))).result().logs
+        assert logs == ["[unprintable] Symbol(s) () => 1 a\nb"]
+
+
+class TestContains:
+    def test_any_of_the_values_in_any_case(self, bench: Bench) -> None:
+        script = "function process(d) { return { m: flow.contains('wallets', d.v) } }"
+        asked: list[list[Any]] = [["0xAA"], ["no", "0xBB"], ["no", "none"], [], [None, "0xaa"], ["0xaa", "no"]]
+        kept, _ = bench.run(script, lines(*({"v": values} for values in asked)))
+        assert [json.loads(value or b"")["m"] for value in kept] == [True, True, False, False, True, True]
+
+    def test_one_look_up_per_dataset_and_batch(self, bench: Bench) -> None:
+        script = """
+          function process(d) {
+            return { w: flow.contains('wallets', [d.a]), t: flow.contains('tokens', [d.a, d.b]) };
+          }
+        """
+        bench.run(script, lines(*({"a": f"a{n % 50}", "b": "b"} for n in range(500))))
+        assert sorted(bench.sets.asked) == [50, 51]
+
+    def test_an_unknown_dataset_is_a_record_error(self, bench: Bench) -> None:
+        script = "function process(d) { return { m: flow.contains(d.name, ['0xaa']) } }"
+        kept, failures = bench.run(script, lines({"name": "wallets"}, {"name": "secret"}, {"name": "none"}))
+        assert kept == [b'{"m":true}']
+        assert [(failure.row, failure.error) for failure in failures] == [(1, "UnknownDataset"), (2, "UnknownDataset")]
+
+    def test_errors_and_loops_of_a_wrong_guess_are_discarded(self, bench: Bench) -> None:
+        script = """
+          function process(d) {
+            if (d.how === 'throw' && !flow.contains('wallets', [d.v])) throw new Error('guess');
+            if (d.how === 'loop') while (!flow.contains('wallets', [d.v]));
+            if (d.how === 'catch') for (;;) try { if (flow.contains('wallets', [d.v])) break } catch {}
+            return d;
+          }
+        """
+        values = lines(*({"how": how, "v": "0xaa"} for how in ("throw", "loop", "catch")))
+        assert bench.run(script, values) == (values, [])
+
+    def test_many_values_one_after_another(self, bench: Bench) -> None:
+        script = "function process(d) { let n = 0; while (!flow.contains('wallets', ['w' + n])) n++; return { n } }"
+        bench.fill("wallets", ["w700"])
+        assert bench.run(script, lines({}))[0] == [b'{"n":700}']
+        bench.fill("wallets", [])
+        _, (failure,) = bench.run(script, lines({}))
+        assert failure.error == "LookupLimit"
+
+    def test_values_that_can_not_be_stored_are_in_no_set(self, bench: Bench) -> None:
+        script = "function process(d) { return { m: flow.contains('wallets', d.v) } }"
+        asked = lines({"v": ["", " ", "x" * 1025, "x" * 3000]}, {"v": ["x" * 1024]}, {"v": ["", "0xaa"]})
+        bench.fill("wallets", ["0xaa", "x" * 1024])
+        assert bench.run(script, asked)[0] == [b'{"m":false}', b'{"m":true}', b'{"m":true}']
+
+    @settings(max_examples=50, deadline=None)
+    @given(
+        wallets=st.sets(st.integers(0, 12), max_size=8),
+        tokens=st.sets(st.integers(0, 12), max_size=8),
+        records=st.lists(st.tuples(*[st.lists(st.integers(0, 12), max_size=4)] * 3), min_size=1, max_size=30),
+    )
+    def test_as_a_direct_evaluation_would(
+        self,
+        module_bench: Bench,
+        wallets: set[int],
+        tokens: set[int],
+        records: list[tuple[list[int], list[int], list[int]]],
+    ) -> None:
+        script = """
+          function process(d) {
+            const path = [];
+            const has = (name, values) => { const found = flow.contains(name, values); path.push(found); return found };
+            try {
+              if (!has('wallets', d.a)) throw new Error('not found');
+              if (has('tokens', d.b)) return { path, out: 1 };
+            } catch (e) { if (has('tokens', d.c) && has('wallets', d.b)) return null }
+            if (has('wallets', d.c.slice(0, 1))) throw new RangeError('in');
+            return { path, out: 2 };
+          }
+        """
+
+        def direct(a: set[int], b: set[int], c: list[int]) -> tuple[list[bool], int | str | None]:
+            path = [bool(a & wallets)]
+            if path[0]:
+                path.append(bool(b & tokens))
+                if path[-1]:
+                    return path, 1
+            else:
+                path.append(bool({*c} & tokens))
+                if path[-1]:
+                    path.append(bool(b & wallets))
+                    if path[-1]:
+                        return path, None
+            path.append(bool({*c[:1]} & wallets))
+            return path, "RangeError" if path[-1] else 2
+
+        module_bench.fill("wallets", [f"V{n}" for n in wallets])
+        module_bench.fill("tokens", [f"v{n}" for n in tokens])
+        kept, failures = module_bench.run(
+            script,
+            lines(
+                *({key: [f"v{n}" for n in part] for key, part in zip("abc", parts, strict=True)} for parts in records)
+            ),
+        )
+        expected = [direct({*a}, {*b}, c) for a, b, c in records]
+        assert [json.loads(value or b"") for value in kept] == [
+            {"path": p, "out": o} for p, o in expected if isinstance(o, int)
+        ]
+        assert [failure.row for failure in failures] == [
+            row for row, (_, o) in enumerate(expected) if o == "RangeError"
+        ]
+
+
+class TestProtocol:
+    SCRIPT = "function process(d) { return { n: d.n, m: flow.contains('wallets', [d.v]) } }"
+
+    def started(self, bench: Bench, count: int) -> list[Pending]:
+        transform = bench.transform(self.SCRIPT)
+        return [transform.start(batch(lines(*({"n": n, "v": f"v{k}"} for n in range(200))))) for k in range(count)]
+
+    def test_done_alone_brings_the_batches_to_their_end_in_order(self, bench: Bench) -> None:
+        pending = self.started(bench, 3)
+        order: list[int] = []
+        while len(order) < 3:
+            order += [k for k, one in enumerate(pending) if k not in order and one.done()]
+        assert order == [0, 1, 2]
+        assert all(len(one.result().kept) == 200 for one in pending)
+
+    def test_a_later_batchs_result_may_be_asked_for_first(self, bench: Bench) -> None:
+        first, second = self.started(bench, 2)
+        assert len(second.result().kept) == 200
+        assert first.done()
+
+    def test_a_store_that_is_away_keeps_the_batches(self, bench: Bench) -> None:
+        bench.sets.away = True
+        first, second = self.started(bench, 2)
+        while not first.done():
+            pass
+        for one in (first, second, first):
+            with pytest.raises(SetStoreUnavailable):
+                one.result()
+        bench.sets.away = False
+        assert [len(one.result().kept) for one in (first, second)] == [200, 200]
+
+    def test_an_empty_batch(self, bench: Bench) -> None:
+        assert len(bench.transform(self.SCRIPT).start(batch([])).result().kept) == 0
+
+    def test_the_batch_is_not_changed(self, bench: Bench) -> None:
+        given_ = batch([b'{"n":1,\n"v":"x"}', None, b"[]"])
+        bench.transform("function process(d) { return [d, d] }").start(given_).result()
+        assert given_ == batch([b'{"n":1,\n"v":"x"}', None, b"[]"])
+
+
+def test_every_write_shows_in_the_next_batch(valkey_server: ValkeyServer) -> None:
+    client = connect(valkey_server.url)
+    sets, names = RedisSetStore(client), RedisDatasetNames(client)
+    script = "function process(d) { return flow.contains('wallets', [d.a, d.b]) ? d : null }"
+    with Sandbox(spare=False) as sandbox:
+        config = V8Transform(uid="u1", type="v8", script=script)
+        transform = build(config, Resources("c1", "ann", sets, names, jit=False, log=print, sandbox=sandbox))
+
+        def passed() -> list[int] | str:
+            given_ = batch(lines(*({"a": f"0xA{n}", "b": f"0xb{n}"} for n in range(300))))
+            outcome = transform.start(given_).result()
+            return outcome.failures[0].error if outcome.failures else [offset - 1000 for offset in outcome.kept.offsets]
+
+        assert passed() == "UnknownDataset"
+        names.put("ann", "wallets", "d1")
+        assert passed() == []
+        sets.add(dataset_set("d1"), ["0xa3", "0xb299"])
+        assert passed() == [3, 299]
+        sets.remove(dataset_set("d1"), ["0xa3"])
+        assert passed() == [299]
+        sets.replace(dataset_set("d1"), [f"0xb{n}" for n in range(100)])
+        assert passed() == [*range(100)]
+        valkey_server.kill()
+        pending = transform.start(batch(lines({"a": "0xb1", "b": "q"})))
+        with pytest.raises(SetStoreUnavailable):
+            pending.result()
+        valkey_server.start()
+        assert len(pending.result().kept) in (0, 1)
+    client.close()

@@ -1,0 +1,249 @@
+"""Children that die or grow, at any moment: nothing is lost, nobody is blamed, nothing is left behind."""
+
+import os
+import random
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from headwater.errors import SandboxFailed, SetStoreUnavailable
+from headwater.sandbox import Sandbox, supervisor
+from headwater.sandbox.engine import Engine
+from headwater.sandbox.job import Job
+from headwater.sandbox.supervisor import Answer, Question
+from tests.support.sandbox import batch, lines, lookup
+
+SCRIPT = """
+  function process(d) {
+    let sum = 0;
+    for (let i = 0; i < 400; i++) sum += i % (d.n + 1);
+    return { n: d.n, sum, member: flow.contains('x', [d.v]) };
+  }
+"""
+RECORDS = [{"n": n, "v": "member" if n % 3 == 0 else f"v{n}"} for n in range(300)]
+EXPECTED = [{"n": n, "sum": sum(i % (n + 1) for i in range(400)), "member": n % 3 == 0} for n in range(300)]
+MEMBERS = {"x": {"member"}}
+
+
+def outputs(job: Job) -> list[object]:
+    return [msgspec.json.decode(line) for line in job.outputs]
+
+
+def finish(job: Job, sandbox: Sandbox, deadline_s: float = 60) -> None:
+    """As the engine does: move it on until it is done."""
+    end = time.monotonic() + deadline_s
+    while not job.finished:
+        assert time.monotonic() < end
+        sandbox.wait(job)
+
+
+class Killer(threading.Thread):
+    """Sends SIGKILL to the child at random moments."""
+
+    def __init__(self, sandbox: Sandbox, seed: int, kills: int) -> None:
+        super().__init__()
+        self._sandbox, self._random, self._kills = sandbox, random.Random(seed), kills
+        self.killed = 0
+
+    def run(self) -> None:
+        while self.killed < self._kills:
+            time.sleep(self._random.uniform(0.002, 0.12))
+            pid = self._sandbox.pid
+            if pid is not None:
+                os.kill(pid, signal.SIGKILL)
+                self.killed += 1
+
+
+def test_kills_at_random_moments_lose_and_blame_nothing() -> None:
+    with Sandbox() as sandbox:
+        number = sandbox.add(SCRIPT, lookup(MEMBERS))
+        killer = Killer(sandbox, seed=7, kills=12)
+        killer.start()
+        batches = 0
+        while killer.is_alive() or batches < 20:
+            job = sandbox.submit(number, batch(lines(*RECORDS)))
+            finish(job, sandbox)
+            assert outputs(job) == EXPECTED
+            assert not job.errors
+            batches += 1
+        killer.join()
+        assert killer.killed == 12
+        assert 1 <= sandbox.crash_events <= 12
+
+
+def asked(act: Callable[[], None]) -> Callable[[Question], Answer]:
+    """A look-up that does something when it is asked."""
+
+    def answer(question: Question) -> Answer:
+        act()
+        return lookup(MEMBERS)(question)
+
+    return answer
+
+
+def test_a_kill_while_the_child_waits_for_answers() -> None:
+    with Sandbox(spare=False) as sandbox:
+        kills = iter([True, False, True])
+
+        def kill() -> None:
+            if next(kills, False) and sandbox.pid:
+                os.kill(sandbox.pid, signal.SIGKILL)
+
+        job = sandbox.submit(sandbox.add(SCRIPT, asked(kill)), batch(lines(*RECORDS)))
+        finish(job, sandbox)
+        assert outputs(job) == EXPECTED
+        assert sandbox.crash_events == 1
+
+
+def test_a_stopped_child_is_given_up_and_blames_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "STARVED_AFTER_S", 1.0)
+    with Sandbox() as sandbox:
+        number = sandbox.add(SCRIPT, lookup(MEMBERS))
+        assert sandbox.pid is not None
+        os.kill(sandbox.pid, signal.SIGSTOP)
+        job = sandbox.submit(number, batch(lines(*RECORDS)))
+        finish(job, sandbox)
+        assert outputs(job) == EXPECTED
+
+
+def test_a_store_that_is_away_keeps_the_batch() -> None:
+    answers = iter([SetStoreUnavailable("away"), SetStoreUnavailable("away")])
+
+    def away(question: Question) -> Answer:
+        error = next(answers, None)
+        if error is not None:
+            raise error
+        return lookup(MEMBERS)(question)
+
+    with Sandbox(spare=False) as sandbox:
+        number = sandbox.add(SCRIPT, away)
+        first, second = (sandbox.submit(number, batch(lines(*RECORDS))) for _ in range(2))
+        for _ in range(2):
+            with pytest.raises(SetStoreUnavailable):
+                sandbox.wait(first)
+        sandbox.wait(second)
+        assert first.finished
+        assert outputs(first) == outputs(second) == EXPECTED
+
+
+def test_a_child_that_has_grown_is_swapped_between_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "RECYCLE_ABOVE_BYTES", 1)
+    monkeypatch.setattr(supervisor, "RECYCLE_INTERVAL_S", 0.0)
+    with Sandbox() as sandbox:
+        number = sandbox.add(SCRIPT, lookup(MEMBERS))
+        pids: set[int | None] = set()
+        while len(pids) < 3:
+            pids.add(sandbox.pid)
+            job = sandbox.submit(number, batch(lines(*RECORDS)))
+            finish(job, sandbox)
+            assert outputs(job) == EXPECTED
+        assert sandbox.crash_events == 0
+
+
+def test_promises_that_are_never_freed_do_not_stop_the_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "RECYCLE_INTERVAL_S", 0.1)
+    monkeypatch.setattr(supervisor, "RECYCLE_ABOVE_BYTES", 100 << 20)
+    script = """
+      const litter = async (d) => { await 1; return d };
+      function process(d) { for (let i = 0; i < 40; i++) litter(d); return d }
+    """
+    with Sandbox() as sandbox:
+        number = sandbox.add(script, lookup({}))
+        pids: set[int | None] = set()
+        while len(pids) < 3:
+            job = sandbox.submit(number, batch(lines(*RECORDS)))
+            finish(job, sandbox)
+            assert (outputs(job), job.errors) == (RECORDS, {})
+            pids.add(sandbox.pid)
+
+
+def descriptors() -> set[str]:
+    return {path.name for path in Path("/proc/self/fd").iterdir()}
+
+
+def respawn(times: int) -> None:
+    """Let a child die so often; batches go on."""
+    with Sandbox() as sandbox:
+        number = sandbox.add(SCRIPT, lookup(MEMBERS))
+        for _ in range(times):
+            assert sandbox.pid is not None
+            os.kill(sandbox.pid, signal.SIGKILL)
+            job = sandbox.submit(number, batch(lines(*RECORDS[:3])))
+            finish(job, sandbox)
+            assert outputs(job) == EXPECTED[:3]
+
+
+def test_nothing_is_left_behind() -> None:
+    respawn(1)
+    before = descriptors()
+    respawn(8)
+    assert descriptors() == before
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+@pytest.mark.slow
+def test_many_respawns() -> None:
+    respawn(1)
+    before = descriptors()
+    respawn(300)
+    assert descriptors() == before
+
+
+def test_the_child_dies_with_its_parent() -> None:
+    program = (
+        "import sys\n"
+        "from headwater.sandbox import Sandbox\n"
+        "sandbox = Sandbox()\n"
+        "sandbox.add('function process(d) { return d }', lambda question: [])\n"
+        "print(sandbox.pid, flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        assert "deno" in Path(f"/proc/{pid}/cmdline").read_text()
+        descriptor = os.pidfd_open(pid)
+        parent.kill()
+        ended = gone(descriptor)
+        os.close(descriptor)
+    assert ended
+
+
+def gone(descriptor: int) -> bool:
+    """True when the process behind a pidfd ends within ten seconds."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(10_000))
+
+
+def test_sandboxes_side_by_side() -> None:
+    results: dict[int, list[object]] = {}
+
+    def work(name: int) -> None:
+        with Sandbox(spare=False) as sandbox:
+            number = sandbox.add(SCRIPT, lookup(MEMBERS))
+            jobs = [sandbox.submit(number, batch(lines(*RECORDS))) for _ in range(4)]
+            finish(jobs[-1], sandbox)
+            results[name] = [outputs(job) for job in jobs]
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == {name: [EXPECTED] * 4 for name in range(4)}
+
+
+def test_an_engine_that_does_not_start() -> None:
+    with Sandbox(engine=Engine(("/bin/true",), 320 << 20, jit=False)) as sandbox, pytest.raises(SandboxFailed):
+        sandbox.add(SCRIPT, lookup(MEMBERS))
