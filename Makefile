@@ -44,7 +44,9 @@ test-all: setup  ## All tests, slow ones too
 	$(BIN)/pytest $(TEST_FLAGS)
 
 bench: setup  ## All benchmarks; each prints its figure and a ratio to a reference of the same run
-	@for bench in benches/[a-z]*.py; do $(BIN)/python $$bench || exit 1; done
+	@for bench in benches/[a-z]*.py; do \
+		name=$$(basename $$bench .py); echo "== $$name"; $(BIN)/python -m benches.$$name || exit 1; \
+	done
 
 docs: setup  ## Write the reference pages that are generated from the code
 	$(BIN)/headwater docs

@@ -135,3 +135,35 @@ class TestHealth:
                 return bool(health["healthy_workers"] == 1 and health["workers"][0]["restart_count"] == 1)
 
             until(back, what="the worker's return in deploy/stats")
+
+
+class TestEveryPartKilled:
+    """Each part alone is killed; the parent starts it again, and the pipeline goes on as if nothing had been."""
+
+    PARTS = ("valkey-server", "kafka.Kafka", " controller", " api ")
+    PER_PART = 100
+
+    def test_the_pipeline_goes_on(self, stack: Stack, client: httpx.Client) -> None:
+        filter_ = {"type": "redis_set_filter", "filter_expr": "root = this.wanted", "set_values": ["yes"]}
+        transforms = [filter_, {"type": "v8", "script": SCRIPT}]
+        with deployed(client, pipeline("erc1155_token_transfer", transforms=transforms)) as made:
+            with reading(made.sink) as reader:
+                for number, part in enumerate(self.PARTS):
+                    killed = stack.below(part)
+                    assert killed, part
+                    kill(killed)
+                    until(lambda pids=killed: not any(map(alive, pids)), what=f"the end of {part}")
+                    first = number * self.PER_PART
+                    records = ({**r, "wanted": "yes"} for r in numbered(self.PER_PART, first))
+                    stack.feed("base", "erc1155_token_transfer", records)
+                    expected = range(first + self.PER_PART)
+                    assert_lossless(reader.read_until(have_all(expected)), expected)
+            until(lambda: self.healthy(client, made.id), what="health after all kills")
+
+    def healthy(self, client: httpx.Client, config_id: str) -> bool:
+        try:
+            ready = client.get("/readyz").status_code == 200
+            stats = client.get(f"/api/v1/flow/{config_id}/deploy/stats")
+        except httpx.TransportError:
+            return False  # an API process that was just killed may have held the connection
+        return ready and bool(stats.json()["workers_health"]["healthy_workers"] == 1)

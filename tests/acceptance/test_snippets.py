@@ -1,0 +1,180 @@
+"""The programs of a deploy answer, run as they are printed, in an empty folder, with what they say they need."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, NoReturn
+
+import httpx
+import pytest
+from confluent_kafka import Producer
+
+from tests.acceptance.stack import Read, Stack, deployed, pipeline, reading
+
+WANTED, OTHER = "0x" + "a" * 40, "0x" + "b" * 40
+RECORDS = 40
+WITHIN_S = 60.0
+NODE_PACKAGES = Path(__file__).with_name("node")
+OLDEST_JAVA = 17
+JAVA_CLIENT = ("kafka-clients-", "lz4-java-", "zstd-jni-", "snappy-java-", "slf4j-")
+"""kafka-clients and what it depends on, by the names of their jars."""
+
+
+def transfer(number: int) -> dict[str, Any]:
+    return {
+        "token_address": WANTED if number % 2 else OTHER,
+        "raw_amount": 10**30 + number,
+        "transaction_hash": f"0x{number:064x}",
+        "log_index": number,
+    }
+
+
+def made_of(record: dict[str, Any]) -> dict[str, Any]:
+    return {**record, "note": "Übertrag → 移転 🪙"}
+
+
+TRANSFERS = [transfer(number) for number in range(2 * RECORDS)]
+EXPECTED = [made_of(record) for record in TRANSFERS if record["token_address"] == WANTED]
+TRANSFORMS = [
+    {"type": "redis_set_filter", "filter_expr": "root = this.token_address", "set_values": [WANTED]},
+    {"type": "v8", "script": 'const process = (r) => ({...r, note: "Übertrag → 移転 🪙"});'},
+]
+
+
+@dataclass
+class Output:
+    """A topic with RECORDS records in it, the first half of them twice; its programs, and their folder."""
+
+    snippets: dict[str, str]
+    lines: list[bytes]
+    folder: Path
+
+    def save(self, language: str, name: str) -> Path:
+        path = self.folder / name
+        path.write_text(self.snippets[language], "utf-8")
+        return path
+
+    def run(self, *command: str | Path) -> None:
+        """Run a program until it ends by itself; it must have printed every record once, and nothing else."""
+        limit = {"HEADWATER_MAX_RECORDS": str(RECORDS)}
+        done = subprocess.run(
+            command, cwd=self.folder, env=os.environ | limit, capture_output=True, timeout=WITHIN_S, check=False
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        self.check(done.stdout.splitlines())
+
+    def check(self, printed: list[bytes]) -> None:
+        # Partitions are read in any order.
+        assert sorted(printed) == sorted(self.lines)
+
+
+def repeat(stack: Stack, records: list[Read]) -> None:
+    """Write records again as they are, header included: what a failure may leave behind."""
+    producer = Producer({**stack.admin_config(), "log_level": 0})
+    for record in records:
+        producer.produce(record.topic, record.value, record.key, record.partition, headers=dict(record.headers))
+    assert producer.flush(60) == 0
+
+
+@pytest.fixture
+def output(stack: Stack, client: httpx.Client, tmp_path: Path) -> Iterator[Output]:
+    half = len(TRANSFERS) // 2
+    with deployed(client, pipeline(transforms=TRANSFORMS)) as made:
+        with reading(made.sink) as reader:
+            stack.feed("base", "erc20_token_transfer", TRANSFERS[:half])
+            repeat(stack, reader.read(RECORDS // 2))
+            stack.feed("base", "erc20_token_transfer", TRANSFERS[half:])
+            records = reader.read(RECORDS)
+        assert sorted((r.json() for r in records), key=lambda r: r["log_index"]) == EXPECTED
+        yield Output(made.sink["snippets"], [record.value for record in records], tmp_path)
+
+
+def unavailable(what: str) -> NoReturn:
+    """Without a program the test is skipped, but not in CI."""
+    if os.environ.get("CI"):
+        pytest.fail(f"CI needs {what}")
+    pytest.skip(f"there is no {what}")
+
+
+def program(name: str) -> str:
+    return shutil.which(name) or unavailable(name)
+
+
+@pytest.fixture(scope="module")
+def node_modules() -> Path:
+    """The packages that the Node program names, installed once per lock file."""
+    npm = program("npm")
+    lock = (NODE_PACKAGES / "package-lock.json").read_bytes()
+    cache = Path(os.environ.get("HEADWATER_CACHE_DIR", "~/.cache/headwater")).expanduser()
+    entry = cache / f"test-node-{hashlib.sha256(lock).hexdigest()[:12]}"
+    if not entry.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".making-", dir=cache) as scratch:
+            made = shutil.copytree(NODE_PACKAGES, Path(scratch) / "made")
+            command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+            done = subprocess.run(command, cwd=made, capture_output=True, text=True, timeout=120, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+            made.rename(entry)
+    return entry / "node_modules"
+
+
+@pytest.fixture(scope="module")
+def jdk() -> str:
+    """A `java` that can run a source file."""
+    java = program("java")
+    modules = subprocess.run([java, "--list-modules"], capture_output=True, text=True, timeout=60, check=False)
+    compiler = re.search(r"^jdk\.compiler@(\d+)", modules.stdout, re.MULTILINE)
+    if compiler is None or int(compiler[1]) < OLDEST_JAVA:
+        unavailable(f"JDK {OLDEST_JAVA} or newer")
+    return java
+
+
+def client_jars(stack: Stack) -> list[Path]:
+    """The Java client, from the class path of the running broker."""
+    (broker,) = stack.below("kafka.Kafka")
+    command = Path(f"/proc/{broker}/cmdline").read_text().split("\0")
+    jars = map(Path, command[command.index("-cp") + 1].split(os.pathsep))
+    return [jar for jar in jars if jar.name.startswith(JAVA_CLIENT)]
+
+
+def test_python(output: Output) -> None:
+    output.run(sys.executable, output.save("python", "read.py"))
+
+
+def test_node(output: Output, node_modules: Path) -> None:
+    named = re.search(r"^// npm install (.*)$", output.snippets["node"], re.MULTILINE)
+    assert named is not None
+    pinned = json.loads((NODE_PACKAGES / "package.json").read_text())["dependencies"]
+    assert set(named[1].split()) == set(pinned)
+    (output.folder / "node_modules").symlink_to(node_modules)
+    output.run(program("node"), output.save("node", "read.js"))
+
+
+def test_java(output: Output, stack: Stack, jdk: str) -> None:
+    lib = output.folder / "lib"
+    lib.mkdir()
+    for jar in client_jars(stack):
+        (lib / jar.name).symlink_to(jar)
+    output.run(jdk, "-cp", "lib/*", output.save("java", "ReadTopic.java"))
+
+
+@pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
+def test_kcat(output: Output) -> None:
+    """It reads until it is stopped."""
+    process = subprocess.Popen(["sh", output.save("kcat", "read.sh")], stdout=subprocess.PIPE, start_new_session=True)
+    assert process.stdout is not None
+    with process, process.stdout:
+        try:
+            output.check([line.rstrip(b"\n") for line in islice(process.stdout, RECORDS)])
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
