@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,10 @@ def assert_lossless(read: Sequence[Read], expected: range) -> None:
         assert partition == record.partition
         assert offset > last.get(partition, -1)
         last[partition] = offset
+
+
+def all_gone(pids: Sequence[int]) -> bool:
+    return not any(map(alive, pids))
 
 
 def have_all(expected: range) -> Any:
@@ -115,7 +120,7 @@ class TestKillsDuringALongRun:
             kill(own_stack.workers())
             reader.read_until(lambda read: len(unrepeated(read)) > 40_000)
             orphans = own_stack.kill()
-            until(lambda: not any(alive(pid) for pid in orphans), what="the end of all children")
+            until(partial(all_gone, orphans), what="the end of all children")
             own_stack.start()
             assert feeding.wait(120) == 0  # its producer waited for the broker's return
             assert_lossless(reader.read_until(have_all(range(self.COUNT)), within_s=120), range(self.COUNT))
@@ -152,7 +157,7 @@ class TestEveryPartKilled:
                     killed = stack.below(part)
                     assert killed, part
                     kill(killed)
-                    until(lambda pids=killed: not any(map(alive, pids)), what=f"the end of {part}")
+                    until(partial(all_gone, killed), what=f"the end of {part}")
                     first = number * self.PER_PART
                     records = ({**r, "wanted": "yes"} for r in numbered(self.PER_PART, first))
                     stack.feed("base", "erc1155_token_transfer", records)

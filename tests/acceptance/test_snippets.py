@@ -124,7 +124,10 @@ def node_modules() -> Path:
             command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
             done = subprocess.run(command, cwd=made, capture_output=True, text=True, timeout=120, check=False)
             assert done.returncode == 0, done.stdout + done.stderr
-            made.rename(entry)
+            try:
+                made.rename(entry)
+            except OSError:  # another run was first
+                assert entry.exists()
     return entry / "node_modules"
 
 
