@@ -165,6 +165,7 @@ class Service:
     backoff: Backoff = field(default_factory=lambda: Backoff(0.2, 30.0))
     child: Child | None = None
     restart_at: float = 0.0
+    last_status: int | None = None
 
 
 class Supervisor:
@@ -185,6 +186,10 @@ class Supervisor:
         for service in self._services:
             self._look_after(service)
 
+    def ended_with(self, status: int) -> list[str]:
+        """The names of the services whose last process ended with this status."""
+        return [service.name for service in self._services if service.last_status == status]
+
     def _look_after(self, service: Service) -> None:
         child = service.child
         if child is None:
@@ -196,6 +201,7 @@ class Supervisor:
             return
         if time.time() - child.started_at > service.healthy_after_s:
             service.backoff.reset()
+        service.last_status = status
         delay_s = service.backoff.next_s()
         log.warning("child ended; it is started again", child=service.name, status=status, delay_s=round(delay_s, 2))
         service.child, service.restart_at = None, self._clock() + delay_s

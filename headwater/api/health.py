@@ -30,6 +30,7 @@ class Probes:
         self._probes = probes
         self._threads = ThreadPoolExecutor(max_workers=max(1, len(probes)), thread_name_prefix="probe")
         self._running: dict[str, Future[bool]] = {}
+        self._answered: set[str] = set()
 
     async def states(self) -> dict[str, bool]:
         """True for each dependency that answered within PROBE_TIMEOUT_S."""
@@ -48,8 +49,11 @@ class Probes:
         try:
             self._probes[name]()
         except HeadwaterError as error:
-            log.warning("a dependency does not answer", dependency=name, reason=error.detail)
+            if name in self._answered:
+                self._answered.discard(name)
+                log.warning("a dependency stopped answering", dependency=name, reason=error.detail)
             return False
+        self._answered.add(name)
         return True
 
     def close(self) -> None:

@@ -28,6 +28,8 @@ KAFKA_READY_WITHIN_S = 60.0
 VALKEY_READY_WITHIN_S = 30.0
 SERVING_WITHIN_S = 60.0
 LISTEN_BACKLOG = 1024
+REFUSED = 2
+"""The exit status of a command that can't start as it is set up; starting it again would not help."""
 LOCAL_HOSTS = ("127.0.0.1", "::1", "localhost")
 
 
@@ -131,6 +133,8 @@ def wait_until_serving(settings: Settings, supervisor: Supervisor, stop: threadi
     with httpx.Client(base_url=f"http://{host}:{settings.port}", timeout=5) as client:
         while not stop.wait(TICK_S):
             supervisor.tick()
+            if refused := supervisor.ended_with(REFUSED):
+                raise SetupError(f"The {refused[0]} process can't start; it says why above.")
             try:
                 answer = client.get("/readyz")
             except httpx.TransportError as error:

@@ -85,6 +85,14 @@ class TestSupervisor:
         assert service.child.pid != first.pid
         supervisor.stop()
 
+    def test_tells_with_what_status_services_ended(self) -> None:
+        supervisor = Supervisor()
+        supervisor.add(Service("refuses", lambda: spawn([sys.executable, "-c", "raise SystemExit(2)"]))).wait(10)
+        supervisor.add(Service("sleeps", lambda: spawn(SLEEPER)))
+        supervisor.tick()
+        assert supervisor.ended_with(2) == ["refuses"]
+        supervisor.stop()
+
     def test_stops_the_last_one_first(self) -> None:
         supervisor = Supervisor()
         children = [supervisor.add(Service(name, lambda: spawn(SLEEPER))) for name in ("first", "second")]

@@ -21,6 +21,7 @@ class Screen:
         self._rows: deque[tuple[str, str]] = deque(maxlen=SHOWN_ROWS)
         self._count = 0
         self._shown_in_phase = 0
+        self._only_with = ""
         self._live = Live(console=console, refresh_per_second=8, transient=True) if console.is_terminal else None
 
     def __enter__(self) -> Self:
@@ -32,18 +33,19 @@ class Screen:
         if self._live is not None:
             self._live.stop()
 
-    def say(self, text: str) -> None:
-        """Tell a step of the story."""
+    def say(self, text: str, only_with: str = "") -> None:
+        """Tell a step of the story. only_with: of the records that follow, plain lines show those with this value."""
         self._shown_in_phase = 0
+        self._only_with = only_with
         self._console.print(text, highlight=False, soft_wrap=True)
 
-    def arrived(self, latency_ms: float, summary: str) -> None:
-        """Show one record."""
+    def arrived(self, latency_ms: float, summary: str, record: str) -> None:
+        """Show one record. record: its text."""
         self._count += 1
         self._rows.append((f"{latency_ms:.0f} ms", summary))
         if self._live is not None:
             self._live.update(self._table())
-        elif self._shown_in_phase < PLAIN_LINES:
+        elif self._shown_in_phase < PLAIN_LINES and self._only_with in record:
             self._shown_in_phase += 1
             self._console.print(f"    {latency_ms:6.0f} ms  {summary}", highlight=False, soft_wrap=True)
 

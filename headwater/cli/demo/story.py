@@ -7,10 +7,10 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from headwater.errors import SetupError
 START_WITHIN_S = 120.0
 STOP_WITHIN_S = 60.0
 READ_WITHIN_S = 60.0
+SHOWN_OUTPUT_LINES = 20
 STEADY_RATE = 2000
 STEADY_RECORDS = 12_000
 
@@ -94,12 +95,12 @@ class Story:
     ) -> bool:
         steady, burst = self._stream.lines[:STEADY_RECORDS], self._stream.lines[STEADY_RECORDS:]
         screen.say(f"4. Feeding {len(steady):,} records at {STEADY_RATE:,} a second; these come out:")
-        feeding = threading.Thread(target=self._feed_counting, args=(data_dir, steady, STEADY_RATE))
-        feeding.start()
-        self._read_while(consumer, screen, lambda: self._sent < len(steady) // 2)
-        first = self._add_newcomer(client, flow, screen)
-        latencies = self._read_while(consumer, screen, feeding.is_alive)
-        feeding.join()
+        with ThreadPoolExecutor(1) as pool:
+            feeding = pool.submit(self._feed_counting, data_dir, steady, STEADY_RATE)
+            self._read_while(consumer, screen, lambda: self._sent < len(steady) // 2 and not feeding.done())
+            first = self._add_newcomer(client, flow, screen)
+            latencies = self._read_while(consumer, screen, lambda: not feeding.done())
+            feeding.result()
         must, may = self._stream.expected(first)
         if burst:
             self._burst(data_dir, consumer, screen, burst, must)
@@ -124,7 +125,8 @@ class Story:
         _checked(client.post(url, json={"values": [self._stream.newcomer]}))
         took_ms = (time.monotonic() - started) * 1000
         screen.say(
-            f"5. Added {self._stream.newcomer} to the filter in {took_ms:.0f} ms, without a redeploy. From now on:"
+            f"5. Added {self._stream.newcomer} to the filter in {took_ms:.0f} ms, without a redeploy. Its records:",
+            only_with=self._stream.newcomer,
         )
         return self._sent + 1
 
@@ -157,7 +159,7 @@ class Story:
                 latencies.append(time.time() * 1000 - message.timestamp()[1])
                 record = json.loads(value)
                 self._results[canonical(record)] += 1
-                screen.arrived(latencies[-1], self._stream.summary(record))
+                screen.arrived(latencies[-1], self._stream.summary(record), canonical(record))
         return latencies
 
     def _complete(self, must: list[str]) -> bool:
@@ -188,9 +190,10 @@ def running(data_dir: Path, cache_dir: Path) -> Iterator[httpx.Client]:
 
 
 def _text(file: Any) -> str:
+    """The last lines of a process's output."""
     file.seek(0)
-    text: str = file.read().decode(errors="replace")
-    return text
+    lines = file.read().decode(errors="replace").splitlines()
+    return "\n".join(lines[-SHOWN_OUTPUT_LINES:])
 
 
 def _wait_until_ready(
