@@ -66,7 +66,8 @@ class Output:
 
     def run(self, *command: str | Path) -> None:
         """Run a program until it ends by itself; it must have printed every record once, and nothing else."""
-        limit = {"HEADWATER_MAX_RECORDS": str(RECORDS)}
+        # Java prints in the encoding of the locale.
+        limit = {"HEADWATER_MAX_RECORDS": str(RECORDS), "LC_ALL": "C.UTF-8"}
         done = subprocess.run(
             command, cwd=self.folder, env=os.environ | limit, capture_output=True, timeout=WITHIN_S, check=False
         )
