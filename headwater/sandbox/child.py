@@ -121,10 +121,10 @@ class LockedChild:
             self._channel.wait(left)
         return frame
 
-    def send(self, kind: Kind, payload: bytes) -> None:
-        """Send a frame; what the socket does not take leaves with later calls. Raises Died."""
+    def send(self, kind: Kind, *payload: bytes) -> None:
+        """Send a frame, its payload in parts; what the socket does not take leaves with later calls. Raises Died."""
         try:
-            self._channel.send(kind, payload)
+            self._channel.send(kind, *payload)
         except Closed:
             raise Died(self._ended()) from None
 

@@ -51,7 +51,7 @@ class Channel:
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         self._socket = sock
-        self._outgoing = memoryview(b"")
+        self._outgoing: list[memoryview] = []
         self._incoming = bytearray(_KEPT_BUFFER_BYTES)
         self._filled = 0
 
@@ -63,22 +63,26 @@ class Channel:
         """Close our end. The child reads end-of-file and exits."""
         self._socket.close()
 
-    def send(self, kind: Kind, payload: bytes) -> None:
+    def send(self, kind: Kind, *parts: bytes) -> None:
         """Queue one frame and send as much as the socket takes. The one before must be out. Raises Closed."""
         assert not self._outgoing
-        self._outgoing = memoryview(_HEADER.pack(kind, len(payload)) + payload)
+        header = _HEADER.pack(kind, sum(map(len, parts)))
+        self._outgoing = [memoryview(part) for part in (header, *parts)]
         self.flush()
 
     def flush(self) -> None:
         """Send what is queued, as far as the socket takes it. Raises Closed."""
         while self._outgoing:
             try:
-                sent = self._socket.send(self._outgoing)
+                sent = self._socket.sendmsg(self._outgoing)
             except BlockingIOError:
                 return
             except OSError as error:
                 raise Closed from error
-            self._outgoing = self._outgoing[sent:]
+            while self._outgoing and sent >= len(self._outgoing[0]):
+                sent -= len(self._outgoing.pop(0))
+            if sent:
+                self._outgoing[0] = self._outgoing[0][sent:]
 
     def receive(self) -> Frame | None:
         """The next frame, or None while it is not there in full. Raises Closed, Malformed."""

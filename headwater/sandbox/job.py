@@ -89,11 +89,12 @@ class Job:
     crashed: bool = False
     finished: bool = False
     _values: list[bytes] = field(default_factory=list)
+    _text: bytes = b""
     _work: deque[Segment] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
         self.outputs = [b""] * len(self.batch)
-        self._values, self.errors = admit(self.batch.values)
+        self._values, self._text, self.errors = admit(self.batch.values)
         rows = range(len(self.batch))
         self._work.extend(self._cut([row for row in rows if row not in self.errors] if self.errors else rows))
 
@@ -101,19 +102,16 @@ class Job:
         """What to run next; None when every row has its outcome."""
         return self._work.popleft() if self._work else None
 
-    def payload(self, segment: Segment) -> bytes:
-        """A line of columns, then a line per record."""
+    def payload(self, segment: Segment) -> tuple[bytes, bytes]:
+        """A line of columns, and a line per record."""
         batch, rows = self.batch, segment.rows
-        whole = len(rows) == len(batch)
-        columns = {
-            "topic": batch.topic,
-            "timestamps": batch.timestamps if whole else [batch.timestamps[row] for row in rows],
-            "partitions": batch.partitions if whole else [batch.partitions[row] for row in rows],
-            "offsets": batch.offsets if whole else [batch.offsets[row] for row in rows],
-            "indexes": batch.indexes if whole else [batch.indexes[row] for row in rows],
-        }
-        values = self._values if whole else [self._values[row] for row in rows]
-        return b"\n".join([msgspec.json.encode(columns), *values])
+        if len(rows) == len(batch):
+            return _head(batch.topic, batch.timestamps, batch.partitions, batch.offsets, batch.indexes), self._text
+        columns = (
+            [column[row] for row in rows]
+            for column in (batch.timestamps, batch.partitions, batch.offsets, batch.indexes)
+        )
+        return _head(batch.topic, *columns), b"\n".join([self._values[row] for row in rows])
 
     def take_results(self, segment: Segment, results: Results, cpu_s: float) -> bool:
         """Use what a segment returned. cpu_s: CPU time of its last pass. True when a record was blamed for its time."""
@@ -195,13 +193,15 @@ class Job:
 
     def _cut(self, rows: Sequence[int]) -> list[Segment]:
         """Segments of at most MAX_SEGMENT_BYTES; a larger record is a segment of its own."""
+        if len(self._text) <= MAX_SEGMENT_BYTES:
+            return [Segment(rows)] if len(rows) else []
         segments, start, size = [], 0, 0
         for i, row in enumerate(rows):
             size += len(self._values[row])
             if size > MAX_SEGMENT_BYTES and i > start:
                 segments.append(Segment(rows[start:i]))
                 start, size = i, len(self._values[row])
-        return [*segments, Segment(rows[start:])] if len(rows) else []
+        return [*segments, Segment(rows[start:])]
 
 
 def _crash(status: int, attempts: int) -> ScriptError:
@@ -212,22 +212,33 @@ def _crash(status: int, attempts: int) -> ScriptError:
     return ScriptError("SandboxCrash", message, attempts=attempts)
 
 
-def admit(values: Sequence[bytes | None]) -> tuple[list[bytes], dict[int, ScriptError]]:
-    """The records as lines (b"" for those that are no text), and the errors of those, by row.
+def _head(topic: str, timestamps: list[int], partitions: list[int], offsets: list[int], indexes: list[int]) -> bytes:
+    columns = {
+        "topic": topic,
+        "timestamps": timestamps,
+        "partitions": partitions,
+        "offsets": offsets,
+        "indexes": indexes,
+    }
+    return msgspec.json.encode(columns) + b"\n"
+
+
+def admit(values: Sequence[bytes | None]) -> tuple[list[bytes], bytes, dict[int, ScriptError]]:
+    """The records as lines (b"" for those that are no text), the lines as one text, and the errors by row.
 
     A raw newline is white space in JSON and ends a line here, so it becomes a space; inside a string it is an error.
     """
-    if None not in values:
-        whole = b"\n".join(values)  # type: ignore[arg-type]  # checked by the line above
-        if whole.count(b"\n") == max(0, len(values) - 1) and _is_utf8(whole):
-            return values, {}  # type: ignore[return-value]  # the same
+    if not any(value is None or b"\n" in value for value in values):
+        text = b"\n".join(values)  # type: ignore[arg-type]  # checked by the line above
+        if _is_utf8(text):
+            return values, text, {}  # type: ignore[return-value]  # the same
     admitted, errors = [], {}
     for row, value in enumerate(values):
         line, error = _admit_one(value)
         admitted.append(line)
         if error is not None:
             errors[row] = error
-    return admitted, errors
+    return admitted, b"\n".join(admitted), errors
 
 
 def _admit_one(value: bytes | None) -> tuple[bytes, ScriptError | None]:

@@ -44,23 +44,24 @@ _question = msgspec.json.Decoder(list[str | list[str]])
 
 def parse_results(payload: bytes, records: int) -> Results:
     """Parse a frame RESULTS for a segment of so many records. Raises Malformed."""
-    head, _, rest = payload.partition(b"\n")
+    head, *lines = payload.split(b"\n")
     try:
         end, interrupted, log_lines, slow = head.split(b" ")
         count, logged = int(end), int(log_lines)
         slow_rows = [int(row) for row in slow.split(b",")] if slow else []
     except ValueError as error:
         raise Malformed("a results header") from error
-    lines = rest.split(b"\n") if count + logged else []
     stopped = interrupted == b"1"
     fits = 0 <= count <= records and len(lines) == count + logged and all(row < count for row in slow_rows)
     # Every answer must bring the batch forward.
     if not fits or (count == records if stopped else count == 0 < records):
         raise Malformed("results that don't fit their records")
-    clean = not slow_rows and len(payload) <= MAX_OUTPUT_BYTES and b"\n!" not in payload
-    return Results(
-        count, stopped, slow_rows, lines[:count], [_log_line(line) for line in lines[count:]], clean, b"\t" in rest
-    )
+    # One byte is found many times faster than two.
+    errors = b"!" in payload and b"\n!" in payload
+    clean = not slow_rows and len(payload) <= MAX_OUTPUT_BYTES and not errors
+    logs = [_log_line(line) for line in lines[count:]]
+    del lines[count:]
+    return Results(count, stopped, slow_rows, lines, logs, clean, b"\t" in payload)
 
 
 def parse_error(line: bytes) -> ScriptError:

@@ -171,12 +171,12 @@ class Sandbox:
             return True
         self._exchange = _Exchange(job, segment)
         head = job.script.to_bytes(2, "little") + bytes([segment.mode]) + segment.limit_ms.to_bytes(2, "little")
-        self._hand_over(child, self._exchange, Kind.BATCH, head + job.payload(segment))
+        self._hand_over(child, self._exchange, Kind.BATCH, head, *job.payload(segment))
         return True
 
-    def _hand_over(self, child: LockedChild, exchange: _Exchange, kind: Kind, payload: bytes) -> None:
+    def _hand_over(self, child: LockedChild, exchange: _Exchange, kind: Kind, *payload: bytes) -> None:
         exchange.sent_s, exchange.cpu_s = self._clock(), child.cpu_s()
-        child.send(kind, payload)
+        child.send(kind, *payload)
 
     def _take(self, child: LockedChild, exchange: _Exchange, frame: Frame) -> None:
         match frame.kind:

@@ -70,7 +70,8 @@ class TestSegments:
         assert {row: error.error for row, error in job.errors.items()} == dict.fromkeys((1, 2, 4), "InvalidJSON")
 
     def test_the_payload_has_columns_and_records_of_its_rows(self) -> None:
-        head, *records = job_of(4).payload(Segment([1, 3])).split(b"\n")
+        head, text = job_of(4).payload(Segment([1, 3]))
+        records = text.split(b"\n")
         columns = msgspec.json.decode(head)
         assert columns["offsets"] == [1001, 1003]
         assert columns["partitions"] == [1, 1]
@@ -191,15 +192,17 @@ class TestDeath:
 class TestAdmit:
     def test_whole_batches_pass_as_they_are(self) -> None:
         values = [b"{}", '{"a":"é"}'.encode()]
-        assert admit(values) == (values, {})
-        assert admit([]) == ([], {})
+        assert admit(values) == (values, b"\n".join(values), {})
+        assert admit([]) == ([], b"", {})
 
     def test_newlines_between_tokens_only(self) -> None:
-        assert admit([b'{"a":\n 12345678901234567890,\r\n "a":1.50}']) == ([b'{"a":12345678901234567890,"a":1.50}'], {})
+        line = b'{"a":12345678901234567890,"a":1.50}'
+        assert admit([b'{"a":\n 12345678901234567890,\r\n "a":1.50}']) == ([line], line, {})
 
     @given(st.lists(st.one_of(st.none(), st.binary(max_size=12), st.sampled_from([b'{"a":\n1}', b"{}"])), max_size=5))
     def test_every_record_is_one_line_of_utf8_or_an_error(self, values: list[bytes | None]) -> None:
-        admitted, errors = admit(values)
+        admitted, text, errors = admit(values)
+        assert text == b"\n".join(admitted)
         assert len(admitted) == len(values)
         for row, line in enumerate(admitted):
             assert b"\n" not in line

@@ -1,0 +1,137 @@
+"""Scripts in the locked child: records per second, and µs of CPU per record. Run: `python -m benches.sandbox [--jit]`.
+
+Batches of 500 transfers of some 800 bytes, two in flight as in a worker; look-ups in a Python set; every output byte is
+compared with what the script should make of it.
+"""
+
+import argparse
+import json
+import random
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from headwater.model.record import RecordBatch
+from headwater.sandbox import Sandbox
+from headwater.sandbox.child import LockedChild
+from headwater.sandbox.job import Job
+from headwater.sandbox.supervisor import Answer, Question
+
+BATCH_RECORDS = 500
+WARM_BATCHES = 10
+HIT_RATE = 0.1
+
+
+class Load(NamedTuple):
+    """A script, the values that are in its dataset, and what it makes of each record."""
+
+    name: str
+    script: str
+    members: frozenset[str]
+    expected: list[bytes]
+
+
+def transfers(rng: random.Random) -> list[dict[str, object]]:
+    """One batch of records like those of an EVM stream."""
+
+    def hexadecimal(digits: int) -> str:
+        return f"0x{rng.getrandbits(4 * digits):0{digits}x}"
+
+    return [
+        {
+            "block_number": 19_000_000 + i,
+            "block_timestamp": "2026-01-02T03:04:05Z",
+            "block_hash": hexadecimal(64),
+            "transaction_hash": hexadecimal(64),
+            "log_index": i,
+            "token_address": hexadecimal(40),
+            "topics": [hexadecimal(64) for _ in range(3)],
+            "from_address": hexadecimal(40),
+            "to_address": hexadecimal(40),
+            "raw_amount": str(rng.getrandbits(70)),
+            "decimals": 18,
+            "usd": round(rng.random() * 1000, 4),
+        }
+        for i in range(BATCH_RECORDS)
+    ]
+
+
+def text(record: dict[str, object]) -> bytes:
+    return json.dumps(record, separators=(",", ":")).encode()
+
+
+def loads(rng: random.Random, records: list[dict[str, object]]) -> list[Load]:
+    members = frozenset(str(r["to_address"]) for r in records if rng.random() < HIT_RATE)
+    big = [{**r, "value": 2**255 + i} for i, r in enumerate(records)]
+    lookup_script = "function process(d) { d.seen = flow.contains('w', [d.from_address, d.to_address]); return d }"
+    return [
+        Load(
+            "plain",
+            "function process(d) { d.seen = 1; return d }",
+            frozenset(),
+            [text({**r, "seen": 1}) for r in records],
+        ),
+        Load("lookup", lookup_script, members, [text({**r, "seen": r["to_address"] in members}) for r in records]),
+        Load(
+            "uint256",
+            f"function process(d) {{ d.value = 2n ** 255n + BigInt(d.log_index); return d }}",
+            frozenset(),
+            [*map(text, big)],
+        ),
+    ]
+
+
+def answer(members: frozenset[str], question: Question) -> Answer:
+    return [[value in members for value in values] for _, values in question]
+
+
+def measure(load: Load, batch: RecordBatch, batches: int, *, jit: bool) -> str:
+    with Sandbox(jit=jit) as sandbox:
+        number = sandbox.add(load.script, lambda question: answer(load.members, question))
+        for _ in range(WARM_BATCHES):
+            sandbox.wait(sandbox.submit(number, batch))
+        child = sandbox._child
+        assert child is not None
+        child_s, parent_s, wall_s = child.cpu_s(), time.process_time(), time.perf_counter()
+        for job in in_flight(sandbox, number, batch, batches):
+            assert job.outputs == load.expected
+            assert not job.errors
+        used_s = (child.cpu_s() - child_s, time.process_time() - parent_s, time.perf_counter() - wall_s)
+        return line(load.name, child, used_s, batches * len(batch))
+
+
+def in_flight(sandbox: Sandbox, number: int, batch: RecordBatch, batches: int) -> Iterator[Job]:
+    """The finished jobs, with one more in work behind each."""
+    job = sandbox.submit(number, batch)
+    for _ in range(batches - 1):
+        following = sandbox.submit(number, batch)
+        sandbox.wait(job)
+        yield job
+        job = following
+    sandbox.wait(job)
+    yield job
+
+
+def line(name: str, child: LockedChild, used_s: tuple[float, float, float], records: int) -> str:
+    child_us, parent_us, _ = (seconds / records * 1e6 for seconds in used_s)
+    rate, resident = records / used_s[2] / 1000, child.resident_bytes() >> 20
+    return f"{name:8} {rate:7.0f} k records/s   child {child_us:5.2f} µs   worker {parent_us:5.2f} µs   {resident} MB"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jit", action="store_true", help="run with V8's JIT compiler")
+    parser.add_argument("--batches", type=int, default=100)
+    options = parser.parse_args()
+    rng = random.Random(1)
+    records = transfers(rng)
+    rows = range(BATCH_RECORDS)
+    batch = RecordBatch(
+        "t", [*map(text, records)], [None] * len(rows), [*rows], [0] * len(rows), [*rows], [0] * len(rows)
+    )
+    for load in loads(rng, records):
+        print(measure(load, batch, options.batches, jit=options.jit))
+
+
+if __name__ == "__main__":
+    main()
