@@ -1,8 +1,9 @@
 """The worker: reads batches, moves them through the transforms, delivers them in order, commits once a second.
 
-One thread does everything. It waits in three places, and in each the paused source is polled, so that the group keeps
-this member: for room in the producer, for acknowledgements, and for the set store. A rebalance can happen within any
-poll of the source; `revoked` then finishes what is in flight within its budget, commits, and lets the partitions go.
+One thread does everything. It waits in three places: for room in the producer, for acknowledgements, and for the set
+store; when that takes long the paused source is polled, so that the group keeps this member. A rebalance can happen
+within any poll of the source; `revoked` then finishes what is in flight within its budget, commits, and lets the
+partitions go.
 """
 
 import random
@@ -35,8 +36,10 @@ FLUSH_S = 0.1
 SETTLE_SLEEP_S = 0.001
 CONNECT_S = 10.0
 
-PATIENCE_S = 1.0
-"""How long a wait may last before the source is paused: pausing throws away what was fetched ahead."""
+PATIENCE_S = 3.0
+"""How long a wait for Kafka may last before the worker says that it waits."""
+PAUSE_AFTER_S = 10.0
+"""How long it may last before the source is paused and polled: pausing throws away what was fetched ahead."""
 
 REVOKE_BUDGET_S = 5.0
 STOP_BUDGET_S = 8.0
@@ -230,11 +233,15 @@ class Worker:
 
     def _until(self, done: Callable[[], bool], reason: str) -> bool:
         """Wait until `done`, which itself waits a moment. False when stopped, or when Kafka refused a record."""
-        since, held_before = self._clock(), self._paused
+        since, reason_before = self._clock(), self._reason
         while not (came := done()) and not self._stopping and not self._refused():
-            if self._clock() - since >= PATIENCE_S:
+            waited_s = self._clock() - since
+            if waited_s >= PAUSE_AFTER_S:
                 self._hold(reason, 0)
-        if not held_before and self._paused and self._clock() >= self._retry_at:
+            elif waited_s >= PATIENCE_S:
+                self._reason = reason
+                self._report()
+        if not reason_before and self._clock() >= self._retry_at:
             self._go_on()
         self._waited_s += self._clock() - since
         return came and not self._refused()
@@ -337,7 +344,7 @@ class Worker:
             return "draining"
         if not self._joined:
             return "starting"
-        return "waiting" if self._paused or self._clock() < self._retry_at else "ready"
+        return "waiting" if self._reason else "ready"
 
     def _report(self) -> None:
         state = self._state()

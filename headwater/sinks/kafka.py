@@ -1,6 +1,5 @@
 """Kafka as a sink: one sink per topic, and the producer that all sinks of a worker share."""
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ from headwater.brokers.client import ClientErrors, producer_settings, unavailabl
 from headwater.model.record import Failure, Headers, RecordBatch
 from headwater.model.transform import MAX_OUTPUT_BYTES
 from headwater.model.worker import KafkaAccess, SinkSpec
-from headwater.sinks.base import CONFIG_HEADER, MAX_RECORD_BYTES, SOURCE_HEADER, Producer, oversize
+from headwater.sinks.base import CONFIG_HEADER, MAX_RECORD_BYTES, SOURCE_HEADER, Producer, oversize, source_id
 
 DRAIN_S = 2.0
 """How long a closing producer waits for requests that are on their way, so that none arrives after its successor's."""
@@ -26,8 +25,7 @@ SETTINGS: dict[str, Any] = {
     "queue.buffering.max.messages": 100_000,
 }
 
-_Row = tuple[str, bytes | None, bytes | None, int, None, None, int, Any]
-"""The arguments of librdkafka's produce; its stubs want a list of wider pairs than ours, hence Any."""
+_Row = tuple[str, bytes | None, bytes | None, int, int, Headers]
 
 
 class KafkaSink:
@@ -39,22 +37,31 @@ class KafkaSink:
         self._config = (CONFIG_HEADER, b"%d" % revision)
 
     def send(self, batch: RecordBatch, producer: Producer) -> list[Failure]:
-        topic, config, produce = self._topic, self._config, producer.produce
-        source = batch.topic.encode()
-        failures: list[Failure] = []
-        columns = zip(
+        failures = self._too_large(batch)
+        if failures:
+            refused = {failure.row for failure in failures}
+            batch = batch.select([row not in refused for row in range(len(batch))])
+        topic, config, produce, source = self._topic, self._config, producer.produce, batch.topic.encode()
+        for value, key, partition, timestamp, offset, index in zip(
             batch.values, batch.keys, batch.partitions, batch.timestamps, batch.offsets, batch.indexes, strict=True
-        )
-        for row, (value, key, partition, timestamp, offset, index) in enumerate(columns):
-            headers = [(SOURCE_HEADER, b"%b/%d/%d/%d" % (source, partition, offset, index)), config]
-            if (
-                len(value or b"") + len(key or b"") > MAX_OUTPUT_BYTES
-                and (fault := oversize(value, key, headers)) is not None
-            ):
-                failures.append(Failure(row, "TooLarge", fault, self.name))
-            else:
-                produce(topic, value, key, partition, timestamp, headers)
+        ):
+            origin = b"%b/%d/%d/%d" % (source, partition, offset, index)
+            produce(topic, value, key, partition, timestamp, [(SOURCE_HEADER, origin), config])
         return failures
+
+    def _too_large(self, batch: RecordBatch) -> list[Failure]:
+        """The records that the topic can't take: looks at each one only when some are large."""
+        largest = max(map(len, filter(None, batch.values)), default=0) + max(
+            map(len, filter(None, batch.keys)), default=0
+        )
+        if largest <= MAX_OUTPUT_BYTES:
+            return []
+        faults = [self._fault(batch, row) for row in range(len(batch))]
+        return [Failure(row, "TooLarge", fault, self.name) for row, fault in enumerate(faults) if fault is not None]
+
+    def _fault(self, batch: RecordBatch, row: int) -> str | None:
+        origin = source_id(batch.topic, batch.partitions[row], batch.offsets[row], batch.indexes[row])
+        return oversize(batch.values[row], batch.keys[row], [(SOURCE_HEADER, origin), self._config])
 
 
 class KafkaProducer:
@@ -64,10 +71,12 @@ class KafkaProducer:
         self._access = access
         self._topics = topics
         self._failed: list[str] = []
-        self._overflow: deque[_Row] = deque()
+        self._overflow: list[_Row] = []
         self._errors = ClientErrors(access)
         settings = producer_settings(access, self._errors, LINGER_MS, self._on_failure)
         self._client = confluent_kafka.Producer(settings | SETTINGS)
+        # Any: the stubs want a list of wider pairs than ours for the headers.
+        self._produce: Callable[..., Any] = self._client.produce
 
     def _on_failure(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -93,19 +102,15 @@ class KafkaProducer:
         timestamp_ms: int,
         headers: Headers,
     ) -> None:
-        row: _Row = (topic, value, key, partition, None, None, timestamp_ms, headers)
-        if self._overflow or not self._offer(row):
-            self._overflow.append(row)
-
-    def _offer(self, row: _Row) -> bool:
-        """Hand a row to the client; False when its queue is full."""
+        if self._overflow:
+            self._overflow.append((topic, value, key, partition, timestamp_ms, headers))
+            return
         try:
-            self._client.produce(*row)
+            self._produce(topic, value, key, partition, None, None, timestamp_ms, headers)
         except BufferError:
-            return False
+            self._overflow.append((topic, value, key, partition, timestamp_ms, headers))
         except KafkaException as error:
-            self._failed.append(f"{row[0]}, partition {row[3]}: {error.args[0].str()}")
-        return True
+            self._failed.append(f"{topic}, partition {partition}: {error.args[0].str()}")
 
     def saturated(self) -> bool:
         self._serve(self._client.poll, 0)
@@ -113,8 +118,9 @@ class KafkaProducer:
         return bool(self._overflow)
 
     def _drain(self) -> None:
-        while self._overflow and self._offer(self._overflow[0]):
-            self._overflow.popleft()
+        waiting, self._overflow = self._overflow, []
+        for row in waiting:
+            self.produce(*row)
 
     def flush(self, timeout_s: float) -> int:
         self._drain()

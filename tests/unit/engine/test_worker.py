@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from headwater.engine.health import Probe
-from headwater.engine.worker import PATIENCE_S, Worker
+from headwater.engine.worker import PAUSE_AFTER_S, Worker
 from headwater.errors import BrokerUnavailable, SandboxFailed, SourceGap
 from headwater.model.record import Outcome, RecordBatch
 from tests.unit.engine.world import DEAD, OUTPUTS, Member, World, origin, without_repeats
@@ -96,7 +96,7 @@ class TestCheckpoint:
         source.pause = paused  # type: ignore[method-assign]  # notes the call
         world.append(0, "pass")
         steps(member, 3)
-        assert states == [f"paused after {PATIENCE_S:.0f} s"]
+        assert states == [f"paused after {PAUSE_AFTER_S:.0f} s"]
         assert world.group.committed[0] == 1
         world.append(0, "pass")
         steps(member, 30)
