@@ -90,13 +90,22 @@
   // ---- numbers ----
 
   const EXACT = 9007199254740991;
+  const isBig = (value) => {
+    if (typeof value === 'number') return value > EXACT || value < -EXACT;
+    return typeof value === 'object' && value !== null && hasBig(value);
+  };
+  // Most values are strings, which need no call. Index loops for arrays: `for in` over one makes the JIT give up.
   const hasBig = (object) => {
-    for (const key in object) {
-      const value = object[key];
-      if (typeof value === 'string') continue;
-      if (typeof value === 'number') {
-        if (value > EXACT || value < -EXACT) return true;
-      } else if (typeof value === 'object' && value !== null && hasBig(value)) return true;
+    if (isArray(object)) {
+      for (let i = 0; i < object.length; i++) {
+        const value = object[i];
+        if (typeof value !== 'string' && isBig(value)) return true;
+      }
+    } else {
+      for (const key in object) {
+        const value = object[key];
+        if (typeof value !== 'string' && isBig(value)) return true;
+      }
     }
     return false;
   };
@@ -194,7 +203,7 @@
 
   // After the script's top level: from here on no record can change what another record sees of the built-ins.
   const seal = () => {
-    walkable = !hasEnumerable([]);
+    walkable = !hasEnumerable({});
     for (let i = 0; i < overridden.length; i++) assignable(overridden[i]);
     freezeSoftly(ObjectPrototype);
     freezeSoftly(ArrayPrototype);
