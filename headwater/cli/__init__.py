@@ -5,7 +5,7 @@ Commands import what they compose when they run: `headwater --help` and a worker
 
 import typer
 
-from headwater.cli import keys, parts, tools
+from headwater.cli import docs, keys, parts, tools
 
 app = typer.Typer(
     name="headwater",
@@ -16,4 +16,5 @@ app = typer.Typer(
 )
 parts.register(app)
 tools.register(app)
+docs.register(app)
 app.add_typer(keys.app, name="keys")

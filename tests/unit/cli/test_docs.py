@@ -1,0 +1,78 @@
+"""The committed reference pages say what the code does."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from headwater.cli import app
+from headwater.cli.docs import PAGES, REFERENCE
+from headwater.model.dataset import MAX_VALUE_CHARS
+from headwater.model.transform import MAX_EXPRESSION_CHARS, MAX_OUTPUT_BYTES, MAX_OUTPUTS_PER_RECORD
+from headwater.sandbox.engine import HEAP_MB
+from headwater.sandbox.job import CPU_LIMIT_S
+from headwater.transforms.expression import parse
+from headwater.transforms.grammar import MAX_NESTING
+from tests.unit.api.installation import installation
+
+ROOT = Path(__file__).parents[3]
+COMMITTED = ROOT / REFERENCE
+DOCS = ROOT / "docs"
+
+
+class TestGenerated:
+    @pytest.mark.parametrize("name", PAGES)
+    def test_is_what_the_command_writes(self, name: str) -> None:
+        assert (COMMITTED / name).read_text("utf-8") == PAGES[name](), "run `make docs` and commit what it writes"
+
+    def test_the_command_writes_all_pages(self, tmp_path: Path) -> None:
+        out = tmp_path / "new" / "reference"
+        assert CliRunner().invoke(app, ["docs", "--out", str(out)]).exit_code == 0
+        assert {path.name: path.read_text("utf-8") for path in out.iterdir()} == {
+            name: page() for name, page in PAGES.items()
+        }
+
+    def test_openapi_is_what_the_api_answers(self) -> None:
+        with installation() as headwater:
+            answered = headwater.nobody().get("/openapi.json").json()
+        assert json.loads(PAGES["openapi.json"]()) == answered
+
+
+class TestWritten:
+    def test_expressions_name_the_limits(self) -> None:
+        text = (COMMITTED / "expressions.md").read_text("utf-8")
+        for limit in (f"{MAX_EXPRESSION_CHARS:,} characters", f"{MAX_NESTING} deep", f"{MAX_VALUE_CHARS:,} characters"):
+            assert limit in text
+
+    def test_expressions_of_the_page_parse(self) -> None:
+        text = (COMMITTED / "expressions.md").read_text("utf-8")
+        expressions = re.findall(r"`?(root = [^`\n]+)`?", text)
+        assert len(expressions) > 5
+        for expression in expressions:
+            parse(expression.replace("\\|", "|"))
+
+    def test_scripts_name_the_limits(self) -> None:
+        text = (COMMITTED / "scripts.md").read_text("utf-8")
+        limits = (
+            f"{CPU_LIMIT_S * 1000:.0f} ms",
+            f"{HEAP_MB} MB",
+            f"| {MAX_OUTPUTS_PER_RECORD} |",
+            f"{MAX_OUTPUT_BYTES:,}",
+        )
+        for limit in limits:
+            assert limit in text
+
+
+class TestAll:
+    @pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=lambda path: path.name)
+    def test_links_lead_somewhere(self, path: Path) -> None:
+        for link in re.findall(r"\]\(([^)#]+)\)", path.read_text("utf-8")):
+            assert (path.parent / link).exists(), link
+
+    @pytest.mark.parametrize("path", sorted(COMMITTED.iterdir()), ids=lambda path: path.name)
+    def test_no_paths_of_a_machine_and_no_outside_addresses(self, path: Path) -> None:
+        text = path.read_text("utf-8")
+        assert "://" not in text
+        assert not re.search(r"/(home|root|tmp|usr|var)/", text)
