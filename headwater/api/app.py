@@ -45,7 +45,7 @@ def create_api(services: Services) -> FastAPI:
     app.state.probes = Probes(services.probes)
     app.state.authenticator = Authenticator(services.keys)
     app.state.compile_turns = anyio.CapacityLimiter(flow.MAX_COMPILES_AT_ONCE)
-    app.state.routes = [route for router in ROUTERS for route in router.routes]
+    app.state.routes = [*app.routes, *(route for router in (*ROUTERS, openapi.router) for route in router.routes)]
     for router in ROUTERS:
         app.include_router(router)
     problems.install(app)

@@ -134,6 +134,8 @@ def _check_media_type(headers: Headers) -> None:
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json":
         raise UnsupportedMediaType("Send the body as JSON, with the header Content-Type: application/json.")
+    if headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise UnsupportedMediaType("Send the body as it is, without compression and without a Content-Encoding header.")
 
 
 def _limited(headers: Headers, receive: Receive) -> Receive:

@@ -1,5 +1,6 @@
 """Faults that pydantic finds, as JSON pointers (RFC 6901) and sentences."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -7,9 +8,15 @@ from headwater.errors import Problem
 from headwater.model.dataset import MAX_REPORTED_PROBLEMS
 
 TRANSFORM_TYPES = ("v8", "redis_set_filter")
+TAG = "type"
+TAG_FAULTS = ("union_tag_not_found", "union_tag_invalid")
+SUBJECT = re.compile("^(?:Input|String|List) should")
+"""The pointer is the subject of a sentence."""
 SENTENCES = {
     "missing": "is required",
     "extra_forbidden": "is no member of this object; correct its name or leave it out",
+    "union_tag_not_found": "is required",
+    "union_tag_invalid": "must be " + " or ".join(f'"{name}"' for name in TRANSFORM_TYPES),
     "model_attributes_type": "must be a JSON object",
     "string_unicode": "must be valid Unicode",
 }
@@ -25,20 +32,24 @@ def problems_of(faults: Sequence[Any]) -> list[Problem]:
 
     A fault in a parameter points to `/<parameter>`, as if parameters were members of a body.
     """
-    return [Problem(pointer(_path(fault["loc"])), _sentence(fault)) for fault in faults[:MAX_REPORTED_PROBLEMS]]
+    return [Problem(pointer(_path(fault)), _sentence(fault)) for fault in faults[:MAX_REPORTED_PROBLEMS]]
 
 
-def _path(loc: Sequence[str | int]) -> list[str | int]:
-    """Without the first part (body, query or path), and without the tag that pydantic puts after a union's index."""
-    parts = list(loc[1:])
-    return [
+def _path(fault: Any) -> list[str | int]:
+    """Without the first part (body, query or path), and without the tag that pydantic puts after a union's index.
+
+    A union without its tag is at fault as a whole for pydantic; for a reader it is the tag.
+    """
+    parts = list(fault["loc"][1:])
+    path = [
         part
         for before, part in zip([None, *parts], parts, strict=False)
         if not (isinstance(before, int) and part in TRANSFORM_TYPES)
     ]
+    return [*path, TAG] if fault["type"] in TAG_FAULTS else path
 
 
 def _sentence(fault: Any) -> str:
-    text = SENTENCES.get(fault["type"], fault["msg"])
-    text = text.removeprefix("Value error, ").replace("Input should be", "must be").replace("Input should", "must")
+    text = SENTENCES.get(fault["type"], fault["msg"]).removeprefix("Value error, ")
+    text = SUBJECT.sub("must", text).replace(" after validation", "")
     return str(text[:1].lower() + text[1:])

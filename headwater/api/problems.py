@@ -91,6 +91,7 @@ METHOD_NOT_ALLOWED = Kind(
 )
 NO_SUCH_ADDRESS = "There is nothing at this address. GET /openapi.json describes all addresses."
 RETRY_AFTER_S = 2
+FILE_METHODS = "GET, HEAD"
 
 
 @dataclass(slots=True)
@@ -161,10 +162,13 @@ def _http_answer(request: Request, error: HTTPException) -> Answer:
 
 
 def _allowed(request: Request) -> str:
-    """All methods at an address: Starlette names those of its first route only, and there is one route per method."""
+    """All methods at an address: Starlette names those of its first route only, and there is one route per method.
+
+    Where there is no route there is a file.
+    """
     here = {"type": "http", "path": request.url.path, "root_path": "", "method": request.method}
     routes = [r for r in request.app.state.routes if r.matches(here)[0] is not Match.NONE]
-    return ", ".join(sorted({method for route in routes for method in route.methods}))
+    return ", ".join(sorted({method for route in routes for method in route.methods})) or FILE_METHODS
 
 
 def _validation_answer(error: RequestValidationError) -> Answer:

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -13,6 +13,9 @@ from headwater.model.transform import MAX_TRANSFORMS, NewTransform, Transform
 
 MAX_PARALLELISM = 64
 MAX_NAME_CHARS = 200
+
+EARLIEST_START = datetime(1970, 1, 1, tzinfo=UTC)
+"""Kafka counts its record times from here, and takes some negative times for words such as "latest"."""
 
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
@@ -59,15 +62,14 @@ def _is_time(text: str) -> bool:
     if not _RFC_3339.fullmatch(text):
         return False
     try:
-        datetime.fromisoformat(text)
+        return datetime.fromisoformat(text) >= EARLIEST_START
     except ValueError:
         return False
-    return True
 
 
 def _start_at(text: str) -> str:
     if text not in ("latest", "earliest") and not _is_time(text):
-        raise ValueError('must be "latest", "earliest" or an RFC 3339 time such as 2026-01-02T03:04:05Z')
+        raise ValueError('must be "latest", "earliest" or an RFC 3339 time since 1970, such as 2026-01-02T03:04:05Z')
     return text
 
 

@@ -11,6 +11,7 @@ from headwater.services.ids import Clock
 from headwater.stores.base import KeyStore
 
 CACHE_S = 3.0
+MAX_OWNER_CHARS = 200
 _NOBODY = digest("")
 
 
@@ -76,7 +77,10 @@ class Keys:
             raise
 
     def create(self, owner: str, scopes: Sequence[str] = DEFAULT_SCOPES, expires_at: datetime | None = None) -> str:
-        """A new key's text; it can't be read again. Raises InvalidInput for an unknown scope."""
+        """A new key's text; it can't be read again. Raises InvalidInput for an unknown scope or no real owner."""
+        if not 0 < len(owner.strip()) == len(owner) <= MAX_OWNER_CHARS:
+            text = f"The owner's name has 1 to {MAX_OWNER_CHARS} characters, with no space at its ends."
+            raise InvalidInput(text)
         unknown = [s for s in scopes if s not in SCOPES]
         if unknown:
             raise InvalidInput(f"No such scope: {', '.join(unknown)}. Choose from {', '.join(SCOPES)}.")

@@ -103,6 +103,8 @@ class TestCreate:
             ({"chain": "solana", "entity": "nonvoting_transaction", "is_zerolag": True}, "is_zerolag", "no zerolag"),
             ({"chain": "base", "entity": "log", "start_at": "yesterday"}, "start_at", "RFC 3339"),
             ({"chain": "base", "entity": "log", "start_at": "2026-02-30T00:00:00Z"}, "start_at", "RFC 3339"),
+            ({"chain": "base", "entity": "log", "start_at": "1970-01-01T00:00:00+00:01"}, "start_at", "since 1970"),
+            ({"chain": "base", "entity": "log", "start_at": "0001-01-01T00:00:00+14:00"}, "start_at", "since 1970"),
             ({"chain": "base", "entity": "log", "is_zerolag": "true"}, "is_zerolag", "boolean"),
             ({"chain": "base", "entity": 5}, "entity", "string"),
             ({"chain": "base"}, "entity", "is required"),
@@ -126,8 +128,10 @@ class TestCreate:
             (V8 | {"set_values": ["a"]}, "/set_values", "no member"),
             ({"type": "redis_set_filter", "filter_expr": "root = x()"}, "/filter_expr", "column 8: Expected"),
             ({"type": "redis_set_filter", "filter_expr": "root = this.x" * 400}, "/filter_expr", "4096"),
-            ({"type": "wasm"}, "", "v8"),
-            ({}, "", "type"),
+            ({"type": "wasm"}, "/type", 'must be "v8" or "redis_set_filter"'),
+            ({"type": None}, "/type", 'must be "v8" or "redis_set_filter"'),
+            ({"type": ["v8"]}, "/type", 'must be "v8" or "redis_set_filter"'),
+            ({}, "/type", "is required"),
             ("v8", "", "object"),
         ],
     )
@@ -183,6 +187,18 @@ class TestCreate:
     def test_body_refused(self, alice: User, body: Any, pointer: str) -> None:
         response = alice.post(FLOW, content=json.dumps(body), headers={"content-type": "application/json"})
         assert list(alice.faults(response)) == [pointer]
+
+    @pytest.mark.parametrize(
+        ("body", "detail"),
+        [
+            (with_sinks(), "must have at least 1 item, not 0"),
+            (with_sinks("a b"), "must match pattern '^[A-Za-z0-9._-]{1,100}$'"),
+            (flow_body() | {"name": ""}, "must have at least 1 character"),
+            (flow_body(parallelism=0), "must be greater than or equal to 1"),
+        ],
+    )
+    def test_details_are_said_of_the_pointer(self, alice: User, body: Any, detail: str) -> None:
+        assert list(alice.faults(alice.post(FLOW, body)).values()) == [detail]
 
     def test_the_detail_tells_the_first_fault(self, alice: User) -> None:
         body = alice.problem(alice.post(FLOW, flow_body() | {"name": "", "nmae": ""}), 422, "invalid-input")

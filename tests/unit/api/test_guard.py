@@ -153,6 +153,9 @@ class TestAddress:
             ("OPTIONS", f"{FLOW}/x/deploy", "GET, POST"),
             ("HEAD", FLOW, "GET, POST"),
             ("POST", "/healthz", "GET"),
+            ("POST", "/docs", "GET"),
+            ("POST", "/openapi.json", "GET, HEAD"),
+            ("POST", "/docs/assets/swagger-ui.css", "GET, HEAD"),
         ],
     )
     def test_method_not_allowed(self, alice: User, method: str, path: str, allowed: str | None) -> None:
@@ -197,6 +200,12 @@ class TestBody:
     def test_other_media_type(self, alice: User, media_type: str) -> None:
         response = alice.post(FLOW, content=b"{}", headers={"content-type": media_type})
         alice.problem(response, 415, "unsupported-media-type")
+
+    @pytest.mark.parametrize("path", [FLOW, f"{FLOW}/datasets/entries"])
+    def test_compressed(self, alice: User, path: str) -> None:
+        headers = {"content-type": "application/json", "content-encoding": "gzip"}
+        response = alice.post(path, content=gzip.compress(b"{}"), headers=headers)
+        assert "compression" in alice.problem(response, 415, "unsupported-media-type")["detail"]
 
     def test_no_media_type(self, alice: User) -> None:
         alice.problem(alice.post(FLOW, content=b"{}"), 415, "unsupported-media-type")

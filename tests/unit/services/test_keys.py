@@ -39,6 +39,12 @@ class TestCreate:
             world.keys.create("alice", ["flow:fly"])
         assert world.keys.list() == []
 
+    @pytest.mark.parametrize("owner", ["", " ", " alice", "alice\n", "a" * 201])
+    def test_no_real_owner(self, world: World, owner: str) -> None:
+        with pytest.raises(InvalidInput, match="1 to 200 characters"):
+            world.keys.create(owner)
+        assert world.keys.list() == []
+
 
 class TestAuthenticate:
     def test_finds_the_key(self, world: World) -> None:
