@@ -74,7 +74,7 @@ def loads(rng: random.Random, records: list[dict[str, object]]) -> list[Load]:
         Load("lookup", lookup_script, members, [text({**r, "seen": r["to_address"] in members}) for r in records]),
         Load(
             "uint256",
-            f"function process(d) {{ d.value = 2n ** 255n + BigInt(d.log_index); return d }}",
+            "function process(d) { d.value = 2n ** 255n + BigInt(d.log_index); return d }",
             frozenset(),
             [*map(text, big)],
         ),

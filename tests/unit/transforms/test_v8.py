@@ -1,0 +1,36 @@
+import pytest
+
+from headwater.errors import SandboxFailed
+from headwater.model.dataset import dataset_set
+from headwater.model.transform import V8Transform
+from headwater.stores.memory.sets import MemoryDatasetNames, MemorySetStore
+from headwater.transforms.base import Resources
+from headwater.transforms.v8 import DatasetLookup, build
+
+
+@pytest.fixture
+def lookup() -> DatasetLookup:
+    sets, names = MemorySetStore(), MemoryDatasetNames()
+    names.put("ann", "wallets", "d1")
+    names.put("bob", "secret", "d2")
+    sets.add(dataset_set("d1"), ["0xaa", "straße", "x" * 1024])
+    sets.add(dataset_set("d2"), ["0xaa"])
+    return DatasetLookup("ann", names, sets)
+
+
+class TestDatasetLookup:
+    def test_values_are_looked_up_in_lower_case(self, lookup: DatasetLookup) -> None:
+        assert lookup([("wallets", ["0xAA", "0xbb", "STRAßE", " 0xaa"])]) == [[True, False, True, False]]
+
+    def test_names_of_others_and_of_nobody_are_unknown(self, lookup: DatasetLookup) -> None:
+        assert lookup([("secret", ["0xaa"]), ("none", []), ("wallets", []), ("", ["0xaa"])]) == [None, None, [], None]
+
+    def test_values_that_can_not_be_stored_are_not_asked_for(self, lookup: DatasetLookup) -> None:
+        values = ["", "x" * 1024, "x" * 1025, "0xAA", ""]
+        assert lookup([("wallets", values)]) == [[False, True, False, True, False]]
+
+
+def test_a_script_needs_a_sandbox() -> None:
+    resources = Resources("c1", "ann", MemorySetStore(), MemoryDatasetNames(), jit=False, log=print)
+    with pytest.raises(SandboxFailed, match="Resources"):
+        build(V8Transform(uid="u1", type="v8", script="function process() {}"), resources)
