@@ -1,5 +1,6 @@
 """The programs of a deploy answer, run as they are printed, in an empty folder, with what they say they need."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -177,8 +179,12 @@ def test_kcat(output: Output) -> None:
     """It reads until it is stopped."""
     process = subprocess.Popen(["sh", output.save("kcat", "read.sh")], stdout=subprocess.PIPE, start_new_session=True)
     assert process.stdout is not None
-    with process, process.stdout:
+    deadline = threading.Timer(WITHIN_S, os.killpg, (process.pid, signal.SIGKILL))
+    with process:
+        deadline.start()
         try:
             output.check([line.rstrip(b"\n") for line in islice(process.stdout, RECORDS)])
         finally:
-            os.killpg(process.pid, signal.SIGKILL)
+            deadline.cancel()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
