@@ -201,6 +201,7 @@ def run(access: KafkaAccess, target: str, command: list[str], records: list[byte
         watcher.start()
         try:
             wait_until_copied(access, target, len(records))
+            time.sleep(5 * SAMPLE_S)
         finally:
             stop.set()
             watcher.join()

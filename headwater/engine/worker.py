@@ -240,7 +240,7 @@ class Worker:
                 self._hold(reason, 0)
             elif waited_s >= PATIENCE_S:
                 self._reason = reason
-                self._report()
+            self._report()
         if not reason_before and self._clock() >= self._retry_at:
             self._go_on()
         self._waited_s += self._clock() - since

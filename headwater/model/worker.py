@@ -64,9 +64,9 @@ class WorkerSet:
 class Heartbeat(BaseModel):
     """What a worker writes to its probe, one JSON line a second and at every change of state.
 
-    state: "starting", "ready", "waiting" (a store or broker is away), "draining". progress counts records that were
-    read or proven absent by a poll; a worker whose progress stands still is stuck. counters: committed
-    counts by metric type, since the start.
+    state: "starting", "ready", "waiting" (a store or broker is away), "draining", "failed" (the last one, with the
+    reason). progress counts records that were read or proven absent by a poll; a worker whose progress stands still
+    is stuck. counters: committed counts by metric type, since the start.
     """
 
     model_config = ConfigDict(frozen=True)

@@ -225,7 +225,7 @@ class KafkaSource:
         """The outcome of a commit that nobody waited for."""
         failed = [p for p in partitions if error is not None or p.error is not None]
         if failed:
-            log.warning("commit refused; it is sent again", topic=self._topic, error=str(error or failed[0].error))
+            log.info("commit refused; it is sent again", topic=self._topic, error=str(error or failed[0].error))
         for partition in failed:
             if partition.partition in self._sent:
                 self._unstored[partition.partition] = self._sent[partition.partition]

@@ -8,7 +8,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from tests.integration.engine.harness import PARTITIONS, Pipeline, check_copy
 from tests.support.kafka import KafkaServer
 
-ROUNDS, PER_ROUND = 5, 4000
+ROUNDS, PER_ROUND = 4, 5000
 
 
 def numbered(start: int, stop: int) -> list[dict[str, object]]:

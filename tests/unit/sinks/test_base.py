@@ -1,0 +1,26 @@
+"""Sizes and ids of outputs."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.model.transform import MAX_OUTPUT_BYTES
+from headwater.sinks.base import MAX_RECORD_BYTES, oversize, source_id
+
+PAYLOAD = b"x" * (MAX_RECORD_BYTES + 10)
+KEY_ROOM = MAX_RECORD_BYTES - MAX_OUTPUT_BYTES
+
+
+@given(
+    value=st.one_of(st.none(), st.integers(0, 1000), st.integers(MAX_OUTPUT_BYTES - 3, MAX_OUTPUT_BYTES + 3)),
+    key=st.one_of(st.none(), st.integers(0, 1000), st.integers(KEY_ROOM - 10, KEY_ROOM + 3)),
+    header=st.integers(0, 8),
+)
+def test_a_record_is_oversize_by_its_value_or_in_all(value: int | None, key: int | None, header: int) -> None:
+    headers = [("h", PAYLOAD[:header])]
+    total = (value or 0) + (key or 0) + 1 + header
+    fault = oversize(None if value is None else PAYLOAD[:value], None if key is None else PAYLOAD[:key], headers)
+    assert (fault is not None) == ((value or 0) > MAX_OUTPUT_BYTES or total > MAX_RECORD_BYTES)
+
+
+def test_source_id() -> None:
+    assert source_id("stream.polygon.log", 3, 1 << 40, 12) == b"stream.polygon.log/3/1099511627776/12"
