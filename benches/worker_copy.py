@@ -1,6 +1,7 @@
-"""What a worker that only copies does per second, beside a plain librdkafka copy: `python benches/worker_copy.py`.
+"""What a worker that only copies does per second, beside bare librdkafka copies: `python benches/worker_copy.py`.
 
-Both read and write the same real broker, turn about. Rates are between the broker's first and last append; CPU is that
+"values" copies values alone; "headers" writes what the worker writes: key, time, partition and two headers.
+All read and write the same real broker, turn about. Rates are between the broker's first and last append; CPU is that
 of the copying process alone, between the same moments. The outputs are compared record by record.
 """
 
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import typer
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
@@ -25,6 +27,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from headwater.brokers.client import ClientErrors, admin_settings, consumer_settings, producer_settings
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.model.worker import KafkaAccess, SinkSpec, WorkerSpec
+from headwater.telemetry import configure_logging
 
 RECORD_BYTES = 850
 PARTITIONS = 4
@@ -86,9 +89,9 @@ def fill(access: KafkaAccess, records: list[bytes]) -> None:
     assert producer.flush(WAIT_S) == 0
 
 
-def plain_copy(access: KafkaAccess, target: str) -> None:
-    """The reference: values alone, a flush and a commit every two seconds."""
-    consumer = Consumer(consumer_settings(access, ClientErrors(access), "plain"))
+def bare_copy(access: KafkaAccess, target: str, *, with_headers: bool) -> None:
+    """A reference: a flush and a commit every two seconds, no care for failures."""
+    consumer = Consumer(consumer_settings(access, ClientErrors(access), "bare"))
     producer = Producer(
         admin_settings(access, ClientErrors(access))
         | {"compression.type": "lz4", "linger.ms": 20, "batch.size": 262_144, "acks": "all"}
@@ -98,9 +101,10 @@ def plain_copy(access: KafkaAccess, target: str) -> None:
     checkpoint = time.monotonic()
     while True:
         for message in consumer.consume(2000, 0.1):
+            row = everything(message) if with_headers else {"value": message.value()}
             while True:
                 try:
-                    producer.produce(target, message.value())
+                    producer.produce(target, **row)
                     break
                 except BufferError:
                     producer.poll(0.05)
@@ -109,6 +113,18 @@ def plain_copy(access: KafkaAccess, target: str) -> None:
             producer.flush()
             consumer.commit(asynchronous=True)
             checkpoint = time.monotonic()
+
+
+def everything(message: Message) -> dict[str, Any]:
+    """A record as the worker would write it."""
+    origin = f"{SOURCE}/{message.partition()}/{message.offset()}/0".encode()
+    return {
+        "value": message.value(),
+        "key": message.key(),
+        "partition": message.partition(),
+        "timestamp": message.timestamp()[1],
+        "headers": [("headwater-src", origin), ("headwater-cfg", b"1")],
+    }
 
 
 def worker_command(access: KafkaAccess, target: str, folder: Path) -> list[str]:
@@ -135,9 +151,9 @@ def worker_command(access: KafkaAccess, target: str, folder: Path) -> list[str]:
     return [sys.executable, "-m", "headwater", "worker", "--spec", str(path)]
 
 
-def plain_command(access: KafkaAccess, target: str) -> list[str]:
+def bare_command(access: KafkaAccess, target: str, who: str) -> list[str]:
     """This file as another process."""
-    return [sys.executable, __file__, "plain", access.model_dump_json(), target]
+    return [sys.executable, __file__, "bare", access.model_dump_json(), target, who]
 
 
 def cpu_seconds(pid: int) -> float:
@@ -177,10 +193,10 @@ def wait_until_copied(access: KafkaAccess, target: str, count: int) -> None:
     consumer.close()
 
 
-def check(messages: list[Message], records: list[bytes], *, by_worker: bool) -> None:
-    """Every record once; those of the worker under their key, partition and origin, in order."""
+def check(messages: list[Message], records: list[bytes], who: str) -> None:
+    """Every record once; under its key, partition and origin, in order, where these are copied."""
     assert sorted(m.value() or b"" for m in messages) == sorted(records)
-    if not by_worker:
+    if who == "values":
         return
     seen = [0] * PARTITIONS
     for message in messages:
@@ -192,7 +208,7 @@ def check(messages: list[Message], records: list[bytes], *, by_worker: bool) -> 
         seen[partition] += 1
 
 
-def run(access: KafkaAccess, target: str, command: list[str], records: list[bytes], *, by_worker: bool) -> Result:
+def run(access: KafkaAccess, target: str, command: list[str], records: list[bytes], who: str) -> Result:
     """One copy from start to end."""
     samples: list[tuple[float, float]] = []
     stop = threading.Event()
@@ -207,7 +223,7 @@ def run(access: KafkaAccess, target: str, command: list[str], records: list[byte
             watcher.join()
             process.terminate()
     messages = outputs(access, target, len(records))
-    check(messages, records, by_worker=by_worker)
+    check(messages, records, who)
     stamps = [m.timestamp()[1] / 1000 for m in messages]
     begin, end = min(stamps), max(stamps)
     cpu = [next(used for at, used in samples if at >= moment) for moment in (begin, end)]
@@ -217,7 +233,7 @@ def run(access: KafkaAccess, target: str, command: list[str], records: list[byte
 def main(count: int = 400_000, rounds: int = 3) -> None:
     """Copy in turns and print the medians and their ratio."""
     records = list(make_records(count))
-    results: dict[str, list[Result]] = {"librdkafka": [], "worker": []}
+    results: dict[str, list[Result]] = {"values": [], "headers": [], "worker": []}
     with tempfile.TemporaryDirectory() as name, broker(Path(name)) as access:
         fill(access, records)
         create(access, DEAD)
@@ -226,15 +242,18 @@ def main(count: int = 400_000, rounds: int = 3) -> None:
                 target = f"{who}-{number}"
                 create(access, target)
                 mine = who == "worker"
-                command = worker_command(access, target, Path(name)) if mine else plain_command(access, target)
-                runs.append(run(access, target, command, records, by_worker=mine))
-                typer.echo(f"{who:12} {runs[-1].per_s:9,.0f} records/s {runs[-1].cpu_s:6.2f} CPU s per million")
-    rates = {who: statistics.median(run.per_s for run in runs) for who, runs in results.items()}
-    typer.echo(f"worker / librdkafka: {rates['worker'] / rates['librdkafka']:.2f}")
+                command = worker_command(access, target, Path(name)) if mine else bare_command(access, target, who)
+                runs.append(run(access, target, command, records, who))
+                typer.echo(f"{who:8} {runs[-1].per_s:9,.0f} records/s {runs[-1].cpu_s:6.2f} CPU s per million")
+    rate = {who: statistics.median(run.per_s for run in runs) for who, runs in results.items()}
+    cpu = {who: statistics.median(run.cpu_s for run in runs) for who, runs in results.items()}
+    for who in ("values", "headers"):
+        typer.echo(f"worker / {who}: rate {rate['worker'] / rate[who]:.2f}, CPU {cpu['worker'] / cpu[who]:.2f}")
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["plain"]:
-        plain_copy(KafkaAccess.model_validate_json(sys.argv[2]), sys.argv[3])
+    if sys.argv[1:2] == ["bare"]:
+        bare_copy(KafkaAccess.model_validate_json(sys.argv[2]), sys.argv[3], with_headers=sys.argv[4] == "headers")
     else:
+        configure_logging("info")
         typer.run(main)
