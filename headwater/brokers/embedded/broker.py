@@ -87,7 +87,7 @@ class EmbeddedKafka:
         errors = ClientErrors(self.access())
         admin = AdminClient(admin_settings(self.access(), errors) | {"reconnect.backoff.max.ms": 100, "log_level": 0})
         refusal = ""
-        while not _serves(admin):
+        while not (_serves(admin) and self._has_snapshot()):
             try:
                 admin.poll(0)
                 errors.check()
@@ -149,6 +149,10 @@ class EmbeddedKafka:
             admin_password=password,
             controller_password=secrets.token_urlsafe(32),  # the node talks to itself: a new one for each start
         )
+
+    def _has_snapshot(self) -> bool:
+        """True when the metadata log has a snapshot: see server.properties for why it must."""
+        return any((self._home / "data" / "__cluster_metadata-0").glob("*.checkpoint"))
 
     def _check_alive(self, child: children.Child) -> None:
         status = child.poll()

@@ -16,9 +16,11 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from headwater import children
+from headwater.brokers.base import Resources, User
 from headwater.brokers.client import ClientErrors, admin_settings
 from headwater.brokers.embedded import EmbeddedKafka, ports, prefetch
-from headwater.errors import SetupError
+from headwater.brokers.kafka import KafkaBroker
+from headwater.errors import BrokerUnavailable, SetupError
 from tests.support.kafka import CACHE_DIR, KafkaServer
 
 PARENT = """
@@ -99,6 +101,26 @@ def test_a_killed_parent_takes_kafka_along_and_nothing_is_lost(tmp_path: Path, s
     assert [message.value() for message in second.consume(topic, 3)] == [b"a", b"b", b"c"]
     second.produce(topic, [b"d"])
     assert second.end_offsets(topic) == {0: 3, 1: 1}
+
+
+def test_users_that_were_removed_take_nobody_along(prepared: EmbeddedKafka, started: list[children.Child]) -> None:
+    """Whatever order a start replays the users in: one that stays can log in, the administrator first of all."""
+    started.append(prepared.start())
+    prepared.wait_ready(started[-1])
+    stays = User("stays", "kept-password")
+    gone = Resources((), tuple(User(f"gone-{n}", "password") for n in range(60)), (), ())
+    broker = KafkaBroker(prepared.access(), 1)
+    broker.ensure(Resources((), (stays,), (), ()))
+    broker.ensure(gone)
+    broker.drop(gone)
+    started[-1].send(signal.SIGKILL)
+    started[-1].wait(20)
+    started.append(prepared.start())
+    prepared.wait_ready(started[-1])
+    assert KafkaBroker(prepared.access(), 1).inventory().users == {"headwater-admin", "stays"}
+    login = prepared.access().model_copy(update={"username": stays.name, "password": stays.password})
+    with pytest.raises(BrokerUnavailable, match="authorization failed"):  # it may log in, and nothing else
+        KafkaBroker(login, 1).partitions("nothing")
 
 
 class TestSecrets:
