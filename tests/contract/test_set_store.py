@@ -3,6 +3,7 @@
 import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -521,3 +522,21 @@ class TestNames:
         assert names.resolve("ann", ["wallets"]) == ["d2"]
         names.discard("ann", "wallets", "d2")
         assert names.resolve("ann", ["wallets"]) == [None]
+
+
+class TestDropsAtOnce:
+    """The API and the controller may both remove a deleted configuration's sets."""
+
+    def test_all_of_them_succeed_and_nothing_is_left(self, valkey_url: str) -> None:
+        clients = [connect(valkey_url) for _ in range(6)]
+        stores = [RedisSetStore(client) for client in clients]
+        for _ in range(10):
+            for store in stores:
+                store.add(TARGET, numbers(0, 50))
+            with ThreadPoolExecutor(len(stores)) as pool:
+                for done in [pool.submit(store.drop, TARGET) for store in stores]:
+                    done.result()
+            assert [store.count(TARGET)[0] for store in stores] == [0] * len(stores)
+            assert clients[0].call("DBSIZE") == 0
+        for client in clients:
+            client.close()

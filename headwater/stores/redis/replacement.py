@@ -26,9 +26,17 @@ _STAGE = Script.load("stage")
 _RENEW = Script.load("renew")
 _FLIP = Script.load("flip")
 _CONDEMN = Script.load("condemn")
-_GIVEN_UP = "The set was removed, or this upload stood still for an hour; nothing was changed. Send it again."
 
 log = structlog.get_logger(__name__)
+
+
+class Superseded(SetStoreUnavailable):
+    """The set was removed under a replace, or the replace stood still for so long that another one removed it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The set was removed, or this upload stood still for an hour; nothing was changed. Send it again."
+        )
 
 
 class Replacement:
@@ -42,7 +50,7 @@ class Replacement:
         self._bitmap = np.zeros(1 << layout.bits, bool)
 
     def write(self, values: Iterable[str]) -> Written:
-        """Replace all values. Raises SetStoreUnavailable, and what the iterable raises; then nothing was changed.
+        """Replace all values. Raises Superseded, SetStoreUnavailable, what the iterable raises; all stays as it was.
 
         One exception: when the answer of the last script is lost, the values may have been replaced.
         """
@@ -59,7 +67,7 @@ class Replacement:
     def _stage(self) -> Layout:
         gen = self._client.run(_STAGE, [self._keys.m, self._keys.staging], [self._layout.hash_key, self._now()])
         if gen is None:
-            raise SetStoreUnavailable(_GIVEN_UP)
+            raise Superseded
         return replace(self._layout, gen=gen)
 
     def _fill(self, staged: Layout, values: Iterable[str]) -> int:
@@ -68,7 +76,7 @@ class Replacement:
         rest = iter(values)
         while chunk := list(islice(rest, VALUES_PER_FILL)):
             if not self._client.run(_RENEW, [self._keys.staging], [staged.gen, self._now()]):
-                raise SetStoreUnavailable(_GIVEN_UP)
+                raise Superseded
             _, *added = self._client.pipeline(self._commands(staged, chunk))
             count += sum(added)
         return count
@@ -89,7 +97,7 @@ class Replacement:
         keys = self._keys
         reply = self._client.run(_FLIP, [keys.m, keys.staging, keys.log], [staged.gen, count])
         if reply is None:
-            raise SetStoreUnavailable(_GIVEN_UP)
+            raise Superseded
         version, old = reply
         try:
             _remove(self._client, keys, replace(staged, gen=int(old)))

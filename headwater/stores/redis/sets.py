@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from itertools import chain, islice
 from math import ceil
 
@@ -12,7 +13,7 @@ from headwater.stores.base import Page, Written
 from headwater.stores.redis import values as stored_values
 from headwater.stores.redis.client import Client, Script, Word
 from headwater.stores.redis.layout import COMPACT_SETS_SINCE, Keys, Kind, Layout, Placed, parts
-from headwater.stores.redis.replacement import GIVEN_UP_AFTER_S, Replacement, sweep
+from headwater.stores.redis.replacement import GIVEN_UP_AFTER_S, Replacement, Superseded, sweep
 from headwater.stores.redis.values import POSITION_BITS
 
 VALUES_PER_WRITE = 1_000  # holds the server for 5 to 9 ms
@@ -84,12 +85,13 @@ class RedisSetStore:
         return int(count or 0), int(version or 0)
 
     def drop(self, target: SetId) -> None:
-        """See SetStore. Killed half-way, another call finishes it."""
+        """See SetStore. Killed half-way, another call finishes it; two at once are one."""
         keys = Keys.of(target)
         layout = keys.read(self._client)
         if layout is None:
             return
-        self.replace(target, ())
+        with suppress(Superseded):
+            self.replace(target, ())
         sweep(self._client, keys, layout, seen_before=self._clock() + GIVEN_UP_AFTER_S)  # all of them
         self._client.call("UNLINK", keys.m, keys.log, keys.staging)
         self._forget(target)
