@@ -161,7 +161,9 @@ class Stack:
     def feed(self, chain: str, entity: str, records: Iterable[dict[str, Any] | bytes]) -> None:
         """Write records to a stream, as a feeder of the user's own would, and wait until the broker has them all."""
         if self._producer is None:
-            self._producer = Producer({**self.admin_config(), "linger.ms": 1, "log_level": 0})
+            self._producer = Producer(
+                {**self.admin_config(), "enable.idempotence": True, "linger.ms": 1, "log_level": 0}
+            )
         for record in records:
             value = record if isinstance(record, bytes) else json.dumps(record).encode()
             key = "" if isinstance(record, bytes) else f"{record.get('transaction_hash')}:{record.get('log_index')}"
@@ -214,23 +216,21 @@ class Reader:
         partitions = self._consumer.list_topics(self._topic, timeout=20).topics[self._topic].partitions
         self._consumer.assign([TopicPartition(self._topic, number, 0) for number in partitions])
         self.records: list[Read] = []
+        self.sources: set[str] = set()
 
     def poll(self, timeout_s: float = 0.1) -> list[Read]:
         new = [_read(message) for message in self._consumer.consume(1000, timeout_s)]
         self.records += new
+        self.sources.update(record.headers["headwater-src"] for record in new)
         return new
-
-    def read_until(self, done: Callable[[list[Read]], bool], within_s: float = 60.0) -> list[Read]:
-        """All records so far, once `done` holds for them."""
-        deadline = time.monotonic() + within_s
-        while not done(self.records):
-            assert time.monotonic() < deadline, f"{len(self.records)} records after {within_s} s"
-            self.poll()
-        return self.records
 
     def read(self, count: int, within_s: float = 60.0) -> list[Read]:
         """At least `count` records, repeats dropped."""
-        return unrepeated(self.read_until(lambda records: len(unrepeated(records)) >= count, within_s))
+        deadline = time.monotonic() + within_s
+        while len(self.sources) < count:
+            assert time.monotonic() < deadline, f"{len(self.sources)} of {count} records after {within_s} s"
+            self.poll()
+        return unrepeated(self.records)
 
     def close(self) -> None:
         self._consumer.close()

@@ -21,6 +21,7 @@ class TestFiftyAtOnce:
         def busy_command_line() -> None:
             while not stop.is_set():
                 commands.append(stack.run("keys", "create", "--owner", "somebody").returncode)
+                stop.wait(0.2)
 
         def one(number: int) -> tuple[list[int], str, dict[str, object]]:
             filter_ = {"type": "redis_set_filter", "filter_expr": "root = this.n", "set_values": [str(number)]}

@@ -20,7 +20,6 @@ from tests.acceptance.stack import (
     kill,
     pipeline,
     reading,
-    unrepeated,
     until,
 )
 
@@ -39,11 +38,11 @@ def write(path: Path, records: Iterator[dict[str, Any]]) -> Path:
     return path
 
 
-def assert_lossless(read: Sequence[Read], expected: range) -> None:
-    """Every number once after dropping repeats, in order per partition, each result right."""
-    records = unrepeated(read)
-    assert sorted(record.json()["n"] for record in records) == list(expected)
-    assert all(record.json()["doubled"] == 2 * (BIG + record.json()["n"]) for record in records)
+def assert_lossless(records: Sequence[Read], expected: range) -> None:
+    """Of records without repeats: every number once, in order per partition, each result right."""
+    results = [record.json() for record in records]
+    assert sorted(result["n"] for result in results) == list(expected)
+    assert all(result["doubled"] == 2 * (BIG + result["n"]) for result in results)
     last: dict[int, int] = {}
     for record in records:
         partition, offset, _ = record.source
@@ -54,10 +53,6 @@ def assert_lossless(read: Sequence[Read], expected: range) -> None:
 
 def all_gone(pids: Sequence[int]) -> bool:
     return not any(map(alive, pids))
-
-
-def have_all(expected: range) -> Any:
-    return lambda records: len({record.json()["n"] for record in records}) >= len(expected)
 
 
 class TestWorkerKilledRightAfterDeploy:
@@ -90,7 +85,7 @@ class TestWorkerKilledRightAfterDeploy:
             kill(killed)
             assert killed
             with reading(made.sink) as reader:
-                assert_lossless(reader.read_until(have_all(numbers)), numbers)
+                assert_lossless(reader.read(len(numbers)), numbers)
             feeding.join()
 
     def feed_slowly(self, stack: Stack, entity: str, numbers: range) -> None:
@@ -114,16 +109,16 @@ class TestKillsDuringALongRun:
             own_stack.replay("base", "erc20_token_transfer", path, rate=20_000) as feeding,
             reading(made.sink) as reader,
         ):
-            reader.read_until(lambda read: len(read) > 5_000)
+            reader.read(5_000)
             kill(own_stack.sandboxes())
-            reader.read_until(lambda read: len(read) > 20_000)
+            reader.read(20_000)
             kill(own_stack.workers())
-            reader.read_until(lambda read: len(unrepeated(read)) > 40_000)
+            reader.read(40_000)
             orphans = own_stack.kill()
             until(partial(all_gone, orphans), what="the end of all children")
             own_stack.start()
             assert feeding.wait(120) == 0  # its producer waited for the broker's return
-            assert_lossless(reader.read_until(have_all(range(self.COUNT)), within_s=120), range(self.COUNT))
+            assert_lossless(reader.read(self.COUNT, within_s=120), range(self.COUNT))
         with own_stack.client() as client:
             health = client.get(f"/api/v1/flow/{made.id}/deploy/stats").json()["workers_health"]
             assert (health["total_workers"], health["healthy_workers"]) == (1, 1)
@@ -162,7 +157,7 @@ class TestEveryPartKilled:
                     records = ({**r, "wanted": "yes"} for r in numbered(self.PER_PART, first))
                     stack.feed("base", "erc1155_token_transfer", records)
                     expected = range(first + self.PER_PART)
-                    assert_lossless(reader.read_until(have_all(expected)), expected)
+                    assert_lossless(reader.read(len(expected)), expected)
             until(lambda: self.healthy(client, made.id), what="health after all kills")
 
     def healthy(self, client: httpx.Client, config_id: str) -> bool:
