@@ -1,4 +1,4 @@
-"""Names of metrics, and logging. Logs are JSON lines on standard error (plain text in a terminal)."""
+"""Names of metrics, and logging. Logs, libraries' too, are JSON lines on standard error (plain text in a terminal)."""
 
 import logging
 import sys
@@ -20,19 +20,27 @@ METRIC_TYPES: tuple[MetricType, ...] = get_args(MetricType)
 
 def configure_logging(level: str) -> None:
     """Set up structured logging for this process. level: debug, info, warning or error."""
-    terminal = sys.stderr.isatty()
-    renderer: structlog.typing.Processor = (
-        structlog.dev.ConsoleRenderer() if terminal else structlog.processors.JSONRenderer()
-    )
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
     structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            renderer,
-        ],
+        processors=[*shared, *_renderers()],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
+    libraries = logging.StreamHandler(sys.stderr)
+    drop_internals = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    libraries.setFormatter(
+        structlog.stdlib.ProcessorFormatter(processors=[drop_internals, *_renderers()], foreign_pre_chain=shared)
+    )
+    logging.basicConfig(handlers=[libraries], level=logging.WARNING, force=True)
+
+
+def _renderers() -> list[structlog.typing.Processor]:
+    """The last steps of a line: plain text in a terminal, else JSON."""
+    if sys.stderr.isatty():
+        return [structlog.dev.ConsoleRenderer()]
+    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]

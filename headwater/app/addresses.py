@@ -45,7 +45,7 @@ class Addresses:
     def kafka(self) -> KafkaAccess:
         """How to reach Kafka as its administrator. Raises SetupError when the data directory has no Kafka yet."""
         if self.embeds_kafka:
-            self._require_started()
+            self.require_home()
             return self.embedded_kafka().access()
         s = self.settings
         return KafkaAccess(
@@ -77,7 +77,8 @@ class Addresses:
             return decode_secret_key(text, "HEADWATER_SECRET_KEY")
         return load_or_create_secret_key(self.home.secret_key)
 
-    def _require_started(self) -> None:
+    def require_home(self) -> None:
+        """Raise SetupError when the data directory does not exist: a mistyped one must not be made silently."""
         if not self.home.path.exists():
             raise SetupError(
                 f"There is no Headwater in {self.home.path} yet. Start it with `headwater up`, or point --data-dir "

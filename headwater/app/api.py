@@ -4,6 +4,7 @@ import os
 import secrets
 import socket
 import time
+from functools import partial
 from pathlib import Path
 
 import uvicorn
@@ -64,7 +65,7 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
     broker = KafkaBroker(addresses.kafka(), addresses.replication())
     _, any_topic = next(iter(bindings))
     sets = RedisSetStore(client)
-    checker = PipelineChecker(bindings, validate, parse, new_id)
+    checker = PipelineChecker(bindings, partial(validate, jit=settings.v8_jit), parse, new_id)
     return Services(
         keys=Keys(database.keys, utc_now, time.monotonic),
         flows=Flows(database.flows, sets, checker, utc_now, new_id),

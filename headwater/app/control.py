@@ -29,10 +29,10 @@ def open_control(addresses: Addresses) -> Iterator[Database]:
 
 @contextmanager
 def keys_of(settings: Settings) -> Iterator[Keys]:
-    """The API keys of the installation that the settings name."""
-    home = Home(settings.data_dir)
-    home.create()
-    with open_control(Addresses(settings, home)) as database:
+    """The API keys of the installation that the settings name. Raises SetupError when there is none."""
+    addresses = Addresses(settings, Home(settings.data_dir))
+    addresses.require_home()
+    with open_control(addresses) as database:
         yield Keys(database.keys, utc_now, time.monotonic)
 
 

@@ -32,7 +32,7 @@ from headwater.stores.redis.sets import RedisSetStore
 def run(settings: Settings) -> None:
     """Run until SIGTERM or SIGINT. Raises SetupError, also where the sandbox's lock is not fully in force."""
     require_platform()
-    check_sandbox()
+    check_sandbox(jit=settings.v8_jit)
     home = Home(settings.data_dir)
     home.create()
     stop = threading.Event()

@@ -3,10 +3,9 @@
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from headwater.cli.options import takes_settings
+from headwater.cli.options import takes_settings, wide_console
 from headwater.model.key import DEFAULT_SCOPES, SCOPES
 from headwater.settings import Settings
 
@@ -36,7 +35,7 @@ def _list(settings: Settings) -> None:
             used = f"{key.last_used_at:%Y-%m-%d %H:%M}" if key.last_used_at else "never"
             state = "revoked" if key.revoked_at else "live"
             table.add_row(key.id, key.owner, " ".join(key.scopes), f"{key.created_at:%Y-%m-%d %H:%M}", used, state)
-    Console().print(table)
+    wide_console().print(table)
 
 
 def _revoke(

@@ -10,9 +10,12 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from pydantic import SecretStr, ValidationError
+from rich.console import Console
 
 from headwater.errors import HeadwaterError
 from headwater.settings import Settings
+
+PIPE_WIDTH = 250
 
 _FLAG_TYPES: dict[object, type] = {SecretStr: str, Path | None: Path}
 
@@ -73,6 +76,11 @@ def origin(name: str, settings: Settings) -> str:
     if variable(name) in os.environ:
         return variable(name)
     return "flag" if name in settings.model_fields_set else "default"
+
+
+def wide_console() -> Console:
+    """A console for tables; in a pipe it is as wide as they need, so that nothing is cut."""
+    return Console() if Console().is_terminal else Console(width=PIPE_WIDTH)
 
 
 def fail(sentence: str) -> NoReturn:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.options import origin, takes_settings, variable
+from headwater.cli.options import origin, takes_settings, variable, wide_console
 from headwater.settings import Settings
 
 KAFKA = ("data_dir", "kafka_bootstrap_servers", "kafka_security_protocol", "kafka_sasl_mechanism", "kafka_username",
@@ -62,10 +62,9 @@ def demo(
 
 def show_settings(settings: Settings) -> None:
     """Show every setting, its variable, and where its value came from; secrets are hidden."""
-    from rich.console import Console
     from rich.table import Table
 
     table = Table("variable", "value", "from", "meaning")
     for name, field in Settings.model_fields.items():
         table.add_row(variable(name), str(getattr(settings, name)), origin(name, settings), field.description or "")
-    Console().print(table)
+    wide_console().print(table)

@@ -1,11 +1,28 @@
 """JSON-lines files as record streams."""
 
 import gzip
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from headwater.errors import SetupError
+
+_Id = str | int | float | None | msgspec.UnsetType
+
+
+class _Ids(msgspec.Struct):
+    """The members that identify a record on its chain; a decoder of these alone skips all others."""
+
+    transaction_hash: _Id = msgspec.UNSET
+    log_index: _Id = msgspec.UNSET
+    txn_id: _Id = msgspec.UNSET
+    hash: _Id = msgspec.UNSET
+    tid: _Id = msgspec.UNSET
+    oid: _Id = msgspec.UNSET
+    statusTimestamp: _Id = msgspec.UNSET  # noqa: N815  # the record's own spelling
+    height: _Id = msgspec.UNSET
+
 
 _NATURAL_IDS = (
     ("transaction_hash", "log_index"),
@@ -14,7 +31,8 @@ _NATURAL_IDS = (
     ("oid", "statusTimestamp"),
     ("height",),
 )
-"""Fields that identify a record on its chain; the first group of which all are present is used."""
+"""Members that identify a record together; the first group of which all are present is used."""
+_DECODER = msgspec.json.Decoder(_Ids)
 
 
 def read_lines(path: Path) -> Iterator[bytes]:
@@ -33,12 +51,11 @@ def natural_key(chain: str, line: bytes) -> bytes | None:
     None when the line is no JSON object or has no known id.
     """
     try:
-        record = json.loads(line)
-    except ValueError:
-        return None
-    if not isinstance(record, dict):
+        ids = _DECODER.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     for names in _NATURAL_IDS:
-        if all(name in record for name in names):
-            return ":".join([chain, *(str(record[name]) for name in names)]).encode()
+        values = [getattr(ids, name) for name in names]
+        if msgspec.UNSET not in values:
+            return ":".join([chain, *map(str, values)]).encode()
     return None

@@ -151,6 +151,9 @@ main().catch((error) => {
 JAVA = """\
 // Save as ReadTopic.java, put kafka-clients and what it depends on into lib/, then with Java 17 or newer:
 //   java -cp "lib/*" ReadTopic.java
+import java.io.FileDescriptor;
+import java.io.FileOutputStream;
+import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.LinkedHashMap;
@@ -190,6 +193,7 @@ public class ReadTopic {
         settings.put("auto.offset.reset", "earliest");
         settings.put("isolation.level", "read_committed");
 
+        System.setOut(new PrintStream(new FileOutputStream(FileDescriptor.out), true, StandardCharsets.UTF_8));
         String limit = System.getenv("HEADWATER_MAX_RECORDS");
         long left = limit == null ? Long.MAX_VALUE : Long.parseLong(limit);
         try (var consumer = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new StringDeserializer())) {
@@ -217,12 +221,8 @@ kcat -q -u -b @bootstrap_servers@ \\
   -X auto.offset.reset=earliest \\
   -f '%h\\t%s\\n' -G @consumer_group@ @topic@ |
 # After a failure records may come again, with the same headwater-src header.
-awk '{
-  match($0, /headwater-src=[^,\\t]*/)
-  source = substr($0, RSTART, RLENGTH)
-  sub(/^[^\\t]*\\t/, "")
-  if (source == "" || !seen[source]++) { print; fflush() }
-}'
+perl -ne '$| = 1; ($headers, $value) = split /\\t/, $_, 2;
+  print $value unless $headers =~ /headwater-src=([^,]*)/ && $seen{$1}++'
 """
 
 TEMPLATES = {"python": PYTHON, "node": NODE, "java": JAVA, "kcat": KCAT}

@@ -31,7 +31,7 @@ def counts(story: str) -> tuple[int, int, int]:
 
 class TestDemo:
     def test_generated_records(self) -> None:
-        story = demo("--records", "16000")
+        story = demo("--records", "13000")
         expected, missing, extra = counts(story)
         assert expected > 500
         assert (missing, extra) == (0, 0)

@@ -4,37 +4,46 @@ from typing import Any
 
 import httpx
 
-from tests.acceptance.stack import Stack, deployed, pipeline, reading
+from tests.acceptance.stack import Read, Stack, deployed, pipeline, reading
 
-TOKEN, OTHER = "0x" + "a" * 40, "0x" + "b" * 40
+TOKEN, OTHER, ALWAYS = "0x" + "a" * 40, "0x" + "b" * 40, "0x" + "c" * 40
 
 
 def transfer(number: int, token: str = TOKEN, sender: str = OTHER) -> dict[str, Any]:
+    """All of them have one key: they share a partition, so they are processed in the order in which they are sent."""
     return {
+        "n": number,
         "token_address": token,
         "from_address": sender,
         "raw_amount": 10**30 + number,
-        "transaction_hash": f"0x{number:064x}",
-        "log_index": number,
+        "transaction_hash": f"0x{1:064x}",
+        "log_index": 0,
     }
+
+
+def numbers(records: list[Read]) -> list[int]:
+    return [record.json()["n"] for record in records]
 
 
 class TestFilterValues:
     def test_a_value_is_seen_by_records_sent_after_the_answer(self, stack: Stack, client: httpx.Client) -> None:
-        body = pipeline(transforms=[{"type": "redis_set_filter", "filter_expr": "root = this.token_address"}])
-        with deployed(client, body) as made, reading(made.sink) as reader:
-            for round_number in range(5):
-                token = f"0x{round_number:040x}"
-                stack.feed("base", "erc20_token_transfer", [transfer(2 * round_number, token)])
+        filter_ = {"type": "redis_set_filter", "filter_expr": "root = this.token_address", "set_values": [ALWAYS]}
+        expected: list[int] = []
+        with deployed(client, pipeline(transforms=[filter_])) as made, reading(made.sink) as reader:
+            for first in range(0, 30, 3):
+                token = f"0x{first:040x}"
+                stack.feed("base", "erc20_token_transfer", [transfer(first, token), transfer(first + 1, ALWAYS)])
+                expected.append(first + 1)
+                assert numbers(reader.read(len(expected))) == expected
                 added = client.post(made.filter_url(), json={"values": [token.upper().replace("X", "x")]})
                 assert added.json()["added"] == 1
-                stack.feed("base", "erc20_token_transfer", [transfer(2 * round_number + 1, token)])
-                records = reader.read(round_number + 1)
-                assert records[-1].json() == transfer(2 * round_number + 1, token)
+                stack.feed("base", "erc20_token_transfer", [transfer(first + 2, token)])
+                expected.append(first + 2)
+                assert numbers(reader.read(len(expected))) == expected
             removed = client.request("DELETE", made.filter_url(), json={"values": [token]})
             assert removed.json()["removed"] == 1
-            stack.feed("base", "erc20_token_transfer", [transfer(90, token), transfer(91, f"0x{0:040x}")])
-            assert {record.json()["log_index"] for record in reader.read(6)} == {1, 3, 5, 7, 9, 91}
+            stack.feed("base", "erc20_token_transfer", [transfer(90, token), transfer(91, ALWAYS)])
+            assert numbers(reader.read(len(expected) + 1)) == [*expected, 91]
 
     def test_records_that_only_filters_touch_leave_byte_for_byte(self, stack: Stack, client: httpx.Client) -> None:
         filter_ = {"type": "redis_set_filter", "filter_expr": "root = this.token_address", "set_values": [TOKEN]}
@@ -49,19 +58,27 @@ class TestDatasets:
         name = "watched wallets"
         dataset = client.post("/api/v1/flow/datasets", json={"name": name})
         assert dataset.status_code == 201, dataset.text
+        by_id = f"/api/v1/flow/datasets/{dataset.json()['id']}/entries"
+        assert client.post(by_id, json={"values": [ALWAYS]}).json() == {"count": 1}
+        expected: list[int] = []
         script = f"""function process(record) {{
             return flow.contains({name!r}, [record.from_address]) ? {{...record, seen: true}} : null;
         }}"""
         body = pipeline(transforms=[{"type": "v8", "script": script}])
         with deployed(client, body) as made, reading(made.sink) as reader:
-            for round_number in range(5):
-                wallet = f"0x{round_number:040x}"
-                stack.feed("base", "erc20_token_transfer", [transfer(2 * round_number, sender=wallet)])
-                by_name = {"name": name, "values": [wallet]}
-                assert client.post("/api/v1/flow/datasets/entries", json=by_name).json() == {"count": 1}
-                stack.feed("base", "erc20_token_transfer", [transfer(2 * round_number + 1, sender=wallet)])
-                record = reader.read(round_number + 1)[-1].json()
-                assert record == {**transfer(2 * round_number + 1, sender=wallet), "seen": True}
+            for first in range(0, 30, 3):
+                wallet = f"0x{first:040x}"
+                entries = {"name": name, "values": [wallet]}
+                before = [transfer(first, sender=wallet), transfer(first + 1, sender=ALWAYS)]
+                stack.feed("base", "erc20_token_transfer", before)
+                expected.append(first + 1)
+                assert numbers(reader.read(len(expected))) == expected
+                assert client.post("/api/v1/flow/datasets/entries", json=entries).json() == {"count": 1}
+                stack.feed("base", "erc20_token_transfer", [transfer(first + 2, sender=wallet)])
+                expected.append(first + 2)
+                records = reader.read(len(expected))
+                assert numbers(records) == expected
+                assert records[-1].json() == {**transfer(first + 2, sender=wallet), "seen": True}
         assert client.delete(f"/api/v1/flow/datasets/{dataset.json()['id']}").status_code == 204
 
     def test_an_unknown_dataset_is_a_record_error_and_never_false(self, stack: Stack, client: httpx.Client) -> None:

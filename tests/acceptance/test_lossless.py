@@ -55,6 +55,17 @@ def all_gone(pids: Sequence[int]) -> bool:
     return not any(map(alive, pids))
 
 
+def healthy(client: httpx.Client, config_id: str) -> bool:
+    """The API is ready and shows one worker, in health."""
+    try:
+        ready = client.get("/readyz").status_code == 200
+        stats = client.get(f"/api/v1/flow/{config_id}/deploy/stats")
+    except httpx.TransportError:
+        return False  # an API process that was just killed may have held the connection
+    health = stats.json()["workers_health"]
+    return ready and (health["total_workers"], health["healthy_workers"]) == (1, 1)
+
+
 class TestWorkerKilledRightAfterDeploy:
     """The start offsets are pinned before the answer: what is sent after it is processed, come what may.
 
@@ -120,8 +131,7 @@ class TestKillsDuringALongRun:
             assert feeding.wait(120) == 0  # its producer waited for the broker's return
             assert_lossless(reader.read(self.COUNT, within_s=120), range(self.COUNT))
         with own_stack.client() as client:
-            health = client.get(f"/api/v1/flow/{made.id}/deploy/stats").json()["workers_health"]
-            assert (health["total_workers"], health["healthy_workers"]) == (1, 1)
+            until(partial(healthy, client, made.id), what="health after all kills")
 
 
 class TestHealth:
@@ -158,12 +168,4 @@ class TestEveryPartKilled:
                     stack.feed("base", "erc1155_token_transfer", records)
                     expected = range(first + self.PER_PART)
                     assert_lossless(reader.read(len(expected)), expected)
-            until(lambda: self.healthy(client, made.id), what="health after all kills")
-
-    def healthy(self, client: httpx.Client, config_id: str) -> bool:
-        try:
-            ready = client.get("/readyz").status_code == 200
-            stats = client.get(f"/api/v1/flow/{config_id}/deploy/stats")
-        except httpx.TransportError:
-            return False  # an API process that was just killed may have held the connection
-        return ready and bool(stats.json()["workers_health"]["healthy_workers"] == 1)
+            until(partial(healthy, client, made.id), what="health after all kills")

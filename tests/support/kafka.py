@@ -18,7 +18,7 @@ from headwater.brokers.client import ClientErrors, admin_settings, consumer_sett
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.model.worker import KafkaAccess
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 CACHE_DIR = Path(os.environ.get("HEADWATER_CACHE_DIR", "~/.cache/headwater"))
 
 _numbers = itertools.count(1)

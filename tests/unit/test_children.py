@@ -26,6 +26,10 @@ def gone(pid: int, within_s: float = 10.0) -> bool:
     return False
 
 
+def pid_of(service: Service) -> int | None:
+    return None if service.child is None else service.child.pid
+
+
 class TestSpawn:
     def test_status_of_an_end_by_itself(self) -> None:
         assert spawn([sys.executable, "-c", "raise SystemExit(7)"]).wait(10) == 7
@@ -78,11 +82,10 @@ class TestSupervisor:
         first.wait(10)
         supervisor.tick()
         supervisor.tick()
-        assert service.child is None
+        assert pid_of(service) is None
         now = 1.0
         supervisor.tick()
-        assert service.child is not None
-        assert service.child.pid != first.pid
+        assert pid_of(service) not in (None, first.pid)
         supervisor.stop()
 
     def test_tells_with_what_status_services_ended(self) -> None:

@@ -50,6 +50,7 @@ def mortal_kafka(tmp_path: Path) -> Iterator[MortalKafka]:
     broker.stop()
 
 
+@pytest.mark.slow
 def test_a_killed_broker_is_waited_out(mortal_kafka: MortalKafka, tmp_path: Path) -> None:
     pipeline = Pipeline(mortal_kafka.server, tmp_path)
     records = [{"n": n, "pad": "x" * 300} for n in range(20_000)]

@@ -98,6 +98,10 @@ class TestFiles:
             (b'{"other":1}', None),
             (b"[1]", None),
             (b"nonsense", None),
+            (b'{"height":5', None),
+            (b'{"a":' + b"[" * 5000, None),
+            (b'{"height":{"a":1}}', None),
+            (b"\xff", None),
         ],
     )
     def test_natural_keys(self, line: bytes, key: bytes | None) -> None:

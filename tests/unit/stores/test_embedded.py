@@ -60,13 +60,14 @@ def test_odd_characters_in_the_data_dir(tmp_path: Path) -> None:
 
 
 def test_a_socket_directory_that_somebody_prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    valkey = EmbeddedValkey(tmp_path / ("long" * 25))
-    socket = Path(valkey.url.removeprefix("unix://"))
-    (tmp_path / "elsewhere").mkdir()
-    socket.parent.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(SetupError, match="another user"):
-        valkey.start()
+    with tempfile.TemporaryDirectory(prefix="hw") as short:  # pytest's own may be too long for a socket
+        monkeypatch.setattr(tempfile, "tempdir", short)
+        valkey = EmbeddedValkey(tmp_path / ("long" * 25))
+        socket = Path(valkey.url.removeprefix("unix://"))
+        (tmp_path / "elsewhere").mkdir()
+        socket.parent.symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(SetupError, match="another user"):
+            valkey.start()
 
 
 def test_no_place_for_a_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
