@@ -6,13 +6,17 @@ import pytest
 
 pytest_plugins = ["tests.support.kafka", "tests.support.valkey"]
 
-NEEDS_THE_MACHINE = ("acceptance", "integration", "contract/test_broker", "contract/test_sink", "contract/test_source")
-"""Tests that run brokers and whole installations: one after the other, in one process. The others run beside them."""
 
-
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group the tests for pytest-xdist's loadgroup."""
+    """Two groups for pytest-xdist, side by side: each runs its servers once, and its tests one after the other.
+
+    Unit tests come first: they need no broker while the acceptance tests begin with the busiest ones.
+    """
+    items.sort(key=lambda item: _folder(item) != "unit")
     for item in items:
-        place = item.path.relative_to(Path(__file__).parent).as_posix()
-        group = "machine" if place.startswith(NEEDS_THE_MACHINE) else place
-        item.add_marker(pytest.mark.xdist_group(group))
+        item.add_marker(pytest.mark.xdist_group("acceptance" if _folder(item) == "acceptance" else "others"))
+
+
+def _folder(item: pytest.Item) -> str:
+    return item.path.relative_to(Path(__file__).parent).parts[0]
