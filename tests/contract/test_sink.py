@@ -14,7 +14,7 @@ from headwater.sinks.kafka import KafkaProducer, KafkaSink
 from headwater.sinks.memory import MemoryProducer, MemoryTopics
 from tests.support.kafka import KafkaServer
 
-FLUSHES = 300
+FLUSHES = 600  # a minute: other tests may hold both cores
 STAMP = 1_700_000_000_000
 
 
