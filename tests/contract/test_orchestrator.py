@@ -28,8 +28,8 @@ if revision == 666:
     os.write(fd, b'{"state":"starting","spec_hash":"x","reason":"the script does not compile"}\\n')
     sys.exit(1)
 beat = {"state": "ready", "spec_hash": spec.stem.removeprefix("spec-"), "progress": 1, "committed_batches": 1}
-os.write(fd, json.dumps(beat).encode() + b"\\n")
 (spec.parent / f"pid-{slot}").write_text(str(os.getpid()))
+os.write(fd, json.dumps(beat).encode() + b"\\n")
 time.sleep(600)
 """
 
