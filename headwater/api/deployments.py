@@ -9,7 +9,7 @@ from headwater.api.guard import guarded_router, needs
 from headwater.api.openapi import failures
 from headwater.api.schemas import DeadLetter, DeploymentBody, DeploymentStats, Message, SinkConnection, Snippets
 from headwater.api.services import Caller, Given
-from headwater.api.waiting import poll
+from headwater.api.waiting import poll, roll_out
 from headwater.model.deployment import Deployment, Desired, Phase, consumer_group, dead_letter_topic, reader, sink_topic
 from headwater.model.sink import Sink
 from headwater.services.deployments import KafkaEndpoint
@@ -36,10 +36,7 @@ async def deploy(config_id: str, caller: Caller, given: Given) -> DeploymentBody
 
     Idempotent: the same credentials every time, and the same revision again changes nothing.
     """
-    started = await to_thread.run_sync(given.deployments.start, caller.owner, config_id)
-    pending = "The deployment still goes on. Ask again, or read GET …/deploy."
-    running = await poll(lambda: given.deployments.outcome(started), given.deploy_timeout_s, pending)
-    return _body(running, given.kafka)
+    return _body(await roll_out(given, caller.owner, config_id), given.kafka)
 
 
 @router.get("/deploy", summary="Read the deployment", responses=failures(404), openapi_extra=needs("flow:deploy"))

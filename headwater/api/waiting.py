@@ -7,7 +7,9 @@ from typing import TypeVar
 import anyio
 from anyio import to_thread
 
+from headwater.api.services import Services
 from headwater.errors import DeployPending
+from headwater.model.deployment import Deployment
 
 POLL_S = 0.1
 
@@ -22,3 +24,10 @@ async def poll(look: Callable[[], T | None], within_s: float, pending: str) -> T
             raise DeployPending(pending)
         await anyio.sleep(POLL_S)
     return seen
+
+
+async def roll_out(given: Services, owner: str, config_id: str) -> Deployment:
+    """Deploy the newest revision, and return when it runs. Raises DeployFailed, DeployPending, Conflict, NotFound."""
+    started = await to_thread.run_sync(given.deployments.start, owner, config_id)
+    pending = "The deployment still goes on. Ask again, or read GET …/deploy."
+    return await poll(lambda: given.deployments.outcome(started), given.deploy_timeout_s, pending)
