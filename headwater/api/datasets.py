@@ -4,19 +4,19 @@ from typing import Annotated
 
 import msgspec
 from anyio import to_thread
-from fastapi import Query, Request, Response
+from fastapi import Body, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from headwater.api import examples
 from headwater.api.guard import guarded_router, needs
 from headwater.api.openapi import body_failures, failures
 from headwater.api.schemas import DatasetBody, EntriesPage, EntriesWritten, Existence
 from headwater.api.services import Caller, Given
-from headwater.api.values_body import needs_with_values, read_values
+from headwater.api.values_body import needs_with_values, read_values, value_query
 from headwater.model.dataset import DEFAULT_DATASET_PAGE, MAX_CURSOR, MAX_DATASET_NAME_CHARS, MAX_DATASET_PAGE
 from headwater.model.text import Text
 
 PATH = "/api/v1/flow/datasets"
-EXAMPLE = {"values": ["0x5c1a7f03d2b84e6990aa41c7d3f0b6e2918c4d57"]}
 
 router = guarded_router(PATH, "Datasets")
 
@@ -30,25 +30,36 @@ class NewDataset(BaseModel):
         min_length=1,
         max_length=MAX_DATASET_NAME_CHARS,
         description="Unique among your datasets; stored as sent, matched exactly.",
-        examples=["watched"],
     )
 
 
 @router.post(
     "",
     status_code=201,
+    operation_id="createDataset",
     summary="Create a dataset",
     responses=body_failures(409),
     openapi_extra=needs("sets:write"),
 )
-def create(body: NewDataset, response: Response, caller: Caller, given: Given) -> DatasetBody:
+def create(
+    body: Annotated[NewDataset, Body(openapi_examples={"a name": {"value": {"name": examples.DATASET["name"]}}})],
+    response: Response,
+    caller: Caller,
+    given: Given,
+) -> DatasetBody:
     """It starts empty, and scripts can look values up in it at once."""
     dataset = given.datasets.create(caller.owner, body.name)
     response.headers["Location"] = f"{PATH}/{dataset.id}"
     return DatasetBody.of(dataset)
 
 
-@router.get("", summary="List your datasets", responses=failures(422), openapi_extra=needs("flow:read"))
+@router.get(
+    "",
+    operation_id="listDatasets",
+    summary="List your datasets",
+    responses=failures(422),
+    openapi_extra=needs("flow:read"),
+)
 def list_all(
     caller: Caller,
     given: Given,
@@ -60,9 +71,10 @@ def list_all(
 
 @router.post(
     "/entries",
+    operation_id="addDatasetEntriesByName",
     summary="Add entries by name",
     responses=body_failures(404),
-    openapi_extra=needs_with_values("sets:write", {"name": "watched", **EXAMPLE}, named=True),
+    openapi_extra=needs_with_values("sets:write", {"name": examples.DATASET["name"], **examples.ENTRIES}, named=True),
 )
 async def add_by_name(request: Request, caller: Caller, given: Given) -> EntriesWritten:
     """`count` counts the new ones."""
@@ -72,7 +84,13 @@ async def add_by_name(request: Request, caller: Caller, given: Given) -> Entries
     return EntriesWritten(count=written.changed)
 
 
-@router.get("/{dataset_id}", summary="Read a dataset", responses=failures(404), openapi_extra=needs("flow:read"))
+@router.get(
+    "/{dataset_id}",
+    operation_id="getDataset",
+    summary="Read a dataset",
+    responses=failures(404),
+    openapi_extra=needs("flow:read"),
+)
 def read(dataset_id: str, caller: Caller, given: Given) -> DatasetBody:
     """Its name and times; `GET …/entries` lists what is in it."""
     return DatasetBody.of(given.datasets.get(caller.owner, dataset_id))
@@ -81,6 +99,7 @@ def read(dataset_id: str, caller: Caller, given: Given) -> DatasetBody:
 @router.delete(
     "/{dataset_id}",
     status_code=204,
+    operation_id="deleteDataset",
     summary="Delete a dataset",
     responses=failures(404),
     openapi_extra=needs("sets:write"),
@@ -92,9 +111,10 @@ def delete(dataset_id: str, caller: Caller, given: Given) -> None:
 
 @router.post(
     "/{dataset_id}/entries",
+    operation_id="addDatasetEntries",
     summary="Add entries",
     responses=body_failures(404),
-    openapi_extra=needs_with_values("sets:write", EXAMPLE),
+    openapi_extra=needs_with_values("sets:write", examples.ENTRIES),
 )
 async def add(request: Request, dataset_id: str, caller: Caller, given: Given) -> EntriesWritten:
     """Values are stored trimmed and in lower case; duplicates are ignored. `count` counts the new ones."""
@@ -106,9 +126,10 @@ async def add(request: Request, dataset_id: str, caller: Caller, given: Given) -
 
 @router.delete(
     "/{dataset_id}/entries",
+    operation_id="removeDatasetEntries",
     summary="Remove entries",
     responses=body_failures(404),
-    openapi_extra=needs_with_values("sets:write", EXAMPLE),
+    openapi_extra=needs_with_values("sets:write", examples.ENTRIES),
 )
 async def remove(request: Request, dataset_id: str, caller: Caller, given: Given) -> EntriesWritten:
     """Values that are not in the dataset are ignored. `count` counts those that were."""
@@ -120,6 +141,7 @@ async def remove(request: Request, dataset_id: str, caller: Caller, given: Given
 
 @router.get(
     "/{dataset_id}/entries",
+    operation_id="listDatasetEntries",
     summary="List entries",
     response_model=EntriesPage,
     responses=failures(404, 422),
@@ -139,6 +161,7 @@ def page(
 
 @router.get(
     "/{dataset_id}/entries/check",
+    operation_id="checkDatasetEntry",
     summary="Is a value in the dataset?",
     responses=failures(404, 422),
     openapi_extra=needs("flow:read"),
@@ -147,7 +170,7 @@ def check(
     dataset_id: str,
     caller: Caller,
     given: Given,
-    value: Annotated[str, Query(description="Compared trimmed and in lower case.")],
+    value: Annotated[str, value_query(examples.WALLET)],
 ) -> Existence:
     """Answers for the dataset as it is now."""
     return Existence(exists=given.datasets.check(caller.owner, dataset_id, value))

@@ -27,6 +27,7 @@ MESSAGES = {
 
 @router.post(
     "/deploy",
+    operation_id="deployConfiguration",
     summary="Deploy the newest revision",
     responses=failures(404, 409, 422),
     openapi_extra=needs("flow:deploy"),
@@ -39,14 +40,24 @@ async def deploy(config_id: str, caller: Caller, given: Given) -> DeploymentBody
     return _body(await roll_out(given, caller.owner, config_id), given.kafka)
 
 
-@router.get("/deploy", summary="Read the deployment", responses=failures(404), openapi_extra=needs("flow:deploy"))
+@router.get(
+    "/deploy",
+    operation_id="getDeployment",
+    summary="Read the deployment",
+    responses=failures(404),
+    openapi_extra=needs("flow:deploy"),
+)
 def read(config_id: str, caller: Caller, given: Given) -> DeploymentBody:
     """The answer of deploy again, and how far a change has come."""
     return _body(given.deployments.get(caller.owner, config_id), given.kafka)
 
 
 @router.post(
-    "/teardown", summary="Tear the deployment down", responses=failures(404), openapi_extra=needs("flow:deploy")
+    "/teardown",
+    operation_id="tearDown",
+    summary="Tear the deployment down",
+    responses=failures(404),
+    openapi_extra=needs("flow:deploy"),
 )
 async def teardown(config_id: str, caller: Caller, given: Given) -> Message:
     """Removes workers, credentials and topics; the configuration stays. Idempotent."""
@@ -57,7 +68,13 @@ async def teardown(config_id: str, caller: Caller, given: Given) -> Message:
     return Message(message=f"Pipeline {config_id} successfully torn down")
 
 
-@router.get("/deploy/stats", summary="Health of the workers", responses=failures(404), openapi_extra=needs("flow:read"))
+@router.get(
+    "/deploy/stats",
+    operation_id="getDeploymentStats",
+    summary="Health of the workers",
+    responses=failures(404),
+    openapi_extra=needs("flow:read"),
+)
 def stats(config_id: str, caller: Caller, given: Given) -> DeploymentStats:
     """A change shows within 5 seconds."""
     return DeploymentStats.of(given.deployments.get(caller.owner, config_id))

@@ -6,23 +6,23 @@ import msgspec
 from anyio import to_thread
 from fastapi import Query, Request, Response
 
+from headwater.api import examples
 from headwater.api.guard import guarded_router, needs
 from headwater.api.openapi import body_failures, failures
 from headwater.api.schemas import Added, FilterCount, FilterPage, Membership, Removed
 from headwater.api.services import Caller, Given
-from headwater.api.values_body import needs_with_values, read_values
+from headwater.api.values_body import needs_with_values, read_values, value_query
 from headwater.model.dataset import DEFAULT_PAGE, MAX_CURSOR, MAX_PAGE
 
 router = guarded_router("/api/v1/flow/{config_id}/transforms/{transform_uid}/filter-values", "Filter values")
 
-EXAMPLE = {"values": ["0x9f47c0de13b5a8264e7fd09c31b6a5e80d24f7c1"]}
-
 
 @router.post(
     "",
+    operation_id="addFilterValues",
     summary="Add values",
     responses=body_failures(404, 409),
-    openapi_extra=needs_with_values("sets:write", EXAMPLE),
+    openapi_extra=needs_with_values("sets:write", examples.VALUES),
 )
 async def add(request: Request, config_id: str, transform_uid: str, caller: Caller, given: Given) -> Added:
     """Values are stored trimmed and in lower case; duplicates are ignored. `added` counts the new ones."""
@@ -34,9 +34,10 @@ async def add(request: Request, config_id: str, transform_uid: str, caller: Call
 
 @router.delete(
     "",
+    operation_id="removeFilterValues",
     summary="Remove values",
     responses=body_failures(404, 409),
-    openapi_extra=needs_with_values("sets:write", EXAMPLE),
+    openapi_extra=needs_with_values("sets:write", examples.VALUES),
 )
 async def remove(request: Request, config_id: str, transform_uid: str, caller: Caller, given: Given) -> Removed:
     """Values that are not in the filter are ignored. `removed` counts those that were."""
@@ -48,6 +49,7 @@ async def remove(request: Request, config_id: str, transform_uid: str, caller: C
 
 @router.get(
     "",
+    operation_id="listFilterValues",
     summary="List values",
     response_model=FilterPage,
     responses=failures(404, 409, 422),
@@ -67,21 +69,31 @@ def page(
 
 
 @router.get(
-    "/check", summary="Is a value in the filter?", responses=failures(404, 409, 422), openapi_extra=needs("flow:read")
+    "/check",
+    operation_id="checkFilterValue",
+    summary="Is a value in the filter?",
+    responses=failures(404, 409, 422),
+    openapi_extra=needs("flow:read"),
 )
 def check(
     config_id: str,
     transform_uid: str,
     caller: Caller,
     given: Given,
-    value: Annotated[str, Query(description="Compared trimmed and in lower case.")],
+    value: Annotated[str, value_query(examples.CONTRACT)],
 ) -> Membership:
     """Answers for the filter as it is now."""
     is_member = given.filters.check(caller.owner, config_id, transform_uid, value)
     return Membership(value=value, is_member=is_member)
 
 
-@router.get("/count", summary="Count the values", responses=failures(404, 409), openapi_extra=needs("flow:read"))
+@router.get(
+    "/count",
+    operation_id="countFilterValues",
+    summary="Count the values",
+    responses=failures(404, 409),
+    openapi_extra=needs("flow:read"),
+)
 def count(config_id: str, transform_uid: str, caller: Caller, given: Given) -> FilterCount:
     """The number of values in the filter as it is now."""
     number, version = given.filters.count(caller.owner, config_id, transform_uid)

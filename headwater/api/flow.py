@@ -6,8 +6,9 @@ import anyio
 from anyio import to_thread
 from fastapi import Body, Depends, Request, Response
 
+from headwater.api import examples
 from headwater.api.guard import guarded_router, needs
-from headwater.api.openapi import body_failures, failures
+from headwater.api.openapi import body_failures, etag, failures
 from headwater.api.schemas import CreatedFlowConfig, FlowConfig, Message
 from headwater.api.services import Caller, Given
 from headwater.api.waiting import poll
@@ -18,24 +19,6 @@ PATH = "/api/v1/flow"
 DEPLOY_SCOPE = "flow:deploy"
 MAX_COMPILES_AT_ONCE = 4
 """Creates that may be in the sandbox at once: each holds a V8 process of some 60 MB. Others wait for their turn."""
-
-EXAMPLE = {
-    "name": "Transfers of one token",
-    "description": "Only the transfers of the tokens in the filter",
-    "tags": ["example"],
-    "pipeline_config": {
-        "source": {"chain": "base", "entity": "erc20_token_transfer"},
-        "transforms": [
-            {
-                "type": "redis_set_filter",
-                "filter_expr": "root = this.token_address",
-                "set_values": ["0x9f47c0de13b5a8264e7fd09c31b6a5e80d24f7c1"],
-            },
-            {"type": "v8", "script": "function process(record) { record.seen = true; return record; }"},
-        ],
-        "sinks": [{"type": "kafka", "name": "transfers"}],
-    },
-}
 
 router = guarded_router(PATH, "Configurations")
 
@@ -52,12 +35,13 @@ async def _compile_turn(request: Request) -> anyio.CapacityLimiter:
 @router.post(
     "",
     status_code=201,
+    operation_id="createConfiguration",
     summary="Create a configuration",
-    responses=body_failures(),
+    responses=etag(201) | body_failures(),
     openapi_extra=needs("flow:write"),
 )
 async def create(
-    body: Annotated[NewFlow, Body(openapi_examples={"filter and script": {"value": EXAMPLE}})],
+    body: Annotated[NewFlow, Body(openapi_examples={"filter and script": {"value": examples.CREATE}})],
     response: Response,
     caller: Caller,
     given: Given,
@@ -70,13 +54,25 @@ async def create(
     return CreatedFlowConfig.of_created(created)
 
 
-@router.get("", summary="List your configurations", responses=failures(), openapi_extra=needs("flow:read"))
+@router.get(
+    "",
+    operation_id="listConfigurations",
+    summary="List your configurations",
+    responses=failures(),
+    openapi_extra=needs("flow:read"),
+)
 def list_all(caller: Caller, given: Given) -> list[FlowConfig]:
     """Newest first."""
     return [FlowConfig.of(flow) for flow in given.flows.list(caller.owner)]
 
 
-@router.get("/{config_id}", summary="Read a configuration", responses=failures(404), openapi_extra=needs("flow:read"))
+@router.get(
+    "/{config_id}",
+    operation_id="getConfiguration",
+    summary="Read a configuration",
+    responses=etag() | failures(404),
+    openapi_extra=needs("flow:read"),
+)
 def read(config_id: str, response: Response, caller: Caller, given: Given) -> FlowConfig:
     """Its newest revision."""
     flow = given.flows.get(caller.owner, config_id)
@@ -85,7 +81,11 @@ def read(config_id: str, response: Response, caller: Caller, given: Given) -> Fl
 
 
 @router.delete(
-    "/{config_id}", summary="Delete a configuration", responses=failures(404), openapi_extra=needs("flow:write")
+    "/{config_id}",
+    operation_id="deleteConfiguration",
+    summary="Delete a configuration",
+    responses=failures(404),
+    openapi_extra=needs("flow:write"),
 )
 async def delete(config_id: str, caller: Caller, given: Given) -> Message:
     """Tears down its deployment too; while it is deployed that needs the scope flow:deploy as well."""

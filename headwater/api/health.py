@@ -9,8 +9,8 @@ import structlog
 from fastapi import APIRouter, Request, Response
 
 from headwater.api.metrics import CONTENT_TYPE
-from headwater.api.openapi import SCHEMA
-from headwater.api.problems import MEDIA_TYPE, RETRY_AFTER_S, Answer, Kind
+from headwater.api.openapi import failure
+from headwater.api.problems import RETRY_AFTER_S, Answer, Kind
 from headwater.api.schemas import Liveness, Readiness
 from headwater.api.services import Probe
 from headwater.errors import HeadwaterError
@@ -61,7 +61,7 @@ class Probes:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-@router.get("/healthz", summary="Does this process answer?")
+@router.get("/healthz", operation_id="getLiveness", summary="Does this process answer?")
 async def healthz() -> Liveness:
     """Always ok: asks nothing else."""
     return Liveness()
@@ -69,9 +69,10 @@ async def healthz() -> Liveness:
 
 @router.get(
     "/readyz",
+    operation_id="getReadiness",
     summary="Can the API do its work?",
     response_model=Readiness,
-    responses={503: {"description": NOT_READY.title, "content": {MEDIA_TYPE: {"schema": SCHEMA}}}},
+    responses={503: failure(NOT_READY)},
 )
 async def readyz(request: Request) -> Readiness | Response:
     """The state of each dependency, also when one of them does not answer."""
@@ -84,7 +85,13 @@ async def readyz(request: Request) -> Readiness | Response:
     return Answer(NOT_READY, f"Not ready: {away}.", headers, {"dependencies": states}).response(request)
 
 
-@router.get("/metrics", summary="Metrics for Prometheus", response_class=Response)
+@router.get(
+    "/metrics",
+    operation_id="getProcessMetrics",
+    summary="Metrics for Prometheus",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
 async def metrics(request: Request) -> Response:
     """Totals of requests, and what the processes use."""
     return Response(request.app.state.metrics.exposition(), media_type=CONTENT_TYPE)

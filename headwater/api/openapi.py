@@ -1,5 +1,6 @@
-"""The API's description: errors, security and examples, and a page that shows it without any outside address."""
+"""The API's description: errors, headers, links and examples, and a page that shows it without any outside address."""
 
+from collections.abc import Iterator
 from http import HTTPStatus
 from importlib import resources
 from typing import Any
@@ -10,12 +11,17 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.responses import HTMLResponse
 from starlette.staticfiles import StaticFiles
 
-from headwater.api.problems import KINDS, MEDIA_TYPE, METHOD_NOT_ALLOWED
+from headwater.api import examples
+from headwater.api.links import LINKS
+from headwater.api.problems import KINDS, MEDIA_TYPE, METHOD_NOT_ALLOWED, URN, Kind
 from headwater.api.schemas import ProblemDetails
 
 ASSETS = "/docs/assets"
+JSON = "application/json"
+SCOPE = "x-scope"
 SCHEMA = {"$ref": "#/components/schemas/ProblemDetails"}
-TITLES = {kind.status: kind.title for kind in reversed((*KINDS.values(), METHOD_NOT_ALLOWED))}
+KIND_OF_STATUS = {kind.status: kind for kind in reversed((*KINDS.values(), METHOD_NOT_ALLOWED))}
+"""The first kind of each status stands for it."""
 EVERYWHERE = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.SERVICE_UNAVAILABLE)
 BODY = (
     HTTPStatus.BAD_REQUEST,
@@ -24,21 +30,68 @@ BODY = (
     HTTPStatus.UNPROCESSABLE_ENTITY,
 )
 
+TAGS = {
+    "Configurations": "What a pipeline reads, does and writes. Saving one runs nothing.",
+    "Deployments": "The running form of a configuration: start it, read from it, look at its workers, stop it.",
+    "Filter values": "The sets of `redis_set_filter` transforms. Changes take effect at once, without a deploy.",
+    "Datasets": "Named sets that scripts look values up in with `flow.contains(name, values)`.",
+    "Streams": "What a configuration's source can name.",
+    "Health": "Liveness, readiness and metrics of the process. No key is needed.",
+}
+
+PATH_PARAMETERS = {
+    "config_id": "The `id` of a configuration.",
+    "transform_uid": "The `uid` of a transform, from the configuration.",
+    "dataset_id": "The `id` of a dataset.",
+}
+
+
+def _header(description: str, *, required: bool = True, **schema: Any) -> dict[str, Any]:
+    return {"description": description, "required": required, "schema": {"type": "string", **schema}}
+
+
+REQUEST_ID = {"X-Request-Id": _header("Names the request in Headwater's log.")}
+LOCATION = {"Location": _header("The path of the new object.")}
+ETAG = {"ETag": _header("The revision, in quotes.", pattern='^"[0-9]+"$')}
+HEADERS: dict[int, dict[str, Any]] = {
+    HTTPStatus.CREATED: LOCATION,
+    HTTPStatus.UNAUTHORIZED: {"WWW-Authenticate": _header("Says that an API key is needed.")},
+    HTTPStatus.TOO_MANY_REQUESTS: {"Retry-After": _header("Seconds to wait.", pattern="^[0-9]+$")},
+    HTTPStatus.SERVICE_UNAVAILABLE: {"Retry-After": _header("Seconds to wait.", pattern="^[0-9]+$")},
+}
+"""The headers that every response of a status has."""
+
 Responses = dict[int | str, dict[str, Any]]
 
 
 def failures(*statuses: int) -> Responses:
     """`responses` of a guarded route: its own error statuses, and those that every route has."""
-    content = {MEDIA_TYPE: {"schema": SCHEMA}}
-    return {
-        int(status): {"description": TITLES[HTTPStatus(status)], "content": content}
-        for status in sorted({*statuses, *EVERYWHERE})
-    }
+    return {int(status): failure(KIND_OF_STATUS[HTTPStatus(status)]) for status in sorted({*statuses, *EVERYWHERE})}
 
 
 def body_failures(*statuses: int) -> Responses:
     """`failures` of a route that takes a body."""
     return failures(*statuses, *BODY)
+
+
+def failure(kind: Kind) -> dict[str, Any]:
+    """The response that tells of one kind of problem."""
+    example: dict[str, Any] = {
+        "type": URN + kind.name,
+        "title": kind.title,
+        "status": kind.status.value,
+        "detail": kind.say or f"{kind.title}. This sentence says what to do.",
+        "instance": "/api/v1/flow",
+        "request_id": examples.REQUEST_ID,
+    }
+    if kind.status is HTTPStatus.UNPROCESSABLE_ENTITY:
+        example["errors"] = [{"pointer": "/name", "detail": "is required"}]
+    return {"description": kind.title, "content": {MEDIA_TYPE: {"schema": SCHEMA, "example": example}}}
+
+
+def etag(status: int = HTTPStatus.OK) -> Responses:
+    """`responses` of a route whose answer carries the revision as its ETag; join it to `failures` with `|`."""
+    return {int(status): {"headers": ETAG}}
 
 
 def describe(app: FastAPI) -> None:
@@ -55,23 +108,52 @@ def describe(app: FastAPI) -> None:
 
 
 def _schema(app: FastAPI) -> dict[str, Any]:
-    schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+    tags = [{"name": name, "description": text} for name, text in TAGS.items()]
+    schema = get_openapi(
+        title=app.title, version=app.version, description=app.description, routes=app.routes, tags=tags
+    )
     schemas = schema["components"]["schemas"]
     problem = ProblemDetails.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas.update(problem.pop("$defs"))
     schemas["ProblemDetails"] = problem
-    for path in schema["paths"].values():
-        for operation in path.values():
-            _drop_fastapi_errors(operation)
+    for operation in _operations(schema):
+        _complete(operation)
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     return schema
 
 
+def _operations(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    return (operation for path in schema["paths"].values() for operation in path.values())
+
+
+def _complete(operation: dict[str, Any]) -> None:
+    _drop_fastapi_errors(operation)
+    if scope := operation.get(SCOPE):
+        operation["description"] += f"\n\nNeeds the scope `{scope}`."
+    for parameter in operation.get("parameters", []):
+        if parameter["in"] == "path":
+            parameter["description"] = PATH_PARAMETERS[parameter["name"]]
+    for status, response in operation["responses"].items():
+        response["headers"] = REQUEST_ID | HEADERS.get(int(status), {}) | response.get("headers", {})
+        if links := LINKS.get(operation["operationId"]) if status.startswith("2") else None:
+            response["links"] = links
+        if content := response.get("content", {}).get(JSON):
+            _add_example(operation["operationId"], content)
+
+
+def _add_example(operation_id: str, content: dict[str, Any]) -> None:
+    schema = content["schema"]
+    one = schema.get("items", schema).get("$ref", "").rpartition("/")[2]
+    example = examples.OF_OPERATIONS.get(operation_id, examples.OF_SCHEMAS.get(one))
+    if example is not None:
+        content["example"] = [example] if "items" in schema else example
+
+
 def _drop_fastapi_errors(operation: dict[str, Any]) -> None:
     """FastAPI adds its own form of 422, which never leaves this API."""
     answer = operation["responses"].get("422")
-    if answer and "application/json" in answer["content"]:
+    if answer and JSON in answer["content"]:
         del operation["responses"]["422"]
 
 

@@ -9,7 +9,9 @@ from headwater.model.stream import CATALOG, Chain, Entity
 router = guarded_router("/api/v1/flow/streams", "Streams")
 
 
-@router.get("", summary="List the streams", responses=failures(), openapi_extra=needs("flow:read"))
+@router.get(
+    "", operation_id="listStreams", summary="List the streams", responses=failures(), openapi_extra=needs("flow:read")
+)
 async def list_all(given: Given) -> list[Stream]:
     """Every stream that a configuration's source can name, with an example record."""
 

@@ -7,24 +7,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import ijson
-from fastapi import Request
+from fastapi import Query, Request
 from starlette.requests import ClientDisconnect
 
 from headwater.api.guard import STREAMED, needs
 from headwater.api.pointers import pointer
 from headwater.errors import InvalidInput, MalformedRequest, Problem
-from headwater.model.dataset import MAX_DATASET_NAME_CHARS, MAX_VALUE_CHARS, MAX_VALUES_PER_REQUEST
+from headwater.model.dataset import MAX_DATASET_NAME_CHARS, MAX_VALUE_CHARS, MAX_VALUES_PER_REQUEST, VALUE_SCHEMA
+from headwater.model.text import NO_NUL_PATTERN
 
 MAX_SILENT_BYTES = 1 << 20
 """Bytes without a complete value in them: more than any value needs, however it is escaped and padded."""
 
 _VALUES_SCHEMA = {
     "type": "array",
-    "items": {"type": "string", "minLength": 1, "maxLength": MAX_VALUE_CHARS},
+    "items": VALUE_SCHEMA,
     "minItems": 1,
     "maxItems": MAX_VALUES_PER_REQUEST,
 }
-_NAME_SCHEMA = {"type": "string", "minLength": 1, "maxLength": MAX_DATASET_NAME_CHARS}
+_NAME_SCHEMA = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": MAX_DATASET_NAME_CHARS,
+    "pattern": NO_NUL_PATTERN,
+}
 
 
 def needs_with_values(scope: str, example: dict[str, Any], *, named: bool = False) -> dict[str, Any]:
@@ -38,6 +44,13 @@ def needs_with_values(scope: str, example: dict[str, Any], *, named: bool = Fals
     }
     content = {"application/json": {"schema": schema, "example": example}}
     return needs(scope) | {STREAMED: True, "requestBody": {"required": True, "content": content}}
+
+
+def value_query(example: str) -> Any:
+    """The query parameter `value` of a check."""
+    return Query(
+        description="Compared trimmed and in lower case.", examples=[example], json_schema_extra=dict(VALUE_SCHEMA)
+    )
 
 
 @dataclass(slots=True)

@@ -1,6 +1,7 @@
 """Pipeline configurations: what a user posts, as validated values, and the stored configuration."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
@@ -8,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from headwater.model.sink import MAX_SINKS, Sink
+from headwater.model.stream import CATALOG
 from headwater.model.text import Text
 from headwater.model.transform import MAX_TRANSFORMS, NewTransform, Transform
 
@@ -73,17 +75,34 @@ def _start_at(text: str) -> str:
     return text
 
 
+def _catalog_schemas() -> Iterator[dict[str, Any]]:
+    """The catalog as JSON schemas of a source: one for each list of entities that chains share."""
+    for entities in {chain.entities: None for chain in CATALOG}:
+        chains = [chain for chain in CATALOG if chain.entities == entities]
+        yield {
+            "properties": {
+                "type": {"enum": [chains[0].source_type, None]},
+                "chain": {"enum": [chain.name for chain in chains]},
+                "entity": {"enum": [entity.name for entity in entities]},
+            }
+        }
+
+
 class NewSource(BaseModel):
     """A source as it is sent: its type may be left out, the chain has just one."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, json_schema_extra={"anyOf": list(_catalog_schemas())}
+    )
 
     type: str | None = Field(default=None, description="`pubsub` or `kafka`; set from the chain when left out.")
     chain: str = Field(description="Lowercase chain name, see GET /api/v1/flow/streams.")
     entity: str = Field(description="Kind of record, see GET /api/v1/flow/streams.")
     is_zerolag: bool = False
     start_at: Annotated[str, AfterValidator(_start_at)] = Field(
-        default="latest", description='"latest", "earliest" or an RFC 3339 time.'
+        default="latest",
+        description='"latest", "earliest" or an RFC 3339 time since 1970.',
+        json_schema_extra={"anyOf": [{"enum": ["latest", "earliest"]}, {"format": "date-time"}]},
     )
 
 
@@ -98,6 +117,11 @@ class NewPipelineConfig(BaseModel):
     parallelism: int = Field(default=1, ge=1, le=MAX_PARALLELISM, description="Number of workers.")
 
 
+ReturnedOnly = Annotated[
+    Any, Field(description="Returned only; ignored.", exclude=True, json_schema_extra={"readOnly": True})
+]
+
+
 class NewFlow(BaseModel):
     """The body that creates a configuration. Members that are only returned are accepted and ignored."""
 
@@ -108,9 +132,9 @@ class NewFlow(BaseModel):
     tags: list[Text] = Field(default_factory=list)
     pipeline_config: NewPipelineConfig
 
-    id: Any = Field(default=None, description="Returned only; ignored.", exclude=True)
-    owner_org_team_user_id: Any = Field(default=None, description="Returned only; ignored.", exclude=True)
-    created_at: Any = Field(default=None, description="Returned only; ignored.", exclude=True)
-    updated_at: Any = Field(default=None, description="Returned only; ignored.", exclude=True)
-    revision: Any = Field(default=None, description="Returned only; ignored.", exclude=True)
-    warnings: Any = Field(default=None, description="Returned only; ignored.", exclude=True)
+    id: ReturnedOnly = None
+    owner_org_team_user_id: ReturnedOnly = None
+    created_at: ReturnedOnly = None
+    updated_at: ReturnedOnly = None
+    revision: ReturnedOnly = None
+    warnings: ReturnedOnly = None

@@ -14,9 +14,13 @@ class KafkaSink(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    uid: str = ""
+    uid: str = Field(default="", description="Generated.", json_schema_extra={"readOnly": True})
     type: Literal["kafka"]
-    name: str = Field(pattern=SINK_NAME_PATTERN, description="Names the topic: `flow.<config_id>.<name>`.")
+    name: str = Field(
+        pattern=SINK_NAME_PATTERN,
+        description="Names the topic: `flow.<config_id>.<name>`. `dlq` is taken.",
+        json_schema_extra={"not": {"pattern": "^[Dd][Ll][Qq]$"}},
+    )
 
 
 Sink = KafkaSink

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 
 def _storable(text: str) -> str:
@@ -11,5 +11,7 @@ def _storable(text: str) -> str:
     return text
 
 
-Text = Annotated[str, AfterValidator(_storable)]
+NO_NUL_PATTERN = r"^[^\u0000]*$"
+
+Text = Annotated[str, AfterValidator(_storable), Field(json_schema_extra={"pattern": NO_NUL_PATTERN})]
 """A string without NUL, which PostgreSQL can't store."""

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from headwater.model.dataset import MAX_VALUES_PER_REQUEST, VALUE_SCHEMA
 from headwater.model.text import Text
 
 MAX_TRANSFORMS = 50
@@ -19,7 +20,7 @@ def _script_size(script: str) -> str:
     return script
 
 
-Script = Annotated[Text, AfterValidator(_script_size)]
+Script = Annotated[Text, AfterValidator(_script_size), Field(json_schema_extra={"format": "javascript"})]
 
 
 class V8Transform(BaseModel):
@@ -41,6 +42,7 @@ class RedisSetFilterTransform(BaseModel):
     type: Literal["redis_set_filter"]
     filter_expr: Text = Field(
         max_length=MAX_EXPRESSION_CHARS,
+        json_schema_extra={"format": "filter-expression"},
         description="Selects the tested value, for example `root = this.token_address`.",
     )
 
@@ -51,8 +53,11 @@ Transform = Annotated[V8Transform | RedisSetFilterTransform, Field(discriminator
 class NewRedisSetFilterTransform(RedisSetFilterTransform):
     """A filter as it is sent when it is new: with the values that its set starts with."""
 
-    set_values: list[str] | None = Field(
-        default=None, description="The first values of the new filter's set. Never returned.", repr=False
+    set_values: list[Annotated[str, Field(json_schema_extra=VALUE_SCHEMA)]] | None = Field(
+        default=None,
+        description="The first values of the new filter's set. Never returned.",
+        repr=False,
+        json_schema_extra={"writeOnly": True, "maxItems": MAX_VALUES_PER_REQUEST},
     )
 
 

@@ -21,6 +21,23 @@ def operations(schema: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
     return [(method, path, op) for path, ops in schema["paths"].items() for method, op in ops.items()]
 
 
+def sent_examples(operation: dict[str, Any]) -> list[Any]:
+    """The bodies that an operation's description shows."""
+    content = operation["requestBody"]["content"]["application/json"]
+    shown = [example["value"] for example in content.get("examples", {}).values()]
+    return [*shown, content["example"]] if "example" in content else shown
+
+
+def reachable(schema: dict[str, Any], node: Any) -> set[str]:
+    """The names of all schemas that a node refers to, directly or through others."""
+    found: set[str] = set()
+    todo = references(node)
+    while todo:
+        found.add(name := todo.pop())
+        todo |= references(schema["components"]["schemas"][name]) - found
+    return found
+
+
 def references(node: Any) -> set[str]:
     return set(re.findall(r'"\$ref": "#/components/schemas/([^"]+)"', json.dumps(node)))
 
@@ -66,14 +83,50 @@ class TestDescription:
             assert set(response.json()) <= set(described["properties"])
             assert set(described["required"]) <= set(response.json())
 
-    def test_examples_work(self, schema: dict[str, Any], alice: User) -> None:
-        body = schema["paths"][FLOW]["post"]["requestBody"]["content"]["application/json"]
-        for example in body["examples"].values():
-            assert alice.post(FLOW, example["value"]).status_code == 201
-        path = f"{FLOW}/datasets/entries"
-        alice.post(f"{FLOW}/datasets", {"name": "watched"})
-        example = schema["paths"][path]["post"]["requestBody"]["content"]["application/json"]["example"]
-        assert alice.post(path, example).status_code == 200
+    def test_every_operation_has_a_name_for_generated_clients(self, schema: dict[str, Any]) -> None:
+        names = [operation["operationId"] for _, _, operation in operations(schema)]
+        assert len(set(names)) == len(names)
+        for name in names:
+            assert re.fullmatch("[a-z]+([A-Z][a-z]+)*", name), f"give the route of {name} an operation_id"
+
+    def test_every_tag_and_parameter_is_described(self, schema: dict[str, Any]) -> None:
+        tags = {tag["name"]: tag["description"] for tag in schema["tags"]}
+        for _, path, operation in operations(schema):
+            assert set(operation["tags"]) <= set(tags), path
+            assert all(parameter["description"] for parameter in operation.get("parameters", [])), path
+
+    def test_every_answer_has_its_headers(self, schema: dict[str, Any]) -> None:
+        expected = {"401": {"WWW-Authenticate"}, "429": {"Retry-After"}, "503": {"Retry-After"}, "201": {"Location"}}
+        for _, path, operation in operations(schema):
+            for status, response in operation["responses"].items():
+                assert set(response["headers"]) - {"ETag"} == {"X-Request-Id"} | expected.get(status, set()), path
+                assert all(header["description"] for header in response["headers"].values()), path
+
+    def test_every_body_has_an_example(self, schema: dict[str, Any]) -> None:
+        for method, path, operation in operations(schema):
+            assert "requestBody" not in operation or sent_examples(operation), (method, path)
+            for status, response in operation["responses"].items():
+                for media_type, content in response.get("content", {}).items():
+                    assert media_type == "text/plain" or "example" in content, (method, path, status)
+
+    def test_bodies_that_are_sent_have_no_other_members(self, schema: dict[str, Any]) -> None:
+        for _, path, operation in operations(schema):
+            for name in reachable(schema, operation.get("requestBody", {})):
+                described = schema["components"]["schemas"][name]
+                assert described.get("additionalProperties") is False, (path, name)
+
+    def test_links_lead_to_operations_and_name_all_parameters(self, schema: dict[str, Any]) -> None:
+        by_name = {operation["operationId"]: operation for _, _, operation in operations(schema)}
+        linked = set()
+        for operation in by_name.values():
+            for response in operation["responses"].values():
+                for link in response.get("links", {}).values():
+                    target = by_name[link["operationId"]]
+                    linked.add(link["operationId"])
+                    parameters = target.get("parameters", [])
+                    required = {p["name"] for p in parameters if p["in"] == "path"}
+                    assert required <= set(link["parameters"]) <= {p["name"] for p in parameters}
+        assert {n for n, o in by_name.items() if any(p["in"] == "path" for p in o.get("parameters", []))} <= linked
 
     def test_every_api_route_is_guarded(self) -> None:
         for router in ROUTERS:

@@ -1,0 +1,139 @@
+"""One installation's story, told by the examples of the API's description: a filtered stream of token transfers."""
+
+from typing import Any
+
+CONTRACT = "0x9f47c0de13b5a8264e7fd09c31b6a5e80d24f7c1"
+WALLET = "0x5c1a7f03d2b84e6990aa41c7d3f0b6e2918c4d57"
+CONFIG_ID = "01ke0a2x8rv5c3m7qd9t4jw6hz"
+DATASET_ID = "01ke0a4gt1n6b8y2kf5s7pm3xc"
+FILTER_UID = "01ke0a2x8rv5c3m7qd9t4jw6j0"
+SCRIPT_UID = "01ke0a2x8rv5c3m7qd9t4jw6j1"
+SINK_UID = "01ke0a2x8rv5c3m7qd9t4jw6j2"
+REQUEST_ID = "01ke0a5m2d7h1j4k8n6p9r3s5t"
+FIRST, LATER = "2026-01-02T03:04:05.678Z", "2026-01-02T03:05:01.234Z"
+READER = "dep-01ke0a3c6w2z4x8v9b1n5m7q0k"
+
+FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address"}
+SCRIPT = {"type": "v8", "script": "function process(record) { record.seen = true; return record; }"}
+VALUES = {"values": [CONTRACT]}
+ENTRIES = {"values": [WALLET]}
+
+CREATE: dict[str, Any] = {
+    "name": "Transfers of one token",
+    "description": "Only the transfers of the tokens in the filter",
+    "tags": ["example"],
+    "pipeline_config": {
+        "source": {"chain": "base", "entity": "erc20_token_transfer"},
+        "transforms": [{**FILTER, "set_values": [CONTRACT]}, SCRIPT],
+        "sinks": [{"type": "kafka", "name": "transfers"}],
+    },
+}
+
+FLOW_CONFIG: dict[str, Any] = {
+    "id": CONFIG_ID,
+    **{name: CREATE[name] for name in ("name", "description", "tags")},
+    "owner_org_team_user_id": "local",
+    "created_at": FIRST,
+    "updated_at": FIRST,
+    "revision": 1,
+    "pipeline_config": {
+        "source": {
+            "type": "pubsub",
+            "chain": "base",
+            "entity": "erc20_token_transfer",
+            "is_zerolag": False,
+            "start_at": "latest",
+        },
+        "transforms": [{"uid": FILTER_UID, **FILTER}, {"uid": SCRIPT_UID, **SCRIPT}],
+        "sinks": [{"uid": SINK_UID, "type": "kafka", "name": "transfers"}],
+        "parallelism": 1,
+    },
+}
+
+DEPLOYMENT: dict[str, Any] = {
+    "message": f"Pipeline {CONFIG_ID} successfully deployed",
+    "status": "deployed",
+    "config_id": CONFIG_ID,
+    "revision": 1,
+    "desired_revision": 1,
+    "condition": "Stable",
+    "reason": "",
+    "workers": 1,
+    "dead_letter": {"topic": f"flow.{CONFIG_ID}.dlq"},
+    "sinks": [
+        {
+            "uid": SINK_UID,
+            "name": "transfers",
+            "type": "kafka",
+            "topic": f"flow.{CONFIG_ID}.transfers",
+            "bootstrap_servers": "127.0.0.1:19092",
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_mechanism": "SCRAM-SHA-512",
+            "username": READER,
+            "password": "(43 characters)",
+            "consumer_group": f"{READER}.main",
+            "snippets": {name: f"(a complete program for {name})" for name in ("python", "node", "java", "kcat")},
+        }
+    ],
+}
+
+STATS: dict[str, Any] = {
+    "workers_health": {
+        "total_workers": 1,
+        "healthy_workers": 1,
+        "unhealthy_workers": 0,
+        "crashing_workers": 0,
+        "oom_killed_workers": 0,
+        "workers": [
+            {
+                "name": "01ke0a3c6w2z4x8v9b1n5m7q0k-0",
+                "status": "Running",
+                "is_ready": True,
+                "is_crash_looping": False,
+                "is_oom_killed": False,
+                "restart_count": 0,
+                "start_time": LATER,
+                "reason": "",
+            }
+        ],
+    }
+}
+
+DATASET = {"id": DATASET_ID, "name": "watched", "type": "redis", "created_at": FIRST, "updated_at": FIRST}
+STREAM: dict[str, Any] = {
+    "chain": "base",
+    "entity": "erc20_token_transfer",
+    "type": "pubsub",
+    "has_zerolag": False,
+    "event_time": "block_timestamp",
+    "example": {"token_address": CONTRACT, "block_timestamp": "2026-01-02T03:04:03Z"},
+}
+
+OF_SCHEMAS: dict[str, Any] = {
+    "CreatedFlowConfig": {**FLOW_CONFIG, "warnings": []},
+    "FlowConfig": FLOW_CONFIG,
+    "DeploymentBody": DEPLOYMENT,
+    "DeploymentStats": STATS,
+    "Message": {"message": f"Pipeline {CONFIG_ID} successfully torn down"},
+    "Added": {"added": 1, "version": 2},
+    "Removed": {"removed": 1, "version": 3},
+    "FilterCount": {"count": 1, "version": 2},
+    "FilterPage": {"values": [CONTRACT], "cursor": None, "total_count": 1},
+    "Membership": {"value": CONTRACT, "is_member": True},
+    "DatasetBody": DATASET,
+    "EntriesWritten": {"count": 1},
+    "EntriesPage": {"values": [WALLET], "cursor": None, "total_count": 1},
+    "Existence": {"exists": True},
+    "Stream": STREAM,
+    "Liveness": {"status": "ok"},
+    "Readiness": {
+        "status": "ready",
+        "dependencies": {"database": "ok", "set_store": "ok", "broker": "ok", "controller": "ok"},
+    },
+}
+"""The example of each response body, by the name of its schema."""
+
+OF_OPERATIONS: dict[str, Any] = {
+    "deleteConfiguration": {"message": f"Pipeline {CONFIG_ID} successfully deleted"},
+}
+"""Examples of responses that differ from the one of their schema, by operation."""

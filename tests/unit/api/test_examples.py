@@ -1,0 +1,92 @@
+"""Every example of the API's description, sent as it stands, works, and answers look like their examples."""
+
+import itertools
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.unit.api.installation import FLOW, Installation, User
+from tests.unit.api.test_openapi import operations, sent_examples
+
+NEED_A_DEPLOYMENT = ("getDeployment", "getDeploymentStats")
+DRAWN_UP_BY_SOMEONE_ELSE = {"getReadiness": "dependencies", "listStreams": "example"}
+"""Members whose own members depend on the installation."""
+
+owners = (f"owner-{number}" for number in itertools.count())
+
+
+@pytest.fixture
+def schema(headwater: Installation) -> dict[str, Any]:
+    made: dict[str, Any] = headwater.nobody().get("/openapi.json").json()
+    return made
+
+
+class World:
+    """A new user with one configuration and one dataset, made from the examples."""
+
+    def __init__(self, headwater: Installation, schema: dict[str, Any]) -> None:
+        self.user: User = headwater.user(next(owners))
+        self._schema = schema
+        flow = self.create(FLOW)
+        self.ids = {
+            "config_id": flow["id"],
+            "transform_uid": flow["pipeline_config"]["transforms"][0]["uid"],
+            "dataset_id": self.create(f"{FLOW}/datasets")["id"],
+        }
+
+    def create(self, path: str) -> dict[str, Any]:
+        created: dict[str, Any] = self.user.post(path, sent_examples(self._schema["paths"][path]["post"])[0]).json()
+        return created
+
+    def send(self, method: str, path: str, operation: dict[str, Any], body: Any) -> httpx.Response:
+        if operation["operationId"] in NEED_A_DEPLOYMENT:
+            self.user.post(f"{FLOW}/{self.ids['config_id']}/deploy")
+        if operation["operationId"] == "createDataset":
+            self.user.delete(f"{FLOW}/datasets/{self.ids['dataset_id']}")
+        required = [p for p in operation.get("parameters", []) if p["in"] == "query" and p["required"]]
+        query = {parameter["name"]: parameter["schema"]["examples"][0] for parameter in required}
+        return self.user.request(method.upper(), path.format(**self.ids), params=query, json=body)
+
+
+def shape(value: Any) -> Any:
+    """The members of a JSON value, without their values; of an array those of its first item."""
+    if isinstance(value, dict):
+        return {name: shape(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [shape(value[0])] if value else []
+    return None
+
+
+def answered(operation: dict[str, Any], response: httpx.Response) -> tuple[Any, Any]:
+    """The shapes of an answer and of its example."""
+    example = operation["responses"][str(response.status_code)]["content"]["application/json"]["example"]
+    shapes = [shape(response.json()), shape(example)]
+    if name := DRAWN_UP_BY_SOMEONE_ELSE.get(operation["operationId"]):
+        for one in shapes:
+            (one[0] if isinstance(one, list) else one)[name] = None
+    return shapes[0], shapes[1]
+
+
+class TestExamples:
+    def test_sent_as_they_stand_they_work(self, headwater: Installation, schema: dict[str, Any]) -> None:
+        for method, path, operation in operations(schema):
+            success = min(operation["responses"])
+            for body in sent_examples(operation) if "requestBody" in operation else [None]:
+                response = World(headwater, schema).send(method, path, operation, body)
+                assert str(response.status_code) == success, (operation["operationId"], response.text)
+
+    def test_answers_look_like_them(self, headwater: Installation, schema: dict[str, Any]) -> None:
+        for method, path, operation in operations(schema):
+            if path == "/metrics" or "204" in operation["responses"]:
+                continue
+            body = sent_examples(operation)[0] if "requestBody" in operation else None
+            response = World(headwater, schema).send(method, path, operation, body)
+            got, shown = answered(operation, response)
+            if shown != got and operation["operationId"] in (
+                "getDeploymentStats",
+                "listFilterValues",
+                "listDatasetEntries",
+            ):
+                got, shown = got.keys(), shown.keys()  # nothing is in them yet
+            assert got == shown, operation["operationId"]
