@@ -20,7 +20,7 @@ class Settings(BaseSettings):
     api_processes: int = Field(2, ge=1, le=64, description="API processes that `up` starts.")
     log_level: str = Field("info", description="debug, info, warning or error.")
 
-    database_url: SecretStr = Field(SecretStr(""), description="SQLAlchemy URL of your own database.")
+    database_url: SecretStr = Field(SecretStr(""), description="URL of your own PostgreSQL.")
     redis_url: SecretStr = Field(SecretStr(""), description="URL of your own Valkey or Redis (6.2 or newer).")
     secret_key: SecretStr = Field(SecretStr(""), description="Seals stored credentials: 32 bytes in base64.")
 

@@ -1,9 +1,7 @@
 """One suite for every DeploymentStore and Doorbell."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +9,6 @@ from headwater.errors import Conflict, NotFound
 from headwater.model.deployment import Condition, Deployment, Desired, Phase, Status, WorkerStatus
 from headwater.model.flow import PipelineConfig
 from tests.support.sql import (
-    KINDS,
     OWNER,
     T0,
     ControlStores,
@@ -19,18 +16,17 @@ from tests.support.sql import (
     a_deployment,
     a_flow,
     next_revision,
-    opened,
     seen,
 )
 
 SOLANA = a_config("solana", "nonvoting_transaction")
 
 
-@pytest.fixture(params=KINDS)
-def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ControlStores]:
-    with opened(request.param, tmp_path) as found:
-        found.flows.create(a_flow())
-        yield found
+@pytest.fixture
+def stores(stores: ControlStores) -> ControlStores:
+    """With one configuration."""
+    stores.flows.create(a_flow())
+    return stores
 
 
 def deploy(stores: ControlStores, deployment_id: str = "d1") -> Deployment:

@@ -1,8 +1,6 @@
 """One suite for every FlowStore."""
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,22 +8,14 @@ import pytest
 from headwater.errors import Conflict, NotFound
 from headwater.model.deployment import Desired, Phase
 from tests.support.sql import (
-    KINDS,
     OWNER,
     ControlStores,
     a_config,
     a_deployment,
     a_flow,
     next_revision,
-    opened,
     seen,
 )
-
-
-@pytest.fixture(params=KINDS)
-def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ControlStores]:
-    with opened(request.param, tmp_path) as found:
-        yield found
 
 
 class TestGet:

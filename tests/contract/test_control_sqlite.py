@@ -1,4 +1,4 @@
-"""What holds for the SQLite file itself: several processes, locks, migrations, and no secret in its bytes."""
+"""What holds for the SQLite file itself: several processes, locks, and no secret in its bytes."""
 
 import multiprocessing
 import sqlite3
@@ -8,8 +8,6 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
 from sqlalchemy.exc import IntegrityError
 
 from headwater.errors import SetupError, StoreUnavailable
@@ -17,9 +15,7 @@ from headwater.model.deployment import Phase
 from headwater.stores.sql import connections
 from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.database import Database
-from headwater.stores.sql.migrate import migrate
-from headwater.stores.sql.tables import metadata
-from tests.support.sql import OWNER, a_dataset, a_deployment, a_flow, a_key, at, open_sqlite, seen
+from tests.support.sql import OWNER, a_deployment, a_flow, a_key, at, open_sqlite, seen
 
 PROCESSES = 4
 WRITERS = 50
@@ -141,28 +137,6 @@ class TestLocks:
             found = [connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in names]
             connection.engine.dispose()
         assert found == ["wal", 1, 1, 5000]
-
-
-class TestMigrate:
-    def test_an_empty_file_gets_the_tables_of_the_code(self, path: Path) -> None:
-        engine = make_engine(f"sqlite:///{path}")
-        migrate(engine)
-        migrate(engine)
-        with engine.connect() as connection:
-            assert compare_metadata(MigrationContext.configure(connection), metadata) == []
-        engine.dispose()
-
-    def test_keeps_what_is_there(self, path: Path, database: Database) -> None:
-        database.flows.create(a_flow())
-        database.datasets.create(a_dataset())
-        again = open_sqlite(path)
-        assert again.flows.get(OWNER, "f1") == a_flow()
-        again.close()
-
-    def test_a_newer_schema_is_refused(self, path: Path, other: sqlite3.Connection) -> None:
-        other.execute("UPDATE alembic_version SET version_num = '9999'")
-        with pytest.raises(SetupError, match=r"newer Headwater \(schema 9999\)"):
-            open_sqlite(path)
 
 
 class TestOpen:

@@ -1,20 +1,12 @@
 """One suite for every implementation of Leases, KeyStore and DatasetStore."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from headwater.errors import Conflict, NotFound
-from tests.support.sql import KINDS, OWNER, ControlStores, a_dataset, a_key, at, opened
-
-
-@pytest.fixture(params=KINDS)
-def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ControlStores]:
-    with opened(request.param, tmp_path) as found:
-        yield found
+from tests.support.sql import OWNER, ControlStores, a_dataset, a_key, at
 
 
 class TestLeases:

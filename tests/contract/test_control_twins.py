@@ -1,6 +1,6 @@
-"""Whatever is called in whatever order: SQLite and the twin in memory answer alike."""
+"""Whatever is called in whatever order: a database and the twin in memory answer alike."""
 
-import tempfile
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -9,12 +9,25 @@ from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from headwater.errors import RequestError
 from headwater.model.deployment import Condition, Observed, Phase, Status, WorkerStatus
 from headwater.stores.memory.control import MemoryDatabase
-from tests.support.sql import OWNER, T0, ControlStores, a_config, a_deployment, a_flow, at, next_revision, open_sqlite
+from headwater.stores.sql.database import Database
+from tests.support.postgresql import PostgresServer, empty_tables
+from tests.support.sql import (
+    OWNER,
+    T0,
+    ControlStores,
+    a_config,
+    a_deployment,
+    a_flow,
+    at,
+    next_revision,
+    open_postgres,
+    open_sqlite,
+)
 
 IDS = ("f1", "f2")
 FLOWS = st.sampled_from(IDS)
@@ -27,17 +40,19 @@ class Twins(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self._directory = tempfile.TemporaryDirectory()
-        self._sqlite = open_sqlite(Path(self._directory.name) / "headwater.db")
+        self._database = self.open()
         self._memory = MemoryDatabase()
         self._made = 0
 
+    def open(self) -> Database:
+        """An empty database."""
+        raise NotImplementedError
+
     def teardown(self) -> None:
-        self._sqlite.close()
-        self._directory.cleanup()
+        self._database.close()
 
     def both(self, call: Callable[[ControlStores], Any]) -> None:
-        assert _outcome(call, self._sqlite) == _outcome(call, self._memory)
+        assert _outcome(call, self._database) == _outcome(call, self._memory)
 
     @initialize()
     def start(self) -> None:
@@ -120,5 +135,25 @@ def _outcome(call: Callable[[ControlStores], Any], stores: ControlStores) -> Any
         return type(error), error.detail
 
 
-TestTwins = Twins.TestCase
-TestTwins.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+def _run(machine: type[Twins]) -> None:
+    few = settings(max_examples=25, stateful_step_count=30, deadline=None)
+    run_state_machine_as_test(machine, settings=few)
+
+
+def test_sqlite(tmp_path: Path) -> None:
+    numbers = itertools.count()
+
+    class SqliteTwins(Twins):
+        def open(self) -> Database:
+            return open_sqlite(tmp_path / f"{next(numbers)}.db")
+
+    _run(SqliteTwins)
+
+
+def test_postgresql(shared_postgres: PostgresServer, postgres_url: str) -> None:
+    class PostgresTwins(Twins):
+        def open(self) -> Database:
+            empty_tables(shared_postgres)
+            return open_postgres(postgres_url)
+
+    _run(PostgresTwins)

@@ -1,7 +1,5 @@
 """Control stores for tests: each implementation, and the values that they keep."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,11 +10,9 @@ from headwater.model.deployment import Condition, Deployment, Desired, Observed,
 from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.key import DEFAULT_SCOPES, ApiKey
 from headwater.stores.base import DatasetStore, DeploymentStore, Doorbell, FlowStore, KeyStore, Leases
-from headwater.stores.memory.control import MemoryDatabase
 from headwater.stores.sql.database import Database, open_database
 from headwater.stores.sql.sealed import Sealer
 
-KINDS = ("memory", "sqlite")
 SECRET_KEY = bytes(range(32))
 OWNER = "ann"
 T0 = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
@@ -51,14 +47,9 @@ def open_sqlite(path: Path, key: bytes = SECRET_KEY) -> Database:
     return open_database(f"sqlite:///{path}", Sealer(key))
 
 
-@contextmanager
-def opened(kind: str, directory: Path) -> Iterator[ControlStores]:
-    """Empty stores of one of KINDS."""
-    stores: ControlStores = MemoryDatabase() if kind == "memory" else open_sqlite(directory / "headwater.db")
-    try:
-        yield stores
-    finally:
-        stores.close()
+def open_postgres(url: str, key: bytes = SECRET_KEY) -> Database:
+    """The database at a URL."""
+    return open_database(url, Sealer(key))
 
 
 def at(seconds: float) -> datetime:

@@ -2,6 +2,10 @@
 
 SQLite: WAL, so that readers never wait; a writing unit begins IMMEDIATE, so that it waits for its turn at its start
 and can't fail half-way because another process wrote since it read.
+
+PostgreSQL: READ COMMITTED, so that each statement sees what others have committed before it. What a unit decides on it
+locks first, by a statement of its own: a join that has waited for a lock is checked again with the rows that it had
+joined before, and would miss the newest revision.
 """
 
 import sqlite3
@@ -19,9 +23,13 @@ from headwater.errors import SetupError, StoreUnavailable
 log = structlog.get_logger(__name__)
 
 LOCK_TIMEOUT_S = 5
+STATEMENT_TIMEOUT_S = 30
+SILENT_SERVER_TIMEOUT_S = 10
 POOL_SIZE = 8
 # The API runs up to 40 requests at once in threads; each holds one connection at most.
-MAX_OVERFLOW = 40
+SQLITE_OVERFLOW = 40
+# PostgreSQL has 100 connections for everyone unless it is told otherwise: requests wait for one instead.
+POSTGRESQL_OVERFLOW = 12
 _WRITES = "headwater_writes"
 
 
@@ -31,9 +39,11 @@ def make_engine(url: str) -> Engine:
     if parsed.get_backend_name() == "sqlite":
         return _sqlite(parsed)
     try:
-        return _engine(parsed, {"connect_timeout": LOCK_TIMEOUT_S, "options": f"-c lock_timeout={LOCK_TIMEOUT_S}s"})
+        return _postgresql(parsed)
     except ModuleNotFoundError as error:
-        raise SetupError(f"The database needs the Python package {error.name}. Install it beside Headwater.") from error
+        raise SetupError(
+            f"The database's URL names a driver that is not installed ({error.name}). Write postgresql://…"
+        ) from error
 
 
 def _parse(url: str) -> URL:
@@ -43,16 +53,36 @@ def _parse(url: str) -> URL:
     except exc.ArgumentError as error:
         raise SetupError("The database's URL can't be read. Write sqlite:///PATH or postgresql://…") from error
     if backend not in ("sqlite", "postgresql"):
-        raise SetupError(f"Headwater can't use a {backend} database. Use SQLite or PostgreSQL.")
+        raise SetupError(f"Headwater can't use a {backend} database. Write sqlite:///PATH or postgresql://…")
     return parsed
 
 
-def _engine(url: URL, connect_args: dict[str, Any]) -> Engine:
+def _postgresql(url: URL) -> Engine:
+    if url.drivername == "postgresql":
+        url = url.set(drivername="postgresql+psycopg")
+    limits = {
+        "lock_timeout": LOCK_TIMEOUT_S,
+        "statement_timeout": STATEMENT_TIMEOUT_S,
+        "idle_in_transaction_session_timeout": STATEMENT_TIMEOUT_S,
+    }
+    options = " ".join(f"-c {name}={seconds * 1000:.0f}" for name, seconds in limits.items())
+    # libpq's own words; a server that vanished without a word is given up, not waited for.
+    connect_args = {
+        "application_name": "headwater",
+        "connect_timeout": LOCK_TIMEOUT_S,
+        "tcp_user_timeout": SILENT_SERVER_TIMEOUT_S * 1000,
+        "keepalives_idle": SILENT_SERVER_TIMEOUT_S,
+        "options": f"{options} {url.query.get('options', '')}".strip(),
+    }
+    return _engine(url, connect_args, POSTGRESQL_OVERFLOW)
+
+
+def _engine(url: URL, connect_args: dict[str, Any], max_overflow: int) -> Engine:
     return create_engine(
         url,
         connect_args=connect_args,
         pool_size=POOL_SIZE,
-        max_overflow=MAX_OVERFLOW,
+        max_overflow=max_overflow,
         pool_timeout=LOCK_TIMEOUT_S,
         pool_pre_ping=True,
         hide_parameters=True,
@@ -69,7 +99,7 @@ def _sqlite(url: URL) -> Engine:
             path.touch(mode=0o600)
     except OSError as error:
         raise SetupError(f"The database {path} can't be opened ({error.strerror}). Choose another place.") from error
-    engine = _engine(url, {"timeout": LOCK_TIMEOUT_S})
+    engine = _engine(url, {"timeout": LOCK_TIMEOUT_S}, SQLITE_OVERFLOW)
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
@@ -126,13 +156,24 @@ class Connections:
         self._reader.dispose()
 
 
+# Not a fault in a statement of ours, but in what we were given: insufficient_privilege, undefined_table.
+_STATES_OF_A_BROKEN_DATABASE = ("42501", "42P01")
+
+
 @contextmanager
 def _translated() -> Iterator[None]:
     """Turn what the database does into StoreUnavailable; a broken rule or statement of ours stays what it is."""
     try:
         yield
-    except (exc.IntegrityError, exc.ProgrammingError, exc.DataError):
-        raise
     except (exc.DBAPIError, exc.TimeoutError) as error:
+        if _is_ours(error):
+            raise
         log.warning("the database can't serve", reason=str(getattr(error, "orig", error)))
         raise StoreUnavailable("The database is busy or does not answer. Send the same request again.") from error
+
+
+def _is_ours(error: exc.SQLAlchemyError) -> bool:
+    state = getattr(getattr(error, "orig", None), "sqlstate", None)
+    if state in _STATES_OF_A_BROKEN_DATABASE:
+        return False
+    return isinstance(error, exc.IntegrityError | exc.ProgrammingError | exc.DataError)

@@ -48,9 +48,9 @@ class DeploymentRows:
 
     def unfinished(self, connection: Connection, *where: ColumnElement[bool], lock: bool = False) -> list[Deployment]:
         """Deployments that are not ABSENT, newest first. lock: others wait with their changes."""
-        query = _ALL.where(ACTIVE, *where)
-        found = connection.execute(query.with_for_update(of=deployments) if lock else query)
-        return [self._deployment(row) for row in found]
+        if lock:
+            connection.execute(select(deployments.c.id).where(ACTIVE, *where).order_by("id").with_for_update())
+        return [self._deployment(row) for row in connection.execute(_ALL.where(ACTIVE, *where))]
 
     def active(self, connection: Connection, flow_id: str) -> Deployment | None:
         """The flow's active deployment, locked for a change."""

@@ -71,5 +71,5 @@ class SqlDeployments:
     def report_workers(self, workers: dict[str, Sequence[WorkerStatus]]) -> None:
         with self._connections.writing() as connection:
             known = select(deployments.c.id).where(deployments.c.id.in_(workers), ACTIVE)
-            for deployment_id in sorted(connection.scalars(known)):
+            for deployment_id in connection.scalars(known.order_by("id").with_for_update()).all():
                 self._rows.report(connection, deployment_id, workers[deployment_id])

@@ -22,8 +22,10 @@ def visible(connection: Connection, owner: str, flow_id: str, *, lock: bool = Fa
 
     lock: two transactions that change what belongs to one configuration come one after the other.
     """
-    query = _NEWEST.where(flows.c.id == flow_id, flows.c.owner == owner, flows.c.deleted == false())
-    row = connection.execute(query.with_for_update(of=flows) if lock else query).one_or_none()
+    if lock:
+        connection.execute(select(flows.c.id).where(flows.c.id == flow_id).with_for_update())
+    this = _NEWEST.where(flows.c.id == flow_id, flows.c.owner == owner, flows.c.deleted == false())
+    row = connection.execute(this).one_or_none()
     if row is None:
         raise rules.no_flow(flow_id)
     return _flow(row)

@@ -12,6 +12,8 @@ from headwater.stores.sql.connections import Connections
 SCRIPTS = "headwater.stores.sql:migrations"
 # Any fixed number will do: PostgreSQL's advisory locks are named by one.
 _LOCK = text("SELECT pg_advisory_xact_lock(4857726)")
+# Of several processes that start at once, each waits for the one that migrates; that may take long, once.
+_PATIENCE = text("SET LOCAL lock_timeout = '60s'; SET LOCAL statement_timeout = 0")
 
 
 def migrate(engine: Engine) -> None:
@@ -24,6 +26,7 @@ def migrate(engine: Engine) -> None:
     scripts = ScriptDirectory.from_config(config)
     with Connections(engine).writing() as connection:
         if engine.dialect.name == "postgresql":
+            connection.execute(_PATIENCE)
             connection.execute(_LOCK)
         revision = _revision(connection, scripts)
         if revision != scripts.get_current_head():

@@ -95,7 +95,8 @@ def after(current: Deployment, seen: Observed) -> Deployment:
         observed_revision=seen.observed_revision,
         observed_generation=seen.observed_generation,
         condition=seen.condition if newest else current.condition,
-        reason=seen.reason if newest else current.reason,
+        # A worker's last words may hold anything; PostgreSQL stores no NUL.
+        reason=seen.reason.replace("\0", "\N{SYMBOL FOR NULL}") if newest else current.reason,
     )
     if seen.phase is not Phase.ABSENT:
         return observed

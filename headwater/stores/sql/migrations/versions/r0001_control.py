@@ -18,6 +18,13 @@ def upgrade() -> None:
     _datasets()
 
 
+def downgrade() -> None:
+    """Leave an empty database."""
+    tables = ("worker_states", "deployment_revisions", "deployments", "flow_revisions", "flows")
+    for table in (*tables, "doorbell", "leases", "api_keys", "datasets"):
+        op.drop_table(table)
+
+
 def _time(name: str, *, nullable: bool = False) -> sa.Column[object]:
     return sa.Column(name, sa.DateTime(timezone=True), nullable=nullable)
 
