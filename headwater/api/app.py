@@ -15,6 +15,7 @@ from headwater.api.guard import Authenticator
 from headwater.api.health import Probes
 from headwater.api.metrics import Metrics
 from headwater.api.services import Services
+from headwater.api.uploads import MAX_UPLOADS_AT_ONCE
 from headwater.errors import StoreUnavailable
 from headwater.services.ids import new_id
 from headwater.services.keys import Keys
@@ -44,6 +45,7 @@ def create_api(services: Services) -> FastAPI:
     app.state.metrics = Metrics(services.metrics_dir)
     app.state.probes = Probes(services.probes)
     app.state.authenticator = Authenticator(services.keys)
+    app.state.upload_threads = anyio.CapacityLimiter(MAX_UPLOADS_AT_ONCE)
     app.state.compile_turns = anyio.CapacityLimiter(flow.MAX_COMPILES_AT_ONCE)
     app.state.routes = [*app.routes, *(route for router in (*ROUTERS, openapi.router) for route in router.routes)]
     for router in ROUTERS:

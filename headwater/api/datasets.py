@@ -1,9 +1,9 @@
 """Datasets: named sets that scripts look values up in with `flow.contains(name, values)`."""
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import msgspec
-from anyio import to_thread
 from fastapi import Body, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -12,9 +12,11 @@ from headwater.api.guard import guarded_router, needs
 from headwater.api.openapi import body_failures, failures
 from headwater.api.schemas import DatasetBody, EntriesPage, EntriesWritten, Existence
 from headwater.api.services import Caller, Given
+from headwater.api.uploads import upload
 from headwater.api.values_body import needs_with_values, read_values, value_query
 from headwater.model.dataset import DEFAULT_DATASET_PAGE, MAX_CURSOR, MAX_DATASET_NAME_CHARS, MAX_DATASET_PAGE
 from headwater.model.text import Text
+from headwater.stores.base import Written
 
 PATH = "/api/v1/flow/datasets"
 
@@ -78,9 +80,13 @@ def list_all(
 )
 async def add_by_name(request: Request, caller: Caller, given: Given) -> EntriesWritten:
     """`count` counts the new ones."""
-    body = await read_values(request, named=True)
-    dataset = await to_thread.run_sync(given.datasets.by_name, caller.owner, body.name)
-    written = await to_thread.run_sync(given.datasets.add, caller.owner, dataset.id, body.values)
+
+    def work(body: Iterator[bytes]) -> Written:
+        sent = read_values(body, named=True)
+        dataset = given.datasets.by_name(caller.owner, sent.name)
+        return given.datasets.add(caller.owner, dataset.id, sent.values)
+
+    written = await upload(request, work)
     return EntriesWritten(count=written.changed)
 
 
@@ -118,9 +124,12 @@ def delete(dataset_id: str, caller: Caller, given: Given) -> None:
 )
 async def add(request: Request, dataset_id: str, caller: Caller, given: Given) -> EntriesWritten:
     """Values are stored trimmed and in lower case; duplicates are ignored. `count` counts the new ones."""
-    await to_thread.run_sync(given.datasets.get, caller.owner, dataset_id)
-    body = await read_values(request)
-    written = await to_thread.run_sync(given.datasets.add, caller.owner, dataset_id, body.values)
+
+    def work(body: Iterator[bytes]) -> Written:
+        given.datasets.get(caller.owner, dataset_id)
+        return given.datasets.add(caller.owner, dataset_id, read_values(body).values)
+
+    written = await upload(request, work)
     return EntriesWritten(count=written.changed)
 
 
@@ -133,9 +142,12 @@ async def add(request: Request, dataset_id: str, caller: Caller, given: Given) -
 )
 async def remove(request: Request, dataset_id: str, caller: Caller, given: Given) -> EntriesWritten:
     """Values that are not in the dataset are ignored. `count` counts those that were."""
-    await to_thread.run_sync(given.datasets.get, caller.owner, dataset_id)
-    body = await read_values(request)
-    written = await to_thread.run_sync(given.datasets.remove, caller.owner, dataset_id, body.values)
+
+    def work(body: Iterator[bytes]) -> Written:
+        given.datasets.get(caller.owner, dataset_id)
+        return given.datasets.remove(caller.owner, dataset_id, read_values(body).values)
+
+    written = await upload(request, work)
     return EntriesWritten(count=written.changed)
 
 

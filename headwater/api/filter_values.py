@@ -1,9 +1,9 @@
 """Values of redis_set_filter transforms. Changes take effect at once, without a deploy."""
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import msgspec
-from anyio import to_thread
 from fastapi import Query, Request, Response
 
 from headwater.api import examples
@@ -11,8 +11,10 @@ from headwater.api.guard import guarded_router, needs
 from headwater.api.openapi import body_failures, failures
 from headwater.api.schemas import Added, FilterCount, FilterPage, Membership, Removed
 from headwater.api.services import Caller, Given
-from headwater.api.values_body import needs_with_values, read_values, value_query
+from headwater.api.uploads import upload
+from headwater.api.values_body import needs_with_values, read_values, stream_values, value_query
 from headwater.model.dataset import DEFAULT_PAGE, MAX_CURSOR, MAX_PAGE
+from headwater.stores.base import Written
 
 router = guarded_router("/api/v1/flow/{config_id}/transforms/{transform_uid}/filter-values", "Filter values")
 
@@ -27,9 +29,28 @@ router = guarded_router("/api/v1/flow/{config_id}/transforms/{transform_uid}/fil
 async def add(request: Request, config_id: str, transform_uid: str, caller: Caller, given: Given) -> Added:
     """Values are stored trimmed and in lower case; duplicates are ignored. `added` counts the new ones."""
     where = (caller.owner, config_id, transform_uid)
-    await to_thread.run_sync(given.filters.target, *where)
-    body = await read_values(request)
-    return Added.of(await to_thread.run_sync(given.filters.add, *where, body.values))
+
+    def work(body: Iterator[bytes]) -> Written:
+        given.filters.target(*where)
+        return given.filters.add(*where, read_values(body).values)
+
+    return Added.of(await upload(request, work))
+
+
+@router.put(
+    "",
+    summary="Replace all values",
+    responses=body_failures(404, 409),
+    openapi_extra=needs_with_values("sets:write", examples.VALUES, any_number=True),
+)
+async def replace(request: Request, config_id: str, transform_uid: str, caller: Caller, given: Given) -> FilterCount:
+    """Any number of values; an empty array clears the filter. No reader ever sees old and new values together.
+
+    Of two at once, the one that ends last wins whole. `count` counts the distinct values.
+    """
+    where = (caller.owner, config_id, transform_uid)
+    written = await upload(request, lambda body: given.filters.replace(*where, stream_values(body)))
+    return FilterCount(count=written.count, version=written.version)
 
 
 @router.delete(
@@ -42,9 +63,12 @@ async def add(request: Request, config_id: str, transform_uid: str, caller: Call
 async def remove(request: Request, config_id: str, transform_uid: str, caller: Caller, given: Given) -> Removed:
     """Values that are not in the filter are ignored. `removed` counts those that were."""
     where = (caller.owner, config_id, transform_uid)
-    await to_thread.run_sync(given.filters.target, *where)
-    body = await read_values(request)
-    return Removed.of(await to_thread.run_sync(given.filters.remove, *where, body.values))
+
+    def work(body: Iterator[bytes]) -> Written:
+        given.filters.target(*where)
+        return given.filters.remove(*where, read_values(body).values)
+
+    return Removed.of(await upload(request, work))
 
 
 @router.get(

@@ -5,6 +5,8 @@ and a user's consumer stays a member until its session times out. Only groups of
 database knows to be ended are touched: a shared cluster may hold other people's.
 
 Datasets: a kill between the row, the name and the values leaves a row that is not live.
+
+Sets: a replace that was killed leaves values that nobody can see.
 """
 
 import re
@@ -46,7 +48,7 @@ class Sweeper:
 
     def sweep(self) -> None:
         """One round over everything. What can't be reached waits for the next round."""
-        for step in (self.sweep_groups, self.sweep_datasets):
+        for step in (self.sweep_groups, self.sweep_datasets, self.sweep_sets):
             try:
                 step()
             except Unavailable as error:
@@ -68,3 +70,7 @@ class Sweeper:
                 self._names.discard(dataset.owner, dataset.name, dataset.id)
                 self._sets.drop(dataset_set(dataset.id))
                 self._datasets.remove(dataset.id)
+
+    def sweep_sets(self) -> None:
+        """Remove the values of replaces that were cut off."""
+        self._sets.sweep()

@@ -1,5 +1,6 @@
 """Sets of values: the rules that filters and datasets share."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -59,18 +60,26 @@ def _is_unicode(value: str) -> bool:
     return value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)
 
 
-def normalise_all(values: list[str]) -> list[str]:
-    """The stored forms of a request's values, in order.
+def _is_good(value: str) -> bool:
+    return 0 < len(value) <= MAX_VALUE_CHARS and _is_unicode(value)
+
+
+def normalise_all(values: Sequence[str], first: int = 0) -> list[str]:
+    """The stored forms of a request's values, in order. first: the number of the first one in the request.
 
     Raises InvalidInput with a pointer per bad value (at most MAX_REPORTED_PROBLEMS) when one is empty after
     trimming or longer than MAX_VALUE_CHARS.
     """
-    stored = [normalise(value) for value in values]
-    bad = [i for i, value in enumerate(stored) if not (0 < len(value) <= MAX_VALUE_CHARS and _is_unicode(value))]
+    stored = list(map(str.lower, map(str.strip, values)))
+    bad = [i for i, value in enumerate(stored) if not _is_good(value)] if _has_bad(stored) else []
     if bad:
         text = f"must have 1 to {MAX_VALUE_CHARS} characters after trimming, and no half of a surrogate pair"
-        problems = [Problem(f"/values/{i}", text) for i in bad[:MAX_REPORTED_PROBLEMS]]
-        raise InvalidInput(
-            f"{len(bad)} of {len(values)} values are empty, too long or no Unicode text; nothing was changed.", problems
-        )
+        problems = [Problem(f"/values/{first + i}", text) for i in bad[:MAX_REPORTED_PROBLEMS]]
+        raise InvalidInput("Some values are empty, too long or no Unicode text; nothing was changed.", problems)
     return stored
+
+
+def _has_bad(stored: Sequence[str]) -> bool:
+    """False when a quick look at all of them shows that none is bad."""
+    lengths = set(map(len, stored))
+    return 0 in lengths or max(lengths, default=0) > MAX_VALUE_CHARS or not "".join(stored).isascii()

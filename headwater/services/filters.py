@@ -1,11 +1,12 @@
 """Values of redis_set_filter transforms."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from headwater.errors import Conflict, NotFound
 from headwater.model.dataset import SetId, filter_set, normalise_all
 from headwater.model.transform import Transform
-from headwater.services.values import Values, normalise_one
+from headwater.services.values import Values, normalise_one, normalised_parts
 from headwater.stores.base import DeploymentStore, FlowStore, Page, SetStore, Written
 
 
@@ -47,6 +48,13 @@ class Filters:
     def remove(self, owner: str, flow_id: str, uid: str, values: Values) -> Written:
         """Remove values. Idempotent."""
         return self._sets.remove(self.target(owner, flow_id, uid), normalise_all(values))
+
+    def replace(self, owner: str, flow_id: str, uid: str, parts: Iterable[Values]) -> Written:
+        """Replace all values by those of the parts. When one is bad or the parts raise, nothing changes."""
+        target = self.target(owner, flow_id, uid)
+        written = self._sets.replace(target, chain.from_iterable(normalised_parts(parts)))
+        self._still_there(owner, flow_id, target)
+        return written
 
     def page(self, owner: str, flow_id: str, uid: str, cursor: int | None, count: int) -> Page:
         """One page of values."""

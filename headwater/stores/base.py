@@ -192,6 +192,9 @@ class SetStore(Protocol):
     def drop(self, target: SetId) -> None:
         """Remove the set and all its keys. Only when nobody writes to it any more."""
 
+    def sweep(self) -> None:
+        """Remove what replaces that were cut off an hour ago or more left behind. Called from time to time."""
+
 
 class DatasetNames(Protocol):
     """Dataset names as workers resolve them: per owner, name → dataset id."""

@@ -88,6 +88,9 @@ class MemorySetStore:
         with self._lock:
             self._sets.pop(target, None)
 
+    def sweep(self) -> None:
+        """Nothing to do: a replace that is cut off leaves nothing behind."""
+
 
 class MemoryDatasetNames:
     """DatasetNames of one process. Thread-safe."""

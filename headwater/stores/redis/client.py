@@ -8,7 +8,7 @@ know (it was restarted) did not run and is sent in full.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ ANSWER_TIMEOUT_S = 10.0
 
 Word = bytes | str | int
 Command = tuple[Any, ...]  # words
+Packed = tuple[bytes, int]  # commands as the server reads them, and their number
 
 _AWAY = "The set store (Valkey or Redis) does not answer. Send the same request again."
 _SENTENCES = {
@@ -69,6 +70,11 @@ class Script:
         return cls(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
+def packed(commands: Sequence[Command]) -> Packed:
+    """Commands as the server reads them."""
+    return b"".join([hiredis.pack_command(command) for command in commands]), len(commands)
+
+
 class Client:
     """A server. Thread-safe; every method may block for ANSWER_TIMEOUT_S and raises SetStoreUnavailable."""
 
@@ -82,13 +88,25 @@ class Client:
 
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
         """Send several commands in one round trip. Without the client library's pipeline: this takes half the time."""
-        packed = b"".join([hiredis.pack_command(command) for command in commands])
+        [answers] = self.stream([packed(commands)])
+        return answers
+
+    def stream(self, parts: Iterable[Packed]) -> Iterator[list[Any]]:
+        """Send packed commands and yield their answers, part by part.
+
+        The next part is made while the server works on the one before.
+        """
         pool = self._server.connection_pool
         with _told():
             connection = pool.get_connection()
             try:
-                connection.send_packed_command([packed])
-                return [connection.read_response() for _ in commands]
+                waiting = 0
+                for commands, count in parts:
+                    connection.send_packed_command([commands])
+                    if waiting:
+                        yield [connection.read_response() for _ in range(waiting)]
+                    waiting = count
+                yield [connection.read_response() for _ in range(waiting)]
             except BaseException:
                 connection.disconnect()  # answers left unread would be taken for those of the next commands
                 raise

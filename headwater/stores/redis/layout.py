@@ -8,6 +8,9 @@ GEN:nz   string  bitmap: which buckets of the generation hold a value
 log      stream  entry `<ver>-0`: `a` or `r` with the little-endian 64-bit hashes of the values given, or `reset`
 staging  hash    generation being filled → time of its last sign of life, 0 when its buckets are to be removed
 
+One key beside them, in a slot of its own: `{headwater}:replaced`, a sorted set of `kind:id` by the time of the last
+replace, tells a sweep where to look.
+
 Generations count up from a random number: a set that is removed and made again never meets its old buckets.
 """
 
@@ -25,6 +28,8 @@ from headwater.stores.redis.client import Client, Script, Word
 BITS = 18
 ENCODING = 1
 COMPACT_SETS_SINCE = (7, 2)
+
+REPLACED = "{headwater}:replaced"
 
 Kind = Literal["set", "hash"]
 Placed = tuple[int, bytes]  # hash and stored form; sorts in the order of listings
@@ -55,9 +60,14 @@ class Layout:
         """The bitmap of buckets that are not empty."""
         return f"{self.tag}:{self.gen}:nz"
 
+    @property
+    def bucket_prefix(self) -> str:
+        """What the keys of buckets begin with; the bucket's number follows."""
+        return f"{self.tag}:{self.gen}:b:"
+
     def buckets(self, numbers: Iterable[int]) -> list[str]:
         """The keys of buckets."""
-        prefix = f"{self.tag}:{self.gen}:b:"
+        prefix = self.bucket_prefix
         return [f"{prefix}{number}" for number in numbers]
 
     def bucket_keys(self, hashes: Iterable[int]) -> list[str]:
@@ -95,12 +105,18 @@ class Layout:
 class Keys:
     """The keys that all generations of a set share."""
 
-    tag: str
+    member: str
+    """How the set is named in REPLACED."""
 
     @classmethod
     def of(cls, target: SetId) -> "Keys":
         """The keys of a set."""
-        return cls(f"{{{target.kind}:{target.id}}}")
+        return cls(f"{target.kind}:{target.id}")
+
+    @property
+    def tag(self) -> str:
+        """What all keys begin with."""
+        return f"{{{self.member}}}"
 
     @property
     def m(self) -> str:

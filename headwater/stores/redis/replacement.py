@@ -4,7 +4,8 @@ Nobody reads a generation that is being filled, so plain pipelined writes do. It
 buckets, and `staging` names it; so whatever a kill leaves is found and removed by the next replace or drop.
 """
 
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -14,11 +15,14 @@ import structlog
 
 from headwater.errors import SetStoreUnavailable
 from headwater.stores.base import Written
-from headwater.stores.redis import values as stored_values
-from headwater.stores.redis.client import Client, Command, Script
-from headwater.stores.redis.layout import Keys, Layout, parts
+from headwater.stores.redis import filling
+from headwater.stores.redis.batch import Batch, Bytes, encode
+from headwater.stores.redis.client import Client, Packed, Script, packed
+from headwater.stores.redis.layout import REPLACED, Keys, Layout, parts
 
-VALUES_PER_FILL = 100_000
+VALUES_PER_FILL = 500_000
+"""More values at once are fewer and longer commands; these take about 100 MB."""
+VALUES_PER_ENCODE = 10_000
 KEYS_PER_UNLINK = 4_096
 GIVEN_UP_AFTER_S = 3600.0
 
@@ -26,6 +30,7 @@ _STAGE = Script.load("stage")
 _RENEW = Script.load("renew")
 _FLIP = Script.load("flip")
 _CONDEMN = Script.load("condemn")
+_SETTLE = Script.load("settle")
 
 log = structlog.get_logger(__name__)
 
@@ -65,6 +70,7 @@ class Replacement:
         return self._flip(staged, count)
 
     def _stage(self) -> Layout:
+        self._client.call("ZADD", REPLACED, self._now(), self._keys.member)
         gen = self._client.run(_STAGE, [self._keys.m, self._keys.staging], [self._layout.hash_key, self._now()])
         if gen is None:
             raise Superseded
@@ -74,24 +80,21 @@ class Replacement:
         """Write all values and return the number of distinct ones."""
         count = 0
         rest = iter(values)
-        while chunk := list(islice(rest, VALUES_PER_FILL)):
+        while batches := _encoded(rest):
             if not self._client.run(_RENEW, [self._keys.staging], [staged.gen, self._now()]):
                 raise Superseded
-            _, *added = self._client.pipeline(self._commands(staged, chunk))
-            count += sum(added)
+            _, *added = self._client.stream(self._commands(staged, batches))
+            count += sum(map(sum, added))
         return count
 
-    def _commands(self, staged: Layout, chunk: list[str]) -> list[Command]:
-        placed = staged.place([stored_values.encode(value) for value in chunk])
-        groups = staged.by_bucket(placed)
-        self._bitmap[[number for number, _ in groups]] = True
-        commands: list[Command] = [("SET", staged.nz, np.packbits(self._bitmap).tobytes())]
-        for (_, stored), key in zip(groups, staged.buckets(number for number, _ in groups), strict=True):
-            if staged.kind == "hash":
-                commands.append(("HSET", key, *(word for value in stored for word in (value, b""))))
-            else:
-                commands.append(("SADD", key, *stored))
-        return commands
+    def _commands(self, staged: Layout, batches: list[Batch]) -> Iterator[Packed]:
+        """The bitmap, then the values."""
+        hashes = [batch.hashes(staged.hash_key) for batch in batches]
+        for some in hashes:
+            self._bitmap[filling.buckets(staged, some)] = True
+        yield packed([("SET", staged.nz, np.packbits(self._bitmap).tobytes())])
+        for batch, some in zip(batches, hashes, strict=True):
+            yield from filling.commands(staged, batch.stored, some)
 
     def _flip(self, staged: Layout, count: int) -> Written:
         keys = self._keys
@@ -113,6 +116,18 @@ class Replacement:
         return int(self._clock()) + 1  # 0 is the mark of the dead
 
 
+def sweep_all(client: Client, seen_before: float) -> None:
+    """Sweep every set whose last replace began before `seen_before`, in epoch seconds."""
+    replaced = iter(client.call("ZRANGE", REPLACED, "-inf", int(seen_before), "BYSCORE", "WITHSCORES"))
+    for member, began in zip(replaced, replaced, strict=True):
+        keys = Keys(member.decode())
+        layout = keys.read(client)
+        if layout is not None:
+            sweep(client, keys, layout, seen_before)
+        if not client.call("EXISTS", keys.staging):
+            client.run(_SETTLE, [REPLACED], [member, began])
+
+
 def sweep(client: Client, keys: Keys, layout: Layout, seen_before: float) -> None:
     """Remove the generations that are not current and gave no sign of life since `seen_before`, in epoch seconds."""
     for gen in client.call("HKEYS", keys.staging):
@@ -126,3 +141,13 @@ def _remove(client: Client, keys: Keys, dead: Layout) -> None:
     for numbers in parts(list(dead.nonempty(bitmap, 0)), KEYS_PER_UNLINK):
         client.call("UNLINK", *dead.buckets(numbers))
     client.pipeline([("UNLINK", dead.nz), ("HDEL", keys.staging, dead.gen)])
+
+
+def _encoded(rest: Iterator[str]) -> list[Batch]:
+    """The stored forms of the next VALUES_PER_FILL values, one batch per width."""
+    taken = islice(rest, VALUES_PER_FILL)
+    found: defaultdict[int, list[Bytes]] = defaultdict(list)
+    while part := list(islice(taken, VALUES_PER_ENCODE)):
+        for batch in encode(part):
+            found[batch.stored.shape[1]].append(batch.stored)
+    return [Batch.of(np.concatenate(stored)) for stored in found.values()]

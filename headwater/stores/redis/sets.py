@@ -12,8 +12,8 @@ from headwater.model.dataset import SetId
 from headwater.stores.base import Page, Written
 from headwater.stores.redis import values as stored_values
 from headwater.stores.redis.client import Client, Script, Word
-from headwater.stores.redis.layout import COMPACT_SETS_SINCE, Keys, Kind, Layout, Placed, parts
-from headwater.stores.redis.replacement import GIVEN_UP_AFTER_S, Replacement, Superseded, sweep
+from headwater.stores.redis.layout import COMPACT_SETS_SINCE, REPLACED, Keys, Kind, Layout, Placed, parts
+from headwater.stores.redis.replacement import GIVEN_UP_AFTER_S, Replacement, Superseded, sweep, sweep_all
 from headwater.stores.redis.values import POSITION_BITS
 
 VALUES_PER_WRITE = 1_000  # holds the server for 5 to 9 ms
@@ -94,7 +94,12 @@ class RedisSetStore:
             self.replace(target, ())
         sweep(self._client, keys, layout, seen_before=self._clock() + GIVEN_UP_AFTER_S)  # all of them
         self._client.call("UNLINK", keys.m, keys.log, keys.staging)
+        self._client.call("ZREM", REPLACED, keys.member)
         self._forget(target)
+
+    def sweep(self) -> None:
+        """See SetStore."""
+        sweep_all(self._client, self._clock() - GIVEN_UP_AFTER_S)
 
     def _layout(self, target: SetId) -> Layout | None:
         layout = self._layouts.get(target) or Keys.of(target).read(self._client)

@@ -12,13 +12,14 @@ import xxhash
 
 POSITION_BITS = 53
 HASH_BITS = 64
-_TEXT, _ADDRESS, _HASH_0X, _HASH = b"\0", b"\1", b"\2", b"\3"
-_TAGS = {42: _ADDRESS, 66: _HASH_0X, 64: _HASH}
+TEXT, _ADDRESS, _HASH_0X, _HASH = b"\0", b"\1", b"\2", b"\3"
+TAGS = {42: _ADDRESS, 66: _HASH_0X, 64: _HASH}
+"""The tag of hex, by its length as text."""
 
 
 def encode(value: str) -> bytes:
     """The stored form of a normalised value: a tag and, for lower-case hex of 20 or 32 bytes, the bytes themselves."""
-    tag = _TAGS.get(len(value))
+    tag = TAGS.get(len(value))
     if tag is not None:
         digits = value if tag is _HASH else value[2:] if value.startswith("0x") else ""
         try:
@@ -27,13 +28,13 @@ def encode(value: str) -> bytes:
             raw = b""
         if raw and (digits.islower() or digits.isdecimal()):
             return tag + raw
-    return _TEXT + value.encode("utf-8", "surrogatepass")
+    return TEXT + value.encode("utf-8", "surrogatepass")
 
 
 def decode(stored: bytes) -> str:
     """The value of a stored form."""
     tag = stored[:1]
-    if tag == _TEXT:
+    if tag == TEXT:
         return stored[1:].decode("utf-8", "surrogatepass")
     digits = hexlify(stored[1:]).decode()
     return digits if tag == _HASH else "0x" + digits

@@ -141,6 +141,9 @@ class User:
     def post(self, path: str, json: Any = None, **options: Any) -> httpx.Response:
         return self.request("POST", path, json=json, **options)
 
+    def put(self, path: str, json: Any = None, **options: Any) -> httpx.Response:
+        return self.request("PUT", path, json=json, **options)
+
     def delete(self, path: str, json: Any = None, **options: Any) -> httpx.Response:
         return self.request("DELETE", path, json=json, **options)
 

@@ -2,23 +2,21 @@
 
 import itertools
 import json
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.api.values_body import MAX_SILENT_BYTES, ValuesBody, ValuesParser
+from headwater.api.values_body import MAX_SILENT_BYTES, ValuesBody, _Runs, read_values
 from headwater.errors import InvalidInput, MalformedRequest
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
 def parse(body: bytes, cuts: list[int], *, named: bool = False) -> ValuesBody:
-    parser = ValuesParser(named=named)
     edges = [0, *sorted(cut % (len(body) + 1) for cut in cuts), len(body)]
-    for start, end in itertools.pairwise(edges):
-        parser.feed(body[start:end])
-    return parser.close()
+    return read_values((body[start:end] for start, end in itertools.pairwise(edges)), named=named)
 
 
 class TestParse:
@@ -59,25 +57,76 @@ class TestParse:
             parse(body[: min(cut, len(body) - 1)], cuts)
 
 
-def feed(parser: ValuesParser, filling: bytes, at_least: int) -> None:
+def endless(start: bytes, filling: bytes, at_most: int) -> Iterator[bytes]:
+    """A body that must not be read to its end."""
+    yield start
     chunk = filling * 1_000
-    for _ in range(at_least // len(chunk) + 1):
-        parser.feed(chunk)
+    for _ in range(at_most // len(chunk)):
+        yield chunk
+    pytest.fail("read on")
+
+
+def outcome(body: bytes, cuts: list[int]) -> object:
+    """What a body gives, or how it is refused."""
+    try:
+        return parse(body, cuts)
+    except MalformedRequest as error:
+        return error.detail
+    except InvalidInput as error:
+        return [problem.pointer for problem in error.problems]
+
+
+class TestRuns:
+    """Another parser reads runs of strings. With an escape in the member's name nothing is a run."""
+
+    awkward = st.text(st.sampled_from('",\\ []{}xé\n\u2028'), max_size=6)
+
+    @given(
+        values=st.lists(awkward, min_size=1, max_size=12),
+        separators=st.sampled_from([(",", ":"), (", ", ": "), ("\n, ", ":\t")]),
+        ascii_only=st.booleans(),
+        damage=st.none()
+        | st.tuples(st.integers(0, 200), st.sampled_from([b"", b'"', b",", b"\\", b"5", b"]", b"\xff"])),
+        cuts=st.lists(st.integers(0, 200), max_size=6),
+    )
+    def test_make_no_difference(
+        self,
+        values: list[str],
+        separators: tuple[str, str],
+        ascii_only: bool,
+        damage: tuple[int, bytes] | None,
+        cuts: list[int],
+    ) -> None:
+        body = json.dumps({"values": values}, ensure_ascii=ascii_only, separators=separators).encode()
+        if damage:
+            at = len('{"values":[') + damage[0] % len(body)
+            body = body[:at] + damage[1] + body[at + 1 :]
+        plain = body.replace(b'"values"', b'"\\u0076alues"')
+        assert outcome(body, cuts) == outcome(plain, [])
+
+    def test_take_nearly_all(self) -> None:
+        values = [f"0x{number:040x}" for number in range(5000)]
+        runs, found = _Runs(), list[str]()
+        left = runs.take(json.dumps({"values": values}).encode(), found) + runs.rest()
+        assert found == values[:-1]
+        assert left == b'{"values": [' + json.dumps(values[-1]).encode() + b"]}"
+
+    def test_end_at_a_bad_value(self) -> None:
+        body = json.dumps({"values": [*["a"] * 3000, 5, *["b"] * 3000]}).encode()
+        assert outcome(body, [500, 5000]) == ["/values/3000"]
 
 
 class TestMemory:
     @pytest.mark.parametrize("filling", [b"x", b" ", b"\\u00e9"])
     def test_a_value_without_end_is_refused(self, filling: bytes) -> None:
-        parser = ValuesParser(named=False)
-        parser.feed(b'{"values": ["a", "')
         with pytest.raises(InvalidInput) as refused:
-            feed(parser, filling, 2 * MAX_SILENT_BYTES)
+            read_values(endless(b'{"values": ["a", "', filling, 2 * MAX_SILENT_BYTES))
         assert refused.value.problems[0].pointer == "/values/1"
 
     def test_a_long_value_is_refused_at_once(self) -> None:
-        parser = ValuesParser(named=False)
+        body = json.dumps({"values": [5, "x" * 1025]}).encode().replace(b"5,", b'"a" ,')
         with pytest.raises(InvalidInput) as refused:
-            parser.feed(json.dumps({"values": ["a", "x" * 1025]}).encode()[:-2])
+            read_values(endless(body[:-2], b" ", 2 * MAX_SILENT_BYTES))
         assert refused.value.problems[0].pointer == "/values/1"
 
     def test_a_padded_value_is_taken(self) -> None:

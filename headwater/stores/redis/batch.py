@@ -1,0 +1,153 @@
+"""Many values at once: the stored forms and hashes of values.py as numpy arrays, one value per row.
+
+Values of one length are handled together. The hash is XXH3_64 with a seed as the xxHash specification has it for inputs
+of 17 to 64 bytes; addresses, hashes and base58 keys are among them. For other lengths, and for few values, the library
+is as fast.
+"""
+
+from binascii import unhexlify
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from headwater.stores.redis import values as stored_values
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Hashes: TypeAlias = npt.NDArray[np.uint64]
+Rows: TypeAlias = npt.NDArray[np.intp]
+
+FEW = 200
+_PREFIX = {42: b"0x", 66: b"0x", 64: b""}
+_SHORTEST, _LONGEST = 17, 64
+
+_SECRET = np.frombuffer(
+    bytes.fromhex(
+        "b8fe6c3923a44bbe7c01812cf721ad1cded46de9839097db7240a4a4b7b3671f"
+        "cb79e64eccc0e578825ad07dccff7221b8084674f743248ee03590e6813a264c"
+    ),
+    "<u8",
+)
+"""The first 64 bytes of XXH3's default secret."""
+_PRIME = np.uint64(0x9E3779B185EBCA87)
+_AVALANCHE = np.uint64(0x165667919E3779F9)
+_HALF = np.uint64(32)
+_LOW = np.uint64(0xFFFFFFFF)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Stored forms of one width. rows: where each value stood in the sequence that was encoded."""
+
+    rows: Rows
+    stored: Bytes  # (values, width)
+
+    @classmethod
+    def of(cls, stored: Bytes) -> "Batch":
+        """All values of a sequence, in its order."""
+        return cls(np.arange(len(stored)), stored)
+
+    def hashes(self, hash_key: int) -> Hashes:
+        """The 64-bit keyed hash of each value; equal to values.hash_of."""
+        count, width = self.stored.shape
+        if count > FEW and _SHORTEST <= width <= _LONGEST:
+            return _xxh3(self.stored, hash_key)
+        return np.array(stored_values.hashes(self.forms(), hash_key), np.uint64)
+
+    def forms(self) -> list[bytes]:
+        """The stored forms one by one."""
+        width = self.stored.shape[1]
+        joined = self.stored.tobytes()
+        return [joined[at : at + width] for at in range(0, len(joined), width)]
+
+
+def encode(values: Sequence[str]) -> list[Batch]:
+    """The stored forms of normalised values, one batch per width and way of encoding."""
+    if not values:
+        return []
+    lengths = set(map(len, values))
+    if len(lengths) == 1:
+        return list(_of_one_length(values, np.arange(len(values))))
+    rows: defaultdict[int, list[int]] = defaultdict(list)
+    for row, value in enumerate(values):
+        rows[len(value)].append(row)
+    return [batch for some in rows.values() for batch in _of_one_length([values[row] for row in some], np.array(some))]
+
+
+def _of_one_length(values: Sequence[str], rows: Rows) -> Iterator[Batch]:
+    joined = "".join(values)
+    if not joined.isascii():
+        yield from _one_by_one(values, rows)
+        return
+    length = len(values[0])
+    text = joined.encode()
+    if length not in _PREFIX:
+        yield Batch(rows, _tagged(stored_values.TEXT, text, len(values)))
+    elif (digits := _digits(text, length, len(values))) is not None:
+        yield Batch(rows, _tagged(stored_values.TAGS[length], digits, len(values)))
+    else:
+        yield from _one_by_one(values, rows)
+
+
+def _digits(text: bytes, length: int, count: int) -> bytes | None:
+    """The bytes that values of one length are the hex of; None when one of them is no lower-case hex."""
+    prefix = _PREFIX[length]
+    if any(text[at::length] != text[at : at + 1] * count for at in range(len(prefix))) or not text.startswith(prefix):
+        return None
+    table = np.frombuffer(text, np.uint8).reshape(count, length)[:, len(prefix) :]
+    digits = table.tobytes()
+    if digits != digits.lower():
+        return None
+    try:
+        return unhexlify(digits)
+    except ValueError:
+        return None
+
+
+def _tagged(tag: bytes, joined: bytes, count: int) -> Bytes:
+    table = np.frombuffer(joined, np.uint8).reshape(count, -1)
+    stored = np.empty((count, table.shape[1] + 1), np.uint8)
+    stored[:, 0] = tag[0]
+    stored[:, 1:] = table
+    return stored
+
+
+def _one_by_one(values: Sequence[str], rows: Rows) -> Iterator[Batch]:
+    forms: defaultdict[int, list[tuple[int, bytes]]] = defaultdict(list)
+    for row, value in zip(rows.tolist(), values, strict=True):
+        stored = stored_values.encode(value)
+        forms[len(stored)].append((row, stored))
+    for width, some in forms.items():
+        joined = b"".join(stored for _, stored in some)
+        yield Batch(np.array([row for row, _ in some]), np.frombuffer(joined, np.uint8).reshape(-1, width))
+
+
+def _xxh3(stored: Bytes, hash_key: int) -> Hashes:
+    count, width = stored.shape
+    seed = np.uint64(hash_key)
+    hashed = np.full(count, width, np.uint64) * _PRIME
+    for at, secret in ((0, 0), (width - 16, 2), (16, 4), (width - 32, 6))[: 2 if width <= 32 else 4]:
+        first = _words(stored, at) ^ (_SECRET[secret : secret + 1] + seed)
+        second = _words(stored, at + 8) ^ (_SECRET[secret + 1 : secret + 2] - seed)
+        hashed += _folded_product(first, second)
+    hashed ^= hashed >> np.uint64(37)
+    hashed *= _AVALANCHE
+    hashed ^= hashed >> _HALF
+    return hashed
+
+
+def _words(stored: Bytes, at: int) -> Hashes:
+    return np.ascontiguousarray(stored[:, at : at + 8]).view("<u8").ravel()
+
+
+def _folded_product(a: Hashes, b: Hashes) -> Hashes:
+    """The upper half of the 128-bit product xor its lower half."""
+    a_low, a_high, b_low, b_high = a & _LOW, a >> _HALF, b & _LOW, b >> _HALF
+    low, middle = a_low * b_low, a_high * b_low
+    cross = (low >> _HALF) + (middle & _LOW) + a_low * b_high
+    upper = (middle >> _HALF) + (cross >> _HALF) + a_high * b_high
+    lower: Hashes = (cross << _HALF) | (low & _LOW)
+    return upper ^ lower

@@ -1,0 +1,48 @@
+"""Many values at once are what they are one by one."""
+
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.stores.redis import batch, values
+
+HEX = st.binary(min_size=20, max_size=20).map(bytes.hex)
+VALUES = st.one_of(
+    HEX.map("0x".__add__),
+    HEX.map("0x".__add__).map(str.upper),
+    st.binary(min_size=32, max_size=32).map(bytes.hex),
+    st.binary(min_size=32, max_size=32).map(bytes.hex).map("0x".__add__),
+    st.text("0123456789abcdef x", min_size=42, max_size=42),
+    st.text("123456789ABCdef", min_size=42, max_size=44),
+    st.text(max_size=30),
+    st.text(st.characters(), min_size=42, max_size=42),
+)
+
+
+def by_row(batches: list[batch.Batch], key: int) -> dict[int, tuple[bytes, int]]:
+    """Stored form and hash by row."""
+    found: dict[int, tuple[bytes, int]] = {}
+    for one in batches:
+        rows = one.rows.tolist()
+        found |= dict(zip(rows, zip(one.forms(), one.hashes(key).tolist(), strict=True), strict=True))
+    return found
+
+
+@given(st.lists(VALUES, max_size=30), st.integers(0, 2**64 - 1))
+def test_any_values(some: list[str], key: int) -> None:
+    stored = [values.encode(value) for value in some]
+    expected = dict(enumerate(zip(stored, values.hashes(stored, key), strict=True)))
+    assert by_row(batch.encode(some), key) == expected
+
+
+@given(st.integers(1, 80), st.integers(), st.integers(0, 2**64 - 1))
+def test_hash_of_every_width(width: int, seed: int, key: int) -> None:
+    rng = random.Random(seed)
+    texts = ["".join(rng.choices("ghijk", k=width)) for _ in range(batch.FEW + 1)]
+    (one,) = batch.encode(texts)
+    assert one.hashes(key).tolist() == values.hashes(one.forms(), key)
+
+
+def test_no_values() -> None:
+    assert batch.encode([]) == []
