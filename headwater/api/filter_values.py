@@ -39,6 +39,7 @@ async def add(request: Request, config_id: str, transform_uid: str, caller: Call
 
 @router.put(
     "",
+    operation_id="replaceFilterValues",
     summary="Replace all values",
     responses=body_failures(404, 409),
     openapi_extra=needs_with_values("sets:write", examples.VALUES, any_number=True),

@@ -25,6 +25,7 @@ _OF_A_CONFIGURATION = (
 )
 _OF_A_FILTER = (
     "addFilterValues",
+    "replaceFilterValues",
     "removeFilterValues",
     "listFilterValues",
     "checkFilterValue",
