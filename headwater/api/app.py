@@ -9,19 +9,28 @@ from anyio import to_thread
 from fastapi import FastAPI
 
 import headwater
-from headwater.api import datasets, deployments, filter_values, flow, health, openapi, problems, streams
+from headwater.api import datasets, deployments, filter_values, flow, health, openapi, problems, streams, transforms
 from headwater.api.envelope import Envelope
 from headwater.api.guard import Authenticator
 from headwater.api.health import Probes
 from headwater.api.metrics import Metrics
 from headwater.api.services import Services
+from headwater.api.turns import Turns
 from headwater.api.uploads import MAX_UPLOADS_AT_ONCE
 from headwater.errors import StoreUnavailable
 from headwater.services.ids import new_id
 from headwater.services.keys import Keys
 
 WRITE_LAST_USE_EVERY_S = 20.0
-ROUTERS = (streams.router, datasets.router, flow.router, deployments.router, filter_values.router, health.router)
+ROUTERS = (
+    streams.router,
+    datasets.router,
+    flow.router,
+    transforms.router,
+    deployments.router,
+    filter_values.router,
+    health.router,
+)
 DESCRIPTION = (
     "Turns firehoses of blockchain records into just the records you want, on Kafka topics of your own. "
     "Every error is a problem document (RFC 9457)."
@@ -46,7 +55,7 @@ def create_api(services: Services) -> FastAPI:
     app.state.probes = Probes(services.probes)
     app.state.authenticator = Authenticator(services.keys)
     app.state.upload_threads = anyio.CapacityLimiter(MAX_UPLOADS_AT_ONCE)
-    app.state.compile_turns = anyio.CapacityLimiter(flow.MAX_COMPILES_AT_ONCE)
+    app.state.turns = Turns()
     app.state.routes = [*app.routes, *(route for router in (*ROUTERS, openapi.router) for route in router.routes)]
     for router in ROUTERS:
         app.include_router(router)

@@ -29,12 +29,15 @@ class Envelope:
             await self._app(scope, receive, send)
             return
         scope["request_id"] = self._new_id()
+        method = scope["method"]
+        # HEAD is answered as GET is; the server leaves the body out.
+        answered = {**scope, "method": "GET"} if method == "HEAD" else scope
         began = time.perf_counter()
         outgoing = _Outgoing(scope["request_id"], send)
         try:
-            await self._run(scope, receive, outgoing)
+            await self._run(answered, receive, outgoing)
         finally:
-            self._metrics.observe(scope["method"], _route(scope), outgoing.status, time.perf_counter() - began)
+            self._metrics.observe(method, _route(answered), outgoing.status, time.perf_counter() - began)
 
     async def _run(self, scope: Scope, receive: Receive, outgoing: "_Outgoing") -> None:
         try:

@@ -18,15 +18,23 @@ SCRIPT = {"type": "v8", "script": "function process(record) { record.seen = true
 VALUES = {"values": [CONTRACT]}
 ENTRIES = {"values": [WALLET]}
 
+TRANSFORMS = [{**FILTER, "set_values": [CONTRACT]}, SCRIPT]
+
 CREATE: dict[str, Any] = {
     "name": "Transfers of one token",
     "description": "Only the transfers of the tokens in the filter",
     "tags": ["example"],
     "pipeline_config": {
         "source": {"chain": "base", "entity": "erc20_token_transfer"},
-        "transforms": [{**FILTER, "set_values": [CONTRACT]}, SCRIPT],
+        "transforms": TRANSFORMS,
         "sinks": [{"type": "kafka", "name": "transfers"}],
     },
+}
+
+UPDATE: dict[str, Any] = {
+    **CREATE,
+    "name": "Transfers of some tokens",
+    "pipeline_config": {**CREATE["pipeline_config"], "transforms": [FILTER, SCRIPT], "parallelism": 2},
 }
 
 FLOW_CONFIG: dict[str, Any] = {
@@ -49,6 +57,11 @@ FLOW_CONFIG: dict[str, Any] = {
         "parallelism": 1,
     },
 }
+
+SAVED_TRANSFORMS = [
+    {"uid": FILTER_UID, **FILTER, "warnings": []},
+    {"uid": SCRIPT_UID, **SCRIPT, "warnings": []},
+]
 
 DEPLOYMENT: dict[str, Any] = {
     "message": f"Pipeline {CONFIG_ID} successfully deployed",
@@ -110,7 +123,7 @@ STREAM: dict[str, Any] = {
 }
 
 OF_SCHEMAS: dict[str, Any] = {
-    "CreatedFlowConfig": {**FLOW_CONFIG, "warnings": []},
+    "SavedFlowConfig": {**FLOW_CONFIG, "warnings": []},
     "FlowConfig": FLOW_CONFIG,
     "DeploymentBody": DEPLOYMENT,
     "DeploymentStats": STATS,
@@ -134,6 +147,8 @@ OF_SCHEMAS: dict[str, Any] = {
 """The example of each response body, by the name of its schema."""
 
 OF_OPERATIONS: dict[str, Any] = {
+    "changeTransform": SAVED_TRANSFORMS[0],
+    "replaceTransforms": SAVED_TRANSFORMS,
     "deleteConfiguration": {"message": f"Pipeline {CONFIG_ID} successfully deleted"},
 }
 """Examples of responses that differ from the one of their schema, by operation."""

@@ -1,35 +1,27 @@
 """Configurations."""
 
+from functools import partial
 from typing import Annotated
 
-import anyio
 from anyio import to_thread
-from fastapi import Body, Depends, Request, Response
+from fastapi import Body, Response
 
 from headwater.api import examples
 from headwater.api.guard import guarded_router, needs
 from headwater.api.openapi import body_failures, etag, failures
-from headwater.api.schemas import CreatedFlowConfig, FlowConfig, Message
+from headwater.api.preconditions import Expected, set_etag
+from headwater.api.schemas import FlowConfig, Message, SavedFlowConfig
 from headwater.api.services import Caller, Given
+from headwater.api.turns import InTurn
 from headwater.api.waiting import poll
-from headwater.errors import Forbidden
-from headwater.model.flow import Flow, NewFlow
+from headwater.model.flow import NewFlow
 
 PATH = "/api/v1/flow"
-DEPLOY_SCOPE = "flow:deploy"
-MAX_COMPILES_AT_ONCE = 4
-"""Creates that may be in the sandbox at once: each holds a V8 process of some 60 MB. Others wait for their turn."""
+
+Created = Annotated[NewFlow, Body(openapi_examples={"filter and script": {"value": examples.CREATE}})]
+Replaced = Annotated[NewFlow, Body(openapi_examples={"two workers": {"value": examples.UPDATE}})]
 
 router = guarded_router(PATH, "Configurations")
-
-
-def _etag(response: Response, flow: Flow) -> None:
-    response.headers["ETag"] = f'"{flow.revision}"'
-
-
-async def _compile_turn(request: Request) -> anyio.CapacityLimiter:
-    turns: anyio.CapacityLimiter = request.app.state.compile_turns
-    return turns
 
 
 @router.post(
@@ -40,18 +32,12 @@ async def _compile_turn(request: Request) -> anyio.CapacityLimiter:
     responses=etag(201) | body_failures(),
     openapi_extra=needs("flow:write"),
 )
-async def create(
-    body: Annotated[NewFlow, Body(openapi_examples={"filter and script": {"value": examples.CREATE}})],
-    response: Response,
-    caller: Caller,
-    given: Given,
-    turns: Annotated[anyio.CapacityLimiter, Depends(_compile_turn)],
-) -> CreatedFlowConfig:
+async def create(body: Created, response: Response, caller: Caller, given: Given, turns: InTurn) -> SavedFlowConfig:
     """Checks everything, compiles the scripts in the sandbox, and stores the configuration. Nothing runs yet."""
-    created = await to_thread.run_sync(given.flows.create, caller.owner, body, limiter=turns)
+    created = await turns.run(caller.owner, partial(given.flows.create, caller.owner, body))
     response.headers["Location"] = f"{PATH}/{created.flow.id}"
-    _etag(response, created.flow)
-    return CreatedFlowConfig.of_created(created)
+    set_etag(response, created.flow)
+    return SavedFlowConfig.of_saved(created)
 
 
 @router.get(
@@ -76,24 +62,48 @@ def list_all(caller: Caller, given: Given) -> list[FlowConfig]:
 def read(config_id: str, response: Response, caller: Caller, given: Given) -> FlowConfig:
     """Its newest revision."""
     flow = given.flows.get(caller.owner, config_id)
-    _etag(response, flow)
+    set_etag(response, flow)
     return FlowConfig.of(flow)
+
+
+@router.put(
+    "/{config_id}",
+    operation_id="replaceConfiguration",
+    summary="Replace a configuration",
+    responses=etag() | body_failures(404, 409, 412),
+    openapi_extra=needs("flow:write"),
+)
+async def replace(
+    config_id: str,
+    body: Replaced,
+    response: Response,
+    caller: Caller,
+    given: Given,
+    turns: InTurn,
+    expected: Expected,
+) -> SavedFlowConfig:
+    """Checks and stores all of it as a new revision. A deployment runs on as it is: deploy again to apply the change.
+
+    A transform with a `uid` updates the one that has it, and a filter keeps its values. One without takes over the
+    `uid` at the same position when the type is the same; else it is new.
+    """
+    save = partial(given.flows.replace, caller.owner, config_id, body, expected)
+    saved = await turns.run(caller.owner, save)
+    set_etag(response, saved.flow)
+    return SavedFlowConfig.of_saved(saved)
 
 
 @router.delete(
     "/{config_id}",
     operation_id="deleteConfiguration",
     summary="Delete a configuration",
-    responses=failures(404),
-    openapi_extra=needs("flow:write"),
+    responses=failures(404, 409, 412),
+    openapi_extra=needs("flow:write", when_deployed="flow:deploy"),
 )
-async def delete(config_id: str, caller: Caller, given: Given) -> Message:
-    """Tears down its deployment too; while it is deployed that needs the scope flow:deploy as well."""
-    deployment = await to_thread.run_sync(given.deployments.find, caller.owner, config_id)
-    if deployment and DEPLOY_SCOPE not in caller.scopes:
-        raise Forbidden(DEPLOY_SCOPE)
-    flow = await to_thread.run_sync(given.flows.delete, caller.owner, config_id)
+async def delete(config_id: str, caller: Caller, given: Given, expected: Expected) -> Message:
+    """Tears down its deployment too."""
+    await to_thread.run_sync(given.flows.delete, caller.owner, config_id, expected)
     pending = "The configuration is deleted; its deployment is still being removed, and will be."
     await poll(lambda: given.deployments.none_left(config_id) or None, given.deploy_timeout_s, pending)
-    await to_thread.run_sync(given.flows.forget, flow)
+    await to_thread.run_sync(given.flows.forget, config_id)
     return Message(message=f"Pipeline {config_id} successfully deleted")

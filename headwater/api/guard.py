@@ -29,11 +29,10 @@ from headwater.services.keys import Keys
 
 MAX_BODY_BYTES = 32 << 20
 MAX_KEY_CHECKS_AT_ONCE = 8
-RESERVED_IDS = frozenset({"datasets", "streams"})
+RESERVED_IDS = frozenset({"datasets", "streams", "validate"})
 """Names that stand where a configuration's id stands."""
 
-SCOPE, STREAMED = "x-scope", "x-streamed"
-
+SCOPE, SCOPE_WHEN_DEPLOYED, STREAMED = "x-scope", "x-scope-when-deployed", "x-streamed"
 
 KEY_HEADER = APIKeyHeader(
     name="X-API-Key",
@@ -49,9 +48,9 @@ def guarded_router(prefix: str, tag: str) -> APIRouter:
     return APIRouter(prefix=prefix, route_class=GuardedRoute, tags=[tag], dependencies=[Depends(KEY_HEADER)])
 
 
-def needs(scope: str) -> dict[str, Any]:
-    """`openapi_extra` of a route: the scope that it needs."""
-    return {SCOPE: scope}
+def needs(scope: str, *, when_deployed: str = "") -> dict[str, Any]:
+    """`openapi_extra` of a route: the scope that it needs, and one that it needs too while `config_id` is deployed."""
+    return {SCOPE: scope} | ({SCOPE_WHEN_DEPLOYED: when_deployed} if when_deployed else {})
 
 
 class JsonRequest(Request):
@@ -63,7 +62,7 @@ class JsonRequest(Request):
         except ValueError as error:
             raise MalformedRequest(f"The body is not valid JSON: {error}.") from error
         if value is None:  # which FastAPI would take for no body at all
-            raise InvalidInput("The request was refused.", [Problem("", "must be a JSON object")])
+            raise InvalidInput("The request was refused.", [Problem("", "must not be null")])
         return value
 
 
@@ -94,6 +93,7 @@ class GuardedRoute(APIRoute):
         super().__init__(path, endpoint, **options)
         extra = self.openapi_extra or {}
         self.scope: str = extra[SCOPE]
+        self.scope_when_deployed: str = extra.get(SCOPE_WHEN_DEPLOYED, "")
         self.streamed: bool = extra.get(STREAMED, False)
         self.takes_body = self.body_field is not None or self.streamed
 
@@ -109,6 +109,7 @@ class GuardedRoute(APIRoute):
         scope["api_key"] = key
         if scope["method"] in (self.methods or ()):
             receive = self._check(key, scope, headers, receive)
+            await self._check_deployed(key, scope)
         await super().handle(scope, receive, send)
 
     def _check(self, key: ApiKey, scope: Scope, headers: Headers, receive: Receive) -> Receive:
@@ -120,6 +121,13 @@ class GuardedRoute(APIRoute):
             return receive
         _check_media_type(headers)
         return receive if self.streamed else _limited(headers, receive)
+
+    async def _check_deployed(self, key: ApiKey, scope: Scope) -> None:
+        if self.scope_when_deployed in {"", *key.scopes}:
+            return
+        deployments, config_id = scope["app"].state.services.deployments, scope["path_params"]["config_id"]
+        if await to_thread.run_sync(deployments.find, key.owner, config_id):
+            raise Forbidden(self.scope_when_deployed)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()

@@ -17,13 +17,16 @@ def _links(*links: dict[str, Any]) -> dict[str, Any]:
 
 _OF_A_CONFIGURATION = (
     "getConfiguration",
+    "replaceConfiguration",
+    "replaceTransforms",
     "deployConfiguration",
     "getDeployment",
     "getDeploymentStats",
     "tearDown",
     "deleteConfiguration",
 )
-_OF_A_FILTER = (
+_OF_A_TRANSFORM = (
+    "changeTransform",
     "addFilterValues",
     "replaceFilterValues",
     "removeFilterValues",
@@ -43,7 +46,7 @@ _OF_A_DATASET = (
 LINKS: dict[str, dict[str, Any]] = {
     "createConfiguration": _links(
         *(_link(operation, config_id=CONFIG) for operation in _OF_A_CONFIGURATION),
-        *(_link(operation, config_id=CONFIG, transform_uid=TRANSFORM) for operation in _OF_A_FILTER),
+        *(_link(operation, config_id=CONFIG, transform_uid=TRANSFORM) for operation in _OF_A_TRANSFORM),
     ),
     "deployConfiguration": _links(
         *(_link(operation, config_id=SENT) for operation in ("getDeployment", "getDeploymentStats", "tearDown"))

@@ -18,7 +18,7 @@ from headwater.api.schemas import ProblemDetails
 
 ASSETS = "/docs/assets"
 JSON = "application/json"
-SCOPE = "x-scope"
+SCOPE, SCOPE_WHEN_DEPLOYED = "x-scope", "x-scope-when-deployed"
 SCHEMA = {"$ref": "#/components/schemas/ProblemDetails"}
 KIND_OF_STATUS = {kind.status: kind for kind in reversed((*KINDS.values(), METHOD_NOT_ALLOWED))}
 """The first kind of each status stands for it."""
@@ -32,6 +32,7 @@ BODY = (
 
 TAGS = {
     "Configurations": "What a pipeline reads, does and writes. Saving one runs nothing.",
+    "Transforms": "The transforms of a stored configuration. A change redeploys the pipeline when it is deployed.",
     "Deployments": "The running form of a configuration: start it, read from it, look at its workers, stop it.",
     "Filter values": "The sets of `redis_set_filter` transforms. Changes take effect at once, without a deploy.",
     "Datasets": "Named sets that scripts look values up in with `flow.contains(name, values)`.",
@@ -52,7 +53,7 @@ def _header(description: str, *, required: bool = True, **schema: Any) -> dict[s
 
 REQUEST_ID = {"X-Request-Id": _header("Names the request in Headwater's log.")}
 LOCATION = {"Location": _header("The path of the new object.")}
-ETAG = {"ETag": _header("The revision, in quotes.", pattern='^"[0-9]+"$')}
+ETAG = {"ETag": _header("The revision, in quotes; for If-Match.", pattern='^"[0-9]+"$')}
 HEADERS: dict[int, dict[str, Any]] = {
     HTTPStatus.CREATED: LOCATION,
     HTTPStatus.UNAUTHORIZED: {"WWW-Authenticate": _header("Says that an API key is needed.")},
@@ -130,7 +131,9 @@ def _operations(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _complete(operation: dict[str, Any]) -> None:
     _drop_fastapi_errors(operation)
     if scope := operation.get(SCOPE):
-        operation["description"] += f"\n\nNeeds the scope `{scope}`."
+        and_when_deployed = operation.get(SCOPE_WHEN_DEPLOYED)
+        more = f", while it is deployed `{and_when_deployed}` too" if and_when_deployed else ""
+        operation["description"] += f"\n\nNeeds the scope `{scope}`{more}."
     for parameter in operation.get("parameters", []):
         if parameter["in"] == "path":
             parameter["description"] = PATH_PARAMETERS[parameter["name"]]
@@ -147,7 +150,7 @@ def _add_example(operation_id: str, content: dict[str, Any]) -> None:
     one = schema.get("items", schema).get("$ref", "").rpartition("/")[2]
     example = examples.OF_OPERATIONS.get(operation_id, examples.OF_SCHEMAS.get(one))
     if example is not None:
-        content["example"] = [example] if "items" in schema else example
+        content["example"] = [example] if "items" in schema and one else example
 
 
 def _drop_fastapi_errors(operation: dict[str, Any]) -> None:

@@ -36,17 +36,20 @@ def problems_of(faults: Sequence[Any]) -> list[Problem]:
 
 
 def _path(fault: Any) -> list[str | int]:
-    """Without the first part (body, query or path), and without the tag that pydantic puts after a union's index.
+    """Without the first part (body, query or path), and without the tag that pydantic puts after a union's place.
 
     A union without its tag is at fault as a whole for pydantic; for a reader it is the tag.
     """
     parts = list(fault["loc"][1:])
-    path = [
-        part
-        for before, part in zip([None, *parts], parts, strict=False)
-        if not (isinstance(before, int) and part in TRANSFORM_TYPES)
-    ]
+    path = [part for i, part in enumerate(parts) if not _is_tag(parts, i)]
     return [*path, TAG] if fault["type"] in TAG_FAULTS else path
+
+
+def _is_tag(parts: Sequence[str | int], i: int) -> bool:
+    """A tag stands after an index, or first when the body itself is a union; then a member of it follows."""
+    if parts[i] not in TRANSFORM_TYPES:
+        return False
+    return isinstance(parts[i - 1], int) if i else len(parts) > 1
 
 
 def _sentence(fault: Any) -> str:

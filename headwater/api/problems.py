@@ -168,7 +168,8 @@ def _allowed(request: Request) -> str:
     """
     here = {"type": "http", "path": request.url.path, "root_path": "", "method": request.method}
     routes = [r for r in request.app.state.routes if r.matches(here)[0] is not Match.NONE]
-    return ", ".join(sorted({method for route in routes for method in route.methods})) or FILE_METHODS
+    methods = {method for route in routes for method in route.methods}
+    return ", ".join(sorted(methods | {"HEAD"} if "GET" in methods else methods)) or FILE_METHODS
 
 
 def _validation_answer(error: RequestValidationError) -> Answer:

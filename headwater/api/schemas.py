@@ -1,14 +1,17 @@
 """Response bodies. Request bodies are in model/."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, PlainSerializer
 
+from headwater.errors import Problem
 from headwater.model.dataset import Dataset
 from headwater.model.deployment import Deployment, Status, WorkerStatus
 from headwater.model.flow import Flow, PipelineConfig
-from headwater.services.flows import Created
+from headwater.model.transform import RedisSetFilterTransform, Transform, V8Transform
+from headwater.services.flows import Saved
 from headwater.stores.base import Page, Written
 
 
@@ -59,16 +62,44 @@ class FlowConfig(BaseModel):
         return cls(**_members(flow))
 
 
-class CreatedFlowConfig(FlowConfig):
-    """A new configuration."""
+WARNINGS = Field(description="What scripts that are new or changed threw on the stream's example record.")
 
-    warnings: list[Fault] = Field(description="What the scripts threw on the stream's example record.")
+
+class SavedFlowConfig(FlowConfig):
+    """A configuration that was just saved."""
+
+    warnings: list[Fault] = WARNINGS
 
     @classmethod
-    def of_created(cls, created: Created) -> Self:
-        """The body for a configuration that was just created."""
-        warnings = [Fault(pointer=w.pointer, detail=w.detail) for w in created.warnings]
-        return cls(**_members(created.flow), warnings=warnings)
+    def of_saved(cls, saved: Saved) -> Self:
+        """The body for a configuration that was just saved."""
+        return cls(**_members(saved.flow), warnings=_faults(saved.warnings))
+
+
+class SavedV8Transform(V8Transform):
+    """A script that was just saved."""
+
+    warnings: list[Fault] = WARNINGS
+
+
+class SavedRedisSetFilterTransform(RedisSetFilterTransform):
+    """A filter that was just saved."""
+
+    warnings: list[Fault] = WARNINGS
+
+
+SavedTransform = Annotated[SavedV8Transform | SavedRedisSetFilterTransform, Field(discriminator="type")]
+
+
+def saved_transform(transform: Transform, warnings: Sequence[Problem]) -> SavedTransform:
+    """The body for a transform that was just saved."""
+    if isinstance(transform, V8Transform):
+        return SavedV8Transform(**transform.model_dump(), warnings=_faults(warnings))
+    return SavedRedisSetFilterTransform(**transform.model_dump(), warnings=_faults(warnings))
+
+
+def _faults(problems: Sequence[Problem]) -> list[Fault]:
+    return [Fault(pointer=problem.pointer, detail=problem.detail) for problem in problems]
 
 
 def _members(flow: Flow) -> dict[str, Any]:

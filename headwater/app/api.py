@@ -23,7 +23,7 @@ from headwater.services.checks import PipelineChecker
 from headwater.services.datasets import Datasets
 from headwater.services.deployments import Deployments, KafkaEndpoint
 from headwater.services.filters import Filters
-from headwater.services.flows import Flows
+from headwater.services.flows import Flows, FlowStores
 from headwater.services.ids import new_id, utc_now
 from headwater.services.keys import Keys
 from headwater.settings import Settings
@@ -68,7 +68,7 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
     checker = PipelineChecker(bindings, partial(validate, jit=settings.v8_jit), parse, new_id)
     return Services(
         keys=Keys(database.keys, utc_now, time.monotonic),
-        flows=Flows(database.flows, sets, checker, utc_now, new_id),
+        flows=Flows(FlowStores(database.flows, database.revisions, sets), checker, utc_now, new_id),
         deployments=Deployments(
             database.flows, database.deployments, utc_now, new_id, lambda: secrets.token_urlsafe(PASSWORD_BYTES)
         ),

@@ -49,6 +49,7 @@ def run(settings: Settings) -> None:
         orchestrator = ProcessOrchestrator(home.workers, worker.command)
         reconciler = Reconciler(
             database.flows,
+            database.revisions,
             sets,
             broker,
             orchestrator,
@@ -56,7 +57,15 @@ def run(settings: Settings) -> None:
             lambda source: topic_of(bindings, source),
             time.monotonic,
         )
-        sweeper = Sweeper(broker, database.deployments, database.datasets, RedisDatasetNames(client), sets, utc_now)
+        sweeper = Sweeper(
+            broker,
+            database.deployments,
+            database.revisions,
+            database.datasets,
+            RedisDatasetNames(client),
+            sets,
+            utc_now,
+        )
         name = f"{socket.gethostname()}:{home.path}"
         try:
             Controller(name, database, orchestrator, reconciler, sweeper, time.monotonic).run(stop)

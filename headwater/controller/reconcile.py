@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from headwater.brokers.base import Broker, Resources
 from headwater.controller.plan import WorkerSettings, resources, worker_set
 from headwater.errors import DeployFailed
-from headwater.model.dataset import filter_set
 from headwater.model.deployment import Condition, Deployment, Desired, Observed, Phase, WorkerStatus
 from headwater.model.flow import Flow, Source
 from headwater.orchestrators.base import Orchestrator
-from headwater.stores.base import FlowStore, SetStore
+from headwater.stores import removal
+from headwater.stores.base import FlowStore, RevisionStore, SetStore
 
 READY_WITHIN_S = 50.0
 MAX_DEATHS_IN_ROLLOUT = 3
@@ -34,6 +34,7 @@ class Reconciler:
     """topic_of: the Kafka topic that a source is bound to. clock: monotonic seconds."""
 
     flows: FlowStore
+    revisions: RevisionStore
     sets: SetStore
     broker: Broker
     orchestrator: Orchestrator
@@ -53,10 +54,7 @@ class Reconciler:
 
     def purge(self, flow: Flow) -> None:
         """Remove a deleted configuration that has no deployment: its filter values, then its row."""
-        for transform in flow.pipeline_config.transforms:
-            if transform.type == "redis_set_filter":
-                self.sets.drop(filter_set(flow.id, transform.uid))
-        self.flows.purge(flow.id)
+        removal.purge(flow.id, self.flows, self.revisions, self.sets)
 
     def _up(self, deployment: Deployment) -> Observed | None:
         if deployment.settled and deployment.phase is Phase.FAILED:

@@ -4,6 +4,9 @@ Consumer groups: topics, users and rules go before a teardown answers, but a gro
 and a user's consumer stays a member until its session times out. Only groups of deployments that this installation's
 database knows to be ended are touched: a shared cluster may hold other people's.
 
+Revisions: a save replaces the revision before it, which is removed when no rollout can go back to it, with the values
+of the filters that only it had.
+
 Datasets: a kill between the row, the name and the values leaves a row that is not live.
 
 Sets: a replace that was killed leaves values that nobody can see.
@@ -18,13 +21,16 @@ import structlog
 from headwater.brokers.base import Broker
 from headwater.errors import Unavailable
 from headwater.model.dataset import dataset_set
-from headwater.stores.base import DatasetNames, DatasetStore, DeploymentStore, SetStore
+from headwater.stores.base import DatasetNames, DatasetStore, DeploymentStore, RevisionStore, SetStore
+from headwater.stores.removal import remove_superseded
 
 log = structlog.get_logger(__name__)
 
 _GROUP = re.compile(r"^(?:dep|wrk)-([0-9a-z]{26})\.")
 UNSETTLED_FOR = timedelta(minutes=1)
 """How long a dataset may be half made or half deleted before it counts as abandoned."""
+SUPERSEDED_FOR = timedelta(seconds=30)
+"""How long a revision that was replaced is kept at least."""
 
 
 class Sweeper:
@@ -34,6 +40,7 @@ class Sweeper:
         self,
         broker: Broker,
         deployments: DeploymentStore,
+        revisions: RevisionStore,
         datasets: DatasetStore,
         names: DatasetNames,
         sets: SetStore,
@@ -41,6 +48,7 @@ class Sweeper:
     ) -> None:
         self._broker = broker
         self._deployments = deployments
+        self._revisions = revisions
         self._datasets = datasets
         self._names = names
         self._sets = sets
@@ -48,7 +56,7 @@ class Sweeper:
 
     def sweep(self) -> None:
         """One round over everything. What can't be reached waits for the next round."""
-        for step in (self.sweep_groups, self.sweep_datasets, self.sweep_sets):
+        for step in (self.sweep_groups, self.sweep_revisions, self.sweep_datasets, self.sweep_sets):
             try:
                 step()
             except Unavailable as error:
@@ -61,6 +69,10 @@ class Sweeper:
         prefixes = [f"{kind}-{ended}." for ended in self._deployments.ended(sorted(ids)) for kind in ("dep", "wrk")]
         if prefixes:
             self._broker.drop_groups(prefixes)
+
+    def sweep_revisions(self) -> None:
+        """Remove revisions that were replaced, and the values of filters that were removed with them."""
+        remove_superseded(self._revisions, self._sets, self._now() - SUPERSEDED_FOR)
 
     def sweep_datasets(self) -> None:
         """Remove datasets whose creation or deletion was cut off."""

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from headwater.model.sink import MAX_SINKS, Sink
+from headwater.model.sink import MAX_SINKS, NewSink, Sink
 from headwater.model.stream import CATALOG
-from headwater.model.text import Text
+from headwater.model.text import ReturnedOnly, Text
 from headwater.model.transform import MAX_TRANSFORMS, NewTransform, Transform
 
 MAX_PARALLELISM = 64
@@ -20,6 +20,7 @@ EARLIEST_START = datetime(1970, 1, 1, tzinfo=UTC)
 """Kafka counts its record times from here, and takes some negative times for words such as "latest"."""
 
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+"""In upper case; RFC 3339 takes `t` and `z` too."""
 
 
 class Source(BaseModel):
@@ -43,6 +44,11 @@ class PipelineConfig(BaseModel):
     transforms: list[Transform] = Field(default_factory=list, max_length=MAX_TRANSFORMS)
     sinks: list[Sink] = Field(min_length=1, max_length=MAX_SINKS)
     parallelism: int = Field(default=1, ge=1, le=MAX_PARALLELISM)
+
+    @property
+    def filter_uids(self) -> frozenset[str]:
+        """The transforms that have a set of values."""
+        return frozenset(t.uid for t in self.transforms if t.type == "redis_set_filter")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +76,12 @@ def _is_time(text: str) -> bool:
 
 
 def _start_at(text: str) -> str:
-    if text not in ("latest", "earliest") and not _is_time(text):
+    """The word, or the time with `T` and `Z` in upper case, as all readers of times take them."""
+    if text in ("latest", "earliest"):
+        return text
+    if not _is_time(text.upper()):
         raise ValueError('must be "latest", "earliest" or an RFC 3339 time since 1970, such as 2026-01-02T03:04:05Z')
-    return text
+    return text.upper()
 
 
 def _catalog_schemas() -> Iterator[dict[str, Any]]:
@@ -113,17 +122,12 @@ class NewPipelineConfig(BaseModel):
 
     source: NewSource
     transforms: list[NewTransform] = Field(default_factory=list, max_length=MAX_TRANSFORMS)
-    sinks: list[Sink] = Field(min_length=1, max_length=MAX_SINKS)
+    sinks: list[NewSink] = Field(min_length=1, max_length=MAX_SINKS)
     parallelism: int = Field(default=1, ge=1, le=MAX_PARALLELISM, description="Number of workers.")
 
 
-ReturnedOnly = Annotated[
-    Any, Field(description="Returned only; ignored.", exclude=True, json_schema_extra={"readOnly": True})
-]
-
-
 class NewFlow(BaseModel):
-    """The body that creates a configuration. Members that are only returned are accepted and ignored."""
+    """The body that creates or replaces a configuration. Members that are only returned are accepted and ignored."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

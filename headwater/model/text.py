@@ -1,6 +1,6 @@
-"""Text that every store can keep."""
+"""Kinds of members that the models share."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
@@ -15,3 +15,8 @@ NO_NUL_PATTERN = r"^[^\u0000]*$"
 
 Text = Annotated[str, AfterValidator(_storable), Field(json_schema_extra={"pattern": NO_NUL_PATTERN})]
 """A string without NUL, which PostgreSQL can't store."""
+
+ReturnedOnly = Annotated[
+    Any, Field(description="Returned only; ignored.", exclude=True, json_schema_extra={"readOnly": True})
+]
+"""A member of an answer that may be sent back."""

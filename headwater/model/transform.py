@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from headwater.model.dataset import MAX_VALUES_PER_REQUEST, VALUE_SCHEMA
-from headwater.model.text import Text
+from headwater.model.text import ReturnedOnly, Text
 
 MAX_TRANSFORMS = 50
 MAX_SCRIPT_BYTES = 1 << 20
@@ -23,22 +23,16 @@ def _script_size(script: str) -> str:
 Script = Annotated[Text, AfterValidator(_script_size), Field(json_schema_extra={"format": "javascript"})]
 
 
-class V8Transform(BaseModel):
-    """Runs a JavaScript function `process(record)` in the sandbox."""
-
+class _V8(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    uid: str = ""
     type: Literal["v8"]
     script: Script = Field(description="JavaScript that defines a function `process(record)` (or `transform`).")
 
 
-class RedisSetFilterTransform(BaseModel):
-    """Keeps a record when the selected value is in the transform's filter set."""
-
+class _RedisSetFilter(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    uid: str = ""
     type: Literal["redis_set_filter"]
     filter_expr: Text = Field(
         max_length=MAX_EXPRESSION_CHARS,
@@ -47,18 +41,45 @@ class RedisSetFilterTransform(BaseModel):
     )
 
 
+class V8Transform(_V8):
+    """Runs a JavaScript function `process(record)` in the sandbox."""
+
+    uid: str
+
+
+class RedisSetFilterTransform(_RedisSetFilter):
+    """Keeps a record when the selected value is in the transform's filter set."""
+
+    uid: str
+
+
 Transform = Annotated[V8Transform | RedisSetFilterTransform, Field(discriminator="type")]
 
 
-class NewRedisSetFilterTransform(RedisSetFilterTransform):
-    """A filter as it is sent when it is new: with the values that its set starts with."""
+class _Sent(BaseModel):
+    """What every transform may carry when it is sent."""
+
+    uid: str | None = Field(
+        default=None, description="Names the transform that this one updates. A new one gets its own; POST ignores it."
+    )
+    warnings: ReturnedOnly = None
+
+
+class NewV8Transform(_V8, _Sent):
+    """A script as it is sent."""
+
+
+class NewRedisSetFilterTransform(_RedisSetFilter, _Sent):
+    """A filter as it is sent; when it is new, with the values that its set starts with."""
 
     set_values: list[Annotated[str, Field(json_schema_extra=VALUE_SCHEMA)]] | None = Field(
         default=None,
-        description="The first values of the new filter's set. Never returned.",
+        description="The first values of a new filter's set. Never returned.",
         repr=False,
         json_schema_extra={"writeOnly": True, "maxItems": MAX_VALUES_PER_REQUEST},
     )
 
 
-NewTransform = Annotated[V8Transform | NewRedisSetFilterTransform, Field(discriminator="type")]
+NewTransform = Annotated[NewV8Transform | NewRedisSetFilterTransform, Field(discriminator="type")]
+NewTransforms = Annotated[list[NewTransform], Field(min_length=1, max_length=MAX_TRANSFORMS)]
+"""The list that replaces a configuration's transforms."""

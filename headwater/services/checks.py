@@ -1,6 +1,7 @@
 """Checks of a sent pipeline that need more than its form: the catalog, the sandbox, the expression parser."""
 
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -8,16 +9,19 @@ import msgspec
 from headwater.errors import ExpressionRefused, InvalidInput, Problem, ScriptRefused
 from headwater.model.dataset import MAX_VALUES_PER_REQUEST, normalise_all
 from headwater.model.flow import NewPipelineConfig, NewSource, PipelineConfig, Source
-from headwater.model.sink import DEAD_LETTER_NAME, Sink
+from headwater.model.sink import DEAD_LETTER_NAME, KafkaSink, NewSink, Sink
 from headwater.model.stream import CATALOG, Bindings, Chain, Entity, find_chain
 from headwater.model.transform import (
     NewRedisSetFilterTransform,
     NewTransform,
+    NewV8Transform,
     RedisSetFilterTransform,
     Transform,
     V8Transform,
 )
+from headwater.services import uids
 from headwater.services.ids import NewId
+from headwater.services.uids import Place
 
 ValidateScript = Callable[[str, str], list[str]]
 """Compile a script in the sandbox and try it on an example record (JSON text); returns warnings.
@@ -32,7 +36,10 @@ PIPELINE = "/pipeline_config"
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A pipeline that can be stored. values: the first values of new filters, by transform uid."""
+    """A pipeline that can be stored. values: the first values of new filters, by transform uid.
+
+    The warnings' pointers are into the body that was sent.
+    """
 
     config: PipelineConfig
     warnings: list[Problem]
@@ -48,9 +55,16 @@ class _Findings:
     def refuse(self, pointer: str, detail: str) -> None:
         self.problems.append(Problem(pointer, detail))
 
+    def raise_if_any(self) -> None:
+        if self.problems:
+            raise InvalidInput("The configuration was not saved.", self.problems)
+
 
 class PipelineChecker:
-    """Turns a sent pipeline into one that can be stored, every transform and sink with its uid."""
+    """Turns what was sent into a pipeline that can be stored, every transform and sink with its uid.
+
+    All methods raise InvalidInput with all faults, SandboxFailed, and block while the sandbox compiles scripts.
+    """
 
     def __init__(
         self, bindings: Bindings, validate_script: ValidateScript, parse_expression: ParseExpression, new_id: NewId
@@ -60,20 +74,66 @@ class PipelineChecker:
         self._parse_expression = parse_expression
         self._new_id = new_id
 
-    def check(self, sent: NewPipelineConfig) -> Checked:
-        """Check everything, scripts last. Raises InvalidInput with all faults, SandboxFailed."""
+    def for_one_request(self) -> "PipelineChecker":
+        """The same, but it compiles each script once, however often what was sent is checked."""
+        compile_once = functools.cache(self._validate_script)
+        return PipelineChecker(self._bindings, compile_once, self._parse_expression, self._new_id)
+
+    def create(self, sent: NewPipelineConfig) -> Checked:
+        """A new configuration: uids are ignored, they may be those of the one that it is a copy of."""
+        own = [transform.model_copy(update={"uid": None}) for transform in sent.transforms]
+        return self._pipeline(sent.model_copy(update={"transforms": own}), None)
+
+    def replace(self, sent: NewPipelineConfig, stored: PipelineConfig) -> Checked:
+        """The whole of a stored configuration."""
+        return self._pipeline(sent, stored)
+
+    def replace_transforms(self, sent: Sequence[NewTransform], stored: PipelineConfig) -> Checked:
+        """The list of transforms. Pointers are into a body that is the list."""
+        before = uids.updated(sent, stored.transforms, by_position=False)
+        return self._transforms_of(stored, sent, before, lambda i: f"/{i}")
+
+    def replace_transform(self, uid: str, sent: NewTransform, stored: PipelineConfig) -> Checked:
+        """One transform, which keeps its uid. Pointers are into a body that is the transform. Raises NotFound."""
+        before = uids.find(stored.transforms, uid)
+        if before is None:
+            raise uids.no_transform()
+        if sent.uid not in (None, uid):
+            raise InvalidInput(
+                "The configuration was not saved.",
+                [Problem("/uid", "is another one than in the address; leave it out")],
+            )
+        checked = self._transforms_of(stored, [sent], [before], lambda _: "")
+        [changed] = checked.config.transforms
+        all_of_them = [changed if transform.uid == uid else transform for transform in stored.transforms]
+        config = checked.config.model_copy(update={"transforms": all_of_them})
+        return Checked(config, checked.warnings, checked.values)
+
+    def _pipeline(self, sent: NewPipelineConfig, stored: PipelineConfig | None) -> Checked:
         found = _Findings()
         source, entity = self._source(sent.source, found)
-        sinks = [self._sink(sink) for sink in sent.sinks]
+        before = uids.updated(sent.transforms, stored.transforms if stored else (), by_position=True)
+        sinks = [self._sink(sink, stored.sinks if stored else ()) for sink in sent.sinks]
         found.problems.extend(_sink_name_problems(sent.sinks))
-        transforms = [self._transform(i, t, found) for i, t in enumerate(sent.transforms)]
+        transforms = self._transforms(sent.transforms, before, lambda i: f"{PIPELINE}/transforms/{i}", found)
         # Compiling costs a V8 process per script: not for a configuration that is refused anyway.
-        if entity and not found.problems:
-            self._scripts(sent.transforms, entity, found)
-        if found.problems or source is None:
+        if source is None or entity is None or found.problems:
             raise InvalidInput("The configuration was not saved.", found.problems)
+        known = _scripts(stored) if stored and _reads_like(stored.source, source) else frozenset()
+        self._compile(sent.transforms, known, entity, lambda i: f"{PIPELINE}/transforms/{i}", found)
         config = PipelineConfig(source=source, transforms=transforms, sinks=sinks, parallelism=sent.parallelism)
         return Checked(config, found.warnings, found.values)
+
+    def _transforms_of(
+        self, stored: PipelineConfig, sent: Sequence[NewTransform], before: Sequence[Transform | None], at: Place
+    ) -> Checked:
+        found = _Findings()
+        transforms = self._transforms(sent, before, at, found)
+        found.raise_if_any()
+        self._compile(sent, _scripts(stored), _entity_of(stored.source), at, found)
+        return Checked(stored.model_copy(update={"transforms": transforms}), found.warnings, found.values)
+
+    # ---- source and sinks ----
 
     def _source(self, sent: NewSource, found: _Findings) -> tuple[Source | None, Entity | None]:
         chain = find_chain(sent.chain)
@@ -102,37 +162,38 @@ class PipelineChecker:
             start_at=sent.start_at,
         )
 
-    def _sink(self, sent: Sink) -> Sink:
-        return sent.model_copy(update={"uid": self._new_id()})
+    def _sink(self, sent: NewSink, stored: Sequence[Sink]) -> Sink:
+        return KafkaSink(uid=uids.sink_uid(sent, stored) or self._new_id(), type=sent.type, name=sent.name)
 
-    def _transform(self, index: int, sent: NewTransform, found: _Findings) -> Transform:
-        if isinstance(sent, V8Transform):
-            return sent.model_copy(update={"uid": self._new_id()})
-        return self._filter(f"{PIPELINE}/transforms/{index}", sent, found)
+    # ---- transforms ----
 
-    def _scripts(self, transforms: list[NewTransform], entity: Entity, found: _Findings) -> None:
-        example = msgspec.json.encode(entity.example).decode()
-        for i, transform in enumerate(transforms):
-            if isinstance(transform, V8Transform):
-                self._script(f"{PIPELINE}/transforms/{i}/script", transform.script, example, found)
+    def _transforms(
+        self, sent: Sequence[NewTransform], before: Sequence[Transform | None], at: Place, found: _Findings
+    ) -> list[Transform]:
+        found.problems.extend(uids.uid_problems(sent, before, at))
+        return [self._transform(at(i), *pair, found) for i, pair in enumerate(zip(sent, before, strict=True))]
 
-    def _script(self, pointer: str, script: str, example: str, found: _Findings) -> None:
-        try:
-            warnings = self._validate_script(script, example)
-        except ScriptRefused as error:
-            found.refuse(pointer, error.detail)
-        else:
-            found.warnings.extend(Problem(pointer, warning) for warning in warnings)
-
-    def _filter(self, pointer: str, sent: NewRedisSetFilterTransform, found: _Findings) -> RedisSetFilterTransform:
-        uid = self._new_id()
+    def _transform(self, pointer: str, sent: NewTransform, before: Transform | None, found: _Findings) -> Transform:
+        uid = before.uid if before else self._new_id()
+        if isinstance(sent, NewV8Transform):
+            return V8Transform(uid=uid, type=sent.type, script=sent.script)
         try:
             self._parse_expression(sent.filter_expr)
         except ExpressionRefused as error:
             found.refuse(f"{pointer}/filter_expr", f"column {error.column}: {error.detail}")
-        if sent.set_values:
-            self._values(f"{pointer}/set_values", uid, sent.set_values, found)
+        self._first_values(f"{pointer}/set_values", uid, sent, before, found)
         return RedisSetFilterTransform(uid=uid, type=sent.type, filter_expr=sent.filter_expr)
+
+    def _first_values(
+        self, pointer: str, uid: str, sent: NewRedisSetFilterTransform, before: Transform | None, found: _Findings
+    ) -> None:
+        if sent.set_values is not None and before is not None:
+            detail = (
+                "are for a new filter only; leave them out, and change the values with …/transforms/{uid}/filter-values"
+            )
+            found.refuse(pointer, detail)
+        elif sent.set_values:
+            self._values(pointer, uid, sent.set_values, found)
 
     def _values(self, pointer: str, uid: str, values: list[str], found: _Findings) -> None:
         if len(values) > MAX_VALUES_PER_REQUEST:
@@ -146,12 +207,50 @@ class PipelineChecker:
                 Problem(pointer + p.pointer.removeprefix("/values"), p.detail) for p in error.problems
             )
 
+    def _compile(
+        self, sent: Sequence[NewTransform], known: frozenset[str], entity: Entity, at: Place, found: _Findings
+    ) -> None:
+        """Compile the scripts that are not known to work. Raises InvalidInput."""
+        example = msgspec.json.encode(entity.example).decode()
+        for i, transform in enumerate(sent):
+            if isinstance(transform, NewV8Transform) and transform.script not in known:
+                self._script(f"{at(i)}/script", transform.script, example, found)
+        found.raise_if_any()
+
+    def _script(self, pointer: str, script: str, example: str, found: _Findings) -> None:
+        try:
+            warnings = self._validate_script(script, example)
+        except ScriptRefused as error:
+            found.refuse(pointer, error.detail)
+        else:
+            found.warnings.extend(Problem(pointer, warning) for warning in warnings)
+
+
+def _scripts(stored: PipelineConfig) -> frozenset[str]:
+    return frozenset(t.script for t in stored.transforms if isinstance(t, V8Transform))
+
+
+def _reads_like(one: Source, other: Source) -> bool:
+    """True when both have the same example record."""
+    return (one.chain, one.entity) == (other.chain, other.entity)
+
+
+def _entity_of(source: Source) -> Entity:
+    """Raises InvalidInput when a stream was taken out of the catalog since the configuration was saved."""
+    chain = find_chain(source.chain)
+    entity = chain.entity(source.entity) if chain else None
+    if entity is None:
+        raise InvalidInput(
+            f"The stream {source.chain} {source.entity} is not in the catalog. PUT the configuration with another."
+        )
+    return entity
+
 
 def _names(items: tuple[Chain, ...] | tuple[Entity, ...]) -> str:
     return ", ".join(item.name for item in items)
 
 
-def _sink_name_problems(sinks: list[Sink]) -> Iterator[Problem]:
+def _sink_name_problems(sinks: Sequence[NewSink]) -> Iterator[Problem]:
     """A topic name with a dot and one with an underscore there collide in Kafka's metrics: Kafka refuses the second."""
     seen: set[str] = set()
     for i, sink in enumerate(sinks):

@@ -1,11 +1,12 @@
 """Values of redis_set_filter transforms."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import chain
 
 from headwater.errors import Conflict, NotFound
 from headwater.model.dataset import SetId, filter_set, normalise_all
 from headwater.model.transform import Transform
+from headwater.services.uids import find, no_transform
 from headwater.services.values import Values, normalise_one, normalised_parts
 from headwater.stores.base import DeploymentStore, FlowStore, Page, SetStore, Written
 
@@ -30,19 +31,19 @@ class Filters:
 
     def _find(self, owner: str, flow_id: str, uid: str) -> Transform:
         saved = self._flows.get(owner, flow_id).pipeline_config.transforms
-        if found := _by_uid(saved, uid):
+        if found := find(saved, uid):
             return found
         deployment = self._deployments.active(flow_id)
-        if deployment and (found := _by_uid(deployment.config.transforms, uid)):
+        if deployment and (found := find(deployment.config.transforms, uid)):
             return found
-        raise NotFound("This configuration has no transform with this uid. Read the uids with GET …/flow/{config_id}.")
+        raise no_transform()
 
     def add(self, owner: str, flow_id: str, uid: str, values: Values) -> Written:
         """Add values. Idempotent."""
         target = self.target(owner, flow_id, uid)
         stored = normalise_all(values)
         written = self._sets.add(target, stored)
-        self._still_there(owner, flow_id, target)
+        self._still_there(owner, flow_id, uid)
         return written
 
     def remove(self, owner: str, flow_id: str, uid: str, values: Values) -> Written:
@@ -53,7 +54,7 @@ class Filters:
         """Replace all values by those of the parts. When one is bad or the parts raise, nothing changes."""
         target = self.target(owner, flow_id, uid)
         written = self._sets.replace(target, chain.from_iterable(normalised_parts(parts)))
-        self._still_there(owner, flow_id, target)
+        self._still_there(owner, flow_id, uid)
         return written
 
     def page(self, owner: str, flow_id: str, uid: str, cursor: int | None, count: int) -> Page:
@@ -69,14 +70,10 @@ class Filters:
         """Number of values, and version of the set."""
         return self._sets.count(self.target(owner, flow_id, uid))
 
-    def _still_there(self, owner: str, flow_id: str, target: SetId) -> None:
-        """A delete that ran beside a write may have dropped the set before the write made it again."""
+    def _still_there(self, owner: str, flow_id: str, uid: str) -> None:
+        """What removed the filter beside a write may have dropped the set before the write made it again."""
         try:
-            self._flows.get(owner, flow_id)
+            self.target(owner, flow_id, uid)
         except NotFound:
-            self._sets.drop(target)
+            self._sets.drop(filter_set(flow_id, uid))
             raise
-
-
-def _by_uid(transforms: Sequence[Transform], uid: str) -> Transform | None:
-    return next((t for t in transforms if t.uid == uid), None)

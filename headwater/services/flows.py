@@ -1,47 +1,63 @@
-"""Configurations: create, read, delete."""
+"""Configurations: create, read, change, delete."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from headwater.errors import Problem
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
+
+from headwater.errors import Conflict, PreconditionFailed, Problem
 from headwater.model.dataset import SetId, filter_set
-from headwater.model.flow import Flow, NewFlow
-from headwater.model.transform import RedisSetFilterTransform
-from headwater.services.checks import PipelineChecker
+from headwater.model.flow import Flow, NewFlow, PipelineConfig
+from headwater.model.transform import NewTransform
+from headwater.services.checks import Checked, PipelineChecker
 from headwater.services.ids import Clock, NewId
-from headwater.stores.base import FlowStore, SetStore
+from headwater.stores import removal
+from headwater.stores.base import FlowStore, RevisionStore, SetStore
+
+IfMatch = frozenset[int] | None
+"""The revisions that a caller is ready to change; None for whichever is the newest."""
+
+_on_conflict = Retrying(
+    retry=retry_if_exception_type(Conflict), stop=stop_after_attempt(50), wait=wait_random(0, 0.05), reraise=True
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Created:
-    """A new configuration, and what its scripts threw on the stream's example record."""
+class Saved:
+    """A configuration at its new revision, and what its scripts threw on the stream's example record."""
 
     flow: Flow
     warnings: list[Problem]
 
 
-def filter_sets(flow: Flow) -> list[SetId]:
-    """The sets that belong to a configuration's filters."""
-    transforms = flow.pipeline_config.transforms
-    return [filter_set(flow.id, t.uid) for t in transforms if isinstance(t, RedisSetFilterTransform)]
+@dataclass(frozen=True, slots=True)
+class FlowStores:
+    """What configurations are kept in."""
+
+    flows: FlowStore
+    revisions: RevisionStore
+    sets: SetStore
 
 
 class Flows:
-    """All methods may block on the stores and raise StoreUnavailable or SetStoreUnavailable."""
+    """All methods may block on the stores and raise StoreUnavailable or SetStoreUnavailable.
 
-    def __init__(self, store: FlowStore, sets: SetStore, checker: PipelineChecker, now: Clock, new_id: NewId) -> None:
-        self._store = store
-        self._sets = sets
+    Those that save block while the sandbox compiles scripts, and raise InvalidInput, SandboxFailed. Values of new
+    filters are written first: a revision that can be seen has its values, and one that is not saved leaves none.
+    Saves at once come one after the other; none is lost half-way.
+    """
+
+    def __init__(self, stores: FlowStores, checker: PipelineChecker, now: Clock, new_id: NewId) -> None:
+        self._store = stores.flows
+        self._revisions = stores.revisions
+        self._sets = stores.sets
         self._checker = checker
         self._now = now
         self._new_id = new_id
 
-    def create(self, owner: str, sent: NewFlow) -> Created:
-        """Check and store a configuration and the first values of its filters, or leave nothing behind.
-
-        Blocks while the sandbox compiles scripts. Raises InvalidInput, SandboxFailed.
-        """
-        checked = self._checker.check(sent.pipeline_config)
+    def create(self, owner: str, sent: NewFlow) -> Saved:
+        """Store a new configuration."""
+        checked = self._checker.create(sent.pipeline_config)
         now = self._now()
         flow = Flow(
             id=self._new_id(),
@@ -54,19 +70,74 @@ class Flows:
             created_at=now,
             updated_at=now,
         )
-        self._save(flow, checked.values)
-        return Created(flow, checked.warnings)
+        return self._save(self._store.create, flow, checked)
 
-    def _save(self, flow: Flow, values: dict[str, list[str]]) -> None:
-        """Values first: a configuration that can be seen has its values."""
-        sets = {filter_set(flow.id, uid): first for uid, first in values.items()}
+    def replace(self, owner: str, flow_id: str, sent: NewFlow, if_match: IfMatch = None) -> Saved:
+        """Save a configuration as a whole. Raises NotFound, PreconditionFailed."""
+        checker = self._checker.for_one_request()
+
+        def changed(stored: Flow) -> tuple[Flow, Checked]:
+            checked = checker.replace(sent.pipeline_config, stored.pipeline_config)
+            return replace(stored, name=sent.name, description=sent.description, tags=tuple(sent.tags)), checked
+
+        return self._change(owner, flow_id, if_match, changed)
+
+    def replace_transforms(
+        self, owner: str, flow_id: str, sent: Sequence[NewTransform], if_match: IfMatch = None
+    ) -> Saved:
+        """Save another list of transforms. Raises NotFound, PreconditionFailed."""
+        checker = self._checker.for_one_request()
+        return self._change_transforms(
+            owner, flow_id, if_match, lambda stored: checker.replace_transforms(sent, stored)
+        )
+
+    def replace_transform(
+        self, owner: str, flow_id: str, uid: str, sent: NewTransform, if_match: IfMatch = None
+    ) -> Saved:
+        """Save another form of one transform. Raises NotFound, also for an unknown uid, PreconditionFailed."""
+        checker = self._checker.for_one_request()
+        return self._change_transforms(
+            owner, flow_id, if_match, lambda stored: checker.replace_transform(uid, sent, stored)
+        )
+
+    def _change_transforms(
+        self, owner: str, flow_id: str, if_match: IfMatch, check: Callable[[PipelineConfig], Checked]
+    ) -> Saved:
+        return self._change(owner, flow_id, if_match, lambda stored: (stored, check(stored.pipeline_config)))
+
+    def _change(
+        self, owner: str, flow_id: str, if_match: IfMatch, changed: Callable[[Flow], tuple[Flow, Checked]]
+    ) -> Saved:
+        """Save what `changed` makes of the newest revision; once more when another save came between."""
+
+        def attempt() -> Saved:
+            stored = self._expected(owner, flow_id, if_match)
+            flow, checked = changed(stored)
+            new = replace(flow, pipeline_config=checked.config, revision=stored.revision + 1, updated_at=self._now())
+            return self._save(self._store.save, new, checked)
+
+        return _on_conflict(attempt)
+
+    def _expected(self, owner: str, flow_id: str, if_match: IfMatch) -> Flow:
+        """The newest revision, which the store then holds fast: it refuses a change that was made from another."""
+        stored = self._store.get(owner, flow_id)
+        if if_match is not None and stored.revision not in if_match:
+            raise PreconditionFailed(
+                f'If-Match names another revision than the newest one, which is "{stored.revision}". Read the '
+                "configuration again, and send your change with the ETag that you get."
+            )
+        return stored
+
+    def _save(self, save: Callable[[Flow], None], flow: Flow, checked: Checked) -> Saved:
+        sets = {filter_set(flow.id, uid): first for uid, first in checked.values.items()}
         try:
             for target, first in sets.items():
                 self._sets.add(target, first)
-            self._store.create(flow)
+            save(flow)
         except Exception:
             self._drop(sets)
             raise
+        return Saved(flow, checked.warnings)
 
     def _drop(self, sets: Iterable[SetId]) -> None:
         for target in sets:
@@ -80,13 +151,18 @@ class Flows:
         """All configurations of an owner, newest first."""
         return self._store.list(owner)
 
-    def delete(self, owner: str, flow_id: str) -> Flow:
-        """Make a configuration invisible and ask for its deployment to go. `forget` ends it. Raises NotFound."""
-        flow = self._store.get(owner, flow_id)
-        self._store.delete(owner, flow_id)
-        return flow
+    def delete(self, owner: str, flow_id: str, if_match: IfMatch = None) -> None:
+        """Make a configuration invisible and ask for its deployment to go. `forget` ends it.
 
-    def forget(self, flow: Flow) -> None:
+        Raises NotFound, PreconditionFailed.
+        """
+
+        def attempt() -> None:
+            expected = None if if_match is None else self._expected(owner, flow_id, if_match).revision
+            self._store.delete(owner, flow_id, expected)
+
+        _on_conflict(attempt)
+
+    def forget(self, flow_id: str) -> None:
         """Remove a deleted configuration that has no deployment any more, with its filter values. Idempotent."""
-        self._drop(filter_sets(flow))
-        self._store.purge(flow.id)
+        removal.purge(flow_id, self._store, self._revisions, self._sets)

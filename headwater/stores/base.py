@@ -4,7 +4,7 @@ All methods are synchronous, thread-safe and may block on I/O. They raise StoreU
 SetStoreUnavailable (Valkey or Redis) when the store does not answer; other errors are named per method.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
@@ -33,8 +33,8 @@ class FlowStore(Protocol):
     def list(self, owner: str) -> Sequence[Flow]:
         """All configurations of an owner, newest first."""
 
-    def delete(self, owner: str, flow_id: str) -> bool:
-        """Mark as deleted: at once invisible to `get` and `list`.
+    def delete(self, owner: str, flow_id: str, revision: int | None = None) -> bool:
+        """Mark as deleted: at once invisible to `get` and `list`. Raises Conflict when `revision` is not the newest.
 
         An active deployment's desired state becomes ABSENT with delete_flow set, in the same transaction; the
         controller then removes the row by `purge`. Returns False when there was no active deployment: the row stays
@@ -46,6 +46,23 @@ class FlowStore(Protocol):
 
     def deleted(self) -> Sequence[Flow]:
         """Configurations that are marked deleted and not purged yet (also after a crash)."""
+
+
+class RevisionStore(Protocol):
+    """The revisions of configurations that are still stored."""
+
+    def filters(self, flow_id: str) -> Mapping[int, frozenset[str]]:
+        """The uids of the filters in each stored revision, by revision; also of a deleted configuration."""
+
+    def superseded(self, before: datetime) -> Mapping[str, Sequence[int]]:
+        """By configuration, the revisions that nobody can need again, in order.
+
+        They are not the newest, another one took their place before `before`, and no active deployment may run them
+        or go back to them. Deleted configurations are left to `purge`.
+        """
+
+    def remove(self, flow_id: str, revisions: Collection[int]) -> None:
+        """Remove revisions that `superseded` named. Unknown ones are no error."""
 
 
 class DeploymentStore(Protocol):

@@ -13,6 +13,7 @@ from tests.support.sql import (
     a_config,
     a_deployment,
     a_flow,
+    at,
     next_revision,
     seen,
 )
@@ -153,3 +154,86 @@ class TestPurge:
         stores.flows.purge("f1")
         assert list(stores.flows.deleted()) == []
         assert list(stores.deployments.ended(["d1", "unknown"])) == ["d1"]
+
+
+FILTERS = [{"uid": f"t{i}", "type": "redis_set_filter", "filter_expr": "root = this.a"} for i in range(3)]
+
+
+class TestDeleteAtARevision:
+    def test_another_revision_is_refused(self, stores: ControlStores) -> None:
+        stores.flows.create(a_flow())
+        for revision in (0, 2):
+            with pytest.raises(Conflict):
+                stores.flows.delete(OWNER, "f1", revision)
+        assert stores.flows.get(OWNER, "f1") == a_flow()
+
+    def test_the_newest_one_is_deleted(self, stores: ControlStores) -> None:
+        stores.flows.create(a_flow())
+        stores.flows.save(next_revision(a_flow()))
+        stores.flows.delete(OWNER, "f1", 2)
+        assert list(stores.flows.list(OWNER)) == []
+
+
+class TestRevisions:
+    """Revision r is saved r − 1 seconds after T0, with the filters t0 … t(r − 1)."""
+
+    @pytest.fixture(autouse=True)
+    def three(self, stores: ControlStores) -> None:
+        flow = a_flow(pipeline_config=a_config(transforms=FILTERS[:1]))
+        stores.flows.create(flow)
+        for count in (2, 3):
+            flow = next_revision(flow, pipeline_config=a_config(transforms=FILTERS[:count]))
+            stores.flows.save(flow)
+
+    def superseded(self, stores: ControlStores, before_s: float = 100) -> dict[str, list[int]]:
+        return {flow_id: list(revisions) for flow_id, revisions in stores.revisions.superseded(at(before_s)).items()}
+
+    def test_filters_by_revision(self, stores: ControlStores) -> None:
+        wanted = {1: {"t0"}, 2: {"t0", "t1"}, 3: {"t0", "t1", "t2"}}
+        assert stores.revisions.filters("f1") == wanted
+        stores.flows.delete(OWNER, "f1")
+        assert stores.revisions.filters("f1") == wanted
+        assert stores.revisions.filters("unknown") == {}
+
+    def test_scripts_are_no_filters(self, stores: ControlStores) -> None:
+        stores.flows.create(a_flow("f2"))
+        assert stores.revisions.filters("f2") == {1: set()}
+
+    @pytest.mark.parametrize(("before_s", "wanted"), [(1, []), (1.5, [1]), (2, [1]), (2.5, [1, 2])])
+    def test_superseded_for_long_enough(self, stores: ControlStores, before_s: float, wanted: list[int]) -> None:
+        assert self.superseded(stores, before_s) == ({"f1": wanted} if wanted else {})
+
+    def test_what_a_deployment_was_asked_to_run_is_needed(self, stores: ControlStores) -> None:
+        stores.flows.create(a_flow("f2"))
+        stores.deployments.desire_running(OWNER, "f1", a_deployment())
+        stores.flows.save(next_revision(stores.flows.get(OWNER, "f1")))
+        assert self.superseded(stores) == {"f1": [1, 2]}
+        deployment = stores.deployments.desire_absent("f1")
+        assert deployment is not None
+        stores.deployments.observe([seen(deployment, Phase.ABSENT)])
+        assert self.superseded(stores) == {"f1": [1, 2, 3]}
+
+    def test_of_several_configurations(self, stores: ControlStores) -> None:
+        stores.flows.create(a_flow("f2"))
+        stores.flows.save(next_revision(a_flow("f2")))
+        assert self.superseded(stores) == {"f1": [1, 2], "f2": [1]}
+
+    def test_a_deleted_configuration_is_left_to_purge(self, stores: ControlStores) -> None:
+        stores.flows.delete(OWNER, "f1")
+        assert self.superseded(stores) == {}
+
+    def test_removed_ones_are_gone(self, stores: ControlStores) -> None:
+        stores.revisions.remove("f1", [1, 2, 77])
+        stores.revisions.remove("unknown", [1])
+        stores.revisions.remove("f1", [])
+        assert list(stores.revisions.filters("f1")) == [3]
+        assert self.superseded(stores) == {}
+        flow = stores.flows.get(OWNER, "f1")
+        assert flow.revision == 3
+        stores.flows.save(next_revision(flow))
+        assert self.superseded(stores) == {"f1": [3]}
+
+    def test_purge_removes_all(self, stores: ControlStores) -> None:
+        stores.flows.delete(OWNER, "f1")
+        stores.flows.purge("f1")
+        assert stores.revisions.filters("f1") == {}

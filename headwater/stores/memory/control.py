@@ -1,9 +1,11 @@
 """The control stores in memory: configurations, deployments, doorbell, leases, keys and datasets' rows."""
 
 import threading
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Literal, Protocol, TypeVar
 
 from headwater.model.dataset import Dataset
@@ -35,6 +37,7 @@ class _Tables:
 
     lock: threading.RLock = field(default_factory=threading.RLock)
     flows: dict[str, Flow] = field(default_factory=dict)
+    revisions: dict[str, dict[int, Flow]] = field(default_factory=lambda: defaultdict(dict))
     deleted: set[str] = field(default_factory=set)
     deployments: dict[str, Deployment] = field(default_factory=dict)
     rollouts: dict[str, list[Rollout]] = field(default_factory=dict)
@@ -45,6 +48,10 @@ class _Tables:
         if flow is None or flow.owner != owner or flow_id in self.deleted:
             raise rules.no_flow(flow_id)
         return flow
+
+    def store(self, flow: Flow) -> None:
+        """Make a revision the newest one."""
+        self.flows[flow.id] = self.revisions[flow.id][flow.revision] = flow
 
     def active(self, flow_id: str) -> Deployment | None:
         found = (d for d in self.deployments.values() if d.flow_id == flow_id and d.phase is not Phase.ABSENT)
@@ -69,14 +76,14 @@ class MemoryFlows:
 
     def create(self, flow: Flow) -> None:
         with self._tables.lock:
-            self._tables.flows[flow.id] = replace(flow, revision=1)
+            self._tables.store(replace(flow, revision=1))
 
     def save(self, flow: Flow) -> None:
         with self._tables.lock:
             stored = self._tables.visible(flow.owner, flow.id)
             if flow.revision != stored.revision + 1:
                 raise rules.saved_meanwhile(flow.id)
-            self._tables.flows[flow.id] = replace(flow, created_at=stored.created_at)
+            self._tables.store(replace(flow, created_at=stored.created_at))
 
     def get(self, owner: str, flow_id: str) -> Flow:
         with self._tables.lock:
@@ -87,9 +94,11 @@ class MemoryFlows:
             flows = self._tables.flows.values()
             return _newest_first([f for f in flows if f.owner == owner and f.id not in self._tables.deleted])
 
-    def delete(self, owner: str, flow_id: str) -> bool:
+    def delete(self, owner: str, flow_id: str, revision: int | None = None) -> bool:
         with self._tables.lock:
-            self._tables.visible(owner, flow_id)
+            stored = self._tables.visible(owner, flow_id)
+            if revision not in (None, stored.revision):
+                raise rules.saved_meanwhile(flow_id)
             self._tables.deleted.add(flow_id)
             active = self._tables.active(flow_id)
             if active is None:
@@ -102,11 +111,42 @@ class MemoryFlows:
         with self._tables.lock:
             if flow_id in self._tables.deleted and self._tables.active(flow_id) is None:
                 self._tables.deleted.remove(flow_id)
-                del self._tables.flows[flow_id]
+                del self._tables.flows[flow_id], self._tables.revisions[flow_id]
 
     def deleted(self) -> Sequence[Flow]:
         with self._tables.lock:
             return _newest_first([self._tables.flows[flow_id] for flow_id in self._tables.deleted])
+
+
+class MemoryRevisions:
+    """RevisionStore in memory."""
+
+    def __init__(self, tables: _Tables) -> None:
+        self._tables = tables
+
+    def filters(self, flow_id: str) -> Mapping[int, frozenset[str]]:
+        with self._tables.lock:
+            stored = self._tables.revisions.get(flow_id, {})
+            return {revision: flow.pipeline_config.filter_uids for revision, flow in stored.items()}
+
+    def superseded(self, before: datetime) -> Mapping[str, Sequence[int]]:
+        with self._tables.lock:
+            found = {flow_id: self._superseded(flow_id, before) for flow_id in self._tables.flows}
+            return {flow_id: revisions for flow_id, revisions in found.items() if revisions}
+
+    def _superseded(self, flow_id: str, before: datetime) -> Sequence[int]:
+        if flow_id in self._tables.deleted:
+            return []
+        stored = sorted(self._tables.revisions[flow_id].items())
+        active = self._tables.active(flow_id)
+        in_use = {rollout.revision for rollout in self._tables.rollouts[active.id]} if active else set()
+        replaced = pairwise(stored)
+        return [number for (number, _), (_, next_) in replaced if number not in in_use and next_.updated_at < before]
+
+    def remove(self, flow_id: str, revisions: Collection[int]) -> None:
+        with self._tables.lock:
+            for revision in revisions:
+                self._tables.revisions.get(flow_id, {}).pop(revision, None)
 
 
 class MemoryDeployments:
@@ -294,6 +334,7 @@ class MemoryDatabase:
     def __init__(self) -> None:
         tables = _Tables()
         self.flows = MemoryFlows(tables)
+        self.revisions = MemoryRevisions(tables)
         self.deployments = MemoryDeployments(tables)
         self.doorbell = MemoryDoorbell(tables)
         self.leases = MemoryLeases()

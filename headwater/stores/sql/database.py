@@ -10,6 +10,7 @@ from headwater.stores.sql.flows import SqlFlows
 from headwater.stores.sql.keys import SqlKeys
 from headwater.stores.sql.leases import SqlLeases
 from headwater.stores.sql.migrate import migrate
+from headwater.stores.sql.revisions import SqlRevisions
 from headwater.stores.sql.sealed import Sealer
 
 
@@ -19,6 +20,7 @@ class Database:
     def __init__(self, connections: Connections, rows: DeploymentRows) -> None:
         self._connections = connections
         self.flows = SqlFlows(connections, rows)
+        self.revisions = SqlRevisions(connections)
         self.deployments = SqlDeployments(connections, rows)
         self.doorbell = SqlDoorbell(connections)
         self.leases = SqlLeases(connections)

@@ -60,9 +60,11 @@ class SqlFlows:
     def list(self, owner: str) -> Sequence[Flow]:
         return self._select(flows.c.owner == owner, flows.c.deleted == false())
 
-    def delete(self, owner: str, flow_id: str) -> bool:
+    def delete(self, owner: str, flow_id: str, revision: int | None = None) -> bool:
         with self._connections.writing() as connection:
-            visible(connection, owner, flow_id, lock=True)
+            stored = visible(connection, owner, flow_id, lock=True)
+            if revision not in (None, stored.revision):
+                raise rules.saved_meanwhile(flow_id)
             connection.execute(update(flows).where(flows.c.id == flow_id).values(deleted=True))
             active = self._rows.active(connection, flow_id)
             if active is None:

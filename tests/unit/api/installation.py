@@ -22,7 +22,7 @@ from headwater.services.checks import PipelineChecker
 from headwater.services.datasets import Datasets
 from headwater.services.deployments import Deployments, KafkaEndpoint
 from headwater.services.filters import Filters
-from headwater.services.flows import Flows
+from headwater.services.flows import Flows, FlowStores
 from headwater.services.ids import new_id
 from headwater.services.keys import Keys
 from headwater.stores.base import DeploymentStore
@@ -198,8 +198,7 @@ class Installation:
         services = Services(
             keys=self.keys,
             flows=Flows(
-                flows,
-                sets,
+                FlowStores(flows, self.database.revisions, sets),
                 PipelineChecker(self.bindings, validate_script, parse, new_id),
                 self.clock,
                 new_id,

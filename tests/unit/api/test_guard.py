@@ -21,7 +21,10 @@ ROUTES = [
     ("POST", "/api/v1/flow", "flow:write"),
     ("GET", "/api/v1/flow", "flow:read"),
     ("GET", "/api/v1/flow/x", "flow:read"),
+    ("PUT", "/api/v1/flow/x", "flow:write"),
     ("DELETE", "/api/v1/flow/x", "flow:write"),
+    ("PUT", "/api/v1/flow/x/transforms", "flow:write"),
+    ("PATCH", "/api/v1/flow/x/transforms/t", "flow:write"),
     ("POST", "/api/v1/flow/x/deploy", "flow:deploy"),
     ("GET", "/api/v1/flow/x/deploy", "flow:deploy"),
     ("POST", "/api/v1/flow/x/teardown", "flow:deploy"),
@@ -145,15 +148,15 @@ class TestAddress:
     @pytest.mark.parametrize(
         ("method", "path", "allowed"),
         [
-            ("PUT", FLOW, "GET, POST"),
-            ("PATCH", f"{FLOW}/x", "DELETE, GET"),
-            ("DELETE", f"{FLOW}/datasets", "GET, POST"),
-            ("DELETE", f"{FLOW}/streams", "GET"),
+            ("PUT", FLOW, "GET, HEAD, POST"),
+            ("PATCH", f"{FLOW}/x", "DELETE, GET, HEAD, PUT"),
+            ("DELETE", f"{FLOW}/datasets", "GET, HEAD, POST"),
+            ("DELETE", f"{FLOW}/streams", "GET, HEAD"),
             ("GET", f"{FLOW}/datasets/x/entries/check/", None),
-            ("OPTIONS", f"{FLOW}/x/deploy", "GET, POST"),
-            ("HEAD", FLOW, "GET, POST"),
-            ("POST", "/healthz", "GET"),
-            ("POST", "/docs", "GET"),
+            ("OPTIONS", f"{FLOW}/x/deploy", "GET, HEAD, POST"),
+            ("HEAD", f"{FLOW}/x/teardown", "POST"),
+            ("POST", "/healthz", "GET, HEAD"),
+            ("POST", "/docs", "GET, HEAD"),
             ("POST", "/openapi.json", "GET, HEAD"),
             ("POST", "/docs/assets/swagger-ui.css", "GET, HEAD"),
         ],
@@ -167,6 +170,17 @@ class TestAddress:
         assert response.headers["allow"] == allowed
         if method != "HEAD":
             alice.problem(response, 405, "method-not-allowed")
+
+    @pytest.mark.parametrize("path", [FLOW, "/healthz", "/docs", "/openapi.json", "/docs/assets/swagger-ui.css"])
+    def test_head_answers_as_get_without_the_body(self, alice: User, path: str) -> None:
+        got, head = alice.get(path), alice.request("HEAD", path)
+        assert (head.status_code, head.content) == (200, b"")
+        for name in ("content-type", "content-length"):
+            assert head.headers[name] == got.headers[name]
+
+    def test_head_of_what_is_not_there(self, alice: User) -> None:
+        assert alice.request("HEAD", f"{FLOW}/x").status_code == 404
+        assert alice.request("HEAD", "/nothing").status_code == 404
 
     def test_nul_in_an_id(self, alice: User) -> None:
         alice.problem(alice.get(f"{FLOW}/a%00b"), 404, "not-found")

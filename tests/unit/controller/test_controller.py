@@ -70,6 +70,7 @@ class World:
         settings = WorkerSettings(KafkaAccess(bootstrap_servers="b"), "redis", jit=False)
         reconciler = Reconciler(
             self.database.flows,
+            self.database.revisions,
             self.sets,
             self.broker,
             self.orchestrator,
@@ -78,7 +79,13 @@ class World:
             lambda: self.now,
         )
         sweeper = Sweeper(
-            self.broker, self.database.deployments, self.database.datasets, self.names, self.sets, lambda: NOW
+            self.broker,
+            self.database.deployments,
+            self.database.revisions,
+            self.database.datasets,
+            self.names,
+            self.sets,
+            lambda: NOW,
         )
         self.controller = Controller("c", self.database, self.orchestrator, reconciler, sweeper, lambda: self.now)
 

@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 import pytest
 
 from headwater.errors import SetStoreUnavailable, StoreUnavailable
+from headwater.model.dataset import SetId, filter_set
 from headwater.model.flow import Flow, NewFlow
 from headwater.model.stream import Bindings
 from headwater.services.checks import PipelineChecker
-from headwater.services.flows import Flows, filter_sets
+from headwater.services.flows import Flows, FlowStores
 from headwater.services.ids import new_id
 from headwater.stores.memory.control import MemoryDatabase
 from headwater.stores.memory.sets import MemorySetStore
@@ -28,6 +29,10 @@ SENT = NewFlow.model_validate(
 )
 
 
+def filter_sets(flow: Flow) -> list[SetId]:
+    return [filter_set(flow.id, t.uid) for t in flow.pipeline_config.transforms if t.type == "redis_set_filter"]
+
+
 @pytest.fixture
 def database() -> MemoryDatabase:
     return MemoryDatabase()
@@ -41,7 +46,8 @@ def sets() -> MemorySetStore:
 @pytest.fixture
 def flows(database: MemoryDatabase, sets: MemorySetStore) -> Flows:
     checker = PipelineChecker(Bindings(), lambda _script, _example: [], lambda _: None, new_id)
-    return Flows(database.flows, sets, checker, lambda: datetime(2026, 1, 2, tzinfo=UTC), new_id)
+    stores = FlowStores(database.flows, database.revisions, sets)
+    return Flows(stores, checker, lambda: datetime(2026, 1, 2, tzinfo=UTC), new_id)
 
 
 class TestCreate:

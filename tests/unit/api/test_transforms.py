@@ -1,0 +1,266 @@
+"""Changes of the transforms: PATCH …/transforms/{transform_uid} and PUT …/transforms."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from headwater.model.dataset import filter_set
+from headwater.model.transform import MAX_TRANSFORMS
+from tests.unit.api.installation import FLOW, TOKEN, Installation, Unread, User, installation
+
+V8 = {"type": "v8", "script": "function process(record) { return record; }"}
+OTHER = {"type": "v8", "script": "function process(record) { return null; }"}
+THROWS = {"type": "v8", "script": "function process() { throws }"}
+FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.a"}
+
+
+class Made:
+    """A configuration with a filter and a script, and the calls that change it."""
+
+    def __init__(self, user: User) -> None:
+        self.user = user
+        self.flow = user.create()
+        self.id: str = self.flow["id"]
+        self.path = f"{FLOW}/{self.id}"
+        self.filter, self.script = self.flow["pipeline_config"]["transforms"]
+
+    def patch(self, transform: Any, uid: str | None = None, **options: Any) -> Any:
+        return self.user.request(
+            "PATCH", f"{self.path}/transforms/{uid or self.script['uid']}", json=transform, **options
+        )
+
+    def put(self, transforms: Any, **options: Any) -> Any:
+        return self.user.request("PUT", f"{self.path}/transforms", json=transforms, **options)
+
+    @property
+    def saved(self) -> list[dict[str, Any]]:
+        transforms: list[dict[str, Any]] = self.user.get(self.path).json()["pipeline_config"]["transforms"]
+        return transforms
+
+    @property
+    def revision(self) -> int:
+        revision: int = self.user.get(self.path).json()["revision"]
+        return revision
+
+    def deploy(self) -> dict[str, Any]:
+        response = self.user.post(f"{self.path}/deploy")
+        assert response.status_code == 200, response.text
+        answer: dict[str, Any] = response.json()
+        return answer
+
+    @property
+    def deployment(self) -> dict[str, Any]:
+        answer: dict[str, Any] = self.user.get(f"{self.path}/deploy").json()
+        return answer
+
+
+@pytest.fixture
+def made(alice: User) -> Made:
+    return Made(alice)
+
+
+class TestPatch:
+    def test_changes_one_and_keeps_its_uid(self, made: Made) -> None:
+        response = made.patch(OTHER)
+        assert response.status_code == 200
+        assert response.headers["etag"] == '"2"'
+        changed = OTHER | {"uid": made.script["uid"]}
+        assert response.json() == changed | {"warnings": []}
+        assert made.saved == [made.filter, changed]
+
+    def test_what_was_read_or_answered_can_be_sent(self, made: Made) -> None:
+        assert made.patch(made.script).json() == made.script | {"warnings": []}
+        assert made.patch(made.script | {"warnings": [{"pointer": "", "detail": ""}]}).status_code == 200
+        assert made.patch(made.filter, made.filter["uid"]).json() == made.filter | {"warnings": []}
+
+    def test_a_filter_keeps_its_values(self, headwater: Installation, made: Made) -> None:
+        uid = made.filter["uid"]
+        made.user.post(f"{made.path}/transforms/{uid}/filter-values", {"values": [TOKEN]})
+        assert made.patch(FILTER, uid).json()["filter_expr"] == "root = this.a"
+        assert headwater.sets.count(filter_set(made.id, uid))[0] == 1
+
+    @pytest.mark.parametrize(
+        ("body", "pointer", "says"),
+        [
+            (FILTER, "/type", "is v8 for this uid"),
+            (V8 | {"script": "syntax error"}, "/script", "in line 2, column 7"),
+            (V8 | {"uid": "other"}, "/uid", "is another one than in the address"),
+            (V8 | {"set_values": ["a"]}, "/set_values", "no member"),
+            (V8 | {"v8": 1}, "/v8", "no member"),
+            ({"type": "v8"}, "/script", "is required"),
+            ({"type": "wasm"}, "/type", 'must be "v8" or "redis_set_filter"'),
+            ({}, "/type", "is required"),
+            ([], "", "object"),
+            ("v8", "", "object"),
+        ],
+    )
+    def test_refused(self, made: Made, body: Any, pointer: str, says: str) -> None:
+        faults = made.user.faults(made.patch(body))
+        assert list(faults) == [pointer]
+        assert says in faults[pointer]
+        assert made.revision == 1
+
+    @pytest.mark.parametrize(
+        ("body", "pointer", "says"),
+        [
+            (FILTER | {"filter_expr": "root = x()"}, "/filter_expr", "column 8: Expected"),
+            (FILTER | {"set_values": ["a"]}, "/set_values", "filter-values"),
+            (FILTER | {"set_values": []}, "/set_values", "filter-values"),
+            (V8, "/type", "is redis_set_filter for this uid"),
+        ],
+    )
+    def test_filter_refused(self, made: Made, body: Any, pointer: str, says: str) -> None:
+        faults = made.user.faults(made.patch(body, made.filter["uid"]))
+        assert list(faults) == [pointer]
+        assert says in faults[pointer]
+
+    def test_unknown(self, made: Made) -> None:
+        made.user.problem(made.patch(V8, "nothing"), 404, "not-found")
+
+    def test_what_the_script_throws_is_a_warning(self, made: Made) -> None:
+        assert made.patch(THROWS).json()["warnings"] == [{"pointer": "/script", "detail": "TypeError: x is undefined"}]
+
+    def test_of_different_transforms_at_once(self, made: Made) -> None:
+        made.put([V8] * 8)
+        uids = [transform["uid"] for transform in made.saved]
+        scripts = [V8 | {"script": f"function process() {{ return {i}; }}"} for i in range(8)]
+        where = f"{made.path}/transforms"
+        sent = [
+            made.user.start("PATCH", f"{where}/{uid}", json=script) for uid, script in zip(uids, scripts, strict=True)
+        ]
+        assert {response.result().status_code for response in sent} == {200}
+        assert made.saved == [script | {"uid": uid} for uid, script in zip(uids, scripts, strict=True)]
+        assert made.revision == 10
+
+
+class TestPut:
+    def test_adds_removes_updates_and_reorders(self, headwater: Installation, made: Made) -> None:
+        made.put([made.filter, made.script, V8, FILTER])
+        filter_, script, removed, second = made.saved
+        made.user.post(f"{made.path}/transforms/{second['uid']}/filter-values", {"values": [TOKEN]})
+        new = FILTER | {"set_values": ["A", "b"]}
+        response = made.put([second, OTHER | {"uid": script["uid"]}, new])
+        assert response.status_code == 200
+        assert response.headers["etag"] == '"3"'
+        assert "set_values" not in response.text
+        answer = response.json()
+        assert [transform.pop("warnings") for transform in answer] == [[], [], []]
+        assert made.saved == answer
+        assert answer[:2] == [second, OTHER | {"uid": script["uid"]}]
+        assert answer[2]["uid"] not in {t["uid"] for t in (filter_, script, removed, second)}
+        assert headwater.sets.count(filter_set(made.id, second["uid"]))[0] == 1
+        assert headwater.sets.contains_many(filter_set(made.id, answer[2]["uid"]), ["a", "b"]) == [True, True]
+
+    def test_without_a_uid_all_are_new(self, made: Made) -> None:
+        answer = made.put([FILTER, V8]).json()
+        assert not {t["uid"] for t in answer} & {made.filter["uid"], made.script["uid"]}
+
+    def test_the_answer_can_be_put_again(self, made: Made) -> None:
+        answer = made.put([FILTER, THROWS]).json()
+        assert [w["pointer"] for w in answer[1]["warnings"]] == ["/1/script"]
+        again = made.put(answer).json()
+        assert [t["uid"] for t in again] == [t["uid"] for t in answer]
+
+    @pytest.mark.parametrize(
+        ("body", "pointer", "says"),
+        [
+            ([], "", "at least 1 item"),
+            ([V8] * (MAX_TRANSFORMS + 1), "", "at most 50 items"),
+            ([V8, V8 | {"script": "syntax error"}], "/1/script", "in line 2, column 7"),
+            ([V8, V8 | {"uid": "nothing"}], "/1/uid", "no transform of this configuration"),
+            ([FILTER | {"set_values": ["a", ""]}], "/0/set_values/1", "1 to 1024 characters"),
+            ([FILTER | {"filter_expr": "root ="}], "/0/filter_expr", "column"),
+            ([V8, {"type": "v8"}], "/1/script", "is required"),
+            ([{}], "/0/type", "is required"),
+            (["v8"], "/0", "object"),
+            ({}, "", "list"),
+            (None, "", "null"),
+        ],
+    )
+    def test_refused(self, made: Made, body: Any, pointer: str, says: str) -> None:
+        response = (
+            made.put(None, content="null", headers={"Content-Type": "application/json"})
+            if body is None
+            else made.put(body)
+        )
+        faults = made.user.faults(response)
+        assert list(faults) == [pointer]
+        assert says in faults[pointer]
+        assert made.revision == 1
+
+    def test_uids_that_can_not_be(self, made: Made) -> None:
+        for body, pointer in (
+            ([made.script, made.script], "/1/uid"),
+            ([V8 | {"uid": made.filter["uid"]}], "/0/type"),
+            ([made.filter | {"set_values": ["a"]}], "/0/set_values"),
+        ):
+            assert list(made.user.faults(made.put(body))) == [pointer]
+
+
+@pytest.mark.parametrize("verb", ["PATCH", "PUT"])
+class TestDeployed:
+    def send(self, made: Made, verb: str, transform: dict[str, Any] = OTHER) -> Any:
+        return made.patch(transform) if verb == "PATCH" else made.put([transform])
+
+    def test_answers_when_the_change_runs(self, made: Made, verb: str) -> None:
+        before = made.deploy()
+        assert self.send(made, verb).status_code == 200
+        after = made.deployment
+        assert (after["revision"], after["condition"]) == (2, "Stable")
+        assert after["sinks"] == before["sinks"]
+
+    def test_deploys_all_that_was_saved(self, made: Made, verb: str) -> None:
+        made.deploy()
+        body = made.flow | {"pipeline_config": made.flow["pipeline_config"] | {"parallelism": 3}}
+        made.user.request("PUT", made.path, json=body)
+        self.send(made, verb)
+        assert made.deployment["workers"] == 3
+
+    def test_undeployed_is_only_saved(self, made: Made, verb: str) -> None:
+        assert self.send(made, verb).status_code == 200
+        assert made.user.get(f"{made.path}/deploy").status_code == 404
+
+    def test_needs_the_scope_to_deploy_before_the_body_is_looked_at(
+        self, headwater: Installation, made: Made, verb: str
+    ) -> None:
+        writer = headwater.user("alice", ["flow:write", "flow:read"])
+        path = f"{made.path}/transforms" + (f"/{made.script['uid']}" if verb == "PATCH" else "")
+        assert writer.request(verb, path, json=OTHER if verb == "PATCH" else [OTHER]).status_code == 200
+        made.deploy()
+        options = {"content": Unread(), "headers": {"Content-Type": "application/json"}}
+        path = path if verb == "PUT" else f"{made.path}/transforms/{made.saved[0]['uid']}"
+        body = writer.problem(writer.request(verb, path, **options), 403, "forbidden")
+        assert "flow:deploy" in body["detail"]
+        assert made.revision == 2
+
+    def test_a_failed_rollout_says_that_the_save_stays(self, headwater: Installation, made: Made, verb: str) -> None:
+        made.deploy()
+        headwater.controller.reasons = ["w-0: ran out of memory"]
+        headwater.controller.rolls_back_to = 1
+        body = made.user.problem(self.send(made, verb), 422, "deploy-failed")
+        assert body["detail"] == "Revision 2 is saved, but does not run: w-0: ran out of memory"
+        assert made.revision == 2
+        assert made.deployment["revision"] == 1
+
+    def test_during_a_teardown_is_only_saved(self, headwater: Installation, made: Made, verb: str) -> None:
+        made.deploy()
+        headwater.controller.asleep = True
+        headwater.database.deployments.desire_absent(made.id)
+        assert self.send(made, verb).status_code == 200
+        assert made.revision == 2
+
+
+@pytest.fixture
+def impatient() -> Iterator[Installation]:
+    with installation(deploy_timeout_s=0.1) as found:
+        yield found
+
+
+def test_a_rollout_that_goes_on(impatient: Installation) -> None:
+    made = Made(impatient.user("alice"))
+    made.deploy()
+    impatient.controller.asleep = True
+    body = made.user.problem(made.patch(OTHER), 503, "deploy-pending")
+    assert body["detail"].startswith("Revision 2 is saved, but does not run yet: ")
+    assert made.revision == 2
