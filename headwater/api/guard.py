@@ -29,8 +29,8 @@ from headwater.services.keys import Keys
 
 MAX_BODY_BYTES = 32 << 20
 MAX_KEY_CHECKS_AT_ONCE = 8
-RESERVED_IDS = frozenset({"datasets", "streams", "validate"})
-"""Names that stand where a configuration's id stands."""
+RESERVED_IDS = {"config_id": frozenset({"datasets", "streams", "validate"}), "dataset_id": frozenset({"entries"})}
+"""Names that stand where an id stands, by the id's parameter."""
 
 SCOPE, SCOPE_WHEN_DEPLOYED, STREAMED = "x-scope", "x-scope-when-deployed", "x-streamed"
 
@@ -99,7 +99,7 @@ class GuardedRoute(APIRoute):
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         match, child = super().matches(scope)
-        if child.get("path_params", {}).get("config_id") in RESERVED_IDS:
+        if any(value in RESERVED_IDS.get(name, ()) for name, value in child.get("path_params", {}).items()):
             return Match.NONE, {}
         return match, child
 

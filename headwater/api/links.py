@@ -20,8 +20,6 @@ _OF_A_CONFIGURATION = (
     "replaceConfiguration",
     "replaceTransforms",
     "deployConfiguration",
-    "getDeployment",
-    "getDeploymentStats",
     "tearDown",
     "deleteConfiguration",
 )

@@ -16,7 +16,7 @@ DEFAULT_DATASET_PAGE = 10_000
 MAX_CURSOR = 2**53 - 1
 MAX_DATASET_NAME_CHARS = 200
 MAX_REPORTED_PROBLEMS = 20
-VALUE_SCHEMA = {"type": "string", "minLength": 1, "maxLength": MAX_VALUE_CHARS, "pattern": r"\S"}
+VALUE_SCHEMA = {"type": "string", "minLength": 1, "maxLength": MAX_VALUE_CHARS, "pattern": r"[^\s\u001c-\u001f\u0085]"}
 """A value in API descriptions. Its length counts after trimming, which a schema can't say."""
 
 

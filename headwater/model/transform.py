@@ -20,7 +20,7 @@ def _script_size(script: str) -> str:
     return script
 
 
-Script = Annotated[Text, AfterValidator(_script_size), Field(json_schema_extra={"format": "javascript"})]
+Script = Annotated[Text, AfterValidator(_script_size)]
 
 
 class _V8(BaseModel):
@@ -36,7 +36,6 @@ class _RedisSetFilter(BaseModel):
     type: Literal["redis_set_filter"]
     filter_expr: Text = Field(
         max_length=MAX_EXPRESSION_CHARS,
-        json_schema_extra={"format": "filter-expression"},
         description="Selects the tested value, for example `root = this.token_address`.",
     )
 

@@ -1,0 +1,1 @@
+"""What Schemathesis is told, see tests/acceptance/test_description.py."""

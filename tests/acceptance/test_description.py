@@ -1,0 +1,56 @@
+"""The API answers as /openapi.json says: Schemathesis sends what the description allows, and what it forbids.
+
+Examples, boundaries, random values and chains of calls, each answer checked for its status, headers, body and type, for
+refused bad input and accepted good input, for calls without a key and with methods that there are not.
+"""
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.acceptance.stack import Stack
+
+FUZZ = Path(__file__).with_name("fuzz")
+DELETES_AT_ONCE = 8
+
+
+@pytest.fixture
+def key(stack: Stack) -> Iterator[str]:
+    """The key of an owner with nothing; what the test makes goes afterwards."""
+    made = stack.run("keys", "create", "--owner", f"fuzz-{random.random()}")
+    yield made.stdout.strip()
+    with stack.client(made.stdout.strip()) as client:
+        paths = [f"/api/v1/flow/{flow['id']}" for flow in client.get("/api/v1/flow").json()]
+        with ThreadPoolExecutor(DELETES_AT_ONCE) as pool:
+            assert {answer.status_code for answer in pool.map(client.delete, paths)} <= {200}
+
+
+def schemathesis(stack: Stack, key: str, folder: Path, *flags: str, within_s: int) -> None:
+    """Run it; what it found is the failure."""
+    command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(FUZZ / "schemathesis.toml")]
+    command += ["run", f"{stack.url}/openapi.json", "--checks", "all", "--no-color", "--continue-on-failure", *flags]
+    environment = {**os.environ, "HEADWATER_TEST_KEY": key, "PYTHONPATH": str(FUZZ.parents[2]), "COLUMNS": "120"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=within_s)
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+class TestDescription:
+    def test_is_true(self, stack: Stack, key: str, tmp_path: Path) -> None:
+        schemathesis(stack, key, tmp_path, "--generation-deterministic", "--max-examples", "12", within_s=170)
+
+    @pytest.mark.slow
+    @pytest.mark.timeout(3600)
+    def test_is_true_for_long(self, stack: Stack, key: str, tmp_path: Path) -> None:
+        """It prints its seed: `--seed` repeats the run."""
+        schemathesis(stack, key, tmp_path, "--max-examples", "200", within_s=3500)
+
+    def test_needs_no_key(self, stack: Stack) -> None:
+        assert httpx.get(f"{stack.url}/openapi.json").status_code == 200
