@@ -3,6 +3,7 @@
 import os
 import secrets
 import socket
+import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -36,11 +37,14 @@ from headwater.transforms.expression import parse
 
 PASSWORD_BYTES = 24
 GRACE_S = 5
+SWITCH_INTERVAL_S = 0.001
+"""How long a thread may compute before another one gets its turn: uploads compute, and other requests wait for them."""
 
 
 def serve(settings: Settings, fd: int | None) -> None:
     """Serve until SIGTERM or SIGINT; on the listening socket `fd` when there is one. Raises SetupError."""
     require_platform()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     home = Home(settings.data_dir)
     home.create()
     addresses = Addresses(settings, home)

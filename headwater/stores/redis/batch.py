@@ -77,6 +77,38 @@ def encode(values: Sequence[str]) -> list[Batch]:
     return [batch for some in rows.values() for batch in _of_one_length([values[row] for row in some], np.array(some))]
 
 
+def encode_all(values: Sequence[str]) -> list[bytes]:
+    """The stored form of each value, in order."""
+    batches = encode(values)
+    if len(batches) == 1:
+        return batches[0].forms()
+    found = [b""] * len(values)
+    for batch in batches:
+        for row, stored in zip(batch.rows.tolist(), batch.forms(), strict=True):
+            found[row] = stored
+    return found
+
+
+def hashes(stored: Sequence[bytes], hash_key: int) -> Hashes:
+    """The hash of each stored form, whatever their widths."""
+    if len(stored) <= FEW:
+        return np.array(stored_values.hashes(stored, hash_key), np.uint64)
+    found = np.empty(len(stored), np.uint64)
+    for batch in _by_width(list(stored), np.arange(len(stored))):
+        found[batch.rows] = batch.hashes(hash_key)
+    return found
+
+
+def decode(stored: Sequence[bytes]) -> list[str]:
+    """The values of stored forms."""
+    joined = b"".join(stored)
+    count, width, tag = len(stored), 21, stored_values.TAGS[42]
+    if len(joined) != count * width or joined[::width] != tag * count or set(map(len, stored)) != {width}:
+        return [stored_values.decode(one) for one in stored]
+    digits = joined.hex()
+    return ["0x" + digits[at : at + 40] for at in range(2, len(digits), 2 * width)]
+
+
 def _of_one_length(values: Sequence[str], rows: Rows) -> Iterator[Batch]:
     joined = "".join(values)
     if not joined.isascii():
@@ -116,13 +148,15 @@ def _tagged(tag: bytes, joined: bytes, count: int) -> Bytes:
 
 
 def _one_by_one(values: Sequence[str], rows: Rows) -> Iterator[Batch]:
-    forms: defaultdict[int, list[tuple[int, bytes]]] = defaultdict(list)
-    for row, value in zip(rows.tolist(), values, strict=True):
-        stored = stored_values.encode(value)
-        forms[len(stored)].append((row, stored))
-    for width, some in forms.items():
-        joined = b"".join(stored for _, stored in some)
-        yield Batch(np.array([row for row, _ in some]), np.frombuffer(joined, np.uint8).reshape(-1, width))
+    return _by_width([stored_values.encode(value) for value in values], rows)
+
+
+def _by_width(stored: list[bytes], rows: Rows) -> Iterator[Batch]:
+    widths = np.array([*map(len, stored)])
+    for width in np.unique(widths):
+        chosen = np.flatnonzero(widths == width)
+        joined = b"".join(stored if len(chosen) == len(stored) else [stored[at] for at in chosen.tolist()])
+        yield Batch(rows[chosen], np.frombuffer(joined, np.uint8).reshape(-1, width))
 
 
 def _xxh3(stored: Bytes, hash_key: int) -> Hashes:

@@ -115,11 +115,11 @@ class Client:
 
     def run(self, script: Script, keys: Sequence[Word], args: Sequence[Word]) -> Any:
         """Run a script on `keys`, which share one hash tag."""
-        with _told():
-            try:
-                return self._server.execute_command("EVALSHA", script.sha, len(keys), *keys, *args)
-            except redis.exceptions.NoScriptError:
-                return self._server.execute_command("EVAL", script.text, len(keys), *keys, *args)
+        try:
+            [answer] = self.pipeline([("EVALSHA", script.sha, len(keys), *keys, *args)])
+        except redis.exceptions.NoScriptError:
+            [answer] = self.pipeline([("EVAL", script.text, len(keys), *keys, *args)])
+        return answer
 
     def version(self) -> tuple[int, int]:
         """Major and minor version of Redis that the server is compatible with."""

@@ -4,12 +4,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from headwater.stores.redis.batch import Bytes, Hashes
 from headwater.stores.redis.client import Packed
 from headwater.stores.redis.layout import Layout
-from headwater.stores.redis.values import HASH_BITS
 
 BUCKETS_PER_PART = 8_192
 
@@ -17,15 +15,10 @@ _HEAD = b"*%d\r\n$4\r\n%b\r\n$%d\r\n%b\r\n"
 _EMPTY_VALUE = b"$0\r\n\r\n"
 
 
-def buckets(layout: Layout, hashes: Hashes) -> npt.NDArray[np.intp]:
-    """The bucket number of each hash."""
-    return (hashes >> np.uint64(HASH_BITS - layout.bits)).astype(np.intp)
-
-
 def commands(layout: Layout, stored: Bytes, hashes: Hashes) -> Iterator[Packed]:
     """One command per bucket, in parts."""
     order = np.argsort(hashes)
-    numbers = buckets(layout, hashes[order])
+    numbers = layout.numbers(hashes[order])
     words = _words(layout, stored[order])
     width = words.shape[1]
     packed = memoryview(words.tobytes())

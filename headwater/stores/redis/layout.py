@@ -20,9 +20,11 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from headwater.model.dataset import SetId
-from headwater.stores.redis import values
+from headwater.stores.redis import batch, values
+from headwater.stores.redis.batch import Hashes
 from headwater.stores.redis.client import Client, Script, Word
 
 BITS = 18
@@ -32,8 +34,6 @@ COMPACT_SETS_SINCE = (7, 2)
 REPLACED = "{headwater}:replaced"
 
 Kind = Literal["set", "hash"]
-Placed = tuple[int, bytes]  # hash and stored form; sorts in the order of listings
-
 T = TypeVar("T")
 
 _WINDOW_BYTES = 1024  # short pages read little of the bitmap
@@ -43,6 +43,23 @@ _CREATE = Script.load("create")
 def parts(items: list[T], size: int) -> Iterator[list[T]]:
     """Slices of `size` items, the last one shorter."""
     return (items[at : at + size] for at in range(0, len(items), size))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placed:
+    """Stored forms and their hashes, in the order of listings."""
+
+    hashes: Hashes
+    stored: list[bytes]
+
+    def __getitem__(self, rows: slice) -> "Placed":
+        return Placed(self.hashes[rows], self.stored[rows])
+
+    def __len__(self) -> int:
+        return len(self.stored)
+
+    def __add__(self, later: "Placed") -> "Placed":
+        return Placed(np.concatenate([self.hashes, later.hashes]), self.stored + later.stored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,28 +87,24 @@ class Layout:
         prefix = self.bucket_prefix
         return [f"{prefix}{number}" for number in numbers]
 
-    def bucket_keys(self, hashes: Iterable[int]) -> list[str]:
+    def bucket_keys(self, hashes: Hashes) -> list[str]:
         """The key of each value's bucket, by its hash."""
-        shift = values.HASH_BITS - self.bits
-        return self.buckets([hashed >> shift for hashed in hashes])
+        return self.buckets(self.numbers(hashes).tolist())
 
-    def place(self, stored: Sequence[bytes]) -> list[Placed]:
+    def numbers(self, hashes: Hashes) -> npt.NDArray[np.intp]:
+        """The number of each value's bucket, by its hash."""
+        return (hashes >> np.uint64(values.HASH_BITS - self.bits)).astype(np.intp)
+
+    def place(self, stored: Sequence[bytes]) -> Placed:
         """The stored forms in the order of listings."""
-        return sorted(zip(values.hashes(stored, self.hash_key), stored, strict=True))
+        hashes = batch.hashes(stored, self.hash_key)
+        order = np.argsort(hashes)
+        return Placed(hashes[order], [stored[at] for at in order.tolist()])
 
-    def by_bucket(self, placed: Sequence[Placed]) -> list[tuple[int, list[bytes]]]:
-        """Bucket numbers and their values, from values in the order of listings."""
-        shift = values.HASH_BITS - self.bits
-        groups: list[tuple[int, list[bytes]]] = []
-        last = -1
-        for hashed, stored in placed:
-            number = hashed >> shift
-            if number == last:
-                groups[-1][1].append(stored)
-            else:
-                groups.append((number, [stored]))
-                last = number
-        return groups
+    @property
+    def list_command(self) -> str:
+        """The command that reads a bucket."""
+        return "HKEYS" if self.kind == "hash" else "SMEMBERS"
 
     def nonempty(self, bitmap: bytes, first: int) -> Iterator[int]:
         """The numbers from `first` on whose bit is set, in a bitmap that begins at the byte of `first`."""

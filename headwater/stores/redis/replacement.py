@@ -91,7 +91,7 @@ class Replacement:
         """The bitmap, then the values."""
         hashes = [batch.hashes(staged.hash_key) for batch in batches]
         for some in hashes:
-            self._bitmap[filling.buckets(staged, some)] = True
+            self._bitmap[staged.numbers(some)] = True
         yield packed([("SET", staged.nz, np.packbits(self._bitmap).tobytes())])
         for batch, some in zip(batches, hashes, strict=True):
             yield from filling.commands(staged, batch.stored, some)

@@ -1,30 +1,31 @@
 """Sets in Valkey or Redis: binary values in 2^18 buckets by a keyed hash, in a generation that replace flips."""
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from math import ceil
 
 import numpy as np
 
 from headwater.model.dataset import SetId
 from headwater.stores.base import Page, Written
-from headwater.stores.redis import values as stored_values
+from headwater.stores.redis import batch
+from headwater.stores.redis.batch import Hashes
 from headwater.stores.redis.client import Client, Script, Word
 from headwater.stores.redis.layout import COMPACT_SETS_SINCE, REPLACED, Keys, Kind, Layout, Placed, parts
 from headwater.stores.redis.replacement import GIVEN_UP_AFTER_S, Replacement, Superseded, sweep, sweep_all
-from headwater.stores.redis.values import POSITION_BITS
+from headwater.stores.redis.values import HASH_BITS, POSITION_BITS
 
-VALUES_PER_WRITE = 1_000  # holds the server for 5 to 9 ms
+VALUES_PER_WRITE = 250  # holds the server for about 2 ms
 VALUES_PER_LOOKUP = 4_000
-BUCKETS_PER_READ = 1_000
-VALUES_PER_READ = 20_000
+BUCKETS_PER_READ = 4_000
+VALUES_PER_READ = 50_000
 _MAX_REMEMBERED = 10_000
 
 _WRITE = Script.load("write")
 _CONTAINS = Script.load("contains")
-_BUCKETS = Script.load("buckets")
 _ADD, _REMOVE = "a", "r"
 
 
@@ -41,6 +42,7 @@ class RedisSetStore:
         self._kind = kind
         self._clock = clock
         self._layouts: dict[SetId, Layout] = {}
+        self._write_turn = threading.Lock()  # reads wait behind one write of each process, however many there are
 
     def add(self, target: SetId, values: Sequence[str]) -> Written:
         """See SetStore. When an answer is lost this raises: how many values were new is then unknown."""
@@ -60,7 +62,7 @@ class RedisSetStore:
     def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
         """See SetStore. One round trip for up to 4,000 distinct values."""
         distinct = list(dict.fromkeys(values))
-        stored = [stored_values.encode(value) for value in distinct]
+        stored = batch.encode_all(distinct)
         while (layout := self._layout(target)) is not None:
             answers = self._contains(layout, Keys.of(target), stored)
             if answers is not None:
@@ -120,7 +122,7 @@ class RedisSetStore:
         self._layouts.pop(target, None)
 
     def _write(self, target: SetId, operation: str, values: Sequence[str]) -> Written:
-        stored = [stored_values.encode(value) for value in set(values)]
+        stored = batch.encode_all(list(set(values)))
         while stored:
             layout = self._layout(target)
             if layout is None:
@@ -137,8 +139,11 @@ class RedisSetStore:
     def _write_under(self, layout: Layout, keys: Keys, operation: str, stored: list[bytes]) -> Written | None:
         """Write all values under one generation; None when it is no longer the current one."""
         changed = version = count = 0
-        for part in parts(layout.place(stored), VALUES_PER_WRITE):
-            reply = self._client.run(_WRITE, *_write_call(layout, keys, operation, part))
+        placed = layout.place(stored)
+        for at in range(0, len(stored), VALUES_PER_WRITE):
+            keys_and_args = _write_call(layout, keys, operation, placed[at : at + VALUES_PER_WRITE])
+            with self._write_turn:
+                reply = self._client.run(_WRITE, *keys_and_args)
             if reply is None:
                 return None
             newly, version, count = reply
@@ -159,7 +164,7 @@ class RedisSetStore:
         return [answer == ord("1") for _, answers in replies for answer in answers]
 
     def _lookup(self, layout: Layout, keys: Keys, stored: list[bytes]) -> tuple[bytes, bytes] | None:
-        buckets = layout.bucket_keys(stored_values.hashes(stored, layout.hash_key))
+        buckets = layout.bucket_keys(batch.hashes(stored, layout.hash_key))
         reply = self._client.run(_CONTAINS, [keys.m, *buckets], [layout.gen, layout.kind, *stored])
         return (reply[0], reply[1]) if reply is not None else None
 
@@ -173,44 +178,48 @@ class RedisSetStore:
             return None
         numbers = layout.nonempty(bitmap, first)
         per_call = _buckets_to_read(layout, int(total), count)
-        lowest_hash = stored_values.first_hash(low)
-        found: list[Placed] = []
+        found = layout.place([])
         while part := layout.buckets(islice(numbers, per_call)):
-            reply = self._client.run(_BUCKETS, [keys.m, *part], [layout.gen, layout.kind])
-            if reply is None:
+            # The generation is asked last: buckets go only after another one became the current one.
+            *lists, current = self._client.pipeline(
+                [*((layout.list_command, key) for key in part), ("HGET", keys.m, "gen")]
+            )
+            if current is None or int(current) != layout.gen:
                 return None
-            found += [one for one in layout.place(list(chain(*reply))) if one[0] >= lowest_hash]
-            if len(found) > count:
+            found += layout.place(list(chain.from_iterable(lists)))
+            if len(found) > count + len(lists[0]):
                 break
-        return _cut(found, count, int(total))
+        start = int(np.searchsorted(_positions(found), np.uint64(low)))
+        return _cut(found[start:], count, int(total))
 
 
-def _write_call(layout: Layout, keys: Keys, operation: str, placed: list[Placed]) -> tuple[list[Word], list[Word]]:
+def _write_call(layout: Layout, keys: Keys, operation: str, placed: Placed) -> tuple[list[Word], list[Word]]:
     """Keys and arguments of one write script."""
-    packed = np.array([hashed for hashed, _ in placed], "<u8").tobytes()
-    numbers: list[int] = []
-    args: list[Word] = [layout.gen, operation, layout.kind, packed]
-    for number, stored in layout.by_bucket(placed):
-        numbers.append(number)
-        args += [number, len(stored), *stored]
-    return [keys.m, layout.nz, keys.log, *layout.buckets(numbers)], args
+    numbers = layout.numbers(placed.hashes)
+    edges = np.flatnonzero(np.diff(numbers, prepend=-1, append=-1)).tolist()
+    found: list[int] = numbers[edges[:-1]].tolist()
+    args: list[Word] = [layout.gen, operation, layout.kind, placed.hashes.astype("<u8").tobytes()]
+    for number, (start, end) in zip(found, pairwise(edges), strict=True):
+        args += [number, end - start, *placed.stored[start:end]]
+    return [keys.m, layout.nz, keys.log, *layout.buckets(found)], args
 
 
 def _buckets_to_read(layout: Layout, total: int, count: int) -> int:
-    """How many non-empty buckets hold about `count` + 1 values, within what one script may read."""
+    """How many non-empty buckets hold about `count` + 1 values, within what one round trip may read."""
     per_bucket = max(1.0, total / (1 << layout.bits))
     wanted = ceil((count + 1) / per_bucket * 1.1) + 1
     return min(wanted, BUCKETS_PER_READ, ceil(VALUES_PER_READ / per_bucket))
 
 
-def _cut(found: list[Placed], count: int, total: int) -> Page:
+def _cut(found: Placed, count: int, total: int) -> Page:
     """The page in values found up to the end of a bucket; values that share a position are never parted."""
     end = min(count, len(found))
-    while 0 < end < len(found) and _position(found[end]) == _position(found[end - 1]):
+    positions = _positions(found)
+    while 0 < end < len(found) and positions[end] == positions[end - 1]:
         end += 1
-    cursor = _position(found[end - 1]) if end < len(found) else None
-    return Page([stored_values.decode(stored) for _, stored in found[:end]], cursor, total)
+    cursor = int(positions[end - 1]) if end < len(found) else None
+    return Page(batch.decode(found.stored[:end]), cursor, total)
 
 
-def _position(placed: Placed) -> int:
-    return stored_values.position(placed[0])
+def _positions(placed: Placed) -> Hashes:
+    return placed.hashes >> np.uint64(HASH_BITS - POSITION_BITS)

@@ -56,11 +56,6 @@ def position(hashed: int) -> int:
     return hashed >> (HASH_BITS - POSITION_BITS)
 
 
-def first_hash(place: int) -> int:
-    """The lowest hash at a position."""
-    return place << (HASH_BITS - POSITION_BITS)
-
-
 def bucket(hashed: int, bits: int) -> int:
     """The number of the bucket, of 2^bits."""
     return hashed >> (HASH_BITS - bits)

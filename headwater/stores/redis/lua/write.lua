@@ -1,4 +1,4 @@
--- Adds or removes at most 1,000 values of one generation: {changed, version, count}, or nil when another one is current.
+-- Adds or removes at most 250 values of one generation: {changed, version, count}, or nil when another one is current.
 -- KEYS: m, nz, log, bucket...   ARGV: generation, 'a' or 'r', kind, packed hashes, then per bucket: number, k, v1..vk
 local m = redis.call('HMGET', KEYS[1], 'gen', 'ver', 'count')
 if m[1] ~= ARGV[1] then return nil end
@@ -21,7 +21,8 @@ for i = 4, #KEYS do
   else
     n = redis.call(add and 'SADD' or in_hash and 'HDEL' or 'SREM', KEYS[i], unpack(ARGV, first, last))
   end
-  if n > 0 and (add or redis.call('EXISTS', KEYS[i]) == 0) then
+  -- The bitmap changes only when a bucket becomes or ceases to be empty; asking is cheaper than writing.
+  if n > 0 and redis.call(in_hash and 'HLEN' or 'SCARD', KEYS[i]) == (add and n or 0) then
     redis.call('SETBIT', KEYS[2], ARGV[at], add and 1 or 0)
   end
   changed, at = changed + n, last + 1
@@ -30,7 +31,7 @@ end
 if changed == 0 then return {0, tonumber(m[2]), tonumber(m[3])} end
 local count = redis.call('HINCRBY', KEYS[1], 'count', add and changed or -changed)
 local version = redis.call('HINCRBY', KEYS[1], 'ver', 1)
--- Entries for at least 4 % of the values, so that readers catch up; 8,000 entries are at most 64 MB.
-local keep = math.min(8000, math.max(1000, math.ceil(count / 25000)))
+-- Entries for at least 4 % of the values, so that readers catch up; 32,000 entries are at most 64 MB.
+local keep = math.min(32000, math.max(4000, math.ceil(count / 6250)))
 redis.call('XADD', KEYS[3], 'MAXLEN', '~', keep, version .. '-0', ARGV[2], ARGV[4])
 return {changed, version, count}
