@@ -1,6 +1,7 @@
 """Key, scope and size: checked before any byte of a body is read."""
 
 from collections.abc import Callable, Coroutine
+from ipaddress import ip_address
 from typing import Any
 
 import anyio
@@ -24,6 +25,7 @@ from headwater.errors import (
     Unauthenticated,
     UnsupportedMediaType,
 )
+from headwater.model.audit import Actor, act_as
 from headwater.model.key import ApiKey
 from headwater.services.keys import Keys
 
@@ -107,6 +109,7 @@ class GuardedRoute(APIRoute):
         headers = Headers(scope=scope)
         key = await scope["app"].state.authenticator(headers)
         scope["api_key"] = key
+        act_as(Actor(key.id, key.owner, _peer(scope), scope.get("request_id", "")))
         if scope["method"] in (self.methods or ()):
             receive = self._check(key, scope, headers, receive)
             await self._check_deployed(key, scope)
@@ -136,6 +139,15 @@ class GuardedRoute(APIRoute):
             return await handler(JsonRequest(request.scope, request.receive))
 
         return handle
+
+
+def _peer(scope: Scope) -> str:
+    """The client's IP address; empty when there is none, as on a unix socket."""
+    host = (scope.get("client") or ("",))[0]
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        return ""
 
 
 def _check_media_type(headers: Headers) -> None:

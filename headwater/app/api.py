@@ -20,6 +20,7 @@ from headwater.brokers.kafka import KafkaBroker
 from headwater.controller.controller import LEASE
 from headwater.errors import OrchestratorUnavailable
 from headwater.sandbox import validate
+from headwater.services.audit import AuditedSets
 from headwater.services.checks import PipelineChecker
 from headwater.services.datasets import Datasets
 from headwater.services.deployments import Deployments, KafkaEndpoint
@@ -69,6 +70,7 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
     broker = KafkaBroker(addresses.kafka(), addresses.replication())
     _, any_topic = next(iter(bindings))
     sets = RedisSetStore(client)
+    audited = AuditedSets(sets, database.audit)
     checker = PipelineChecker(bindings, partial(validate, jit=settings.v8_jit), parse, new_id)
     return Services(
         keys=Keys(database.keys, utc_now, time.monotonic),
@@ -76,8 +78,8 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
         deployments=Deployments(
             database.flows, database.deployments, utc_now, new_id, lambda: secrets.token_urlsafe(PASSWORD_BYTES)
         ),
-        filters=Filters(database.flows, database.deployments, sets),
-        datasets=Datasets(database.datasets, RedisDatasetNames(client), sets, utc_now, new_id),
+        filters=Filters(database.flows, database.deployments, audited),
+        datasets=Datasets(database.datasets, RedisDatasetNames(client), audited, utc_now, new_id),
         bindings=bindings,
         kafka=_endpoint(addresses),
         probes={

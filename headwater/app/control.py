@@ -11,6 +11,7 @@ from headwater.model.key import LOCAL_SCOPES
 from headwater.services.ids import utc_now
 from headwater.services.keys import Keys
 from headwater.settings import Settings
+from headwater.stores.base import AuditLog
 from headwater.stores.sql.database import Database, open_database
 from headwater.stores.sql.sealed import Sealer
 
@@ -34,6 +35,15 @@ def keys_of(settings: Settings) -> Iterator[Keys]:
     addresses.require_home()
     with open_control(addresses) as database:
         yield Keys(database.keys, utc_now, time.monotonic)
+
+
+@contextmanager
+def audit_of(settings: Settings) -> Iterator[AuditLog]:
+    """The audit log of the installation that the settings name. Raises SetupError when there is none."""
+    addresses = Addresses(settings, Home(settings.data_dir))
+    addresses.require_home()
+    with open_control(addresses) as database:
+        yield database.audit
 
 
 def provide_local_key(addresses: Addresses) -> None:

@@ -4,6 +4,8 @@ import signal
 import socket
 import threading
 import time
+from collections.abc import Callable
+from datetime import timedelta
 
 from headwater.app import worker
 from headwater.app.addresses import Addresses
@@ -27,6 +29,7 @@ from headwater.settings import Settings
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.names import RedisDatasetNames
 from headwater.stores.redis.sets import RedisSetStore
+from headwater.stores.sql.database import Database
 
 
 def run(settings: Settings) -> None:
@@ -65,12 +68,23 @@ def run(settings: Settings) -> None:
             RedisDatasetNames(client),
             sets,
             utc_now,
+            _purges(database, settings),
         )
         name = f"{socket.gethostname()}:{home.path}"
         try:
             Controller(name, database, orchestrator, reconciler, sweeper, time.monotonic).run(stop)
         finally:
             orchestrator.close()
+
+
+def _purges(database: Database, settings: Settings) -> list[Callable[[], None]]:
+    """Steps that remove what is too old."""
+
+    def purge_audit() -> None:
+        if settings.audit_days:
+            database.audit.purge(utc_now() - timedelta(days=settings.audit_days))
+
+    return [purge_audit]
 
 
 def topic_of(bindings: Bindings, source: Source) -> str:

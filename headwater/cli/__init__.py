@@ -5,7 +5,8 @@ Commands import what they compose when they run: `headwater --help` and a worker
 
 import typer
 
-from headwater.cli import docs, keys, parts, tools
+from headwater.cli import audit, docs, keys, parts, tools
+from headwater.model.audit import CLI, act_as
 
 app = typer.Typer(
     name="headwater",
@@ -14,7 +15,15 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+@app.callback()
+def _main() -> None:
+    act_as(CLI)
+
+
 parts.register(app)
 tools.register(app)
+audit.register(app)
 docs.register(app)
 app.add_typer(keys.app, name="keys")

@@ -13,13 +13,14 @@ Sets: a replace that was killed leaves values that nobody can see.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 import structlog
 
 from headwater.brokers.base import Broker
 from headwater.errors import Unavailable
+from headwater.model.audit import CONTROLLER, acting_as
 from headwater.model.dataset import dataset_set
 from headwater.stores.base import DatasetNames, DatasetStore, DeploymentStore, RevisionStore, SetStore
 from headwater.stores.removal import remove_superseded
@@ -34,7 +35,7 @@ SUPERSEDED_FOR = timedelta(seconds=30)
 
 
 class Sweeper:
-    """Called by the controller's leader from time to time. now: UTC."""
+    """Called by the controller's leader from time to time. now: UTC. purges: what else is removed when it is old."""
 
     def __init__(
         self,
@@ -45,6 +46,7 @@ class Sweeper:
         names: DatasetNames,
         sets: SetStore,
         now: Callable[[], datetime],
+        purges: Sequence[Callable[[], None]] = (),
     ) -> None:
         self._broker = broker
         self._deployments = deployments
@@ -53,12 +55,14 @@ class Sweeper:
         self._names = names
         self._sets = sets
         self._now = now
+        self._steps = (self.sweep_groups, self.sweep_revisions, self.sweep_datasets, self.sweep_sets, *purges)
 
     def sweep(self) -> None:
         """One round over everything. What can't be reached waits for the next round."""
-        for step in (self.sweep_groups, self.sweep_revisions, self.sweep_datasets, self.sweep_sets):
+        for step in self._steps:
             try:
-                step()
+                with acting_as(CONTROLLER):
+                    step()
             except Unavailable as error:
                 log.warning("sweeping waits", step=step.__name__, reason=error.detail)
 

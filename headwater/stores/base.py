@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
+from headwater.model.audit import AuditEntry, AuditQuery, Change
 from headwater.model.dataset import Dataset, SetId
 from headwater.model.deployment import Deployment, Observed, WorkerStatus
 from headwater.model.flow import Flow
@@ -155,6 +156,25 @@ class DatasetStore(Protocol):
 
     def unsettled(self) -> Sequence[Dataset]:
         """Datasets that a kill left "pending" or "deleting"."""
+
+
+class AuditLog(Protocol):
+    """Who changed what. The other control stores write their own changes here, in the transaction of the change.
+
+    Who acts is `model.audit.actor()`.
+    """
+
+    def begin(self, change: Change) -> int:
+        """Write a pending entry, before a change outside the database; returns its id."""
+
+    def close(self, entry_id: int, state: Literal["done", "failed"], after: str = "") -> None:
+        """Close a pending entry. No error when it is closed already, or purged."""
+
+    def read(self, query: AuditQuery) -> Sequence[AuditEntry]:
+        """The newest entries of a query, newest first."""
+
+    def purge(self, before: datetime) -> int:
+        """Remove the entries from before a time; returns how many."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from headwater.errors import RequestError
+from headwater.model.audit import AuditQuery
 from headwater.model.deployment import Condition, Observed, Phase, Status, WorkerStatus
 from headwater.stores.memory.control import MemoryDatabase
 from headwater.stores.sql.database import Database
@@ -122,6 +123,7 @@ class Twins(RuleBasedStateMachine):
         self.both(lambda stores: list(stores.deployments.unfinished()))
         self.both(lambda stores: list(stores.deployments.ended([f"d{number}" for number in range(self._made + 1)])))
         self.both(lambda stores: stores.doorbell.value())
+        self.both(lambda stores: [entry.change for entry in stores.audit.read(AuditQuery(limit=1000))])
 
 
 def _create(stores: ControlStores, flow_id: str) -> None:

@@ -9,7 +9,16 @@ from headwater.model.dataset import Dataset
 from headwater.model.deployment import Condition, Deployment, Desired, Observed, Phase
 from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.key import DEFAULT_SCOPES, ApiKey
-from headwater.stores.base import DatasetStore, DeploymentStore, Doorbell, FlowStore, KeyStore, Leases, RevisionStore
+from headwater.stores.base import (
+    AuditLog,
+    DatasetStore,
+    DeploymentStore,
+    Doorbell,
+    FlowStore,
+    KeyStore,
+    Leases,
+    RevisionStore,
+)
 from headwater.stores.sql.database import Database, open_database
 from headwater.stores.sql.sealed import Sealer
 
@@ -41,6 +50,9 @@ class ControlStores(Protocol):
 
     @property
     def datasets(self) -> DatasetStore: ...
+
+    @property
+    def audit(self) -> AuditLog: ...
 
     def close(self) -> None: ...
 

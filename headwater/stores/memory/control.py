@@ -12,7 +12,8 @@ from headwater.model.dataset import Dataset
 from headwater.model.deployment import Deployment, Observed, Phase, WorkerStatus
 from headwater.model.flow import Flow
 from headwater.model.key import ApiKey
-from headwater.stores.sql import rules
+from headwater.stores.memory.audit import MemoryAudit
+from headwater.stores.sql import changes, rules
 from headwater.stores.sql.rules import Rollout
 
 
@@ -35,6 +36,7 @@ def _newest_first(rows: Sequence[_Row]) -> list[_Row]:
 class _Tables:
     """What the stores share; `lock` makes each of their methods one transaction."""
 
+    audit: MemoryAudit
     lock: threading.RLock = field(default_factory=threading.RLock)
     flows: dict[str, Flow] = field(default_factory=dict)
     revisions: dict[str, dict[int, Flow]] = field(default_factory=lambda: defaultdict(dict))
@@ -77,6 +79,7 @@ class MemoryFlows:
     def create(self, flow: Flow) -> None:
         with self._tables.lock:
             self._tables.store(replace(flow, revision=1))
+            self._tables.audit.record(changes.created(flow))
 
     def save(self, flow: Flow) -> None:
         with self._tables.lock:
@@ -84,6 +87,7 @@ class MemoryFlows:
             if flow.revision != stored.revision + 1:
                 raise rules.saved_meanwhile(flow.id)
             self._tables.store(replace(flow, created_at=stored.created_at))
+            self._tables.audit.record(changes.saved(stored, flow))
 
     def get(self, owner: str, flow_id: str) -> Flow:
         with self._tables.lock:
@@ -100,6 +104,7 @@ class MemoryFlows:
             if revision not in (None, stored.revision):
                 raise rules.saved_meanwhile(flow_id)
             self._tables.deleted.add(flow_id)
+            self._tables.audit.record(changes.deleted(stored))
             active = self._tables.active(flow_id)
             if active is None:
                 self._tables.rings += 1
@@ -160,15 +165,23 @@ class MemoryDeployments:
             flow = self._tables.visible(owner, flow_id)
             current = self._tables.active(flow_id)
             if current is None:
-                return self._tables.desire(rules.first_rollout(new, flow))
-            if not rules.needs_rollout(current, flow):
+                changed = rules.first_rollout(new, flow)
+            elif rules.needs_rollout(current, flow):
+                changed = rules.roll_out(current, flow, self._tables.rollouts[current.id])
+            else:
                 return current
-            return self._tables.desire(rules.roll_out(current, flow, self._tables.rollouts[current.id]))
+            self._tables.audit.record(changes.deployed(current, changed))
+            return self._tables.desire(changed)
 
     def desire_absent(self, flow_id: str) -> Deployment | None:
         with self._tables.lock:
             current = self._tables.active(flow_id)
-            return None if current is None else self._tables.desire(rules.tear_down(current))
+            if current is None:
+                return None
+            changed = rules.tear_down(current)
+            if changed != current:
+                self._tables.audit.record(changes.torn_down(current))
+            return self._tables.desire(changed)
 
     def active(self, flow_id: str) -> Deployment | None:
         with self._tables.lock:
@@ -247,7 +260,8 @@ class MemoryLeases:
 class MemoryKeys:
     """KeyStore in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, audit: MemoryAudit) -> None:
+        self._audit = audit
         self._lock = threading.Lock()
         self._keys: dict[str, ApiKey] = {}
 
@@ -256,6 +270,7 @@ class MemoryKeys:
             if key.id in self._keys:
                 raise rules.key_exists(key.id)
             self._keys[key.id] = key
+            self._audit.record(changes.key_created(key))
 
     def find(self, key_id: str) -> ApiKey | None:
         with self._lock:
@@ -270,7 +285,9 @@ class MemoryKeys:
             key = self._keys.get(key_id)
             if key is None:
                 raise rules.no_key(key_id)
-            self._keys[key_id] = replace(key, revoked_at=key.revoked_at or at)
+            if key.revoked_at is None:
+                self._keys[key_id] = replace(key, revoked_at=at)
+                self._audit.record(changes.key_revoked(key))
 
     def used(self, at: dict[str, datetime]) -> None:
         with self._lock:
@@ -283,7 +300,8 @@ class MemoryKeys:
 class MemoryDatasets:
     """DatasetStore in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, audit: MemoryAudit) -> None:
+        self._audit = audit
         self._lock = threading.Lock()
         self._datasets: dict[str, Dataset] = {}
 
@@ -291,6 +309,7 @@ class MemoryDatasets:
         with self._lock:
             self._check_name(dataset)
             self._datasets[dataset.id] = replace(dataset, state="pending")
+            self._audit.record(changes.dataset_created(dataset))
 
     def set_state(self, dataset_id: str, state: Literal["live", "deleting"]) -> None:
         with self._lock:
@@ -299,6 +318,8 @@ class MemoryDatasets:
                 moved = replace(dataset, state=state)
                 self._check_name(moved)
                 self._datasets[dataset_id] = moved
+                if state == "deleting" != dataset.state:
+                    self._audit.record(changes.dataset_deleted(dataset))
 
     def _check_name(self, dataset: Dataset) -> None:
         """Raise Conflict when another dataset of the owner holds the name; one that is going away holds none."""
@@ -332,14 +353,15 @@ class MemoryDatabase:
     """All control stores, as `stores.sql.database.Database` has them."""
 
     def __init__(self) -> None:
-        tables = _Tables()
+        self.audit = MemoryAudit()
+        tables = _Tables(self.audit)
         self.flows = MemoryFlows(tables)
         self.revisions = MemoryRevisions(tables)
         self.deployments = MemoryDeployments(tables)
         self.doorbell = MemoryDoorbell(tables)
         self.leases = MemoryLeases()
-        self.keys = MemoryKeys()
-        self.datasets = MemoryDatasets()
+        self.keys = MemoryKeys(self.audit)
+        self.datasets = MemoryDatasets(self.audit)
 
     def close(self) -> None:
         """Nothing to close."""

@@ -1,6 +1,7 @@
 """Opens the database and composes its stores: the one entrance to this package."""
 
 from headwater.errors import SetupError, StoreUnavailable
+from headwater.stores.sql.audit import SqlAudit
 from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.datasets import SqlDatasets
 from headwater.stores.sql.deployment_rows import DeploymentRows
@@ -26,6 +27,7 @@ class Database:
         self.leases = SqlLeases(connections)
         self.keys = SqlKeys(connections)
         self.datasets = SqlDatasets(connections)
+        self.audit = SqlAudit(connections)
 
     def close(self) -> None:
         """Close the connections. The stores open new ones when they are used again."""

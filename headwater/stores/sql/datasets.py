@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, delete, insert, select, update
+from sqlalchemy import ColumnElement, Row, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from headwater.model.dataset import Dataset
-from headwater.stores.sql import rules
+from headwater.stores.sql import changes, rules
+from headwater.stores.sql.audit import record
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.tables import datasets
 
@@ -24,6 +25,7 @@ class SqlDatasets:
         try:
             with self._connections.writing() as connection:
                 connection.execute(insert(datasets).values(**asdict(pending)))
+                record(connection, changes.dataset_created(dataset))
         except IntegrityError as error:
             raise rules.name_taken(dataset.name) from error
 
@@ -31,7 +33,10 @@ class SqlDatasets:
         this = datasets.c.id == dataset_id
         try:
             with self._connections.writing() as connection:
+                row = connection.execute(select(datasets).where(this).with_for_update()).one_or_none()
                 connection.execute(update(datasets).where(this).values(state=state))
+                if row is not None and state == "deleting" != row.state:
+                    record(connection, changes.dataset_deleted(_dataset(row)))
         except IntegrityError as error:
             raise rules.name_taken(self._select(this)[0].name) from error
 
@@ -56,4 +61,8 @@ class SqlDatasets:
         """Newest first."""
         found = select(datasets).where(*where).order_by(datasets.c.created_at.desc(), datasets.c.id.desc())
         with self._connections.reading() as connection:
-            return [Dataset(**row._asdict()) for row in connection.execute(found)]
+            return [_dataset(row) for row in connection.execute(found)]
+
+
+def _dataset(row: Row[Any]) -> Dataset:
+    return Dataset(**row._asdict())

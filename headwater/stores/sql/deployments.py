@@ -6,7 +6,8 @@ from functools import reduce
 from sqlalchemy import select
 
 from headwater.model.deployment import Deployment, Observed, WorkerStatus
-from headwater.stores.sql import rules
+from headwater.stores.sql import changes, rules
+from headwater.stores.sql.audit import record
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.deployment_rows import DeploymentRows
 from headwater.stores.sql.flows import visible
@@ -30,11 +31,13 @@ class SqlDeployments:
             if current is None:
                 first = rules.first_rollout(new, flow)
                 self._rows.insert(connection, first)
+                record(connection, changes.deployed(None, first))
                 return first
             if not rules.needs_rollout(current, flow):
                 return current
             changed = rules.roll_out(current, flow, self._rows.history(connection, current.id))
             self._rows.desire(connection, changed)
+            record(connection, changes.deployed(current, changed))
             return changed
 
     def desire_absent(self, flow_id: str) -> Deployment | None:
@@ -44,6 +47,8 @@ class SqlDeployments:
                 return None
             changed = rules.tear_down(current)
             self._rows.desire(connection, changed)
+            if changed != current:
+                record(connection, changes.torn_down(current))
             return changed
 
     def active(self, flow_id: str) -> Deployment | None:

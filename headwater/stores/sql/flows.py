@@ -6,7 +6,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, delete, exists, false, insert, select, true, update
 
 from headwater.model.flow import Flow, PipelineConfig
-from headwater.stores.sql import rules
+from headwater.stores.sql import changes, rules
+from headwater.stores.sql.audit import record
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.deployment_rows import DeploymentRows
 from headwater.stores.sql.doorbell import ring
@@ -43,6 +44,7 @@ class SqlFlows:
             first = {"id": flow.id, "owner": flow.owner, "created_at": flow.created_at, "deleted": False}
             connection.execute(insert(flows).values(**first, **_saved(flow), revision=1))
             _insert_revision(connection, flow, 1)
+            record(connection, changes.created(flow))
 
     def save(self, flow: Flow) -> None:
         with self._connections.writing() as connection:
@@ -52,6 +54,7 @@ class SqlFlows:
             this = update(flows).where(flows.c.id == flow.id)
             connection.execute(this.values(**_saved(flow), revision=flow.revision))
             _insert_revision(connection, flow, flow.revision)
+            record(connection, changes.saved(stored, flow))
 
     def get(self, owner: str, flow_id: str) -> Flow:
         with self._connections.reading() as connection:
@@ -66,6 +69,7 @@ class SqlFlows:
             if revision not in (None, stored.revision):
                 raise rules.saved_meanwhile(flow_id)
             connection.execute(update(flows).where(flows.c.id == flow_id).values(deleted=True))
+            record(connection, changes.deleted(stored))
             active = self._rows.active(connection, flow_id)
             if active is None:
                 ring(connection)

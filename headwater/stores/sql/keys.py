@@ -9,7 +9,8 @@ from sqlalchemy import Row, bindparam, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from headwater.model.key import ApiKey
-from headwater.stores.sql import rules
+from headwater.stores.sql import changes, rules
+from headwater.stores.sql.audit import record
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.tables import api_keys
 
@@ -31,6 +32,7 @@ class SqlKeys:
         try:
             with self._connections.writing() as connection:
                 connection.execute(insert(api_keys).values(**asdict(key)))
+                record(connection, changes.key_created(key))
         except IntegrityError as error:
             raise rules.key_exists(key.id) from error
 
@@ -45,11 +47,14 @@ class SqlKeys:
             return [_key(row) for row in connection.execute(newest_first)]
 
     def revoke(self, key_id: str, at: datetime) -> None:
-        revoked_at = func.coalesce(api_keys.c.revoked_at, at)
+        this = api_keys.c.id == key_id
         with self._connections.writing() as connection:
-            done = connection.execute(update(api_keys).where(api_keys.c.id == key_id).values(revoked_at=revoked_at))
-            if done.rowcount == 0:
+            row = connection.execute(select(api_keys).where(this).with_for_update()).one_or_none()
+            if row is None:
                 raise rules.no_key(key_id)
+            if row.revoked_at is None:
+                connection.execute(update(api_keys).where(this).values(revoked_at=at))
+                record(connection, changes.key_revoked(_key(row)))
 
     def used(self, at: dict[str, datetime]) -> None:
         uses = [{"key_id": key_id, "at": time} for key_id, time in sorted(at.items())]

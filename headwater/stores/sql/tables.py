@@ -162,3 +162,20 @@ datasets = Table(
 # A dataset that is going away gives its name free at once.
 NAMED = datasets.c.state != literal_column("'deleting'")
 Index("uq_datasets_name", datasets.c.owner, datasets.c.name, unique=True, sqlite_where=NAMED, postgresql_where=NAMED)
+
+# Rows are added; only a pending one is ever changed, and only to close it.
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("at", UtcDateTime, nullable=False, index=True),
+    Column("key_id", String, nullable=False),
+    Column("ip", String, nullable=False),
+    Column("request_id", String, nullable=False),
+    Column("action", String, nullable=False),
+    Column("owner", String, nullable=False, index=True),
+    Column("object", String, nullable=False, index=True),
+    Column("before", Text, nullable=False),
+    Column("after", Text, nullable=False),
+    Column("state", String, nullable=False),
+)

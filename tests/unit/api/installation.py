@@ -18,6 +18,7 @@ from headwater.errors import ScriptRefused
 from headwater.model.deployment import Condition, Deployment, Observed, Phase
 from headwater.model.key import DEFAULT_SCOPES
 from headwater.model.stream import Bindings
+from headwater.services.audit import AuditedSets
 from headwater.services.checks import PipelineChecker
 from headwater.services.datasets import Datasets
 from headwater.services.deployments import Deployments, KafkaEndpoint
@@ -195,6 +196,7 @@ class Installation:
         """What app would pass."""
         numbers = itertools.count(1)
         flows, sets = self.database.flows, self.sets
+        audited = AuditedSets(sets, self.database.audit)
         services = Services(
             keys=self.keys,
             flows=Flows(
@@ -204,8 +206,8 @@ class Installation:
                 new_id,
             ),
             deployments=Deployments(flows, self.controller, self.clock, new_id, lambda: f"secret{next(numbers)}"),
-            filters=Filters(flows, self.controller, sets),
-            datasets=Datasets(self.database.datasets, self.names, sets, self.clock, new_id),
+            filters=Filters(flows, self.controller, audited),
+            datasets=Datasets(self.database.datasets, self.names, audited, self.clock, new_id),
             bindings=self.bindings,
             kafka=KafkaEndpoint("kafka.example:9092", "SASL_PLAINTEXT"),
             probes=self.probes,

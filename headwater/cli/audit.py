@@ -1,0 +1,73 @@
+"""`headwater audit`: who changed what."""
+
+import json
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from headwater.cli.options import takes_settings, wide_console
+from headwater.model.audit import AuditEntry, AuditQuery
+from headwater.settings import Settings
+
+PLACES = ("data_dir", "database_url", "secret_key")
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's command."""
+    app.command()(takes_settings(*PLACES)(audit))
+
+
+def audit(
+    settings: Settings,
+    owner: Annotated[str | None, typer.Option(help="Only changes of this owner's objects.")] = None,
+    of: Annotated[
+        str | None, typer.Option("--object", help="Only changes of this id; a configuration's with its filters'.")
+    ] = None,
+    since: Annotated[datetime | None, typer.Option(help="Only changes at or after this time (UTC).")] = None,
+    until: Annotated[datetime | None, typer.Option(help="Only changes before this time (UTC).")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many.")] = 100,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+) -> None:
+    """Show the audit log: who changed what, newest first."""
+    from headwater.app.control import audit_of
+
+    query = AuditQuery(owner, of, _utc(since), _utc(until), limit)
+    with audit_of(settings) as log:
+        rows = [_row(entry) for entry in log.read(query)]
+    if as_json:
+        for row in rows:
+            print(json.dumps(row, ensure_ascii=False))
+    else:
+        _show(rows)
+
+
+def _utc(time: datetime | None) -> datetime | None:
+    return None if time is None else time.replace(tzinfo=UTC)
+
+
+def _row(entry: AuditEntry) -> dict[str, str]:
+    change = entry.change
+    return {
+        "at": entry.at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "key_id": entry.key_id,
+        "ip": entry.ip,
+        "owner": change.owner,
+        "action": change.action,
+        "object": change.object,
+        "state": entry.state,
+        "before": change.before,
+        "after": change.after,
+        "request_id": entry.request_id,
+    }
+
+
+def _show(rows: list[dict[str, str]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = ("at", "key_id", "ip", "owner", "action", "object", "state", "before", "after")
+    table = Table(*shown)
+    for row in rows:
+        table.add_row(*(Text(row[name]) for name in shown))
+    wide_console().print(table)

@@ -1,0 +1,66 @@
+"""Puts writes to sets, which are outside the database, into the audit log."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
+
+import structlog
+
+from headwater.errors import StoreUnavailable
+from headwater.model.audit import Action, Change, actor
+from headwater.model.dataset import SetId
+from headwater.stores.base import AuditLog, Page, SetStore, Written
+
+log = structlog.get_logger(__name__)
+
+_ACTIONS: dict[tuple[str, str], Action] = {
+    ("fs", "add"): "filter_values.add",
+    ("fs", "remove"): "filter_values.remove",
+    ("fs", "replace"): "filter_values.replace",
+    ("ds", "add"): "dataset_entries.add",
+    ("ds", "remove"): "dataset_entries.remove",
+}
+
+
+class AuditedSets:
+    """A SetStore whose writes of users are in the audit log: an entry before the write, closed after it.
+
+    `drop` is not: it belongs to a deletion that has an entry of its own. Reads pass through. All writes may raise
+    StoreUnavailable: what can't be written down is not done.
+    """
+
+    def __init__(self, sets: SetStore, audit: AuditLog) -> None:
+        self._sets = sets
+        self._audit = audit
+        self.contains_many = sets.contains_many
+        self.count = sets.count
+        self.drop = sets.drop
+        self.sweep = sets.sweep
+
+    def add(self, target: SetId, values: Sequence[str]) -> Written:
+        return self._write("add", target, lambda: self._sets.add(target, values))
+
+    def remove(self, target: SetId, values: Sequence[str]) -> Written:
+        return self._write("remove", target, lambda: self._sets.remove(target, values))
+
+    def replace(self, target: SetId, values: Iterable[str]) -> Written:
+        return self._write("replace", target, lambda: self._sets.replace(target, values))
+
+    def page(self, target: SetId, cursor: int | None, count: int) -> Page:
+        return self._sets.page(target, cursor, count)
+
+    def _write(self, verb: str, target: SetId, write: Callable[[], Written]) -> Written:
+        entry_id = self._audit.begin(Change(_ACTIONS[target.kind, verb], actor().owner, target.id))
+        try:
+            written = write()
+        except BaseException:
+            self._close(entry_id, "failed")
+            raise
+        self._close(entry_id, "done", f"version {written.version} changed {written.changed} count {written.count}")
+        return written
+
+    def _close(self, entry_id: int, state: Literal["done", "failed"], after: str = "") -> None:
+        """What became of the write is told, whatever becomes of the entry: it may stay pending."""
+        try:
+            self._audit.close(entry_id, state, after)
+        except StoreUnavailable as error:
+            log.warning("an audit entry stays pending", entry=entry_id, reason=error.detail)

@@ -1,0 +1,74 @@
+"""The audit log."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
+
+from headwater.model.audit import AuditEntry, AuditQuery, Change, State, actor
+from headwater.stores.sql.connections import Connections
+from headwater.stores.sql.tables import audit
+
+ROWS_PER_PURGE = 10_000
+"""Others write between two such units."""
+
+
+def record(connection: Connection, change: Change, state: State = "done") -> int:
+    """Add an entry in the transaction of the change; returns its id."""
+    who = actor()
+    values = {"at": datetime.now(UTC), "key_id": who.key_id, "ip": who.ip, "request_id": who.request_id, "state": state}
+    inserted = connection.execute(insert(audit).values(**values, **asdict(change)).returning(audit.c.id))
+    entry_id: int = inserted.scalar_one()
+    return entry_id
+
+
+class SqlAudit:
+    """AuditLog in SQL."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def begin(self, change: Change) -> int:
+        with self._connections.writing() as connection:
+            return record(connection, change, "pending")
+
+    def close(self, entry_id: int, state: Literal["done", "failed"], after: str = "") -> None:
+        pending = (audit.c.id == entry_id) & (audit.c.state == "pending")
+        with self._connections.writing() as connection:
+            connection.execute(update(audit).where(pending).values(state=state, after=after))
+
+    def read(self, query: AuditQuery) -> Sequence[AuditEntry]:
+        newest = select(audit).where(*_wanted(query)).order_by(audit.c.id.desc()).limit(query.limit)
+        with self._connections.reading() as connection:
+            return [_entry(row) for row in connection.execute(newest)]
+
+    def purge(self, before: datetime) -> int:
+        old = select(audit.c.id).where(audit.c.at < before).limit(ROWS_PER_PURGE)
+        removed = 0
+        while True:
+            with self._connections.writing() as connection:
+                rows = connection.execute(delete(audit).where(audit.c.id.in_(old))).rowcount
+            removed += rows
+            if rows < ROWS_PER_PURGE:
+                return removed
+
+
+def _wanted(query: AuditQuery) -> list[ColumnElement[bool]]:
+    wanted = []
+    if query.owner is not None:
+        wanted.append(audit.c.owner == query.owner)
+    if query.object is not None:
+        parts = audit.c.object.startswith(f"{query.object}.", autoescape=True)
+        wanted.append((audit.c.object == query.object) | parts)
+    if query.since is not None:
+        wanted.append(audit.c.at >= query.since)
+    if query.until is not None:
+        wanted.append(audit.c.at < query.until)
+    return wanted
+
+
+def _entry(row: Row[Any]) -> AuditEntry:
+    change = Change(row.action, row.owner, row.object, row.before, row.after)
+    return AuditEntry(row.id, row.at, row.key_id, row.ip, row.request_id, change, row.state)
