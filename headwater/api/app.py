@@ -9,7 +9,18 @@ from anyio import to_thread
 from fastapi import FastAPI
 
 import headwater
-from headwater.api import datasets, deployments, filter_values, flow, health, openapi, problems, streams, transforms
+from headwater.api import (
+    datasets,
+    deployments,
+    filter_values,
+    flow,
+    health,
+    openapi,
+    problems,
+    streams,
+    transforms,
+    validate,
+)
 from headwater.api.envelope import Envelope
 from headwater.api.guard import Authenticator
 from headwater.api.health import Probes
@@ -26,6 +37,7 @@ ROUTERS = (
     streams.router,
     datasets.router,
     flow.router,
+    validate.router,
     transforms.router,
     deployments.router,
     filter_values.router,

@@ -122,7 +122,39 @@ STREAM: dict[str, Any] = {
     "example": {"token_address": CONTRACT, "block_timestamp": "2026-01-02T03:04:03Z"},
 }
 
+TRANSFER = {"token_address": CONTRACT, "raw_amount": 123456789012345678901234567890}
+TRIAL: dict[str, Any] = {**CREATE, "records": [TRANSFER]}
+TRIED: dict[str, Any] = {
+    "warnings": [],
+    "records": [
+        {
+            "outcome": "sent",
+            "reason": "",
+            "outputs": [{**TRANSFER, "seen": True}],
+            "steps": [
+                {
+                    "type": "redis_set_filter",
+                    "received": 1,
+                    "dropped": 0,
+                    "errors": [],
+                    "outputs": [TRANSFER],
+                    "logs": [],
+                },
+                {
+                    "type": "v8",
+                    "received": 1,
+                    "dropped": 0,
+                    "errors": [],
+                    "outputs": [{**TRANSFER, "seen": True}],
+                    "logs": [],
+                },
+            ],
+        }
+    ],
+}
+
 OF_SCHEMAS: dict[str, Any] = {
+    "TrialBody": TRIED,
     "SavedFlowConfig": {**FLOW_CONFIG, "warnings": []},
     "FlowConfig": FLOW_CONFIG,
     "DeploymentBody": DEPLOYMENT,

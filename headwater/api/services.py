@@ -14,6 +14,7 @@ from headwater.services.deployments import Deployments, KafkaEndpoint
 from headwater.services.filters import Filters
 from headwater.services.flows import Flows
 from headwater.services.keys import Keys
+from headwater.services.trials import Trials
 
 Probe = Callable[[], object]
 """Returns when a dependency answers, raises a HeadwaterError when it does not. May block for some seconds."""
@@ -29,6 +30,7 @@ class Services:
 
     keys: Keys
     flows: Flows
+    trials: Trials
     deployments: Deployments
     filters: Filters
     datasets: Datasets

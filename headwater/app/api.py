@@ -5,6 +5,8 @@ import secrets
 import socket
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from headwater.app.streams import load_bindings
 from headwater.brokers.kafka import KafkaBroker
 from headwater.controller.controller import LEASE
 from headwater.errors import OrchestratorUnavailable
-from headwater.sandbox import validate
+from headwater.sandbox import sandbox_for_a_check, validate
 from headwater.services.audit import AuditedSets
 from headwater.services.checks import PipelineChecker
 from headwater.services.datasets import Datasets
@@ -28,12 +30,15 @@ from headwater.services.filters import Filters
 from headwater.services.flows import Flows, FlowStores
 from headwater.services.ids import new_id, utc_now
 from headwater.services.keys import Keys
+from headwater.services.trials import Trials
 from headwater.settings import Settings
 from headwater.stores.base import Leases
 from headwater.stores.redis.client import Client, connect
 from headwater.stores.redis.names import RedisDatasetNames
 from headwater.stores.redis.sets import RedisSetStore
 from headwater.stores.sql.database import Database
+from headwater.transforms import TRANSFORMS
+from headwater.transforms.base import Resources
 from headwater.transforms.expression import parse
 
 PASSWORD_BYTES = 24
@@ -69,17 +74,24 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
     bindings = load_bindings(settings)
     broker = KafkaBroker(addresses.kafka(), addresses.replication())
     _, any_topic = next(iter(bindings))
-    sets = RedisSetStore(client)
+    sets, names = RedisSetStore(client), RedisDatasetNames(client)
     audited = AuditedSets(sets, database.audit)
     checker = PipelineChecker(bindings, partial(validate, jit=settings.v8_jit), parse, new_id)
+
+    @contextmanager
+    def resources(owner: str) -> Iterator[Resources]:
+        with sandbox_for_a_check(jit=settings.v8_jit) as sandbox:
+            yield Resources("", owner, sets, names, settings.v8_jit, lambda _: None, sandbox)
+
     return Services(
         keys=Keys(database.keys, utc_now, time.monotonic),
         flows=Flows(FlowStores(database.flows, database.revisions, sets), checker, utc_now, new_id),
+        trials=Trials(checker, TRANSFORMS, resources, utc_now, time.monotonic),
         deployments=Deployments(
             database.flows, database.deployments, utc_now, new_id, lambda: secrets.token_urlsafe(PASSWORD_BYTES)
         ),
         filters=Filters(database.flows, database.deployments, audited),
-        datasets=Datasets(database.datasets, RedisDatasetNames(client), audited, utc_now, new_id),
+        datasets=Datasets(database.datasets, names, audited, utc_now, new_id),
         bindings=bindings,
         kafka=_endpoint(addresses),
         probes={

@@ -23,6 +23,9 @@ log = structlog.get_logger(__name__)
 
 START_TIMEOUT_S = 20.0
 LOAD_TIMEOUT_S = 5.0
+LOAD_CPU_S = 1.5
+"""The engine interrupts a top level after 1 s, unless it is in one long call of a built-in; then the child is ended."""
+_LOOK_EVERY_S = 0.1
 _PAGE_BYTES = 4096
 _DYING_S = 1.0
 _KILL_TIMEOUT_S = 30.0
@@ -101,15 +104,30 @@ class LockedChild:
 
     def load(self, number: int, script: str) -> ScriptError | None:
         """Load a script under a number, in place of the one there. Returns why it is refused. Raises Died."""
+        began_s = self.cpu_s()
         self.send(Kind.LOAD, struct.pack("<H", number) + script.encode())
         try:
-            frame = self.wait_for_frame(LOAD_TIMEOUT_S)
+            frame = self._loaded(began_s)
             error = None if frame.kind == Kind.LOADED else parse_error(frame.payload)
         except Malformed:
             raise Died(self.kill()) from None
+        except TimeoutError:
+            self.kill()
+            return ScriptError("Timeout", "the top level of the script ran for more than 1 s")
         if error is None:
             self.scripts.add(number)
         return error
+
+    def _loaded(self, began_s: float) -> Frame:
+        """The answer to LOAD. Raises Died, Malformed, TimeoutError when loading used up its CPU time."""
+        end = time.monotonic() + LOAD_TIMEOUT_S
+        while (frame := self.receive()) is None:
+            if self.cpu_s() - began_s > LOAD_CPU_S:
+                raise TimeoutError
+            if time.monotonic() > end:
+                raise Died(self.kill())
+            self._channel.wait(_LOOK_EVERY_S)
+        return frame
 
     def wait_for_frame(self, timeout_s: float) -> Frame:
         """The next frame. Raises Died, Malformed; a child that does not answer in time is killed."""

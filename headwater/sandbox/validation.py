@@ -4,6 +4,8 @@ import os
 import platform
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from headwater.errors import HeadwaterError, SandboxFailed, SetupError
 from headwater.model.record import RecordBatch
@@ -17,6 +19,13 @@ _EXAMPLE_TIME_MS = 1_767_323_045_678
 _turns = threading.BoundedSemaphore(MAX_CHECKS_AT_ONCE)
 
 
+@contextmanager
+def sandbox_for_a_check(*, jit: bool = False) -> Iterator[Sandbox]:
+    """A fresh sandbox for what a caller wants to know now. Blocks while others have their turn. Thread-safe."""
+    with _turns, Sandbox(jit=jit, spare=False) as sandbox:
+        yield sandbox
+
+
 def validate(script: str, example: str, *, jit: bool = False) -> list[str]:
     """Load a script in a fresh sandbox and call it once on an example record (JSON text); returns warnings.
 
@@ -24,7 +33,7 @@ def validate(script: str, example: str, *, jit: bool = False) -> list[str]:
     Raises ScriptRefused (with line and column where they are known), SandboxFailed.
     """
     batch = RecordBatch("example", [example.encode()], [None], [_EXAMPLE_TIME_MS], [0], [0], [0])
-    with _turns, Sandbox(jit=jit, spare=False) as sandbox:
+    with sandbox_for_a_check(jit=jit) as sandbox:
         job = sandbox.submit(sandbox.add(script, _nothing_is_member), batch)
         sandbox.wait(job)
     return [_warning(error) for error in job.errors.values()]

@@ -37,6 +37,11 @@ class TestRefused:
             validate(script, "{}")
         assert (refused.value.line, refused.value.column) == (None, None)
 
+    @pytest.mark.parametrize("script", ["for (;;);", "Array(1e9).fill(1);"])
+    def test_a_top_level_that_does_not_end(self, script: str) -> None:
+        with pytest.raises(ScriptRefused, match="the top level of the script ran for more than 1 s"):
+            validate(f"{script} function process(d) {{ return d }}", "{}")
+
 
 class TestWarnings:
     @pytest.mark.parametrize(

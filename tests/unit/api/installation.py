@@ -17,7 +17,9 @@ from headwater.api.services import Probe, Services
 from headwater.errors import ScriptRefused
 from headwater.model.deployment import Condition, Deployment, Observed, Phase
 from headwater.model.key import DEFAULT_SCOPES
+from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.model.stream import Bindings
+from headwater.model.transform import V8Transform
 from headwater.services.audit import AuditedSets
 from headwater.services.checks import PipelineChecker
 from headwater.services.datasets import Datasets
@@ -26,9 +28,12 @@ from headwater.services.filters import Filters
 from headwater.services.flows import Flows, FlowStores
 from headwater.services.ids import new_id
 from headwater.services.keys import Keys
+from headwater.services.trials import Trials
 from headwater.stores.base import DeploymentStore
 from headwater.stores.memory.control import MemoryDatabase
 from headwater.stores.memory.sets import MemoryDatasetNames, MemorySetStore
+from headwater.transforms import TRANSFORMS
+from headwater.transforms.base import Resources
 from headwater.transforms.expression import parse
 
 FLOW = "/api/v1/flow"
@@ -63,6 +68,31 @@ def validate_script(script: str, example: str) -> list[str]:
     if "process" not in script:
         raise ScriptRefused("The script defines no function process.")
     return ["TypeError: x is undefined"] if "throws" in script else []
+
+
+class Script:
+    """Stands in for a v8 transform: it adds a member to each record, and says so; or fails, or takes half a minute."""
+
+    uid = ""
+
+    def __init__(self, config: V8Transform, _resources: Resources) -> None:
+        self._script = config.script
+
+    def start(self, batch: RecordBatch) -> "Script":
+        self._batch = batch
+        return self
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> Outcome:
+        if "fails" in self._script:
+            failures = [Failure(i, "TypeError", "x is undefined", "", 2, 7) for i in range(len(self._batch))]
+            return Outcome(self._batch.select([False] * len(self._batch)), failures, ["before it failed"])
+        values = [value[:-1] + b',"seen":true}' for value in self._batch.values if value]
+        return Outcome(replace(self._batch, values=[*values]), [], [f"saw {len(values)}"])
+
+    def close(self) -> None: ...
 
 
 @dataclass
@@ -204,6 +234,13 @@ class Installation:
                 PipelineChecker(self.bindings, validate_script, parse, new_id),
                 self.clock,
                 new_id,
+            ),
+            trials=Trials(
+                PipelineChecker(self.bindings, validate_script, parse, new_id),
+                TRANSFORMS | {"v8": Script},
+                lambda owner: contextlib.nullcontext(Resources("", owner, sets, self.names, False, print)),
+                self.clock,
+                self.clock.monotonic,
             ),
             deployments=Deployments(flows, self.controller, self.clock, new_id, lambda: f"secret{next(numbers)}"),
             filters=Filters(flows, self.controller, audited),

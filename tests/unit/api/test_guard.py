@@ -21,6 +21,7 @@ ROUTES = [
     ("POST", "/api/v1/flow", "flow:write"),
     ("GET", "/api/v1/flow", "flow:read"),
     ("GET", "/api/v1/flow/x", "flow:read"),
+    ("POST", "/api/v1/flow/validate", "flow:write"),
     ("PUT", "/api/v1/flow/x", "flow:write"),
     ("DELETE", "/api/v1/flow/x", "flow:write"),
     ("PUT", "/api/v1/flow/x/transforms", "flow:write"),

@@ -1,0 +1,43 @@
+"""Trying a configuration takes a bounded time."""
+
+import itertools
+from contextlib import nullcontext
+from datetime import UTC, datetime
+
+from headwater.model.flow import NewPipelineConfig
+from headwater.model.stream import Bindings
+from headwater.services.checks import PipelineChecker
+from headwater.services.ids import new_id
+from headwater.services.trials import WITHIN_S, Trials
+from headwater.stores.memory.sets import MemoryDatasetNames, MemorySetStore
+from headwater.transforms import TRANSFORMS
+from headwater.transforms.base import Resources
+
+FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.a", "set_values": ["x"]}
+SENT = NewPipelineConfig.model_validate(
+    {
+        "source": {"chain": "base", "entity": "log"},
+        "transforms": [FILTER, FILTER],
+        "sinks": [{"type": "kafka", "name": "out"}],
+    }
+)
+
+
+def test_what_is_not_tried_in_time_says_so() -> None:
+    seconds = itertools.count(0, 3)  # each look at the clock is 3 s later
+    resources = Resources("", "alice", MemorySetStore(), MemoryDatasetNames(), jit=False, log=print)
+    checker = PipelineChecker(Bindings(), lambda _script, _example: [], lambda _: None, new_id)
+    trials = Trials(
+        checker,
+        TRANSFORMS,
+        lambda _: nullcontext(resources),
+        lambda: datetime(2026, 1, 2, tzinfo=UTC),
+        lambda: float(next(seconds)),
+    )
+    records = trials.run("alice", SENT, [b'{"a":"x"}'] * 3).records
+    assert [(record.outcome, len(record.steps)) for record in records] == [
+        ("sent", 2),
+        ("unfinished", 1),
+        ("unfinished", 0),
+    ]
+    assert all(f"{WITHIN_S:.0f} s" in record.unfinished for record in records[1:])
