@@ -1,13 +1,15 @@
 """Saving a configuration: everything or nothing."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
-from headwater.errors import SetStoreUnavailable, StoreUnavailable
+from headwater.errors import NotFound, PreconditionFailed, SetStoreUnavailable, StoreUnavailable
 from headwater.model.dataset import SetId, filter_set
 from headwater.model.flow import Flow, NewFlow
 from headwater.model.stream import Bindings
+from headwater.model.transform import NewV8Transform
 from headwater.services.checks import PipelineChecker
 from headwater.services.flows import Flows, FlowStores
 from headwater.services.ids import new_id
@@ -44,8 +46,18 @@ def sets() -> MemorySetStore:
 
 
 @pytest.fixture
-def flows(database: MemoryDatabase, sets: MemorySetStore) -> Flows:
-    checker = PipelineChecker(Bindings(), lambda _script, _example: [], lambda _: None, new_id)
+def compiled() -> list[str]:
+    """The scripts that went to the sandbox."""
+    return []
+
+
+@pytest.fixture
+def flows(database: MemoryDatabase, sets: MemorySetStore, compiled: list[str]) -> Flows:
+    def compile_(script: str, _example: str) -> list[str]:
+        compiled.append(script)
+        return []
+
+    checker = PipelineChecker(Bindings(), compile_, lambda _: None, new_id)
     stores = FlowStores(database.flows, database.revisions, sets)
     return Flows(stores, checker, lambda: datetime(2026, 1, 2, tzinfo=UTC), new_id)
 
@@ -83,3 +95,102 @@ class TestCreate:
         with pytest.raises(SetStoreUnavailable):
             flows.create("alice", SENT)
         assert flows.list("alice") == []
+
+
+SCRIPTS = [NewV8Transform(type="v8", script=f"function process() {{ return {i}; }}") for i in range(2)]
+
+
+class Interrupted:
+    """A store in which another save comes between the reading and the saving, so many times."""
+
+    def __init__(self, database: MemoryDatabase, monkeypatch: pytest.MonkeyPatch, times: int = 3) -> None:
+        self._database, self._times, self._save = database, times, database.flows.save
+        monkeypatch.setattr(database.flows, "save", self.save)
+
+    def save(self, flow: Flow) -> None:
+        if self._times:
+            self._times -= 1
+            newest = self._database.flows.get(flow.owner, flow.id)
+            self._save(replace(newest, revision=newest.revision + 1, name=f"other {self._times}"))
+        self._save(flow)
+
+
+class TestChange:
+    def test_values_are_there_before_the_revision(
+        self, flows: Flows, database: MemoryDatabase, sets: MemorySetStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made = flows.create("alice", SENT).flow
+        seen: list[tuple[int, int]] = []
+        save = database.flows.save
+
+        def look(flow: Flow) -> None:
+            seen.extend(map(sets.count, filter_sets(flow)))
+            save(flow)
+
+        monkeypatch.setattr(database.flows, "save", look)
+        flows.replace_transforms("alice", made.id, SENT.pipeline_config.transforms)
+        assert [count for count, _ in seen] == [2, 1]
+
+    @pytest.mark.parametrize("error", [StoreUnavailable("away"), NotFound("deleted meanwhile")])
+    def test_a_save_that_fails_leaves_no_values(
+        self,
+        flows: Flows,
+        database: MemoryDatabase,
+        sets: MemorySetStore,
+        monkeypatch: pytest.MonkeyPatch,
+        error: Exception,
+    ) -> None:
+        made = flows.create("alice", SENT).flow
+        tried: list[SetId] = []
+
+        def away(flow: Flow) -> None:
+            tried.extend(filter_sets(flow))
+            raise error
+
+        monkeypatch.setattr(database.flows, "save", away)
+        with pytest.raises(type(error)):
+            flows.replace_transforms("alice", made.id, SENT.pipeline_config.transforms)
+        assert [sets.count(target) for target in tried] == [(0, 0)] * 2
+        assert [sets.count(target)[0] for target in filter_sets(made)] == [2, 1]
+
+    def test_saves_that_come_between_are_not_lost(
+        self,
+        flows: Flows,
+        database: MemoryDatabase,
+        sets: MemorySetStore,
+        compiled: list[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        made = flows.create("alice", SENT).flow
+        Interrupted(database, monkeypatch)
+        sent = [*SCRIPTS, *SENT.pipeline_config.transforms]
+        saved = flows.replace_transforms("alice", made.id, sent).flow
+        assert (saved.revision, saved.name) == (5, "other 0")
+        assert compiled == [script.script for script in SCRIPTS]
+        assert [sets.count(target)[0] for target in filter_sets(saved)] == [2, 1]
+        assert len(sets._sets) == 4
+
+    def test_if_match_is_held_until_the_save(
+        self, flows: Flows, database: MemoryDatabase, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made = flows.create("alice", SENT).flow
+        Interrupted(database, monkeypatch, times=1)
+        with pytest.raises(PreconditionFailed):
+            flows.replace_transforms("alice", made.id, SCRIPTS, if_match=frozenset({1}))
+        assert flows.get("alice", made.id).name == "other 0"
+        assert flows.replace_transforms("alice", made.id, SCRIPTS, if_match=frozenset({1, 2})).flow.revision == 3
+
+    def test_if_match_is_held_until_the_delete(
+        self, flows: Flows, database: MemoryDatabase, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made = flows.create("alice", SENT).flow
+        delete = database.flows.delete
+
+        def late(owner: str, flow_id: str, revision: int | None = None) -> bool:
+            database.flows.save(replace(made, revision=2))
+            return delete(owner, flow_id, revision)
+
+        monkeypatch.setattr(database.flows, "delete", late)
+        with pytest.raises(PreconditionFailed):
+            flows.delete("alice", made.id, if_match=frozenset({1}))
+        assert flows.get("alice", made.id).revision == 2
