@@ -57,7 +57,7 @@ class Flows:
 
     def create(self, owner: str, sent: NewFlow) -> Saved:
         """Store a new configuration."""
-        checked = self._checker.create(sent.pipeline_config)
+        checked = self._checker.for_one_request().create(sent.pipeline_config)
         now = self._now()
         flow = Flow(
             id=self._new_id(),

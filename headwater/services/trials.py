@@ -74,7 +74,7 @@ class Trials:
         A filter's set has its `set_values`; `flow.contains` asks the owner's datasets. Blocks while the sandbox works,
         for WITHIN_S and a record's time at most. Raises InvalidInput, SandboxFailed, SetStoreUnavailable.
         """
-        checked = self._checker.create(sent)
+        checked = self._checker.for_one_request().create(sent)
         if not samples:
             return Trial(checked.warnings, [])
         with self._open_resources(owner) as resources:
