@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PY_FILES := headwater tests benches
 
-.PHONY: help setup up demo fmt check test test-all bench run docs
+.PHONY: help setup up demo fmt check test test-all bench run docs conformance
 
 help:  ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -50,3 +50,6 @@ bench: setup  ## All benchmarks; each prints its figure and a ratio to a referen
 
 docs: setup  ## Write the reference pages that are generated from the code
 	$(BIN)/headwater docs
+
+conformance: setup  ## Run the acceptance tests, and write which of them prove which line of the interface
+	$(BIN)/pytest -m "not slow or proves" --write-conformance tests/acceptance

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tests.support.kafka", "tests.support.postgresql", "tests.support.valkey"]
+pytest_plugins = ["tests.conformance.plugin", "tests.support.kafka", "tests.support.postgresql", "tests.support.valkey"]
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -111,7 +111,12 @@ class NewSource(BaseModel):
     start_at: Annotated[str, AfterValidator(_start_at)] = Field(
         default="latest",
         description='"latest", "earliest" or an RFC 3339 time since 1970.',
-        json_schema_extra={"anyOf": [{"enum": ["latest", "earliest"]}, {"format": "date-time"}]},
+        json_schema_extra={
+            "anyOf": [
+                {"enum": ["latest", "earliest"]},
+                {"format": "date-time", "pattern": "^(19[7-9][0-9]|[2-9][0-9]{3})-"},
+            ]
+        },
     )
 
 

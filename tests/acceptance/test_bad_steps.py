@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.acceptance.stack import HEADWATER, Stack, free_port, pipeline
 
@@ -102,6 +103,7 @@ class TestCalling:
         body: dict[str, Any] = answer.json()
         return body
 
+    @pytest.mark.proves("5/every-endpoint-requires-an-api-key")
     def test_wrong_key(self, stack: Stack) -> None:
         wrong = stack.key[:-1] + ("a" if stack.key[-1] != "a" else "b")
         answer = httpx.get(f"{stack.url}/api/v1/flow", headers={"X-API-Key": wrong})
@@ -109,6 +111,7 @@ class TestCalling:
         assert "X-API-Key" in answer.json()["detail"]
         assert "headwater keys create" in answer.json()["detail"]
 
+    @pytest.mark.proves("2.2/transform.v8")
     def test_script_with_a_syntax_error(self, stack: Stack, client: httpx.Client) -> None:
         script = textwrap.dedent("""
             function process(record) {
@@ -120,6 +123,7 @@ class TestCalling:
         assert "line 2" in fault["detail"]
         assert "column 18" in fault["detail"]
 
+    @pytest.mark.proves("2.2/source.chain")
     def test_unknown_chain(self, stack: Stack, client: httpx.Client) -> None:
         problem = self.post(client, chain="bitcoin")
         (fault,) = problem["errors"]

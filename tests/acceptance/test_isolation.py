@@ -65,6 +65,7 @@ def login_error(made: Deployed) -> int:
 
 
 class TestCredentials:
+    @pytest.mark.proves("6/deployed-pipelines-deliver-processed-records-to")
     def test_they_open_their_own_topics_only(self, stack: Stack, client: httpx.Client) -> None:
         with deployed(client, pipeline()) as mine, deployed(client, pipeline()) as other:
             for topic in (mine.sink["topic"], mine.answer["dead_letter"]["topic"]):
@@ -84,6 +85,7 @@ class TestCredentials:
             seen = admin.list_topics(timeout=15).topics
             assert set(seen) == {mine.sink["topic"], mine.answer["dead_letter"]["topic"]}
 
+    @pytest.mark.proves("3/deployed: Teardown", "4.2/POST /api/v1/flow/{config_id}/teardown")
     def test_after_teardown_they_are_refused_and_nothing_is_left(self, stack: Stack, client: httpx.Client) -> None:
         made = deploy(client, pipeline())
         consumer = Consumer(client_config(made.sink))

@@ -3,6 +3,7 @@
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.acceptance.stack import Read, Stack, deployed, pipeline, reading
 
@@ -26,6 +27,7 @@ def numbers(records: list[Read]) -> list[int]:
 
 
 class TestFilterValues:
+    @pytest.mark.proves("1/set-filters", "4.3/changes-take-effect-immediately")
     def test_a_value_is_seen_by_records_sent_after_the_answer(self, stack: Stack, client: httpx.Client) -> None:
         filter_ = {"type": "redis_set_filter", "filter_expr": "root = this.token_address", "set_values": [ALWAYS]}
         expected: list[int] = []
@@ -45,6 +47,7 @@ class TestFilterValues:
             stack.feed("base", "erc20_token_transfer", [transfer(90, token), transfer(91, ALWAYS)])
             assert numbers(reader.read(len(expected) + 1)) == [*expected, 91]
 
+    @pytest.mark.proves("2.2/transform.redis_set_filter")
     def test_records_that_only_filters_touch_leave_byte_for_byte(self, stack: Stack, client: httpx.Client) -> None:
         filter_ = {"type": "redis_set_filter", "filter_expr": "root = this.token_address", "set_values": [TOKEN]}
         odd = b'{ "token_address" : "' + TOKEN.encode() + b'", "n": 1.00, "big": 123456789012345678901234567890 }'
@@ -54,6 +57,7 @@ class TestFilterValues:
 
 
 class TestDatasets:
+    @pytest.mark.proves("1/datasets", "4.4/both-add-values-duplicates-are-ignored")
     def test_an_entry_is_seen_by_records_sent_after_the_answer(self, stack: Stack, client: httpx.Client) -> None:
         name = "watched wallets"
         dataset = client.post("/api/v1/flow/datasets", json={"name": name})

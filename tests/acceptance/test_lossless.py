@@ -135,6 +135,7 @@ class TestKillsDuringALongRun:
 
 
 class TestHealth:
+    @pytest.mark.proves("2.4/worker-entry.restart_count", "1/monitoring")
     def test_a_killed_worker_shows_and_comes_back(self, stack: Stack, client: httpx.Client) -> None:
         with deployed(client, pipeline()) as made:
             kill(stack.workers())

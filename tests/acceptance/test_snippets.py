@@ -153,10 +153,12 @@ def client_jars(stack: Stack) -> list[Path]:
     return [jar for jar in jars if jar.name.startswith(JAVA_CLIENT)]
 
 
+@pytest.mark.proves("4.2/POST /api/v1/flow/{config_id}/deploy", "6/deployed-pipelines-deliver-processed-records-to")
 def test_python(output: Output) -> None:
     output.run(sys.executable, output.save("python", "read.py"))
 
 
+@pytest.mark.proves("4.2/POST /api/v1/flow/{config_id}/deploy", "6/deployed-pipelines-deliver-processed-records-to")
 def test_node(output: Output, node_modules: Path) -> None:
     named = re.search(r"^// npm install (.*)$", output.snippets["node"], re.MULTILINE)
     assert named is not None
@@ -166,6 +168,7 @@ def test_node(output: Output, node_modules: Path) -> None:
     output.run(program("node"), output.save("node", "read.js"))
 
 
+@pytest.mark.proves("4.2/POST /api/v1/flow/{config_id}/deploy", "6/deployed-pipelines-deliver-processed-records-to")
 def test_java(output: Output, stack: Stack, jdk: str) -> None:
     lib = output.folder / "lib"
     lib.mkdir()

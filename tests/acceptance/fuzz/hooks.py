@@ -10,8 +10,9 @@ from schemathesis.openapi.checks import EnsureResourceAvailability, UseAfterFree
 
 SCRIPT = "const process = (record) => record;"
 EXPRESSION = "root = this."
-MAX_SCRIPTS = 3
-"""Each is compiled in a sandbox of its own; 50 of them are tested in conformance/."""
+FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address"}
+MAX_TRANSFORMS = 3
+"""Each script is compiled in a sandbox of its own; 50 of them are tested in conformance/."""
 MAX_WORKERS = 2
 """64 workers are more than a test machine can start."""
 
@@ -24,19 +25,34 @@ def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -
     body: Any = case.body
     if isinstance(body, dict) and "pipeline_config" in body:
         _tame(body["pipeline_config"])
+    elif isinstance(body, dict) and "type" in body:
+        _tame_transform(body)
+    elif isinstance(body, list):
+        _tame_transforms(body)
 
 
 def _tame(config: dict[str, Any]) -> None:
     config["source"]["is_zerolag"] = False  # this installation has no such feed
-    config["transforms"] = config.get("transforms", [])[:MAX_SCRIPTS]
-    for transform in config["transforms"]:
-        if transform["type"] == "v8":
-            transform["script"] = SCRIPT
-        else:
-            transform["filter_expr"] = EXPRESSION.ljust(max(len(transform["filter_expr"]), len(EXPRESSION) + 1), "a")
+    config["transforms"] = [dict(FILTER), *config.get("transforms", [])]  # links lead to the first one's values
+    _tame_transforms(config["transforms"])
     config["parallelism"] = min(config.get("parallelism", 1), MAX_WORKERS)
     for number, sink in enumerate(config["sinks"]):
         sink["name"] = f"{sink['name'][:-1]}{number}"
+
+
+def _tame_transforms(transforms: list[dict[str, Any]]) -> None:
+    del transforms[MAX_TRANSFORMS:]
+    for transform in transforms:
+        _tame_transform(transform)
+
+
+def _tame_transform(transform: dict[str, Any]) -> None:
+    transform.pop("uid", None)  # must be one that the configuration has
+    transform.pop("set_values", None)  # only for a filter that is new
+    if transform["type"] == "v8":
+        transform["script"] = SCRIPT
+    else:
+        transform["filter_expr"] = EXPRESSION.ljust(max(len(transform["filter_expr"]), len(EXPRESSION) + 1), "a")
 
 
 @schemathesis.hook

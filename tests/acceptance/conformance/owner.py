@@ -1,0 +1,86 @@
+"""An owner: a key, and what can be made with it."""
+
+import contextlib
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from tests.acceptance.stack import Stack, pipeline
+
+FLOW = "/api/v1/flow"
+FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address"}
+SCRIPT = {"type": "v8", "script": "function process(record) { return record; }"}
+
+_numbers = itertools.count(1)
+
+
+def unique(prefix: str) -> str:
+    """A name that no other test uses."""
+    return f"{prefix}-{next(_numbers)}"
+
+
+@dataclass
+class Owner:
+    """A user of the API."""
+
+    http: httpx.Client
+    key: str
+    name: str
+
+    def create(self, **options: Any) -> dict[str, Any]:
+        """A new configuration, with a filter and a script unless `options` say otherwise."""
+        body = pipeline(**({"transforms": [FILTER, SCRIPT]} | options))
+        created: dict[str, Any] = json(self.http.post(FLOW, json=body), 201)
+        return created
+
+    def dataset(self, *values: str) -> dict[str, Any]:
+        """A new dataset."""
+        made: dict[str, Any] = json(self.http.post(f"{FLOW}/datasets", json={"name": unique("dataset")}), 201)
+        if values:
+            json(self.http.post(f"{FLOW}/datasets/{made['id']}/entries", json={"values": values}))
+        return made
+
+    def delete(self, path: str, values: list[str]) -> httpx.Response:
+        """DELETE with a body."""
+        return self.http.request("DELETE", path, json={"values": values})
+
+
+def json(answer: httpx.Response, status: int = 200) -> Any:
+    """The body of an answer that must have this status."""
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def filter_path(flow: dict[str, Any], position: int = 0) -> str:
+    """Where the values of a configuration's filter are."""
+    uid = flow["pipeline_config"]["transforms"][position]["uid"]
+    return f"{FLOW}/{flow['id']}/transforms/{uid}/filter-values"
+
+
+def faults(answer: httpx.Response) -> dict[str, str]:
+    """The faults of a 422: pointer → detail."""
+    return {fault["pointer"]: fault["detail"] for fault in json(answer, 422)["errors"]}
+
+
+@contextlib.contextmanager
+def owner(stack: Stack, name: str, *scopes: str) -> Iterator[Owner]:
+    """A new owner; all configurations and datasets go at the end."""
+    options = [part for scope in scopes for part in ("--scope", scope)]
+    made = stack.run("keys", "create", "--owner", unique(name), *options)
+    assert made.returncode == 0, made.stderr
+    key = made.stdout.strip()
+    with stack.client(key) as http:
+        yield Owner(http, key, name)
+        for flow in _all(http, FLOW):
+            json(http.delete(f"{FLOW}/{flow['id']}"))
+        for dataset in _all(http, f"{FLOW}/datasets"):
+            http.delete(f"{FLOW}/datasets/{dataset['id']}")
+
+
+def _all(http: httpx.Client, path: str) -> list[dict[str, Any]]:
+    answer = http.get(path)
+    found: list[dict[str, Any]] = answer.json() if answer.status_code == 200 else []
+    return found

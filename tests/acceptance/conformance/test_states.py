@@ -1,0 +1,165 @@
+"""Section 3: states and transitions."""
+
+from typing import Any
+
+import httpx
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from tests.acceptance.conformance.owner import FILTER, FLOW, Owner, filter_path, json
+from tests.acceptance.stack import Deployed, Read, Stack, deploy, deployed, pipeline, reading
+
+STREAM = ("base", "erc721_token_transfer")
+
+
+def marking(mark: str) -> dict[str, str]:
+    """A script that marks each record."""
+    return {"type": "v8", "script": f"function process(r) {{ return {{n: r.n, mark: '{mark}'}}; }}"}
+
+
+def marked(mark: str, **options: Any) -> dict[str, Any]:
+    """A create body."""
+    return pipeline(STREAM[1], STREAM[0], transforms=[marking(mark)], **options)
+
+
+def topics(stack: Stack, config_id: str) -> set[str]:
+    """The topics of a configuration that the broker has."""
+    all_topics = AdminClient({**stack.admin_config(), "log_level": 0}).list_topics(timeout=20).topics
+    return {topic for topic in all_topics if config_id in topic}
+
+
+def feed(stack: Stack, *numbers: int) -> None:
+    """All with one key: one partition, in order."""
+    stack.feed(*STREAM, [{"n": n, "transaction_hash": "0x1", "log_index": 0} for n in numbers])
+
+
+def results(records: list[Read]) -> list[tuple[int, str]]:
+    return [(record.json()["n"], record.json()["mark"]) for record in records]
+
+
+def has_deployment(http: httpx.Client, config_id: str) -> bool:
+    return http.get(f"{FLOW}/{config_id}/deploy").status_code == 200
+
+
+class TestLife:
+    @pytest.mark.proves(
+        "3/a-pipeline-configuration-is-either-without",
+        "3/Create pipeline",
+        "3/configuration, not deployed: Deploy",
+        "3/deployed: Teardown",
+        "3/configuration, not deployed: Delete pipeline",
+        "1/deployment",
+        "1/pipelines",
+        "6/deployed-pipelines-deliver-processed-records-to",
+    )
+    def test_created_deployed_torn_down_deleted(self, stack: Stack, http: httpx.Client) -> None:
+        flow = json(http.post(FLOW, json=marked("a")), 201)
+        path = f"{FLOW}/{flow['id']}"
+        assert flow["id"]
+        assert flow["created_at"]
+        assert not has_deployment(http, flow["id"])
+        assert topics(stack, flow["id"]) == set()
+
+        answer = json(http.post(f"{path}/deploy"))
+        assert has_deployment(http, flow["id"])
+        made = Deployed(flow["id"], flow, answer)
+        assert topics(stack, flow["id"]) == {made.sink["topic"], answer["dead_letter"]["topic"]}
+        assert len(stack.workers_of(made)) == 1
+        with reading(made.sink) as reader:  # with the credentials of the answer
+            feed(stack, 1)
+            assert results(reader.read(1)) == [(1, "a")]
+
+        json(http.post(f"{path}/teardown"))
+        assert stack.workers_of(made) == []
+        assert topics(stack, flow["id"]) == set()
+        assert not has_deployment(http, flow["id"])
+        kept = json(http.get(path))
+        assert kept["pipeline_config"] == flow["pipeline_config"]
+
+        json(http.delete(path))
+        json(http.get(path), 404)
+        assert flow["id"] not in [one["id"] for one in json(http.get(FLOW))]
+
+    @pytest.mark.proves("3/deployed: Delete pipeline", "4.2/DELETE /api/v1/flow/{config_id}")
+    def test_delete_while_deployed(self, stack: Stack, http: httpx.Client) -> None:
+        made = deploy(http, marked("a"))
+        assert json(http.delete(f"{FLOW}/{made.id}")) == {"message": f"Pipeline {made.id} successfully deleted"}
+        json(http.get(f"{FLOW}/{made.id}"), 404)
+        assert stack.workers_of(made) == []
+        assert topics(stack, made.id) == set()
+
+
+class TestChanges:
+    @pytest.mark.proves(
+        "3/deployed: Update pipeline (PUT config)",
+        "3/deployed: Deploy again",
+        "4.2/PUT /api/v1/flow/{config_id}",
+        "4.2/POST /api/v1/flow/{config_id}/deploy",
+    )
+    def test_an_update_waits_for_the_next_deploy(self, stack: Stack, http: httpx.Client) -> None:
+        with deployed(http, marked("old")) as made, reading(made.sink) as reader:
+            path = f"{FLOW}/{made.id}"
+            updated = json(http.put(path, json=marked("new", name="renamed")))
+            assert updated["name"] == "renamed"
+            feed(stack, 1)
+            assert results(reader.read(1)) == [(1, "old")]
+            again = json(http.post(f"{path}/deploy"))  # no teardown before it
+            assert again["sinks"] == made.answer["sinks"]
+            feed(stack, 2)
+            assert results(reader.read(2)) == [(1, "old"), (2, "new")]
+            assert json(http.post(f"{path}/deploy")) == again  # idempotent
+
+    @pytest.mark.proves("3/deployed: Deploy again")
+    def test_deploy_again_loses_and_repeats_nothing(self, stack: Stack, http: httpx.Client) -> None:
+        with deployed(http, marked("old")) as made, reading(made.sink) as reader:
+            path = f"{FLOW}/{made.id}"
+            feed(stack, *range(100))
+            json(http.put(path, json=marked("new")))
+            json(http.post(f"{path}/deploy"))
+            feed(stack, *range(100, 200))
+            reader.read(200)
+            assert [record.json()["n"] for record in reader.records] == list(range(200))
+
+    @pytest.mark.proves(
+        "3/deployed: Patch transform, or replace transforms list",
+        "1/transforms-on-a-deployed-pipeline-can",
+        "4.2/PATCH /api/v1/flow/{config_id}/transforms/{transform_uid}",
+        "4.2/PUT /api/v1/flow/{config_id}/transforms",
+    )
+    def test_changed_transforms_run_when_the_call_returns(self, stack: Stack, http: httpx.Client) -> None:
+        with deployed(http, marked("first")) as made, reading(made.sink) as reader:
+            path = f"{FLOW}/{made.id}/transforms"
+            patched = json(http.patch(f"{path}/{made.uid()}", json=marking("second")))
+            assert (patched["uid"], patched["type"]) == (made.uid(), "v8")
+            assert patched["script"] == marking("second")["script"]
+            feed(stack, 1)
+            assert results(reader.read(1)) == [(1, "second")]
+            replaced = json(http.put(path, json=[marking("third"), marking("fourth")]))
+            assert [transform["script"] for transform in replaced] == [
+                marking("third")["script"],
+                marking("fourth")["script"],
+            ]
+            feed(stack, 2)
+            assert results(reader.read(2)) == [(1, "second"), (2, "fourth")]
+
+    @pytest.mark.proves(
+        "3/filter-values-and-dataset-entries-change", "1/set-filters", "4.3/changes-take-effect-immediately"
+    )
+    def test_values_change_without_a_change_of_state(self, stack: Stack, http: httpx.Client) -> None:
+        filter_ = {**FILTER, "filter_expr": "root = this.n"}
+        with deployed(http, pipeline(*STREAM[::-1], transforms=[filter_, marking("a")])) as made:
+            before = json(http.get(f"{FLOW}/{made.id}/deploy"))
+            with reading(made.sink) as reader:
+                for number in range(1, 4):
+                    json(http.post(filter_path(made.flow), json={"values": [str(number)]}))
+                    feed(stack, number, 99)
+                    assert results(reader.read(number)) == [(n, "a") for n in range(1, number + 1)]
+                json(http.put(filter_path(made.flow), json={"values": ["99"]}))
+                feed(stack, 1, 99)
+                assert results(reader.read(4))[3:] == [(99, "a")]
+            assert json(http.get(f"{FLOW}/{made.id}/deploy")) == before
+
+    def test_teardown_of_what_is_not_deployed_changes_nothing(self, alice: Owner) -> None:
+        path = f"{FLOW}/{alice.create()['id']}"
+        answer = json(alice.http.post(f"{path}/teardown"))
+        assert answer == json(alice.http.post(f"{path}/teardown"))

@@ -1,0 +1,161 @@
+"""Two owners: what one has does not exist for the other, on any path, with any method and any id."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.acceptance.conformance.owner import FILTER, FLOW, SCRIPT, Owner, faults, filter_path, json, owner
+from tests.acceptance.stack import Stack, pipeline
+
+UNKNOWN = "01aaaaaaaaaaaaaaaaaaaaaaaa"
+PER_REQUEST = ("request_id", "instance")
+BAD_BODIES: tuple[Any, ...] = ({}, [], {"values": [""]}, {"values": []}, "text", None)
+
+
+@dataclass
+class Operation:
+    """An operation of the description that takes an id."""
+
+    method: str
+    path: str
+    parameters: list[str]
+    query: dict[str, str]
+    bodies: list[Any]
+
+    def send(self, http: httpx.Client, ids: dict[str, str], body: Any) -> httpx.Response:
+        options = {} if body is None else {"json": body}
+        return http.request(self.method, self.path.format(**ids), params=self.query, **options)
+
+
+def operations(http: httpx.Client) -> Iterator[Operation]:
+    """All operations that take an id, each with the bodies that its description shows."""
+    for path, methods in json(http.get("/openapi.json"))["paths"].items():
+        for method, operation in methods.items():
+            parameters = operation.get("parameters", [])
+            names = [parameter["name"] for parameter in parameters if parameter["in"] == "path"]
+            query = {p["name"]: p["schema"]["examples"][0] for p in parameters if p["in"] == "query" and p["required"]}
+            content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+            bodies = [example["value"] for example in content.get("examples", {}).values()]
+            bodies += [content["example"]] if "example" in content else []
+            if names:
+                yield Operation(method.upper(), path, names, query, bodies or [None])
+                if method == "get":
+                    yield Operation("HEAD", path, names, query, [None])
+
+
+def seen(answer: httpx.Response, sent: dict[str, str]) -> tuple[int, Any, set[str]]:
+    """What an answer tells, without the ids that were sent and what differs from request to request."""
+    body = answer.json() if answer.content else {}
+    told = str({name: value for name, value in body.items() if name not in PER_REQUEST})
+    for value in sent.values():
+        told = told.replace(value, "…")
+    return answer.status_code, told, set(answer.headers)
+
+
+@pytest.fixture(scope="module")
+def alice(stack: Stack) -> Iterator[Owner]:
+    with owner(stack, "tenant") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def bob(stack: Stack) -> Iterator[Owner]:
+    with owner(stack, "tenant") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def ids(alice: Owner) -> dict[str, str]:
+    """Alice's: a deployed configuration, its filter, and a dataset, all with something in them."""
+    flow = alice.create(transforms=[{**FILTER, "set_values": ["a"]}, SCRIPT])
+    json(alice.http.post(f"{FLOW}/{flow['id']}/deploy"))
+    uid = flow["pipeline_config"]["transforms"][0]["uid"]
+    return {"config_id": flow["id"], "transform_uid": uid, "dataset_id": alice.dataset("a")["id"]}
+
+
+def snapshot(alice: Owner, ids: dict[str, str]) -> list[Any]:
+    config, entries = f"{FLOW}/{ids['config_id']}", f"{FLOW}/datasets/{ids['dataset_id']}/entries"
+    values = f"{config}/transforms/{ids['transform_uid']}/filter-values"
+    return [json(alice.http.get(path)) for path in (FLOW, config, f"{config}/deploy", values, entries)]
+
+
+class TestForeignIds:
+    def test_are_those_of_nothing(self, alice: Owner, bob: Owner, ids: dict[str, str]) -> None:
+        own = bob.create()
+        bobs = {"config_id": own["id"], "transform_uid": own["pipeline_config"]["transforms"][0]["uid"]}
+        before = snapshot(alice, ids)
+        tried = 0
+        for operation in operations(alice.http):
+            for foreign in combinations(operation.parameters, ids, bobs):
+                unknown = {n: UNKNOWN if value == ids[n] else value for n, value in foreign.items()}
+                for body in operation.bodies:
+                    answer = operation.send(bob.http, foreign, body)
+                    assert answer.status_code == 404, (operation, foreign, answer.text)
+                    other = operation.send(bob.http, unknown, body)
+                    assert seen(answer, foreign) == seen(other, unknown), (operation, foreign)
+                    tried += 1
+        assert tried > 30
+        assert snapshot(alice, ids) == before
+
+    def test_faults_of_a_body_tell_nothing(self, alice: Owner, bob: Owner, ids: dict[str, str]) -> None:
+        unknown = dict.fromkeys(ids, UNKNOWN)
+        for operation, body in itertools.product(operations(alice.http), BAD_BODIES):
+            if operation.bodies != [None]:
+                answers = [seen(operation.send(bob.http, which, body), which) for which in (ids, unknown)]
+                assert answers[0] == answers[1], (operation, body)
+                assert answers[0][0] in (400, 404, 415, 422), (operation, body)
+
+    def test_inside_a_body(self, bob: Owner, ids: dict[str, str]) -> None:
+        own = bob.create()
+        path = f"{FLOW}/{own['id']}"
+        for uid in (ids["transform_uid"], UNKNOWN):
+            transforms = [{**FILTER, "uid": uid}]
+            pointer = "/pipeline_config/transforms/0/uid"
+            refused = faults(bob.http.put(path, json=pipeline(transforms=transforms)))
+            assert set(refused) == {pointer}
+            assert set(faults(bob.http.put(f"{path}/transforms", json=transforms))) == {"/0/uid"}
+            assert uid not in str(refused)
+
+    def test_lists_hold_none_of_them(self, alice: Owner, bob: Owner, ids: dict[str, str]) -> None:
+        for path in (FLOW, f"{FLOW}/datasets"):
+            theirs = {one["id"] for one in json(bob.http.get(path))}
+            assert not theirs & set(ids.values())
+        name = json(alice.http.get(f"{FLOW}/datasets/{ids['dataset_id']}"))["name"]
+        assert json(bob.http.get(f"{FLOW}/datasets", params={"names": name})) == []
+
+
+def combinations(names: list[str], ids: dict[str, str], bobs: dict[str, str]) -> Iterator[dict[str, str]]:
+    """Each assignment of Alice's and Bob's ids to the parameters in which at least one is Alice's."""
+    choices = [[(name, ids[name]), *([(name, bobs[name])] if name in bobs else [])] for name in names]
+    for chosen in itertools.product(*choices):
+        made = dict(chosen)
+        if any(made[name] == ids[name] for name in names):
+            yield made
+
+
+class TestScopes:
+    def test_changes_of_what_runs_need_the_scope_to_deploy(
+        self, stack: Stack, ids: dict[str, str], alice: Owner
+    ) -> None:
+        name = json(alice.http.get(f"{FLOW}/{ids['config_id']}"))["owner_org_team_user_id"]
+        made = stack.run("keys", "create", "--owner", name, "--scope", "flow:write", "--scope", "flow:read")
+        path = f"{FLOW}/{ids['config_id']}"
+        with stack.client(made.stdout.strip()) as http:
+            for answer in (
+                http.patch(f"{path}/transforms/{ids['transform_uid']}", json=FILTER),
+                http.put(f"{path}/transforms", json=[SCRIPT]),
+                http.delete(path),
+                http.post(f"{path}/deploy"),
+                http.post(f"{path}/teardown"),
+                http.get(f"{path}/deploy"),
+            ):
+                assert "flow:deploy" in json(answer, 403)["detail"]
+            assert http.get(filter_path(json(http.get(path)))).status_code == 200
+            assert (
+                "sets:write"
+                in json(http.post(filter_path(json(http.get(path))), json={"values": ["b"]}), 403)["detail"]
+            )

@@ -1,0 +1,39 @@
+"""docs/reference/conformance.md: each row of the interface, and the tests that prove it."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from tests.conformance.interface import INTERFACE, Row, rows
+from tests.conformance.open_rows import reason
+
+PAGE = INTERFACE.with_name("conformance.md")
+INTRODUCTION = """\
+# Conformance
+
+_Written by `make conformance` from a run of the acceptance tests; a row counts as proven when all its tests passed._
+
+Each line of [interface.md](interface.md) that says something, and the acceptance tests that prove it against a running
+Headwater, over HTTP and Kafka alone. **Open** means that it is not proven, or not in full, and why.
+"""
+
+
+def page(proofs: Mapping[str, Iterable[str]]) -> str:
+    """The page. proofs: row id → names of the tests that prove it."""
+    all_rows = rows()
+    proven = sum(1 for row in all_rows if proofs.get(row.id) and reason(row.id) is None)
+    lines = [INTRODUCTION, f"{proven} of {len(all_rows)} rows are proven.", ""]
+    lines += ["| Row | What it says | Proof |", "|---|---|---|"]
+    lines += [_line(row, sorted(proofs.get(row.id, ()))) for row in all_rows]
+    return "\n".join(lines) + "\n"
+
+
+def _line(row: Row, tests: list[str]) -> str:
+    proof = "<br>".join(f"`{test}`" for test in tests)
+    if (why := reason(row.id)) or not tests:
+        proof = f"**open**: {why or 'no test proves it'}" + (f"<br>{proof}" if proof else "")
+    return f"| {row.id} | {row.text} | {proof} |"
+
+
+def write(proofs: Mapping[str, Iterable[str]], path: Path = PAGE) -> None:
+    """Write the page."""
+    path.write_text(page(proofs), "utf-8")

@@ -1,0 +1,57 @@
+"""pytest plugin: `@pytest.mark.proves("2.1/name", …)` names rows, `--write-conformance` writes the page.
+
+A row counts as proven when every test that names it passed in the run. Works with pytest-xdist: the names travel with
+the reports.
+"""
+
+from collections import defaultdict
+
+import pytest
+
+from tests.conformance import page
+
+MARKER = "proves"
+PROPERTY = "proves"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--write-conformance", action="store_true", help="write docs/reference/conformance.md from this run"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", f"{MARKER}(*rows): the rows of docs/reference/interface.md that the test proves")
+    if config.getoption("--write-conformance") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Writer(), "conformance-writer")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if rows := [row for mark in item.iter_markers(MARKER) for row in mark.args]:
+            item.user_properties.append((PROPERTY, rows))
+
+
+def test_name(nodeid: str) -> str:
+    """A test's name on the page: the file's name, the class, the function; all parameters as one."""
+    return nodeid.rpartition("/")[2].partition("[")[0].partition("@")[0].replace(".py::", "::")
+
+
+class _Writer:
+    """Collects the outcomes in the process that reports them."""
+
+    def __init__(self) -> None:
+        self._passed: dict[str, set[str]] = defaultdict(set)
+        self._not_passed: dict[str, set[str]] = defaultdict(set)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when != "call" and report.passed:
+            return
+        outcomes = self._passed if report.passed else self._not_passed
+        for name, rows in report.user_properties:
+            if name == PROPERTY and isinstance(rows, list):
+                for row in rows:
+                    outcomes[row].add(test_name(report.nodeid))
+
+    def pytest_sessionfinish(self) -> None:
+        page.write({row: tests for row, tests in self._passed.items() if not self._not_passed[row]})
