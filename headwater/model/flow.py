@@ -107,10 +107,10 @@ class NewSource(BaseModel):
     type: str | None = Field(default=None, description="`pubsub` or `kafka`; set from the chain when left out.")
     chain: str = Field(description="Lowercase chain name, see GET /api/v1/flow/streams.")
     entity: str = Field(description="Kind of record, see GET /api/v1/flow/streams.")
-    is_zerolag: bool = False
+    is_zerolag: bool = Field(default=False, description="Read the faster feed of the stream, where there is one.")
     start_at: Annotated[str, AfterValidator(_start_at)] = Field(
         default="latest",
-        description='"latest", "earliest" or an RFC 3339 time since 1970.',
+        description='Where a new deployment starts: "latest", "earliest" or an RFC 3339 time since 1970.',
         json_schema_extra={
             "anyOf": [
                 {"enum": ["latest", "earliest"]},
@@ -126,8 +126,12 @@ class NewPipelineConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     source: NewSource
-    transforms: list[NewTransform] = Field(default_factory=list, max_length=MAX_TRANSFORMS)
-    sinks: list[NewSink] = Field(min_length=1, max_length=MAX_SINKS)
+    transforms: list[NewTransform] = Field(
+        default_factory=list, max_length=MAX_TRANSFORMS, description="What is done to each record, in this order."
+    )
+    sinks: list[NewSink] = Field(
+        min_length=1, max_length=MAX_SINKS, description="Where the results go; each sink gets all. Names differ."
+    )
     parallelism: int = Field(default=1, ge=1, le=MAX_PARALLELISM, description="Number of workers.")
 
 
@@ -136,9 +140,9 @@ class NewFlow(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    name: Text = Field(min_length=1, max_length=MAX_NAME_CHARS)
-    description: Text = ""
-    tags: list[Text] = Field(default_factory=list)
+    name: Text = Field(min_length=1, max_length=MAX_NAME_CHARS, description="The pipeline's name; need not be unique.")
+    description: Text = Field(default="", description="What the pipeline is for.")
+    tags: list[Text] = Field(default_factory=list, description="Words to organise pipelines by.")
     pipeline_config: NewPipelineConfig
 
     id: ReturnedOnly = None

@@ -27,7 +27,9 @@ class _V8(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     type: Literal["v8"]
-    script: Script = Field(description="JavaScript that defines a function `process(record)` (or `transform`).")
+    script: Script = Field(
+        description="JavaScript that defines a function `process(record)` (or `transform`), at most 1 MiB."
+    )
 
 
 class _RedisSetFilter(BaseModel):

@@ -1,0 +1,34 @@
+"""The body that saves a configuration, member by member."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from headwater.cli.docs.markdown import document
+from headwater.cli.docs.openapi import description
+from headwater.cli.docs.schema import alternatives, members
+
+
+def page() -> str:
+    """One table per object in the body."""
+    operation = description()["paths"]["/api/v1/flow"]["post"]
+    body = operation["requestBody"]["content"]["application/json"]["schema"]
+    return document(
+        "Configuration",
+        "The body of `POST /api/v1/flow` and `PUT /api/v1/flow/{config_id}`. A member that stands in none of these",
+        "tables is refused with 422. See [expressions.md](expressions.md) for `filter_expr`,",
+        "[scripts.md](scripts.md) for `script`, and [streams.md](streams.md) for `chain` and `entity`.",
+        *_objects("", body),
+    )
+
+
+def _objects(path: str, schema: dict[str, Any]) -> Iterator[str]:
+    """A table for each form of an object, and then those of its members."""
+    forms = [form for form in alternatives(schema) if "properties" in form]
+    for form in forms:
+        tag = form["properties"].get("type", {}).get("const")
+        title = (f"`{path}`" if path else "The body") + (f", type `{tag}`" if tag else "")
+        yield from ("", f"## {title}", "", form["description"], "", *members(form))
+    for form in forms:
+        for name, member in form["properties"].items():
+            for one in alternatives(member):
+                yield from _objects(f"{path}.{name}".lstrip("."), one.get("items", one) if "items" in one else member)

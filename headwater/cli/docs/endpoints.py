@@ -1,0 +1,77 @@
+"""All endpoints."""
+
+import json
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any
+
+from headwater.cli.docs.markdown import document, table
+from headwater.cli.docs.openapi import description
+from headwater.cli.docs.schema import alternatives, kind, members, rules
+
+JSON = "application/json"
+
+
+def page() -> str:
+    """One section per operation, by tag."""
+    tags = {tag["name"]: tag["description"] for tag in description()["tags"]}
+    return document(
+        "Endpoints",
+        "Requests and responses are JSON. Send the API key in the header `X-API-Key`. Every response has the header",
+        "`X-Request-Id`; errors are told in [errors.md](errors.md), limits in [limits.md](limits.md). The same for",
+        "machines is in [openapi.json](openapi.json), and at `/openapi.json` and `/docs` of a running Headwater.",
+        *(line for tag, text in tags.items() for line in ("", f"## {tag}", "", text, *_operations(tag))),
+    )
+
+
+def _operations(tag: str) -> Iterator[str]:
+    for path, methods in description()["paths"].items():
+        for method, operation in methods.items():
+            if tag in operation["tags"]:
+                yield from ("", f"### {method.upper()} {path}", "")
+                yield from _operation(operation)
+
+
+def _operation(operation: dict[str, Any]) -> Iterator[str]:
+    yield f"**{operation['summary']}** (`{operation['operationId']}`). {operation['description']}"
+    if parameters := operation.get("parameters"):
+        rows = [
+            (f"`{p['name']}`", p["in"], kind(p["schema"]), rules(p["schema"]), _default(p), p.get("description", ""))
+            for p in parameters
+        ]
+        yield from ("", *table(("Parameter", "In", "Type", "Rules", "Default", "Meaning"), rows))
+    if body := operation.get("requestBody"):
+        yield from _request(body["content"][JSON])
+    yield from _responses(operation["responses"])
+
+
+def _default(parameter: dict[str, Any]) -> str:
+    if parameter.get("required"):
+        return "required"
+    default = parameter["schema"].get("default")
+    return "" if default is None else f"`{default}`"
+
+
+def _request(content: dict[str, Any]) -> Iterator[str]:
+    shown = [example["value"] for example in content.get("examples", {}).values()]
+    for schema in alternatives(content["schema"]):
+        if "properties" in schema:
+            yield from ("", "Request body:", "", *members(schema))
+    for example in shown or [content["example"]]:
+        yield from ("", "Example of a request body:", "", *_code(example))
+
+
+def _responses(responses: dict[str, Any]) -> Iterator[str]:
+    errors = [status for status in responses if int(status) >= HTTPStatus.BAD_REQUEST]
+    for status, response in responses.items():
+        if status in errors:
+            continue
+        headers = ", ".join(f"`{name}`" for name in response["headers"] if name != "X-Request-Id")
+        yield from ("", f"Answers **{status}**" + (f" with the header {headers}" if headers else "") + ":")
+        content = response.get("content", {}).get(JSON, {})
+        yield from ("", *_code(content["example"])) if "example" in content else ("", "no JSON body.")
+    yield from ("", "Errors: " + ", ".join(errors) + "." if errors else "It has no errors.")
+
+
+def _code(value: Any) -> Iterator[str]:
+    yield from ("```json", json.dumps(value, indent=2, ensure_ascii=False), "```")

@@ -1,0 +1,42 @@
+"""All problems."""
+
+import inspect
+
+from headwater.cli.docs.markdown import document, table
+from headwater.errors import HeadwaterError, InvalidInput
+
+AS_ANSWERED = {"problems": "`errors`", "retry_after_s": "the seconds in `Retry-After`"}
+"""Attributes of errors that their docstrings name, as an answer shows them."""
+
+
+def page() -> str:
+    """One row per problem that the API answers with."""
+    from headwater.api.health import NOT_READY
+    from headwater.api.problems import INTERNAL, KINDS, METHOD_NOT_ALLOWED, URN
+
+    found = [(kind, _first_paragraph(error)) for error, kind in KINDS.items()]
+    found += [(METHOD_NOT_ALLOWED, METHOD_NOT_ALLOWED.say), (INTERNAL, INTERNAL.say)]
+    found.append((NOT_READY, "Answer of GET /readyz; `dependencies` says which."))
+    found.sort(key=lambda one: (one[0].status, one[0].name))
+    return document(
+        "Errors",
+        "Every error is a problem document (RFC 9457, `application/problem+json`) with `type`, `title`, `status`,",
+        "`detail`, `instance` and `request_id`. `invalid-input` has `errors` too: a JSON pointer and a sentence per",
+        "fault. 429 and 503 carry `Retry-After`.",
+        "",
+        *table(
+            ("Type", "Status", "Title", "When"),
+            [(f"`{URN}{kind.name}`", str(kind.status.value), kind.title, when) for kind, when in found],
+        ),
+        "",
+        "Kinds of `invalid-input` that name a place in `detail`:",
+        "",
+        *(f"- {_first_paragraph(error)}" for error in InvalidInput.__subclasses__()),
+    )
+
+
+def _first_paragraph(error: type[HeadwaterError]) -> str:
+    text = " ".join((inspect.getdoc(error) or "").split("\n\n")[0].split())
+    for attribute, shown in AS_ANSWERED.items():
+        text = text.replace(f"`{attribute}`", shown)
+    return text

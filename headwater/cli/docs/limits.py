@@ -1,0 +1,88 @@
+"""All limits, with the values of the constants that enforce them."""
+
+from collections.abc import Iterator
+
+from headwater.brokers.base import OUTPUT_TOPIC_CONFIG
+from headwater.cli.docs.markdown import document, table
+from headwater.model import dataset, flow, sink, stream, transform
+from headwater.sandbox import engine, job, results
+from headwater.services import keys
+
+HEAD = ("What", "Limit")
+
+
+def page() -> str:
+    """One table per place where a limit shows."""
+    return document(
+        "Limits",
+        "What is over a limit is refused as a whole, never cut off, and the answer names the limit.",
+        *(line for title, rows in _groups() for line in ("", f"## {title}", "", *table(HEAD, rows))),
+    )
+
+
+def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    from headwater.api import guard, turns, uploads
+
+    yield (
+        "Requests",
+        [
+            ("request body, all but those with `values`", _bytes(guard.MAX_BODY_BYTES)),
+            ("faults that one answer lists", f"{dataset.MAX_REPORTED_PROBLEMS}"),
+            ("configurations that are checked at once, per process; others wait", f"{turns.MAX_AT_ONCE}"),
+            ("of these for one owner", f"{turns.MAX_PER_OWNER}"),
+            ("bodies with `values` that are read at once, per process; others wait", f"{uploads.MAX_UPLOADS_AT_ONCE}"),
+            ("characters of an owner's name", f"1 to {keys.MAX_OWNER_CHARS}"),
+        ],
+    )
+    yield (
+        "Configurations",
+        [
+            ("characters of a name", f"1 to {flow.MAX_NAME_CHARS}"),
+            ("transforms", f"0 to {transform.MAX_TRANSFORMS}; `PUT …/transforms` takes at least 1"),
+            ("bytes of a script", _bytes(transform.MAX_SCRIPT_BYTES)),
+            ("characters of a filter expression", f"{transform.MAX_EXPRESSION_CHARS:,}"),
+            ("sinks", f"1 to {sink.MAX_SINKS}"),
+            ("name of a sink", f"`{sink.SINK_NAME_PATTERN}`, not `{sink.DEAD_LETTER_NAME}`"),
+            ("workers (`parallelism`)", f"1 to {flow.MAX_PARALLELISM}"),
+        ],
+    )
+    yield (
+        "Filter values and datasets",
+        [
+            ("values of one set", "10 million and more"),
+            ("characters of a value, trimmed", f"1 to {dataset.MAX_VALUE_CHARS:,}"),
+            (
+                "values of a request",
+                f"1 to {dataset.MAX_VALUES_PER_REQUEST:,}; PUT of filter values: 0 and up, without an end",
+            ),
+            ("`count` of a page of filter values", f"1 to {dataset.MAX_PAGE:,}, default {dataset.DEFAULT_PAGE}"),
+            (
+                "`limit` of a page of dataset entries",
+                f"1 to {dataset.MAX_DATASET_PAGE:,}, default {dataset.DEFAULT_DATASET_PAGE:,}",
+            ),
+            ("`cursor`", f"0 to {dataset.MAX_CURSOR:,}"),
+            ("characters of a dataset's name", f"1 to {dataset.MAX_DATASET_NAME_CHARS}"),
+            ("uploads of a full request at once", "5 are normal load"),
+        ],
+    )
+    yield (
+        "Records",
+        [
+            ("CPU time of a script for one record", f"{job.CPU_LIMIT_S * 1000:.0f} ms"),
+            ("heap of a script", f"{engine.HEAP_MB} MB"),
+            ("outputs of one record", f"0 to {transform.MAX_OUTPUTS_PER_RECORD}"),
+            ("bytes of one output", f"{transform.MAX_OUTPUT_BYTES:,}"),
+            ("bytes of the message in a dead letter's header", f"{results.MAX_MESSAGE_BYTES:,}"),
+            ("partitions of a stream", f"{stream.STREAM_PARTITIONS}"),
+            ("retention of output and dead letters, per partition", _retention()),
+        ],
+    )
+
+
+def _bytes(count: int) -> str:
+    return f"{count >> 20} MiB"
+
+
+def _retention() -> str:
+    days = int(OUTPUT_TOPIC_CONFIG["retention.ms"]) // (24 * 3600 * 1000)
+    return f"{days} days or {int(OUTPUT_TOPIC_CONFIG['retention.bytes']) >> 30} GiB, whichever is reached first"

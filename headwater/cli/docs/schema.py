@@ -1,0 +1,92 @@
+"""JSON schemas as text and tables."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from headwater.cli.docs.markdown import table
+from headwater.cli.docs.openapi import description
+from headwater.model.dataset import VALUE_SCHEMA
+from headwater.model.text import NO_NUL_PATTERN
+
+MEMBER_HEAD = ("Member", "Type", "Default", "Rules", "Meaning")
+LENGTHS = (("minLength", "maxLength", "characters"), ("minItems", "maxItems", "items"), ("minimum", "maximum", ""))
+PATTERNS = {NO_NUL_PATTERN: "no NUL", VALUE_SCHEMA["pattern"]: "not blank"}
+
+
+def resolved(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema that a reference leads to; others as they are."""
+    name = schema.get("$ref", "").rpartition("/")[2]
+    found: dict[str, Any] = description()["components"]["schemas"][name] if name else schema
+    return found
+
+
+def alternatives(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    """The schemas that a value may have, null left out."""
+    schema = resolved(schema)
+    found = schema.get("oneOf") or [one for one in schema.get("anyOf", []) if "type" in one or "$ref" in one]
+    return [resolved(one) for one in found or [schema] if one.get("type") != "null"]
+
+
+def members(schema: dict[str, Any]) -> Iterator[str]:
+    """A table of an object's members."""
+    required = schema.get("required", [])
+    rows = [
+        (
+            f"`{name}`",
+            kind(member),
+            _default(member, name in required),
+            rules(member),
+            resolved(member).get("description", ""),
+        )
+        for name, member in schema["properties"].items()
+    ]
+    return table(MEMBER_HEAD, rows)
+
+
+def kind(schema: dict[str, Any]) -> str:
+    """The type of a value: `string`, `array of object`, …"""
+    kinds = dict.fromkeys(_kind(one) for one in alternatives(schema))
+    null = " or null" if any(one.get("type") == "null" for one in schema.get("anyOf", [])) else ""
+    return " or ".join(kinds) + null
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    if "items" in schema:
+        return f"array of {kind(schema['items'])}"
+    return str(schema.get("type", "any"))
+
+
+def rules(schema: dict[str, Any]) -> str:
+    """What a value must be like."""
+    return "; ".join(dict.fromkeys(rule for one in (schema, *alternatives(schema)) for rule in _rules(one)))
+
+
+def _rules(schema: dict[str, Any]) -> Iterator[str]:
+    if "const" in schema:
+        yield f"`{schema['const']}`"
+    if "enum" in schema:
+        yield "one of " + ", ".join(f"`{value}`" for value in schema["enum"])
+    for low, high, unit in LENGTHS:
+        if low in schema or high in schema:
+            yield _range(schema.get(low), schema.get(high), unit)
+    if "pattern" in schema:
+        yield PATTERNS.get(schema["pattern"], f"matches `{schema['pattern']}`")
+    if "items" in schema:
+        yield from (f"each: {rule}" for rule in _rules(resolved(schema["items"])))
+
+
+def _range(low: float | None, high: float | None, unit: str) -> str:
+    if high is None:
+        text = f"at least {low:,g}"
+    elif low is None:
+        text = f"at most {high:,.0f}"
+    else:
+        text = f"{low:,.0f} to {high:,.0f}"
+    return f"{text} {unit}".rstrip()
+
+
+def _default(schema: dict[str, Any], required: bool) -> str:
+    if required:
+        return "required"
+    return f"`{json.dumps(schema['default'])}`" if schema.get("default") is not None else ""

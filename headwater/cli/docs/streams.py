@@ -1,0 +1,41 @@
+"""The stream catalog."""
+
+import json
+from collections.abc import Iterator
+
+from headwater.cli.docs.markdown import document, table
+from headwater.model.stream import CATALOG, Chain, Entity, stream_name
+
+
+def page() -> str:
+    """The catalog, with an example record of each stream."""
+    rows = [
+        (chain.name, entity.name, f"`{chain.source_type}`", f"`stream.{stream_name(chain.name, entity.name)}`",
+         f"`{entity.event_time}`" if entity.event_time else "the broker's time")
+        for chain, entity in _catalog()
+    ]  # fmt: skip
+    return document(
+        "Streams",
+        "The catalog, as `GET /api/v1/flow/streams` lists it. The topic is the local default; the setting",
+        "`HEADWATER_STREAM_BINDINGS` names others, and binds zerolag feeds (`<chain>.<entity>.zerolag`).",
+        "",
+        *table(("Chain", "Entity", "Source type", "Topic", "Event time"), rows),
+        "",
+        "## Example records",
+        *_examples(),
+    )
+
+
+def _catalog() -> Iterator[tuple[Chain, Entity]]:
+    return ((chain, entity) for chain in CATALOG for entity in chain.entities)
+
+
+def _examples() -> Iterator[str]:
+    """One example per entity: chains of a family share them."""
+    chains: dict[int, list[str]] = {}
+    for chain, entity in _catalog():
+        chains.setdefault(id(entity), []).append(chain.name)
+    for entity in {id(entity): entity for _, entity in _catalog()}.values():
+        yield from ("", f"### {', '.join(chains[id(entity)])}: {entity.name}", "", "```json")
+        yield json.dumps(entity.example, indent=2, ensure_ascii=False)
+        yield "```"
