@@ -7,6 +7,7 @@ HeadwaterError
 │   ├── Forbidden                 403
 │   ├── NotFound                  404
 │   ├── Conflict                  409
+│   │   └── TeardownGoesOn
 │   ├── PreconditionFailed        412
 │   ├── TooLarge                  413
 │   ├── UnsupportedMediaType      415
@@ -76,6 +77,10 @@ class NotFound(RequestError):
 
 class Conflict(RequestError):
     """The object's state does not allow this."""
+
+
+class TeardownGoesOn(Conflict):
+    """A deployment is being torn down. Deploy again when it is gone."""
 
 
 class PreconditionFailed(RequestError):

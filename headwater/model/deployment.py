@@ -1,8 +1,9 @@
 """Deployments: the running form of a configuration, the names of what it owns, and its workers' states."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -47,7 +48,11 @@ class Status(StrEnum):
 
 
 class WorkerStatus(BaseModel):
-    """One worker as `deploy/stats` shows it. spec_hash (not shown) tells which spec it runs."""
+    """One worker as `deploy/stats` shows it.
+
+    Not shown: spec_hash tells which spec it runs, deaths how often it died with that one, waits whether it is alive
+    and waits for a store or broker that is away.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -60,6 +65,29 @@ class WorkerStatus(BaseModel):
     start_time: datetime
     reason: str = ""
     spec_hash: str = ""
+    deaths: int = 0
+    waits: bool = False
+
+
+class LogLine(BaseModel):
+    """A line that a worker wrote (source "worker"), or a script with `console.log` (source "script")."""
+
+    model_config = ConfigDict(frozen=True)
+
+    time: datetime
+    worker: str
+    source: Literal["worker", "script"]
+    level: str = "info"
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A revision of the configuration that a deployment was asked to run, and the epoch of its source group."""
+
+    number: int
+    config: PipelineConfig
+    source_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +95,11 @@ class Deployment:
     """One deployment, desired and observed. A teardown ends it; a later deploy makes another, with another id.
 
     generation is raised by each change of the desired state; observed_generation follows when the controller has
-    acted on it, successfully or not. Passwords are sealed at rest.
+    acted on it, successfully or not. credentials counts the passwords that readers were given; observed_credentials
+    follows when the broker knows the last one. Passwords are sealed at rest.
+
+    stable_revision: what a rollout that fails goes back to: the last revision that was Stable; while there is none,
+    the one that ran before. others: the revisions beside the desired one that may own something on the broker still.
     """
 
     id: str
@@ -85,8 +117,12 @@ class Deployment:
     phase: Phase = Phase.PENDING
     observed_revision: int | None = None
     observed_generation: int = 0
+    stable_revision: int | None = None
+    credentials: int = 1
+    observed_credentials: int = 1
     condition: Condition = Condition.ROLLING_OUT
     reason: str = ""
+    others: tuple[Revision, ...] = ()
     workers: tuple[WorkerStatus, ...] = ()
 
     @property
@@ -94,10 +130,54 @@ class Deployment:
         """True when the controller has finished with the newest desired state."""
         return self.observed_generation >= self.generation
 
+    @property
+    def newest(self) -> Revision:
+        """The desired revision."""
+        return Revision(self.desired_revision, self.config, self.source_epoch)
+
+    @property
+    def revisions(self) -> tuple[Revision, ...]:
+        """All revisions that may own something on the broker, the desired one first."""
+        return (self.newest, *self.others)
+
+    def revision(self, number: int | None) -> Revision | None:
+        """One of `revisions`, or None."""
+        return next((revision for revision in self.revisions if revision.number == number), None)
+
+    @property
+    def shown(self) -> Revision:
+        """What a reader is told of: the revision that runs, else the one that is wanted."""
+        return self.revision(self.observed_revision) or self.newest
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a deployment has come, without its configuration and secrets: what a waiting call looks at."""
+
+    id: str
+    flow_id: str
+    desired: Desired
+    desired_revision: int
+    generation: int
+    phase: Phase
+    observed_revision: int | None
+    observed_generation: int
+    credentials: int
+    observed_credentials: int
+    reason: str
+
+    @classmethod
+    def of(cls, deployment: Deployment) -> Self:
+        """The progress of a deployment."""
+        return cls(**{f.name: getattr(deployment, f.name) for f in fields(cls)})
+
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What the controller writes back after a round over one deployment."""
+    """What the controller writes back after a round over one deployment.
+
+    The condition STABLE makes observed_revision the stable one; the other revisions then own nothing any more.
+    """
 
     deployment_id: str
     phase: Phase
@@ -105,6 +185,7 @@ class Observed:
     observed_generation: int
     condition: Condition
     reason: str = ""
+    observed_credentials: int = 1
 
 
 def sink_topic(config_id: str, sink_name: str) -> str:

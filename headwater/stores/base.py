@@ -11,9 +11,11 @@ from typing import Literal, Protocol
 
 from headwater.model.audit import AuditEntry, AuditQuery, Change
 from headwater.model.dataset import Dataset, SetId
-from headwater.model.deployment import Deployment, Observed, WorkerStatus
+from headwater.model.deployment import Deployment, LogLine, Observed, Progress, WorkerStatus
 from headwater.model.flow import Flow
 from headwater.model.key import ApiKey
+
+MAX_LOG_LINES = 1000
 
 
 class FlowStore(Protocol):
@@ -73,10 +75,12 @@ class DeploymentStore(Protocol):
         """Ask for the flow's newest revision to run, and ring the doorbell.
 
         Without an active deployment, `new` (its config and desired_revision taken from the flow) is inserted. With
-        one at another revision, or FAILED, or ABSENT desired and still there (Conflict), its desired revision and
-        generation are raised. At the same revision: unchanged. Two calls at once never make two deployments.
-        Raises NotFound, Conflict (a teardown goes on).
+        one at another revision, or one whose last rollout failed, its desired revision and generation are raised. At
+        the same revision: unchanged. Two calls at once never make two deployments. Raises NotFound, TeardownGoesOn.
         """
+
+    def desire_credentials(self, owner: str, flow_id: str, reader_password: str) -> Deployment:
+        """Give readers another password, and ring the doorbell. Raises NotFound, also when it is not deployed."""
 
     def desire_absent(self, flow_id: str) -> Deployment | None:
         """Ask for the active deployment to go. None when there is none."""
@@ -84,17 +88,29 @@ class DeploymentStore(Protocol):
     def active(self, flow_id: str) -> Deployment | None:
         """The deployment that is not ABSENT in phase, or None."""
 
+    def progress(self, flow_ids: Collection[str]) -> Mapping[str, Progress]:
+        """How far the active deployments of these flows have come, by flow id; a flow without one is missing."""
+
     def unfinished(self) -> Sequence[Deployment]:
         """All deployments whose phase is not ABSENT: the controller's work list."""
 
     def ended(self, deployment_ids: Sequence[str]) -> Sequence[str]:
         """Those of these ids that are deployments in phase ABSENT; unknown ids are not among them."""
 
+    def undeployed(self, flow_ids: Collection[str]) -> Sequence[str]:
+        """Those of these flows that had deployments, and have none that is active."""
+
     def observe(self, observed: Sequence[Observed]) -> None:
-        """Write what the controller saw. Phase ABSENT ends the deployment; its secrets are erased."""
+        """Write what the controller saw. Phase ABSENT ends the deployment; its secrets and log lines are erased."""
 
     def report_workers(self, workers: dict[str, Sequence[WorkerStatus]]) -> None:
         """Write the workers' states, by deployment id."""
+
+    def write_logs(self, lines: Mapping[str, Sequence[LogLine]]) -> None:
+        """Add lines, oldest first, by deployment id; MAX_LOG_LINES of a deployment are kept."""
+
+    def read_logs(self, deployment_id: str, limit: int) -> Sequence[LogLine]:
+        """The last lines, newest first."""
 
 
 class Doorbell(Protocol):

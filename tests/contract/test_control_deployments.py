@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from headwater.errors import Conflict, NotFound
-from headwater.model.deployment import Condition, Deployment, Desired, Phase, Status, WorkerStatus
+from headwater.model.deployment import Condition, Deployment, Desired, Phase, Revision, Status, WorkerStatus
 from headwater.model.flow import PipelineConfig
+from headwater.stores.base import MAX_LOG_LINES
 from tests.support.sql import (
     OWNER,
     T0,
@@ -15,6 +16,7 @@ from tests.support.sql import (
     a_config,
     a_deployment,
     a_flow,
+    a_line,
     next_revision,
     seen,
 )
@@ -87,7 +89,13 @@ class TestDesireRunning:
         config = a_config(parallelism=2)
         save(stores, config)
         wanted = replace(
-            before, config=config, desired_revision=2, generation=2, condition=Condition.ROLLING_OUT, reason=""
+            before,
+            config=config,
+            desired_revision=2,
+            generation=2,
+            condition=Condition.ROLLING_OUT,
+            reason="",
+            others=(before.newest,),
         )
         assert deploy(stores, "d2") == wanted
         assert stores.deployments.active("f1") == wanted
@@ -145,6 +153,102 @@ class TestDesireRunning:
         with ThreadPoolExecutor(8) as pool:
             generations = {deployment.generation for deployment in pool.map(lambda _: deploy(stores), range(8))}
         assert generations == {2}
+
+
+class TestRollback:
+    def ready(self, stores: ControlStores) -> Deployment:
+        """The active deployment, ready and not proven yet."""
+        active = stores.deployments.active("f1")
+        assert active is not None
+        stores.deployments.observe([seen(active, condition=Condition.ROLLING_OUT)])
+        after = stores.deployments.active("f1")
+        assert after is not None
+        return after
+
+    def test_goes_back_to_the_last_stable_revision(self, stores: ControlStores) -> None:
+        deploy(stores)
+        running(stores)
+        for parallelism in (2, 3):
+            save(stores, a_config(parallelism=parallelism))
+            deploy(stores)
+            after = self.ready(stores)
+        assert (after.observed_revision, after.stable_revision) == (3, 1)
+        assert [revision.number for revision in after.revisions] == [3, 2, 1]
+        assert after.revision(1) == Revision(1, a_config(), 1)
+
+    def test_while_none_is_stable_it_goes_back_to_the_one_before(self, stores: ControlStores) -> None:
+        deploy(stores)
+        self.ready(stores)
+        save(stores, a_config(parallelism=2))
+        assert deploy(stores).stable_revision == 1
+
+    def test_a_first_revision_has_nothing_to_go_back_to(self, stores: ControlStores) -> None:
+        deploy(stores)
+        observed(stores, Phase.FAILED)
+        save(stores, a_config(parallelism=2))
+        assert deploy(stores).stable_revision is None
+
+    def test_a_stable_revision_retires_the_others(self, stores: ControlStores) -> None:
+        deploy(stores)
+        running(stores)
+        save(stores, a_config(parallelism=2))
+        deploy(stores)
+        after = running(stores)
+        assert (after.stable_revision, after.others) == (2, ())
+
+    def test_a_revision_that_was_asked_for_meanwhile_retires_nothing(self, stores: ControlStores) -> None:
+        deploy(stores)
+        running(stores)
+        save(stores, a_config(parallelism=2))
+        second = deploy(stores)
+        save(stores, a_config(parallelism=3))
+        third = deploy(stores)
+        stores.deployments.observe([seen(second)])
+        after = stores.deployments.active("f1")
+        assert after is not None
+        assert (after.observed_revision, after.stable_revision, after.others) == (2, 1, third.others)
+
+
+class TestCredentials:
+    def test_rotation_waits_for_the_controller(self, stores: ControlStores) -> None:
+        deploy(stores)
+        before = running(stores)
+        asked = stores.deployments.desire_credentials(OWNER, "f1", "new")
+        assert asked == replace(before, reader_password="new", credentials=2)
+        assert stores.deployments.active("f1") == asked
+        assert stores.doorbell.value() == 2
+        stores.deployments.observe([seen(asked, observed_credentials=2)])
+        progress = stores.deployments.progress(["f1", "unknown"])
+        assert set(progress) == {"f1"}
+        assert (progress["f1"].credentials, progress["f1"].observed_credentials) == (2, 2)
+
+    def test_not_deployed(self, stores: ControlStores) -> None:
+        with pytest.raises(NotFound, match="not deployed"):
+            stores.deployments.desire_credentials(OWNER, "f1", "new")
+        deploy(stores)
+        with pytest.raises(NotFound, match="no pipeline"):
+            stores.deployments.desire_credentials("bob", "f1", "new")
+        stores.deployments.desire_absent("f1")
+        with pytest.raises(NotFound, match="not deployed"):
+            stores.deployments.desire_credentials(OWNER, "f1", "new")
+
+
+class TestLogs:
+    def test_newest_first_and_bounded(self, stores: ControlStores) -> None:
+        deploy(stores)
+        stores.deployments.write_logs({"d1": [a_line(number) for number in range(700)], "unknown": [a_line()]})
+        stores.deployments.write_logs({"d1": [a_line(number) for number in range(700, 1400)]})
+        stores.deployments.write_logs({"d1": []})
+        assert list(stores.deployments.read_logs("d1", 3)) == [a_line(1399), a_line(1398), a_line(1397)]
+        assert len(stores.deployments.read_logs("d1", 5000)) == MAX_LOG_LINES
+        assert list(stores.deployments.read_logs("unknown", 3)) == []
+
+    def test_go_with_the_deployment(self, stores: ControlStores) -> None:
+        first = deploy(stores)
+        stores.deployments.write_logs({"d1": [a_line()]})
+        stores.deployments.observe([seen(first, Phase.ABSENT)])
+        stores.deployments.write_logs({"d1": [a_line()]})
+        assert list(stores.deployments.read_logs("d1", 3)) == []
 
 
 class TestSourceEpoch:
@@ -208,7 +312,12 @@ class TestObserve:
     def test_running(self, stores: ControlStores) -> None:
         before = deploy(stores)
         wanted = replace(
-            before, phase=Phase.RUNNING, observed_revision=1, observed_generation=1, condition=Condition.STABLE
+            before,
+            phase=Phase.RUNNING,
+            observed_revision=1,
+            observed_generation=1,
+            condition=Condition.STABLE,
+            stable_revision=1,
         )
         assert running(stores) == wanted
         assert wanted.settled
@@ -273,6 +382,17 @@ class TestReportWorkers:
         stores.deployments.report_workers({"d1": [worker("d1-0")]})
         stores.deployments.report_workers({"d1": []})
         assert stores.deployments.active("f1") == a_deployment()
+
+
+class TestUndeployed:
+    def test_flows_that_had_deployments(self, stores: ControlStores) -> None:
+        stores.flows.create(a_flow("f2"))
+        stores.flows.create(a_flow("f3"))
+        stores.deployments.observe([seen(deploy(stores), Phase.ABSENT)])
+        stores.deployments.desire_running(OWNER, "f2", a_deployment("d2"))
+        assert list(stores.deployments.undeployed(["f1", "f2", "f3", "unknown"])) == ["f1"]
+        deploy(stores, "d3")
+        assert list(stores.deployments.undeployed(["f1"])) == []
 
 
 class TestUnfinished:

@@ -121,9 +121,10 @@ class TestLocks:
         database.deployments.desire_running(OWNER, "f1", a_deployment())
         with pytest.raises(sqlite3.IntegrityError):
             other.execute(
-                "INSERT INTO deployments SELECT 'd2' AS id, * FROM (SELECT flow_id, owner, created_at, "
-                "reader_password, worker_password, desired, desired_revision, generation, delete_flow, phase, "
-                "observed_revision, observed_generation, condition, reason FROM deployments)"
+                "INSERT INTO deployments (id, flow_id, owner, created_at, desired, desired_revision, generation, "
+                "delete_flow, phase, observed_generation, condition, reason) SELECT 'd2', flow_id, owner, created_at, "
+                "desired, desired_revision, generation, delete_flow, phase, observed_generation, condition, reason "
+                "FROM deployments"
             )
 
     def test_a_broken_rule_is_no_outage(self, database: Database) -> None:

@@ -24,6 +24,7 @@ from tests.support.sql import (
     a_config,
     a_deployment,
     a_flow,
+    a_line,
     at,
     next_revision,
     open_postgres,
@@ -82,6 +83,17 @@ class Twins(RuleBasedStateMachine):
         new = a_deployment(f"d{self._made}", created_at=at(self._made))
         self.both(lambda stores: stores.deployments.desire_running(owner, flow_id, new))
 
+    @rule(owner=OWNERS, flow_id=FLOWS)
+    def rotate(self, owner: str, flow_id: str) -> None:
+        self._made += 1
+        password = f"password-{self._made}"
+        self.both(lambda stores: stores.deployments.desire_credentials(owner, flow_id, password))
+
+    @rule(newest=st.integers(0, 2), count=st.integers(0, 3))
+    def log(self, newest: int, count: int) -> None:
+        lines = [a_line(number) for number in range(count)]
+        self.both(lambda stores: stores.deployments.write_logs({f"d{self._made - newest}": lines}))
+
     @rule(flow_id=FLOWS)
     def tear_down(self, flow_id: str) -> None:
         self.both(lambda stores: stores.deployments.desire_absent(flow_id))
@@ -122,6 +134,9 @@ class Twins(RuleBasedStateMachine):
         self.both(lambda stores: list(stores.flows.deleted()))
         self.both(lambda stores: list(stores.deployments.unfinished()))
         self.both(lambda stores: list(stores.deployments.ended([f"d{number}" for number in range(self._made + 1)])))
+        self.both(lambda stores: list(stores.deployments.undeployed(["f1", "f2", "f3"])))
+        self.both(lambda stores: dict(stores.deployments.progress(["f1", "f2", "f3"])))
+        self.both(lambda stores: list(stores.deployments.read_logs(f"d{self._made}", 5)))
         self.both(lambda stores: stores.doorbell.value())
         self.both(lambda stores: [entry.change for entry in stores.audit.read(AuditQuery(limit=1000))])
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from headwater.model.dataset import Dataset
-from headwater.model.deployment import Condition, Deployment, Desired, Observed, Phase
+from headwater.model.deployment import Condition, Deployment, Desired, LogLine, Observed, Phase
 from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.key import DEFAULT_SCOPES, ApiKey
 from headwater.stores.base import (
@@ -119,6 +119,11 @@ def seen(deployment: Deployment, phase: Phase = Phase.RUNNING, **fields: Any) ->
         "condition": Condition.FAILED if phase is Phase.FAILED else Condition.STABLE,
     }
     return Observed(deployment_id=deployment.id, phase=phase, **(values | fields))
+
+
+def a_line(number: int = 1) -> LogLine:
+    """A line that a worker wrote."""
+    return LogLine(time=at(number), worker="d1-0", source="script", message=f"größe {number}")
 
 
 def a_key(key_id: str = "k1", created_s: float = 0, **fields: Any) -> ApiKey:

@@ -1,17 +1,18 @@
 """The control stores in memory: configurations, deployments, doorbell, leases, keys and datasets' rows."""
 
 import threading
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Literal, Protocol, TypeVar
 
 from headwater.model.dataset import Dataset
-from headwater.model.deployment import Deployment, Observed, Phase, WorkerStatus
+from headwater.model.deployment import Deployment, LogLine, Observed, Phase, Progress, WorkerStatus
 from headwater.model.flow import Flow
 from headwater.model.key import ApiKey
+from headwater.stores.base import MAX_LOG_LINES
 from headwater.stores.memory.audit import MemoryAudit
 from headwater.stores.sql import changes, rules
 from headwater.stores.sql.rules import Rollout
@@ -43,6 +44,7 @@ class _Tables:
     deleted: set[str] = field(default_factory=set)
     deployments: dict[str, Deployment] = field(default_factory=dict)
     rollouts: dict[str, list[Rollout]] = field(default_factory=dict)
+    logs: dict[str, deque[LogLine]] = field(default_factory=dict)
     rings: int = 0
 
     def visible(self, owner: str, flow_id: str) -> Flow:
@@ -173,6 +175,16 @@ class MemoryDeployments:
             self._tables.audit.record(changes.deployed(current, changed))
             return self._tables.desire(changed)
 
+    def desire_credentials(self, owner: str, flow_id: str, reader_password: str) -> Deployment:
+        with self._tables.lock:
+            self._tables.visible(owner, flow_id)
+            current = self._tables.active(flow_id)
+            if current is None:
+                raise rules.not_deployed()
+            changed = rules.new_credentials(current, reader_password)
+            self._tables.audit.record(changes.rotated(changed))
+            return self._tables.desire(changed)
+
     def desire_absent(self, flow_id: str) -> Deployment | None:
         with self._tables.lock:
             current = self._tables.active(flow_id)
@@ -187,9 +199,17 @@ class MemoryDeployments:
         with self._tables.lock:
             return self._tables.active(flow_id)
 
+    def progress(self, flow_ids: Collection[str]) -> Mapping[str, Progress]:
+        return {d.flow_id: Progress.of(d) for d in self.unfinished() if d.flow_id in flow_ids}
+
     def unfinished(self) -> Sequence[Deployment]:
         with self._tables.lock:
             return _newest_first([d for d in self._tables.deployments.values() if d.phase is not Phase.ABSENT])
+
+    def undeployed(self, flow_ids: Collection[str]) -> Sequence[str]:
+        with self._tables.lock:
+            had = {d.flow_id for d in self._tables.deployments.values()}
+        return sorted(had.intersection(flow_ids) - {d.flow_id for d in self.unfinished()})
 
     def ended(self, deployment_ids: Sequence[str]) -> Sequence[str]:
         with self._tables.lock:
@@ -202,6 +222,8 @@ class MemoryDeployments:
                 current = self._tables.deployments.get(seen.deployment_id)
                 if current is not None:
                     self._tables.deployments[current.id] = rules.after(current, seen)
+                if seen.phase is Phase.ABSENT:
+                    self._tables.logs.pop(seen.deployment_id, None)
 
     def report_workers(self, workers: dict[str, Sequence[WorkerStatus]]) -> None:
         with self._tables.lock:
@@ -209,6 +231,16 @@ class MemoryDeployments:
                 current = self._tables.deployments.get(deployment_id)
                 if current is not None and current.phase is not Phase.ABSENT:
                     self._tables.deployments[deployment_id] = replace(current, workers=tuple(states))
+
+    def write_logs(self, lines: Mapping[str, Sequence[LogLine]]) -> None:
+        with self._tables.lock:
+            for deployment in self.unfinished():
+                kept = self._tables.logs.setdefault(deployment.id, deque(maxlen=MAX_LOG_LINES))
+                kept.extend(lines.get(deployment.id, ()))
+
+    def read_logs(self, deployment_id: str, limit: int) -> Sequence[LogLine]:
+        with self._tables.lock:
+            return list(islice(reversed(self._tables.logs.get(deployment_id, ())), limit))
 
 
 class MemoryDoorbell:

@@ -52,6 +52,12 @@ def torn_down(deployment: Deployment) -> Change:
     return Change("flow.teardown", deployment.owner, deployment.flow_id, before=_deployment(deployment))
 
 
+def rotated(deployment: Deployment) -> Change:
+    """A deployment whose readers are given another password."""
+    after = f"{_deployment(deployment)} credentials {deployment.credentials}"
+    return Change("flow.rotate_credentials", deployment.owner, deployment.flow_id, after=after)
+
+
 def _deployment(deployment: Deployment) -> str:
     return f"deployment {deployment.id} revision {deployment.desired_revision}"
 

@@ -1,14 +1,15 @@
 """Reads and writes deployments inside a transaction; flows.py and deployments.py decide what to write."""
 
 from collections.abc import Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Update, delete, false, insert, select, update
 
-from headwater.model.deployment import Condition, Deployment, Desired, Phase, WorkerStatus
+from headwater.model.deployment import Condition, Deployment, Desired, Phase, Progress, Revision, WorkerStatus
 from headwater.model.flow import PipelineConfig
-from headwater.stores.sql import rules
+from headwater.stores.sql import logs, rules
 from headwater.stores.sql.doorbell import ring
 from headwater.stores.sql.rules import Rollout
 from headwater.stores.sql.sealed import Sealer
@@ -40,6 +41,24 @@ _ALL = (
 )
 
 
+_OTHERS = (
+    select(
+        deployments.c.id, deployment_revisions.c.revision, deployment_revisions.c.source_epoch, flow_revisions.c.config
+    )
+    .join(deployment_revisions, deployment_revisions.c.deployment_id == deployments.c.id)
+    .join(
+        flow_revisions,
+        (flow_revisions.c.flow_id == deployments.c.flow_id)
+        & (flow_revisions.c.revision == deployment_revisions.c.revision),
+    )
+    .where(
+        deployment_revisions.c.retired == false(),
+        deployment_revisions.c.revision != deployments.c.desired_revision,
+    )
+    .order_by(deployment_revisions.c.revision.desc())
+)
+
+
 class DeploymentRows:
     """Deployments as rows; their passwords are sealed there, and nowhere else."""
 
@@ -50,7 +69,15 @@ class DeploymentRows:
         """Deployments that are not ABSENT, newest first. lock: others wait with their changes."""
         if lock:
             connection.execute(select(deployments.c.id).where(ACTIVE, *where).order_by("id").with_for_update())
-        return [self._deployment(row) for row in connection.execute(_ALL.where(ACTIVE, *where))]
+        rows = [self._deployment(row) for row in connection.execute(_ALL.where(ACTIVE, *where))]
+        others = _others(connection, *where) if rows else {}
+        return [replace(row, others=tuple(others.get(row.id, ()))) for row in rows]
+
+    def progress(self, connection: Connection, flow_ids: Sequence[str]) -> list[Progress]:
+        """How far the active deployments of these flows have come."""
+        columns = [deployments.c[field.name] for field in fields(Progress)]
+        found = connection.execute(select(*columns).where(ACTIVE, deployments.c.flow_id.in_(flow_ids)))
+        return [Progress(**row._asdict() | _enums(row)) for row in found]
 
     def active(self, connection: Connection, flow_id: str) -> Deployment | None:
         """The flow's active deployment, locked for a change."""
@@ -59,7 +86,7 @@ class DeploymentRows:
     def history(self, connection: Connection, deployment_id: str) -> Sequence[Rollout]:
         """All revisions that the deployment was asked to run."""
         table = deployment_revisions
-        found = select(table.c.revision, table.c.stream, table.c.source_epoch).where(
+        found = select(table.c.revision, table.c.stream, table.c.source_epoch, table.c.retired).where(
             table.c.deployment_id == deployment_id
         )
         return [Rollout(*row) for row in connection.execute(found)]
@@ -67,7 +94,8 @@ class DeploymentRows:
     def insert(self, connection: Connection, new: Deployment) -> None:
         """A new deployment. Rings the doorbell."""
         first = {"id": new.id, "flow_id": new.flow_id, "owner": new.owner, "created_at": new.created_at}
-        connection.execute(insert(deployments).values(**first, **self._secrets(new), **_desired(new), **_observed(new)))
+        values = first | self._secrets(new) | _desired(new) | _observed(new)
+        connection.execute(insert(deployments).values(values))
         self._record(connection, new)
         ring(connection)
 
@@ -79,13 +107,22 @@ class DeploymentRows:
             self._record(connection, changed)
         ring(connection)
 
+    def reseal(self, connection: Connection, changed: Deployment) -> None:
+        """Other passwords. Rings the doorbell."""
+        values = {**self._secrets(changed), "credentials": changed.credentials}
+        connection.execute(update(deployments).where(deployments.c.id == changed.id).values(**values))
+        ring(connection)
+
     def observe(self, connection: Connection, changed: Deployment) -> None:
-        """A changed observed state; the secrets and workers of an ended deployment go with it."""
+        """A changed observed state; the secrets, workers and log lines of an ended deployment go with it."""
         this = update(deployments).where(deployments.c.id == changed.id)
         connection.execute(this.values(**_observed(changed)))
+        if not changed.others:
+            connection.execute(_retire_all_but_desired(changed))
         if changed.phase is Phase.ABSENT:
             connection.execute(this.values(dict.fromkeys(_SECRETS)))
             self.report(connection, changed.id, ())
+            logs.erase(connection, changed.id)
 
     def report(self, connection: Connection, deployment_id: str, workers: Sequence[WorkerStatus]) -> None:
         """Replace the workers' states."""
@@ -114,11 +151,28 @@ class DeploymentRows:
     def _deployment(self, row: Row[Any]) -> Deployment:
         values = row._asdict() | self._opened(row)
         values["config"] = PipelineConfig.model_validate_json(row.config)
-        values["desired"] = Desired(row.desired)
-        values["phase"] = Phase(row.phase)
-        values["condition"] = Condition(row.condition)
+        values |= _enums(row) | {"condition": Condition(row.condition)}
         values["workers"] = () if row.workers is None else _WORKERS.validate_json(row.workers)
         return Deployment(**values)
+
+
+def _others(connection: Connection, *where: ColumnElement[bool]) -> dict[str, list[Revision]]:
+    """The revisions beside the desired one that own something still, by deployment id, newest first."""
+    found: dict[str, list[Revision]] = {}
+    for row in connection.execute(_OTHERS.where(ACTIVE, *where)):
+        config = PipelineConfig.model_validate_json(row.config)
+        found.setdefault(row.id, []).append(Revision(row.revision, config, row.source_epoch))
+    return found
+
+
+def _retire_all_but_desired(deployment: Deployment) -> Update:
+    table = deployment_revisions
+    others = (table.c.deployment_id == deployment.id) & (table.c.revision != deployment.desired_revision)
+    return update(table).where(others).values(retired=True)
+
+
+def _enums(row: Row[Any]) -> dict[str, Any]:
+    return {"desired": Desired(row.desired), "phase": Phase(row.phase)}
 
 
 def _desired(deployment: Deployment) -> dict[str, Any]:
@@ -127,6 +181,7 @@ def _desired(deployment: Deployment) -> dict[str, Any]:
         "desired_revision": deployment.desired_revision,
         "generation": deployment.generation,
         "delete_flow": deployment.delete_flow,
+        "stable_revision": deployment.stable_revision,
     }
 
 
@@ -135,6 +190,8 @@ def _observed(deployment: Deployment) -> dict[str, Any]:
         "phase": deployment.phase.value,
         "observed_revision": deployment.observed_revision,
         "observed_generation": deployment.observed_generation,
+        "stable_revision": deployment.stable_revision,
+        "observed_credentials": deployment.observed_credentials,
         "condition": deployment.condition.value,
         "reason": deployment.reason,
     }

@@ -1,12 +1,12 @@
 """Desired and observed state of deployments."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 
 from sqlalchemy import select
 
-from headwater.model.deployment import Deployment, Observed, WorkerStatus
-from headwater.stores.sql import changes, rules
+from headwater.model.deployment import Deployment, LogLine, Observed, Progress, WorkerStatus
+from headwater.stores.sql import changes, logs, rules
 from headwater.stores.sql.audit import record
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.deployment_rows import DeploymentRows
@@ -40,6 +40,17 @@ class SqlDeployments:
             record(connection, changes.deployed(current, changed))
             return changed
 
+    def desire_credentials(self, owner: str, flow_id: str, reader_password: str) -> Deployment:
+        with self._connections.writing() as connection:
+            visible(connection, owner, flow_id, lock=True)
+            current = self._rows.active(connection, flow_id)
+            if current is None:
+                raise rules.not_deployed()
+            changed = rules.new_credentials(current, reader_password)
+            self._rows.reseal(connection, changed)
+            record(connection, changes.rotated(changed))
+            return changed
+
     def desire_absent(self, flow_id: str) -> Deployment | None:
         with self._connections.writing() as connection:
             current = self._rows.active(connection, flow_id)
@@ -55,16 +66,31 @@ class SqlDeployments:
         with self._connections.reading() as connection:
             return next(iter(self._rows.unfinished(connection, deployments.c.flow_id == flow_id)), None)
 
+    def progress(self, flow_ids: Collection[str]) -> Mapping[str, Progress]:
+        with self._connections.reading() as connection:
+            found = [p for ids in _chunks(flow_ids) for p in self._rows.progress(connection, ids)]
+        return {progress.flow_id: progress for progress in found}
+
     def unfinished(self) -> Sequence[Deployment]:
         with self._connections.reading() as connection:
             return self._rows.unfinished(connection)
 
     def ended(self, deployment_ids: Sequence[str]) -> Sequence[str]:
-        ids = sorted(set(deployment_ids))
-        chunks = [ids[start : start + IDS_PER_QUERY] for start in range(0, len(ids), IDS_PER_QUERY)]
         with self._connections.reading() as connection:
-            queries = [select(deployments.c.id).where(deployments.c.id.in_(chunk), ~ACTIVE) for chunk in chunks]
+            queries = [
+                select(deployments.c.id).where(deployments.c.id.in_(ids), ~ACTIVE) for ids in _chunks(deployment_ids)
+            ]
             return sorted(found for query in queries for found in connection.scalars(query))
+
+    def undeployed(self, flow_ids: Collection[str]) -> Sequence[str]:
+        flow_id = deployments.c.flow_id
+        with self._connections.reading() as connection:
+            had = {
+                found
+                for ids in _chunks(flow_ids)
+                for found in connection.scalars(select(flow_id).where(flow_id.in_(ids)).distinct())
+            }
+            return sorted(had.difference(connection.scalars(select(flow_id).where(ACTIVE))))
 
     def observe(self, observed: Sequence[Observed]) -> None:
         ids = {seen.deployment_id for seen in observed}
@@ -78,3 +104,18 @@ class SqlDeployments:
             known = select(deployments.c.id).where(deployments.c.id.in_(workers), ACTIVE)
             for deployment_id in connection.scalars(known.order_by("id").with_for_update()).all():
                 self._rows.report(connection, deployment_id, workers[deployment_id])
+
+    def write_logs(self, lines: Mapping[str, Sequence[LogLine]]) -> None:
+        with self._connections.writing() as connection:
+            known = select(deployments.c.id).where(deployments.c.id.in_(lines), ACTIVE)
+            for deployment_id in sorted(connection.scalars(known)):
+                logs.write(connection, deployment_id, lines[deployment_id])
+
+    def read_logs(self, deployment_id: str, limit: int) -> Sequence[LogLine]:
+        with self._connections.reading() as connection:
+            return logs.read(connection, deployment_id, limit)
+
+
+def _chunks(ids: Collection[str]) -> list[list[str]]:
+    distinct = sorted(set(ids))
+    return [distinct[start : start + IDS_PER_QUERY] for start in range(0, len(distinct), IDS_PER_QUERY)]

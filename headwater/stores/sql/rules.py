@@ -6,7 +6,7 @@ Pure functions over the values of `headwater.model`; the stores call them inside
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from headwater.errors import Conflict, NotFound
+from headwater.errors import Conflict, NotFound, TeardownGoesOn
 from headwater.model.deployment import Condition, Deployment, Desired, Observed, Phase
 from headwater.model.flow import Flow, Source
 from headwater.model.stream import stream_name
@@ -14,11 +14,15 @@ from headwater.model.stream import stream_name
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """A revision that a deployment was asked to run, its stream, and the epoch of the source group that reads it."""
+    """A revision that a deployment was asked to run, its stream, and the epoch of the source group that reads it.
+
+    retired: it owns nothing any more; the row stays, so that no epoch is used twice.
+    """
 
     revision: int
     stream: str
     source_epoch: int
+    retired: bool = False
 
 
 def stream_of(source: Source) -> str:
@@ -32,12 +36,12 @@ def first_rollout(new: Deployment, flow: Flow) -> Deployment:
 
 
 def needs_rollout(current: Deployment, flow: Flow) -> bool:
-    """True when a deploy call must raise the generation. Raises Conflict while a teardown goes on.
+    """True when a deploy call must raise the generation. Raises TeardownGoesOn.
 
     A try that still goes on is never started over: deploy calls at once do not race.
     """
     if current.desired is Desired.ABSENT:
-        raise Conflict("A teardown goes on. Deploy again when it has ended; GET …/deploy then answers 404.")
+        raise TeardownGoesOn("A teardown goes on. Deploy again when it has ended; GET …/deploy then answers 404.")
     if current.desired_revision != flow.revision:
         return True
     gave_up = current.phase is Phase.FAILED or current.condition is Condition.ROLLED_BACK
@@ -52,9 +56,18 @@ def roll_out(current: Deployment, flow: Flow, history: Sequence[Rollout]) -> Dep
         desired_revision=flow.revision,
         generation=current.generation + 1,
         source_epoch=_source_epoch(current, stream_of(flow.pipeline_config.source), history),
+        stable_revision=_fallback(current, flow.revision),
         condition=Condition.ROLLING_OUT,
         reason="",
+        others=tuple(revision for revision in current.revisions if revision.number != flow.revision),
     )
+
+
+def _fallback(current: Deployment, asked: int) -> int | None:
+    """What a rollout of `asked` goes back to when it fails."""
+    if current.stable_revision is not None or current.observed_revision == asked:
+        return current.stable_revision
+    return current.observed_revision
 
 
 def _source_epoch(current: Deployment, stream: str, history: Sequence[Rollout]) -> int:
@@ -81,6 +94,13 @@ def tear_down(current: Deployment, *, delete_flow: bool = False) -> Deployment:
     )
 
 
+def new_credentials(current: Deployment, reader_password: str) -> Deployment:
+    """The deployment with another password for its readers. Raises NotFound while a teardown goes on."""
+    if current.desired is Desired.ABSENT:
+        raise not_deployed()
+    return replace(current, reader_password=reader_password, credentials=current.credentials + 1)
+
+
 def after(current: Deployment, seen: Observed) -> Deployment:
     """The deployment with what the controller saw; unchanged when that is older news, or the deployment has ended.
 
@@ -88,24 +108,39 @@ def after(current: Deployment, seen: Observed) -> Deployment:
     """
     if current.phase is Phase.ABSENT or seen.observed_generation < current.observed_generation:
         return current
-    newest = seen.observed_generation >= current.generation
+    newest, proven = seen.observed_generation >= current.generation, is_proven(current, seen)
     observed = replace(
         current,
         phase=seen.phase,
         observed_revision=seen.observed_revision,
         observed_generation=seen.observed_generation,
+        stable_revision=seen.observed_revision if proven else current.stable_revision,
+        observed_credentials=seen.observed_credentials,
         condition=seen.condition if newest else current.condition,
         # A worker's last words may hold anything; PostgreSQL stores no NUL.
         reason=seen.reason.replace("\0", "\N{SYMBOL FOR NULL}") if newest else current.reason,
+        others=() if proven else current.others,
     )
     if seen.phase is not Phase.ABSENT:
         return observed
-    return replace(observed, reader_password="", worker_password="", workers=())
+    return replace(observed, reader_password="", worker_password="", workers=(), others=())
+
+
+def is_proven(current: Deployment, seen: Observed) -> bool:
+    """True when the desired revision is stable: nothing goes back to another one any more."""
+    newest = seen.observed_generation >= current.generation
+    is_stable = seen.condition is Condition.STABLE and seen.phase is Phase.RUNNING
+    return newest and is_stable and seen.observed_revision == current.desired_revision
 
 
 def no_flow(flow_id: str) -> NotFound:
     """The same words for an unknown id and another owner's: existence is not revealed."""
     return NotFound(f"There is no pipeline {flow_id}. GET /api/v1/flow lists yours.")
+
+
+def not_deployed() -> NotFound:
+    """A configuration without a deployment."""
+    return NotFound("This configuration is not deployed. Deploy it with POST …/deploy.")
 
 
 def saved_meanwhile(flow_id: str) -> Conflict:

@@ -23,6 +23,7 @@ from sqlalchemy import (
     Table,
     Text,
     TypeDecorator,
+    false,
     literal_column,
 )
 
@@ -95,6 +96,9 @@ deployments = Table(
     Column("phase", String, nullable=False),
     Column("observed_revision", Integer),
     Column("observed_generation", Integer, nullable=False),
+    Column("stable_revision", Integer),
+    Column("credentials", Integer, nullable=False, server_default="1"),
+    Column("observed_credentials", Integer, nullable=False, server_default="1"),
     Column("condition", String, nullable=False),
     Column("reason", Text, nullable=False),
 )
@@ -110,6 +114,7 @@ deployment_revisions = Table(
     Column("revision", Integer, primary_key=True),
     Column("stream", String, nullable=False),
     Column("source_epoch", Integer, nullable=False),
+    Column("retired", Boolean, nullable=False, server_default=false()),
 )
 
 worker_states = Table(
@@ -117,6 +122,14 @@ worker_states = Table(
     metadata,
     Column("deployment_id", ForeignKey("deployments.id", ondelete="CASCADE"), primary_key=True),
     Column("workers", Text, nullable=False),
+)
+
+worker_logs = Table(
+    "worker_logs",
+    metadata,
+    Column("deployment_id", ForeignKey("deployments.id", ondelete="CASCADE"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("line", Text, nullable=False),
 )
 
 doorbell = Table(

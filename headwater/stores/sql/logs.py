@@ -1,0 +1,38 @@
+"""Workers' log lines: the last MAX_LOG_LINES of each deployment, inside a caller's transaction."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
+
+from headwater.model.deployment import LogLine
+from headwater.stores.base import MAX_LOG_LINES
+from headwater.stores.sql.tables import worker_logs
+
+
+def write(connection: Connection, deployment_id: str, lines: Sequence[LogLine]) -> None:
+    """Add lines, oldest first, and drop those that are too many."""
+    last = connection.scalar(select(func.max(worker_logs.c.number)).where(_of(deployment_id))) or 0
+    kept = lines[-MAX_LOG_LINES:]
+    rows = [
+        {"deployment_id": deployment_id, "number": number, "line": line.model_dump_json()}
+        for number, line in enumerate(kept, last + 1)
+    ]
+    if rows:
+        connection.execute(insert(worker_logs), rows)
+        oldest = last + len(rows) - MAX_LOG_LINES
+        connection.execute(delete(worker_logs).where(_of(deployment_id), worker_logs.c.number <= oldest))
+
+
+def read(connection: Connection, deployment_id: str, limit: int) -> Sequence[LogLine]:
+    """The last lines, newest first."""
+    newest = select(worker_logs.c.line).where(_of(deployment_id)).order_by(worker_logs.c.number.desc()).limit(limit)
+    return [LogLine.model_validate_json(line) for line in connection.scalars(newest)]
+
+
+def erase(connection: Connection, deployment_id: str) -> None:
+    """Remove all lines of a deployment."""
+    connection.execute(delete(worker_logs).where(_of(deployment_id)))
+
+
+def _of(deployment_id: str) -> ColumnElement[bool]:
+    return worker_logs.c.deployment_id == deployment_id
