@@ -28,6 +28,7 @@ from headwater.api.metrics import Metrics
 from headwater.api.services import Services
 from headwater.api.turns import Turns
 from headwater.api.uploads import MAX_UPLOADS_AT_ONCE
+from headwater.api.waiting import Watcher
 from headwater.errors import StoreUnavailable
 from headwater.services.ids import new_id
 from headwater.services.keys import Keys
@@ -68,6 +69,7 @@ def create_api(services: Services) -> FastAPI:
     app.state.authenticator = Authenticator(services.keys)
     app.state.upload_threads = anyio.CapacityLimiter(MAX_UPLOADS_AT_ONCE)
     app.state.turns = Turns()
+    app.state.watcher = Watcher(services.deployments.progress)
     app.state.routes = [*app.routes, *(route for router in (*ROUTERS, openapi.router) for route in router.routes)]
     for router in ROUTERS:
         app.include_router(router)
@@ -82,6 +84,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     keys = app.state.services.keys
     async with anyio.create_task_group() as background:
         background.start_soon(_write_last_use, keys)
+        background.start_soon(app.state.watcher.run)
         yield
         background.cancel_scope.cancel()
     await to_thread.run_sync(_write_once, keys)

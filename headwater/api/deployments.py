@@ -1,21 +1,34 @@
 """Deployments: start, read, stop, health."""
 
 from dataclasses import asdict
-from typing import Literal
+from functools import partial
+from typing import Annotated, Literal
 
 from anyio import to_thread
+from fastapi import Query
 
 from headwater.api.guard import guarded_router, needs
 from headwater.api.openapi import failures
-from headwater.api.schemas import DeadLetter, DeploymentBody, DeploymentStats, Message, SinkConnection, Snippets
-from headwater.api.services import Caller, Given
-from headwater.api.waiting import poll, roll_out
+from headwater.api.rollout import roll_out
+from headwater.api.schemas import (
+    DeadLetter,
+    DeploymentBody,
+    DeploymentLogs,
+    DeploymentStats,
+    Message,
+    SinkConnection,
+    Snippets,
+)
+from headwater.api.services import Caller, Given, Waits
 from headwater.model.deployment import Deployment, Desired, Phase, consumer_group, dead_letter_topic, reader, sink_topic
 from headwater.model.sink import Sink
-from headwater.services.deployments import KafkaEndpoint
+from headwater.services.deployments import KafkaEndpoint, is_gone, is_rotated
 from headwater.services.snippets import Access, snippets
+from headwater.stores.base import MAX_LOG_LINES
 
 router = guarded_router("/api/v1/flow/{config_id}", "Deployments")
+
+DEFAULT_LOG_LINES = 100
 
 MESSAGES = {
     "deployed": "Pipeline {} successfully deployed",
@@ -32,12 +45,14 @@ MESSAGES = {
     responses=failures(404, 409, 422),
     openapi_extra=needs("flow:deploy"),
 )
-async def deploy(config_id: str, caller: Caller, given: Given) -> DeploymentBody:
+async def deploy(config_id: str, caller: Caller, given: Given, watcher: Waits) -> DeploymentBody:
     """Answers when every worker is ready, with the credentials to read the sinks' topics.
 
-    Idempotent: the same credentials every time, and the same revision again changes nothing.
+    Idempotent: the same credentials every time, and the same revision again changes nothing. Where a revision runs
+    already, it goes on until the workers of the new one are ready to take over; when they don't get ready, or die
+    within 30 s of it, it stays or comes back (condition `RolledBack`).
     """
-    return _body(await roll_out(given, caller.owner, config_id), given.kafka)
+    return _body(await roll_out(given, watcher, caller.owner, config_id), given.kafka)
 
 
 @router.get(
@@ -59,13 +74,47 @@ def read(config_id: str, caller: Caller, given: Given) -> DeploymentBody:
     responses=failures(404),
     openapi_extra=needs("flow:deploy"),
 )
-async def teardown(config_id: str, caller: Caller, given: Given) -> Message:
+async def teardown(config_id: str, caller: Caller, given: Given, watcher: Waits) -> Message:
     """Removes workers, credentials and topics; the configuration stays. Idempotent."""
     stopped = await to_thread.run_sync(given.deployments.stop, caller.owner, config_id)
     if stopped:
         pending = "The teardown still goes on. Ask again."
-        await poll(lambda: given.deployments.gone(stopped) or None, given.deploy_timeout_s, pending)
+        await watcher.until(config_id, partial(is_gone, stopped), given.deploy_timeout_s, pending)
     return Message(message=f"Pipeline {config_id} successfully torn down")
+
+
+@router.post(
+    "/deploy/credentials",
+    operation_id="rotateCredentials",
+    summary="Give the readers another password",
+    responses=failures(404, 409),
+    openapi_extra=needs("flow:deploy"),
+)
+async def rotate(config_id: str, caller: Caller, given: Given, watcher: Waits) -> DeploymentBody:
+    """Answers with the new password when it works. The old one opens no new connection from then on; connections
+    that are open end within the hour. The user's name, the topics and the positions of the groups stay.
+    """
+    asked = await to_thread.run_sync(given.deployments.rotate, caller.owner, config_id)
+    pending = "The new password is not known to Kafka yet. GET …/deploy shows it; it will work soon."
+    await watcher.until(config_id, partial(is_rotated, asked), given.deploy_timeout_s, pending)
+    return _body(await to_thread.run_sync(given.deployments.get, caller.owner, config_id), given.kafka)
+
+
+@router.get(
+    "/deploy/logs",
+    operation_id="getDeploymentLogs",
+    summary="Lines of the workers",
+    responses=failures(404, 422),
+    openapi_extra=needs("flow:read"),
+)
+def logs(
+    config_id: str,
+    caller: Caller,
+    given: Given,
+    limit: Annotated[int, Query(ge=1, le=MAX_LOG_LINES, description="How many lines.")] = DEFAULT_LOG_LINES,
+) -> DeploymentLogs:
+    """What workers wrote, and scripts with `console.log`, newest first. The last 1,000 lines are kept."""
+    return DeploymentLogs.of(given.deployments.logs(caller.owner, config_id, limit))
 
 
 @router.get(
@@ -81,7 +130,7 @@ def stats(config_id: str, caller: Caller, given: Given) -> DeploymentStats:
 
 
 def _body(deployment: Deployment, kafka: KafkaEndpoint) -> DeploymentBody:
-    status = _status(deployment)
+    status, shown = _status(deployment), deployment.shown.config
     return DeploymentBody(
         message=MESSAGES[status].format(deployment.flow_id),
         status=status,
@@ -90,9 +139,9 @@ def _body(deployment: Deployment, kafka: KafkaEndpoint) -> DeploymentBody:
         desired_revision=deployment.desired_revision,
         condition=deployment.condition,
         reason=deployment.reason,
-        workers=deployment.config.parallelism,
+        workers=shown.parallelism,
         dead_letter=DeadLetter(topic=dead_letter_topic(deployment.flow_id)),
-        sinks=[_connection(deployment, sink, kafka) for sink in deployment.config.sinks],
+        sinks=[_connection(deployment, sink, kafka) for sink in shown.sinks],
     )
 
 

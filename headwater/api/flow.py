@@ -11,9 +11,8 @@ from headwater.api.guard import guarded_router, needs
 from headwater.api.openapi import body_failures, etag, failures
 from headwater.api.preconditions import Expected, set_etag
 from headwater.api.schemas import FlowConfig, Message, SavedFlowConfig
-from headwater.api.services import Caller, Given
+from headwater.api.services import Caller, Given, Waits
 from headwater.api.turns import InTurn
-from headwater.api.waiting import poll
 from headwater.model.flow import NewFlow
 
 PATH = "/api/v1/flow"
@@ -100,10 +99,10 @@ async def replace(
     responses=failures(404, 409, 412),
     openapi_extra=needs("flow:write", when_deployed="flow:deploy"),
 )
-async def delete(config_id: str, caller: Caller, given: Given, expected: Expected) -> Message:
+async def delete(config_id: str, caller: Caller, given: Given, expected: Expected, watcher: Waits) -> Message:
     """Tears down its deployment too."""
     await to_thread.run_sync(given.flows.delete, caller.owner, config_id, expected)
     pending = "The configuration is deleted; its deployment is still being removed, and will be."
-    await poll(lambda: given.deployments.none_left(config_id) or None, given.deploy_timeout_s, pending)
+    await watcher.until(config_id, lambda seen: seen is None, given.deploy_timeout_s, pending)
     await to_thread.run_sync(given.flows.forget, config_id)
     return Message(message=f"Pipeline {config_id} successfully deleted")

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, PlainSerializer
 
 from headwater.errors import Problem
 from headwater.model.dataset import Dataset
-from headwater.model.deployment import Deployment, Status, WorkerStatus
+from headwater.model.deployment import Deployment, LogLine, Status, WorkerStatus
 from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.record import Failure
 from headwater.model.transform import RedisSetFilterTransform, Transform, V8Transform
@@ -250,6 +250,27 @@ class DeploymentBody(BaseModel):
     sinks: list[SinkConnection]
 
 
+class LogEntry(BaseModel):
+    """A line that a worker wrote, or a script with `console.log`."""
+
+    time: Timestamp
+    worker: str
+    source: Literal["worker", "script"]
+    level: str = Field(description="`debug`, `info`, `warning` or `error`.")
+    message: str
+
+
+class DeploymentLogs(BaseModel):
+    """The last lines of a deployment's workers."""
+
+    lines: list[LogEntry] = Field(description="Newest first.")
+
+    @classmethod
+    def of(cls, lines: Sequence[LogLine]) -> Self:
+        """The body for stored lines."""
+        return cls(lines=[LogEntry(**line.model_dump()) for line in lines])
+
+
 class WorkerEntry(BaseModel):
     """One worker."""
 
@@ -283,7 +304,7 @@ class WorkersHealth(BaseModel):
             unhealthy_workers=len(workers) - healthy,
             crashing_workers=sum(w.is_crash_looping for w in workers),
             oom_killed_workers=sum(w.is_oom_killed for w in workers),
-            workers=[WorkerEntry(**w.model_dump(exclude={"spec_hash"})) for w in workers],
+            workers=[WorkerEntry(**w.model_dump(exclude={"spec_hash", "deaths", "waits"})) for w in workers],
         )
 
 

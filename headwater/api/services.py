@@ -7,6 +7,7 @@ from typing import Annotated, cast
 
 from fastapi import Depends, Request
 
+from headwater.api.waiting import Watcher
 from headwater.model.key import ApiKey
 from headwater.model.stream import Bindings
 from headwater.services.datasets import Datasets
@@ -52,8 +53,15 @@ async def _caller(request: Request) -> ApiKey:
     return cast("ApiKey", request.scope["api_key"])
 
 
+async def _watcher(request: Request) -> Watcher:
+    return cast("Watcher", request.app.state.watcher)
+
+
 Given = Annotated[Services, Depends(_services)]
 """The services, as a parameter of a route."""
 
 Caller = Annotated[ApiKey, Depends(_caller)]
 """The key that GuardedRoute found good, as a parameter of a route."""
+
+Waits = Annotated[Watcher, Depends(_watcher)]
+"""Waits for the controller, as a parameter of a route."""

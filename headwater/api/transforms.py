@@ -11,10 +11,11 @@ from headwater.api.flow import PATH
 from headwater.api.guard import guarded_router, needs
 from headwater.api.openapi import body_failures, etag
 from headwater.api.preconditions import Expected, set_etag
+from headwater.api.rollout import roll_out
 from headwater.api.schemas import SavedTransform, saved_transform
-from headwater.api.services import Caller, Given, Services
+from headwater.api.services import Caller, Given, Services, Waits
 from headwater.api.turns import InTurn
-from headwater.api.waiting import roll_out
+from headwater.api.waiting import Watcher
 from headwater.errors import Conflict, DeployFailed, DeployPending, Unavailable
 from headwater.model.deployment import Desired
 from headwater.model.flow import Flow
@@ -40,6 +41,7 @@ async def change(
     caller: Caller,
     given: Given,
     turns: InTurn,
+    watcher: Waits,
     expected: Expected,
 ) -> SavedTransform:
     """The body is the whole transform. It keeps its `uid` and its type, and a filter its values.
@@ -48,7 +50,7 @@ async def change(
     """
     save = partial(given.flows.replace_transform, caller.owner, config_id, transform_uid, body, expected)
     saved = await turns.run(caller.owner, save)
-    await _redeploy(given, saved.flow)
+    await _redeploy(given, watcher, saved.flow)
     set_etag(response, saved.flow)
     changed = next(t for t in saved.flow.pipeline_config.transforms if t.uid == transform_uid)
     return saved_transform(changed, saved.warnings)
@@ -68,6 +70,7 @@ async def replace(
     caller: Caller,
     given: Given,
     turns: InTurn,
+    watcher: Waits,
     expected: Expected,
 ) -> list[SavedTransform]:
     """Adds, removes, updates and reorders in one call. A transform without a `uid` is new.
@@ -76,7 +79,7 @@ async def replace(
     """
     save = partial(given.flows.replace_transforms, caller.owner, config_id, body, expected)
     saved = await turns.run(caller.owner, save)
-    await _redeploy(given, saved.flow)
+    await _redeploy(given, watcher, saved.flow)
     set_etag(response, saved.flow)
     return [
         saved_transform(transform, [w for w in saved.warnings if w.pointer.startswith(f"/{i}/")])
@@ -84,13 +87,13 @@ async def replace(
     ]
 
 
-async def _redeploy(given: Services, saved: Flow) -> None:
+async def _redeploy(given: Services, watcher: Watcher, saved: Flow) -> None:
     """Deploy what was saved, when it is deployed. Whatever goes wrong, the save stays, and the answer says so."""
     stays = f"Revision {saved.revision} is saved, but does not run"
     try:
         deployment = await to_thread.run_sync(given.deployments.find, saved.owner, saved.id)
         if deployment and deployment.desired is Desired.RUNNING:
-            await roll_out(given, saved.owner, saved.id)
+            await roll_out(given, watcher, saved.owner, saved.id)
     except Conflict:
         return  # torn down meanwhile
     except DeployFailed as error:

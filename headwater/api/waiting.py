@@ -1,33 +1,74 @@
-"""Waiting for the controller without holding a thread."""
+"""Waiting for the controller without holding a thread, and with one query for all who wait."""
 
 import time
-from collections.abc import Callable
-from typing import TypeVar
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 
 import anyio
 from anyio import to_thread
 
-from headwater.api.services import Services
-from headwater.errors import DeployPending
-from headwater.model.deployment import Deployment
+from headwater.errors import DeployPending, HeadwaterError, StoreUnavailable
+from headwater.model.deployment import Progress
 
 POLL_S = 0.1
 
-T = TypeVar("T")
+Look = Callable[[Collection[str]], Mapping[str, Progress]]
+"""How far the deployments of these flows have come. May block; raises StoreUnavailable."""
 
 
-async def poll(look: Callable[[], T | None], within_s: float, pending: str) -> T:
-    """Call `look`, which may block, until it returns something. Raises DeployPending(pending) after `within_s`."""
-    deadline = time.monotonic() + within_s
-    while (seen := await to_thread.run_sync(look)) is None:
-        if time.monotonic() >= deadline:
-            raise DeployPending(pending)
-        await anyio.sleep(POLL_S)
-    return seen
+class Watcher:
+    """Looks at all deployments that someone waits for, ten times a second, for as long as someone does."""
 
+    def __init__(self, look: Look) -> None:
+        self._look = look
+        self._thread = anyio.CapacityLimiter(1)
+        self._awaited: Counter[str] = Counter()
+        self._seen: dict[str, Progress | None] = {}
+        self._failed: HeadwaterError | None = None
+        self._somebody = anyio.Event()
+        self._looked = anyio.Event()
 
-async def roll_out(given: Services, owner: str, config_id: str) -> Deployment:
-    """Deploy the newest revision, and return when it runs. Raises DeployFailed, DeployPending, Conflict, NotFound."""
-    started = await to_thread.run_sync(given.deployments.start, owner, config_id)
-    pending = "The deployment still goes on. Ask again, or read GET …/deploy."
-    return await poll(lambda: given.deployments.outcome(started), given.deploy_timeout_s, pending)
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            await self._somebody.wait()
+            self._somebody = anyio.Event()
+            while self._awaited:
+                await self._look_once()
+                await anyio.sleep(POLL_S)
+
+    async def _look_once(self) -> None:
+        asked = frozenset(self._awaited)
+        try:
+            found = await to_thread.run_sync(self._look, asked, limiter=self._thread)
+            self._seen = {flow_id: found.get(flow_id) for flow_id in asked}
+            self._failed = None
+        except StoreUnavailable as error:
+            self._failed = error
+        self._looked.set()
+        self._looked = anyio.Event()
+
+    async def until(self, flow_id: str, done: Callable[[Progress | None], bool], within_s: float, pending: str) -> None:
+        """Return when `done` says so of the flow's deployment (None: there is none), or raise what it raises.
+
+        Raises DeployPending(pending) after `within_s`, StoreUnavailable.
+        """
+        deadline = time.monotonic() + within_s
+        self._awaited[flow_id] += 1
+        try:
+            while not done(await self._next(flow_id)):
+                if time.monotonic() >= deadline:
+                    raise DeployPending(pending)
+        finally:
+            self._awaited[flow_id] -= 1
+            self._awaited += Counter()  # drops what nobody waits for any more
+
+    async def _next(self, flow_id: str) -> Progress | None:
+        while True:
+            looked = self._looked
+            self._somebody.set()
+            await looked.wait()
+            if self._failed is not None:
+                raise self._failed
+            if flow_id in self._seen:  # a look that was going on when this flow was added tells nothing of it
+                return self._seen[flow_id]

@@ -1,10 +1,10 @@
 """Deployments: write what is desired, read what the controller has seen."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.errors import Conflict, DeployFailed, NotFound
-from headwater.model.deployment import Deployment, Desired, Phase
+from headwater.model.deployment import Deployment, Desired, LogLine, Phase, Progress
 from headwater.services.ids import Clock, NewId
 from headwater.stores.base import DeploymentStore, FlowStore
 
@@ -19,7 +19,8 @@ class KafkaEndpoint:
 
 
 class Deployments:
-    """No method waits for the controller: callers poll `outcome` and `gone`. All may raise StoreUnavailable.
+    """No method waits for the controller: callers look at `progress`, and judge it with `is_up`, `is_rotated` or
+    `is_gone`. All may raise StoreUnavailable.
 
     new_password makes one random password per call.
     """
@@ -34,7 +35,7 @@ class Deployments:
         self._new_password = new_password
 
     def start(self, owner: str, flow_id: str) -> Deployment:
-        """Ask for the newest revision to run. Idempotent. Raises NotFound, Conflict (a teardown goes on)."""
+        """Ask for the newest revision to run. Idempotent. Raises NotFound, TeardownGoesOn."""
         flow = self._flows.get(owner, flow_id)
         new = Deployment(
             id=self._new_id(),
@@ -50,33 +51,18 @@ class Deployments:
         )
         return self._store.desire_running(owner, flow_id, new)
 
-    def outcome(self, started: Deployment) -> Deployment | None:
-        """What became of `start`: the running deployment, or None while it goes on.
-
-        Raises DeployFailed with the controller's reason, Conflict when it was torn down meanwhile.
-        """
-        seen = self._store.active(started.flow_id)
-        if seen is None or seen.id != started.id or seen.desired is Desired.ABSENT:
-            raise Conflict("The deployment was torn down while it was being deployed. Deploy it again.")
-        if not seen.settled or seen.phase is Phase.PENDING:
-            return None
-        if seen.phase is Phase.RUNNING and seen.observed_revision == seen.desired_revision:
-            return seen
-        raise DeployFailed(seen.reason or "The workers of this revision did not become ready.")
+    def rotate(self, owner: str, flow_id: str) -> Deployment:
+        """Ask for another password of the readers. Raises NotFound, also when it is not deployed."""
+        return self._store.desire_credentials(owner, flow_id, self._new_password())
 
     def stop(self, owner: str, flow_id: str) -> Deployment | None:
         """Ask for the deployment to go; None when there is none. Raises NotFound."""
         self._flows.get(owner, flow_id)
         return self._store.desire_absent(flow_id)
 
-    def gone(self, stopped: Deployment) -> bool:
-        """True when everything that a deployment owned is removed."""
-        seen = self._store.active(stopped.flow_id)
-        return seen is None or seen.id != stopped.id
-
-    def none_left(self, flow_id: str) -> bool:
-        """True when a deleted configuration has no deployment any more."""
-        return self._store.active(flow_id) is None
+    def progress(self, flow_ids: Collection[str]) -> Mapping[str, Progress]:
+        """How far the deployments of these flows have come; a flow without one is missing."""
+        return self._store.progress(flow_ids)
 
     def find(self, owner: str, flow_id: str) -> Deployment | None:
         """The deployment of a configuration, or None. Raises NotFound when there is no such configuration."""
@@ -89,3 +75,33 @@ class Deployments:
         if deployment is None:
             raise NotFound("This configuration is not deployed. Deploy it with POST …/deploy.")
         return deployment
+
+    def logs(self, owner: str, flow_id: str, limit: int) -> Sequence[LogLine]:
+        """The last lines of the workers and scripts, newest first. Raises NotFound."""
+        return self._store.read_logs(self.get(owner, flow_id).id, limit)
+
+
+def is_up(started: Deployment, seen: Progress | None) -> bool:
+    """True when the revision that was asked for runs, False while it goes on.
+
+    Raises DeployFailed with the controller's reason, Conflict when it was torn down meanwhile.
+    """
+    if is_gone(started, seen) or seen is None or seen.desired is Desired.ABSENT:
+        raise Conflict("The deployment was torn down while it was being deployed. Deploy it again.")
+    if seen.observed_generation < seen.generation or seen.phase is Phase.PENDING:
+        return False
+    if seen.phase is Phase.RUNNING and seen.observed_revision == seen.desired_revision:
+        return True
+    raise DeployFailed(seen.reason or "The workers of this revision did not become ready.")
+
+
+def is_rotated(asked: Deployment, seen: Progress | None) -> bool:
+    """True when the broker knows the password that was asked for. Raises Conflict when it was torn down meanwhile."""
+    if is_gone(asked, seen) or seen is None or seen.desired is Desired.ABSENT:
+        raise Conflict("The deployment was torn down, and its credentials with it.")
+    return seen.observed_credentials >= asked.credentials
+
+
+def is_gone(stopped: Deployment, seen: Progress | None) -> bool:
+    """True when everything that a deployment owned is removed."""
+    return seen is None or seen.id != stopped.id

@@ -34,8 +34,9 @@ class Filters:
         if found := find(saved, uid):
             return found
         deployment = self._deployments.active(flow_id)
-        if deployment and (found := find(deployment.config.transforms, uid)):
-            return found
+        for revision in deployment.revisions if deployment else ():
+            if found := find(revision.config.transforms, uid):
+                return found
         raise no_transform()
 
     def add(self, owner: str, flow_id: str, uid: str, values: Values) -> Written:

@@ -2,7 +2,7 @@
 
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -15,7 +15,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from headwater.api.app import create_api
 from headwater.api.services import Probe, Services
 from headwater.errors import ScriptRefused
-from headwater.model.deployment import Condition, Deployment, Observed, Phase
+from headwater.model.deployment import Condition, Deployment, Observed, Phase, Progress
 from headwater.model.key import DEFAULT_SCOPES
 from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.model.stream import Bindings
@@ -129,10 +129,20 @@ class Controller:
         self.ended = store.ended
         self.observe = store.observe
         self.report_workers = store.report_workers
+        self.desire_credentials = store.desire_credentials
+        self.undeployed = store.undeployed
+        self.write_logs = store.write_logs
+        self.read_logs = store.read_logs
+
+    def progress(self, flow_ids: Collection[str]) -> Mapping[str, Progress]:
+        active = (self.active(flow_id) for flow_id in flow_ids)
+        return {deployment.flow_id: Progress.of(deployment) for deployment in active if deployment is not None}
 
     def active(self, flow_id: str) -> Deployment | None:
         deployment = self._store.active(flow_id)
-        if deployment is None or deployment.settled or self.asleep:
+        if deployment is None or self.asleep:
+            return deployment
+        if deployment.settled and deployment.observed_credentials == deployment.credentials:
             return deployment
         self._store.observe([self._act(deployment)])
         return self._store.active(flow_id)
@@ -146,7 +156,14 @@ class Controller:
             if self.rolls_back_to is None:
                 return Observed(deployment.id, Phase.FAILED, None, generation, Condition.FAILED, reason)
             return Observed(deployment.id, Phase.RUNNING, self.rolls_back_to, generation, Condition.ROLLED_BACK, reason)
-        return Observed(deployment.id, Phase.RUNNING, deployment.desired_revision, generation, Condition.STABLE)
+        return Observed(
+            deployment.id,
+            Phase.RUNNING,
+            deployment.desired_revision,
+            generation,
+            Condition.STABLE,
+            observed_credentials=deployment.credentials,
+        )
 
 
 @dataclass

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headwater.model.deployment import Status, WorkerStatus
+from headwater.model.deployment import LogLine, Status, WorkerStatus
 from tests.unit.api.installation import FLOW, Installation, User, installation
 
 STARTED = datetime(2026, 1, 2, 3, 4, 5, 123000, UTC)
@@ -117,9 +117,11 @@ class TestDeploy:
             pass
         teardown = alice.start("POST", f"{FLOW}/{config_id}/teardown")
         alice.problem(deploy.result(), 409, "conflict")
-        alice.problem(alice.post(f"{FLOW}/{config_id}/deploy"), 409, "conflict")
+        again = alice.start("POST", f"{FLOW}/{config_id}/deploy")
+        assert not again.done(), "a deploy waits for a teardown that goes on"
         headwater.controller.asleep = False
         assert teardown.result().status_code == 200
+        assert again.result().status_code == 200
 
     def test_another_owners_is_not_found(self, bob: User, config_id: str) -> None:
         bob.problem(bob.post(f"{FLOW}/{config_id}/deploy"), 404, "not-found")
@@ -133,6 +135,66 @@ class TestDeploy:
         assert len(alice.get(FLOW).json()) == len(ids), "60 waiting deploys must not use up the 40 threads"
         headwater.controller.asleep = False
         assert {deploy.result().status_code for deploy in deploys} == {200}
+
+
+class TestCredentials:
+    def test_another_password_and_nothing_else(self, alice: User, config_id: str) -> None:
+        before = alice.post(f"{FLOW}/{config_id}/deploy").json()
+        response = alice.post(f"{FLOW}/{config_id}/deploy/credentials")
+        assert response.status_code == 200
+        after = response.json()
+        assert alice.get(f"{FLOW}/{config_id}/deploy").json() == after
+        for old, new in zip(before["sinks"], after["sinks"], strict=True):
+            assert old.pop("password") != new["password"]
+            assert new.pop("password") in new.pop("snippets")["kcat"]
+            del old["snippets"]
+            assert old == new
+
+    def test_not_deployed(self, alice: User, bob: User, config_id: str) -> None:
+        alice.problem(alice.post(f"{FLOW}/{config_id}/deploy/credentials"), 404, "not-found")
+        alice.post(f"{FLOW}/{config_id}/deploy")
+        bob.problem(bob.post(f"{FLOW}/{config_id}/deploy/credentials"), 404, "not-found")
+
+    def test_torn_down_meanwhile(self, headwater: Installation, alice: User, config_id: str) -> None:
+        alice.post(f"{FLOW}/{config_id}/deploy")
+        headwater.controller.asleep = True
+        rotation = alice.start("POST", f"{FLOW}/{config_id}/deploy/credentials")
+        while (active := headwater.database.deployments.active(config_id)) and active.credentials == 1:
+            pass
+        teardown = alice.start("POST", f"{FLOW}/{config_id}/teardown")
+        alice.problem(rotation.result(), 409, "conflict")
+        headwater.controller.asleep = False
+        assert teardown.result().status_code == 200
+
+
+class TestLogs:
+    def test_newest_first(self, headwater: Installation, alice: User, config_id: str) -> None:
+        alice.post(f"{FLOW}/{config_id}/deploy")
+        deployment = headwater.database.deployments.active(config_id)
+        assert deployment is not None
+        lines = [LogLine(time=STARTED, worker="w-0", source="script", message=f"line {n}") for n in range(3)]
+        headwater.database.deployments.write_logs({deployment.id: lines})
+        response = alice.get(f"{FLOW}/{config_id}/deploy/logs?limit=2")
+        assert response.json() == {
+            "lines": [
+                {
+                    "time": "2026-01-02T03:04:05.123Z",
+                    "worker": "w-0",
+                    "source": "script",
+                    "level": "info",
+                    "message": f"line {n}",
+                }
+                for n in (2, 1)
+            ]
+        }
+
+    @pytest.mark.parametrize("limit", ["0", "1001", "x"])
+    def test_bounds(self, alice: User, config_id: str, limit: str) -> None:
+        response = alice.get(f"{FLOW}/{config_id}/deploy/logs?limit={limit}")
+        assert set(alice.faults(response)) == {"/limit"}
+
+    def test_not_deployed(self, alice: User, config_id: str) -> None:
+        alice.problem(alice.get(f"{FLOW}/{config_id}/deploy/logs"), 404, "not-found")
 
 
 class TestRead:
