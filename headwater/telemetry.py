@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from collections.abc import Callable
 from typing import Literal, get_args
 
 import structlog
@@ -15,15 +16,22 @@ MetricType = Literal[
     "output_error",  # records that a sink could not take
     "data_age",  # delivery − the record's own event time, ms
 ]
+_OWN_MEMBERS = frozenset({"event", "level", "timestamp", "exc_info", "_record", "_from_structlog"})
+
 METRIC_TYPES: tuple[MetricType, ...] = get_args(MetricType)
 
 
-def configure_logging(level: str) -> None:
-    """Set up structured logging for this process. level: debug, info, warning or error."""
+Tap = Callable[[str, str], None]
+"""Takes the level and the text of each line."""
+
+
+def configure_logging(level: str, tap: Tap | None = None) -> None:
+    """Set up structured logging for this process. level: debug, info, warning or error. tap: gets each line too."""
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
+        *([_tapping(tap)] if tap is not None else []),
     ]
     structlog.configure(
         processors=[*shared, *_renderers()],
@@ -37,6 +45,15 @@ def configure_logging(level: str) -> None:
         structlog.stdlib.ProcessorFormatter(processors=[drop_internals, *_renderers()], foreign_pre_chain=shared)
     )
     logging.basicConfig(handlers=[libraries], level=logging.WARNING, force=True)
+
+
+def _tapping(tap: Tap) -> structlog.typing.Processor:
+    def process(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        beside = (f"{name}={value}" for name, value in event.items() if name not in _OWN_MEMBERS)
+        tap(str(event["level"]), " ".join([str(event["event"]), *beside]))
+        return event
+
+    return process
 
 
 def _renderers() -> list[structlog.typing.Processor]:

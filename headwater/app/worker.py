@@ -13,7 +13,7 @@ import structlog
 
 from headwater.engine import chain
 from headwater.engine.delivery import AtLeastOnce, DeadLetters
-from headwater.engine.health import Probe, ScriptLog
+from headwater.engine.health import Probe, WorkerLog
 from headwater.engine.worker import Worker
 from headwater.errors import HeadwaterError
 from headwater.model.worker import Heartbeat, WorkerSpec
@@ -44,28 +44,29 @@ def command(spec: Path, slot: int, probe_fd: int) -> list[str]:
 
 def run_file(spec: Path, slot: int, probe_fd: int | None) -> int:
     """Run the worker of a spec file; its name tells the hash of what is in it. Returns the exit status."""
-    configure_logging("info")
+    worker_log = WorkerLog()
+    configure_logging("info", worker_log.note)
     spec_hash = spec.stem.removeprefix("spec-")
-    return run_worker(WorkerSpec.model_validate_json(spec.read_text()), spec_hash, slot, probe_fd)
+    return run_worker(WorkerSpec.model_validate_json(spec.read_text()), spec_hash, slot, probe_fd, worker_log)
 
 
-def run_worker(spec: WorkerSpec, spec_hash: str, slot: int, probe_fd: int | None) -> int:
+def run_worker(spec: WorkerSpec, spec_hash: str, slot: int, probe_fd: int | None, worker_log: WorkerLog) -> int:
     """Run until SIGTERM or SIGINT; the exit status is 0 when all that was read is delivered and committed.
 
     An error ends the worker with status 1, after its sentence went to the log and to the supervisor.
     """
-    probe, script_log = Probe(probe_fd), ScriptLog()
+    probe = Probe(probe_fd)
     probe.send(Heartbeat(state="starting", spec_hash=spec_hash))
     try:
-        with _resources(spec, script_log) as resources:
-            worker = _worker(spec, spec_hash, slot, resources, probe, script_log)
+        with _resources(spec, worker_log) as resources:
+            worker = _worker(spec, spec_hash, slot, resources, probe, worker_log)
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda *_: worker.stop())
             spare_the_garbage_collector()
             return 0 if worker.run() else FAILED
     except HeadwaterError as error:
         log.error("the worker ends", reason=error.detail, deployment=spec.deployment_id, slot=slot)
-        probe.send(Heartbeat(state="failed", spec_hash=spec_hash, reason=error.detail))
+        probe.send(Heartbeat(state="failed", spec_hash=spec_hash, reason=error.detail, logs=worker_log.take()))
         return FAILED
 
 
@@ -77,11 +78,11 @@ def spare_the_garbage_collector() -> None:
 
 
 @contextmanager
-def _resources(spec: WorkerSpec, script_log: ScriptLog) -> Iterator[Resources]:
+def _resources(spec: WorkerSpec, worker_log: WorkerLog) -> Iterator[Resources]:
     """What the transforms are built with; a sandbox only when a script needs one."""
     with closing(connect(spec.redis_url)) as client:
         sets, names = RedisSetStore(client), RedisDatasetNames(client)
-        resources = Resources(spec.config_id, spec.owner, sets, names, spec.jit, script_log.write)
+        resources = Resources(spec.config_id, spec.owner, sets, names, spec.jit, worker_log.write)
         if not any(transform.type == "v8" for transform in spec.transforms):
             yield resources
             return
@@ -90,7 +91,7 @@ def _resources(spec: WorkerSpec, script_log: ScriptLog) -> Iterator[Resources]:
 
 
 def _worker(
-    spec: WorkerSpec, spec_hash: str, slot: int, resources: Resources, probe: Probe, script_log: ScriptLog
+    spec: WorkerSpec, spec_hash: str, slot: int, resources: Resources, probe: Probe, worker_log: WorkerLog
 ) -> Worker:
     topics = [*(sink.topic for sink in spec.sinks), spec.dead_letter_topic]
     delivery = AtLeastOnce(
@@ -100,7 +101,7 @@ def _worker(
     )
     transforms = chain.build(spec.transforms, TRANSFORMS, resources)
     source = SOURCES["kafka"](spec, slot)
-    return Worker(source, transforms, delivery, spec_hash=spec_hash, probe=probe, script_log=script_log)
+    return Worker(source, transforms, delivery, spec_hash=spec_hash, probe=probe, worker_log=worker_log)
 
 
 if __name__ == "__main__":

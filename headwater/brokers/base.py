@@ -83,8 +83,12 @@ class Broker(Protocol):
     def ensure(self, wanted: Resources) -> None:
         """Make topics, users and rules exist; return once every user could log in and sees its topics.
 
-        Called by the controller on each deploy. Existing topics keep their settings; passwords are set again.
+        Called by the controller on each deploy. Existing topics keep their settings, and get partitions when they
+        have fewer; passwords are set again.
         """
+
+    def trim(self, wanted: Resources, gone: Sequence[str]) -> None:
+        """Remove the rules of the wanted users that are not wanted, then the topics `gone`."""
 
     def partitions(self, topic: str) -> int | None:
         """The number of partitions, or None when the topic does not exist."""

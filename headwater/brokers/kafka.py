@@ -20,6 +20,7 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
+    NewPartitions,
     NewTopic,
     OffsetSpec,
     ResourcePatternType,
@@ -75,6 +76,7 @@ class KafkaBroker:
             users = self._put_users(wanted.users)
             rules = self._create_rules(wanted.rules)
             _results(topics, _EXISTS)
+            self._grow([spec for spec, made in zip(wanted.topics, topics, strict=True) if _error_code(made)])
             _results(users + rules)
             present = self._admin.list_topics(timeout=REQUEST_S).topics.keys() | {t.name for t in wanted.topics}
         deadline = time.monotonic() + SETTLE_S
@@ -85,6 +87,16 @@ class KafkaBroker:
             ]
             for each in logins:
                 each.result()
+
+    def trim(self, wanted: Resources, gone: Sequence[str]) -> None:
+        """See base.Broker."""
+        keep = {_binding(rule, operation) for rule in wanted.rules for operation in rule.operations}
+        with self._talking():
+            asked = [self._admin.describe_acls(_rules_of(u.name), request_timeout=REQUEST_S) for u in wanted.users]
+            stale = [_exactly(rule) for rules in _results(asked) for rule in rules if rule not in keep]
+            _results(_futures(self._admin.delete_acls, stale))
+            _results(self._delete_topics(gone), _ABSENT)
+        self._wait_until_absent(set(), set(gone))
 
     def partitions(self, topic: str) -> int | None:
         """See base.Broker."""
@@ -164,6 +176,12 @@ class KafkaBroker:
         in_sync = {"min.insync.replicas": str((self._replication + 1) // 2)}
         new = [NewTopic(t.name, t.partitions, self._replication, config=in_sync | t.config) for t in topics]
         return _futures(self._admin.create_topics, new, operation_timeout=REQUEST_S)
+
+    def _grow(self, topics: Sequence[TopicSpec]) -> None:
+        """Give topics that were there already the partitions that they lack."""
+        counts = {topic.name: self.partitions(topic.name) or topic.partitions for topic in topics}
+        new = [NewPartitions(t.name, t.partitions) for t in topics if counts[t.name] < t.partitions]
+        _results(_futures(self._admin.create_partitions, new, operation_timeout=REQUEST_S))
 
     def _put_users(self, users: Sequence[User]) -> list[Future[None]]:
         info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, SCRAM_ITERATIONS)
@@ -266,6 +284,18 @@ def _rules_of(user: str | None) -> AclBindingFilter:
         anything,
         AclOperation.ANY,
         AclPermissionType.ANY,
+    )
+
+
+def _exactly(rule: AclBinding) -> AclBindingFilter:
+    return AclBindingFilter(
+        rule.restype,
+        rule.name,
+        rule.resource_pattern_type,
+        rule.principal,
+        rule.host,
+        rule.operation,
+        rule.permission_type,
     )
 
 

@@ -32,9 +32,20 @@ class MemoryBroker:
             self._check()
             for topic in wanted.topics:
                 self.topics.setdefault(topic.name, topic)
-                self.logs.setdefault(topic.name, [[] for _ in range(topic.partitions)])
+                log = self.logs.setdefault(topic.name, [])
+                log += [[] for _ in range(topic.partitions - len(log))]
             self.users |= {user.name: user.password for user in wanted.users}
             self.rules |= set(wanted.rules)
+
+    def trim(self, wanted: Resources, gone: Sequence[str]) -> None:
+        """See base.Broker."""
+        with self._lock:
+            self._check()
+            users = {user.name for user in wanted.users}
+            self.rules = {rule for rule in self.rules if rule.user not in users or rule in wanted.rules}
+            for topic in gone:
+                self.topics.pop(topic, None)
+                self.logs.pop(topic, None)
 
     def partitions(self, topic: str) -> int | None:
         """See base.Broker."""

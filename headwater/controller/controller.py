@@ -209,6 +209,8 @@ class Controller:
         if changed:
             self._deployments.report_workers(changed)
         self._reported = states
+        if lines := self._orchestrator.take_logs():
+            self._deployments.write_logs(lines)
 
 
 def _at_rest(deployment: Deployment) -> bool:

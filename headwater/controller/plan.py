@@ -1,11 +1,13 @@
-"""What a deployment needs on the broker and of the orchestrator: pure functions of its desired state."""
+"""What a deployment needs on the broker and of the orchestrator: pure functions of its state."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headwater.brokers.base import OUTPUT_TOPIC_CONFIG, AccessRule, Resources, TopicSpec, User
 from headwater.model.deployment import (
     Deployment,
+    Revision,
     dead_letter_topic,
     reader,
     sink_topic,
@@ -24,19 +26,18 @@ class WorkerSettings:
     jit: bool
 
 
-def output_topics(deployment: Deployment) -> list[str]:
-    """The topics that the deployment writes: one per Kafka sink, and the dead letters."""
-    sinks = [sink_topic(deployment.flow_id, sink.name) for sink in deployment.config.sinks]
+def output_topics(deployment: Deployment, revision: Revision) -> list[str]:
+    """The topics that a revision writes: one per Kafka sink, and the dead letters."""
+    sinks = [sink_topic(deployment.flow_id, sink.name) for sink in revision.config.sinks]
     return [*sinks, dead_letter_topic(deployment.flow_id)]
 
 
-def resources(deployment: Deployment, source_topic: str, partitions: int) -> Resources:
-    """Topics, users and rules. Two users: one that may only read the outputs, one for the workers."""
+def resources(deployment: Deployment, revision: Revision, source_topic: str, partitions: int) -> Resources:
+    """Topics, users and rules of a revision. Two users: one may only read the outputs, one is for the workers."""
     read, work = reader(deployment.id), worker_user(deployment.id)
-    topics = output_topics(deployment)
+    topics = output_topics(deployment, revision)
     rules = [
-        *(AccessRule(read, "topic", topic, ("READ",)) for topic in topics),
-        AccessRule(read, "group", f"{read}.", ("READ",), prefixed=True),
+        *_reader_rules(deployment, topics),
         AccessRule(work, "topic", source_topic, ("READ",)),
         AccessRule(work, "group", f"{work}.", ("READ",), prefixed=True),
         *(AccessRule(work, "topic", topic, ("WRITE",)) for topic in topics),
@@ -49,26 +50,59 @@ def resources(deployment: Deployment, source_topic: str, partitions: int) -> Res
     )
 
 
-def worker_set(deployment: Deployment, source_topic: str, settings: WorkerSettings) -> WorkerSet:
-    """The workers that should run. The hash covers the whole spec, so any change of it replaces them."""
+def readers(deployment: Deployment) -> Resources:
+    """The readers' user, and what it may read now: the part of the resources that a rotation touches."""
+    user = User(reader(deployment.id), deployment.reader_password)
+    rules = _reader_rules(deployment, output_topics(deployment, deployment.shown))
+    return Resources((), (user,), tuple(rules), ())
+
+
+def _reader_rules(deployment: Deployment, topics: Sequence[str]) -> list[AccessRule]:
+    read = reader(deployment.id)
+    return [
+        *(AccessRule(read, "topic", topic, ("READ",)) for topic in topics),
+        AccessRule(read, "group", f"{read}.", ("READ",), prefixed=True),
+    ]
+
+
+def everything(deployment: Deployment) -> Resources:
+    """All that any revision of the deployment may own: what a teardown removes. Rules go with their users."""
+    topics = {topic for revision in deployment.revisions for topic in output_topics(deployment, revision)}
+    read, work = reader(deployment.id), worker_user(deployment.id)
+    return Resources(
+        topics=tuple(TopicSpec(topic, 1) for topic in sorted(topics)),
+        users=(User(read, ""), User(work, "")),
+        rules=(),
+        group_prefixes=(f"{read}.", f"{work}."),
+    )
+
+
+def retired_topics(deployment: Deployment) -> list[str]:
+    """Topics that only other revisions than the desired one write."""
+    wanted = set(output_topics(deployment, deployment.newest))
+    return sorted({topic.name for topic in everything(deployment).topics} - wanted)
+
+
+def worker_set(deployment: Deployment, revision: Revision, source_topic: str, settings: WorkerSettings) -> WorkerSet:
+    """The workers of a revision. The hash covers the whole spec, so any change of it replaces them."""
     user = {"username": worker_user(deployment.id), "password": deployment.worker_password}
     spec = WorkerSpec(
         deployment_id=deployment.id,
         config_id=deployment.flow_id,
         owner=deployment.owner,
-        revision=deployment.desired_revision,
+        revision=revision.number,
         source_topic=source_topic,
-        source_group=source_group(deployment.id, deployment.source_epoch),
-        transforms=deployment.config.transforms,
+        source_group=source_group(deployment.id, revision.source_epoch),
+        transforms=revision.config.transforms,
         sinks=[
             SinkSpec(uid=sink.uid, name=sink.name, type=sink.type, topic=sink_topic(deployment.flow_id, sink.name))
-            for sink in deployment.config.sinks
+            for sink in revision.config.sinks
         ],
         dead_letter_topic=dead_letter_topic(deployment.flow_id),
         kafka=settings.kafka.model_copy(update=user),
         redis_url=settings.redis_url,
-        slots=deployment.config.parallelism,
+        slots=revision.config.parallelism,
         jit=settings.jit,
     )
     digest = hashlib.sha256(spec.model_dump_json().encode()).hexdigest()[:16]
-    return WorkerSet(deployment.id, deployment.config.parallelism, spec, digest)
+    return WorkerSet(deployment.id, revision.config.parallelism, spec, digest)

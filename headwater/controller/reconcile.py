@@ -1,37 +1,52 @@
 """One deployment, one round: compare what is desired with what there is, act, say what was seen.
 
 Level-triggered and idempotent: a round may be cut off anywhere and the next one finishes its work.
-Up: topics, users and rules (verified by logging in) → start offsets pinned → worker set → ready → observed.
+Up: topics, users and rules (verified by logging in) → start offsets pinned → worker set → ready → stable.
 Down: workers gone → rules → users → topics → observed; consumer groups follow as soon as they are empty.
+
+A revision that does not get ready, or dies while it is on probation, goes back to the stable one. Until its workers
+are prepared to take over, those of the stable one run on (see orchestrators/base.py).
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from headwater.brokers.base import Broker, Resources
-from headwater.controller.plan import WorkerSettings, resources, worker_set
+from headwater.controller.plan import WorkerSettings, everything, readers, resources, retired_topics, worker_set
 from headwater.errors import DeployFailed
-from headwater.model.deployment import Condition, Deployment, Desired, Observed, Phase, WorkerStatus
+from headwater.model.deployment import Condition, Deployment, Desired, Observed, Phase, Revision, WorkerStatus
 from headwater.model.flow import Flow, Source
+from headwater.model.worker import WorkerSet
 from headwater.orchestrators.base import Orchestrator
 from headwater.stores import removal
 from headwater.stores.base import FlowStore, RevisionStore, SetStore
 
 READY_WITHIN_S = 50.0
+STABLE_AFTER_S = 30.0
+"""How long a revision is on probation after its workers are ready."""
+ON_PROBATION = f"All workers are ready. The revision is stable when they have been so for {STABLE_AFTER_S:.0f} s."
 MAX_DEATHS_IN_ROLLOUT = 3
+MAX_DEATHS_ON_PROBATION = 2
 
 
 @dataclass(slots=True)
 class Rollout:
-    """What this process knows of a deployment between rounds; losing it only repeats idempotent steps."""
+    """What this process knows of a rollout between rounds; losing it only repeats idempotent steps.
+
+    not_ready_since, ready_since: monotonic seconds; the latter None while the workers are not ready. deaths: of its
+    workers, when they were ready last.
+    """
 
     generation: int
-    started_at: float
+    revision: int
+    not_ready_since: float
+    ready_since: float | None = None
+    deaths: int = 0
 
 
 @dataclass(slots=True)
 class Reconciler:
-    """topic_of: the Kafka topic that a source is bound to. clock: monotonic seconds."""
+    """topic_of: the Kafka topic that a source is bound to; raises DeployFailed. clock: monotonic seconds."""
 
     flows: FlowStore
     revisions: RevisionStore
@@ -45,70 +60,176 @@ class Reconciler:
 
     def round(self, deployment: Deployment) -> Observed | None:
         """Bring a deployment nearer to what is desired. None: no news. Raises Unavailable: try again later."""
+        if deployment.desired is Desired.ABSENT:
+            return self._down(deployment)
+        if deployment.observed_credentials != deployment.credentials:
+            self.broker.ensure(readers(deployment))
+            return _observed(deployment, credentials=deployment.credentials)
         try:
-            if deployment.desired is Desired.ABSENT:
-                return self._down(deployment)
             return self._up(deployment)
         except DeployFailed as error:
-            return self._failed(deployment, error.detail)
+            return self._give_up(deployment, error.detail)
 
     def purge(self, flow: Flow) -> None:
         """Remove a deleted configuration that has no deployment: its filter values, then its row."""
         removal.purge(flow.id, self.flows, self.revisions, self.sets)
 
+    # Up.
+
     def _up(self, deployment: Deployment) -> Observed | None:
         if deployment.settled and deployment.phase is Phase.FAILED:
             return None
-        topic = self.topic_of(deployment.config.source)
-        rollout = self._rollouts.get(deployment.id)
-        if rollout is None or rollout.generation != deployment.generation:
-            rollout = Rollout(deployment.generation, self.clock())
-            if not deployment.settled:
-                self._prepare(deployment, topic)
-            self._rollouts[deployment.id] = rollout
-        wanted = worker_set(deployment, topic, self.settings)
+        target = _target(deployment)
+        topic = self.topic_of(target.config.source)
+        wanted = worker_set(deployment, target, topic, self.settings)
+        rollout = self._rollout(deployment, target, topic)
         self.orchestrator.ensure(wanted)
-        if deployment.settled:
-            return None
-        workers = [w for w in self.orchestrator.status(deployment.id) if w.spec_hash in (wanted.spec_hash, "")]
+        workers = self.orchestrator.status(deployment.id)
         if len(workers) == wanted.slots and all(w.is_ready and w.spec_hash == wanted.spec_hash for w in workers):
-            return _observed(deployment, Phase.RUNNING, Condition.STABLE)
-        self._check_progress(rollout, workers)
-        return None
+            return self._ready(deployment, target, rollout, workers)
+        return self._not_ready(deployment, rollout, self._trying(wanted))
 
-    def _prepare(self, deployment: Deployment, topic: str) -> None:
-        self.broker.ensure(self._resources(deployment, topic))
-        group = worker_set(deployment, topic, self.settings).spec.source_group
-        self.broker.pin(group, topic, deployment.config.source.start_at)
+    def _rollout(self, deployment: Deployment, target: Revision, topic: str) -> Rollout:
+        """What is known of this rollout. The first round of one prepares what its workers need."""
+        known = self._rollouts.get(deployment.id)
+        if known is not None and (known.generation, known.revision) == (deployment.generation, target.number):
+            return known
+        if not deployment.settled:
+            self._prepare(deployment, target, topic)
+            self._bring_back_predecessor(deployment, target)
+        rollout = Rollout(deployment.generation, target.number, self.clock())
+        self._rollouts[deployment.id] = rollout
+        return rollout
 
-    def _resources(self, deployment: Deployment, topic: str) -> Resources:
+    def _prepare(self, deployment: Deployment, target: Revision, topic: str) -> None:
+        self.broker.ensure(self._resources(deployment, target, topic))
+        running = deployment.revision(deployment.observed_revision)
+        if running is None or running.source_epoch != target.source_epoch:
+            group = worker_set(deployment, target, topic, self.settings).spec.source_group
+            self.broker.pin(group, topic, target.config.source.start_at)
+
+    def _resources(self, deployment: Deployment, target: Revision, topic: str) -> Resources:
         partitions = self.broker.partitions(topic)
         if partitions is None:
             raise DeployFailed(
                 f"The source topic {topic} is not on the broker. Create it, or bind the stream to another topic."
             )
-        return resources(deployment, topic, partitions)
+        return resources(deployment, target, topic, partitions)
 
-    def _check_progress(self, rollout: Rollout, workers: Sequence[WorkerStatus]) -> None:
+    def _bring_back_predecessor(self, deployment: Deployment, target: Revision) -> None:
+        """After a restart of the controller in a rollout: what ran runs again while its successor prepares."""
+        running = deployment.revision(deployment.observed_revision)
+        if running is None or running.number == target.number or deployment.id in self.orchestrator.running():
+            return
+        topic = self.topic_of(running.config.source)
+        self.orchestrator.ensure(worker_set(deployment, running, topic, self.settings))
+
+    def _trying(self, wanted: WorkerSet) -> list[WorkerStatus]:
+        """The workers of a set, whether they run already or prepare to take over."""
+        of = (self.orchestrator.status(wanted.deployment_id), self.orchestrator.successors(wanted.deployment_id))
+        return [worker for workers in of for worker in workers if worker.spec_hash == wanted.spec_hash]
+
+    def _ready(
+        self, deployment: Deployment, target: Revision, rollout: Rollout, workers: Sequence[WorkerStatus]
+    ) -> Observed | None:
+        now = self.clock()
+        if rollout.ready_since is None:
+            rollout.ready_since, rollout.deaths = now, _deaths(workers)
+        if not deployment.settled:
+            return _observed(deployment, target.number, Condition.ROLLING_OUT, reason=ON_PROBATION)
+        if deployment.observed_revision != target.number:
+            return _observed(deployment, target.number)
+        if deployment.condition is Condition.ROLLING_OUT and now - rollout.ready_since >= STABLE_AFTER_S:
+            self._retire_others(deployment, target)
+            return _observed(deployment, target.number, Condition.STABLE)
+        return None
+
+    def _retire_others(self, deployment: Deployment, target: Revision) -> None:
+        if deployment.others:
+            wanted = self._resources(deployment, target, self.topic_of(target.config.source))
+            self.broker.trim(wanted, retired_topics(deployment))
+
+    def _not_ready(self, deployment: Deployment, rollout: Rollout, workers: Sequence[WorkerStatus]) -> Observed | None:
+        on_probation = deployment.settled
+        if rollout.ready_since is not None:
+            rollout.ready_since, rollout.not_ready_since = None, self.clock()
+        if on_probation and (deployment.condition is not Condition.ROLLING_OUT or _fallback(deployment) is None):
+            return None
         reasons = "; ".join(f"{w.name}: {w.reason}" for w in workers if w.reason) or "no worker has said why"
-        if any(w.restart_count >= MAX_DEATHS_IN_ROLLOUT for w in workers):
-            raise DeployFailed(f"The workers keep ending before they are ready. {reasons}")
-        if self.clock() - rollout.started_at > READY_WITHIN_S:
-            raise DeployFailed(f"The workers were not ready within {READY_WITHIN_S:.0f} s. {reasons}")
+        limit = MAX_DEATHS_ON_PROBATION if on_probation else MAX_DEATHS_IN_ROLLOUT
+        if _deaths(workers) - rollout.deaths >= limit:
+            when = f"within {STABLE_AFTER_S:.0f} s of being ready" if on_probation else "before they are ready"
+            return self._give_up(
+                deployment, f"The workers of revision {rollout.revision} keep ending {when}. {reasons}"
+            )
+        # Those that wait for a store or broker are not to blame: a deploy call answers that it goes on.
+        if self.clock() - rollout.not_ready_since > READY_WITHIN_S and not any(w.waits for w in workers):
+            what = f"The workers of revision {rollout.revision} were not ready within {READY_WITHIN_S:.0f} s."
+            return self._give_up(deployment, f"{what} {reasons}")
+        return None
 
-    def _failed(self, deployment: Deployment, reason: str) -> Observed:
-        self.orchestrator.drop(deployment.id)
+    def _give_up(self, deployment: Deployment, reason: str) -> Observed:
+        """Go back to the stable revision; without one, stop."""
         self._rollouts.pop(deployment.id, None)
-        return _observed(deployment, Phase.FAILED, Condition.FAILED, reason)
+        fallback = _fallback(deployment)
+        if fallback is None or _rolled_back(deployment):
+            self.orchestrator.drop(deployment.id)
+            return _observed(deployment, condition=Condition.FAILED, phase=Phase.FAILED, reason=reason)
+        topic = self.topic_of(fallback.config.source)
+        self.orchestrator.ensure(worker_set(deployment, fallback, topic, self.settings))
+        reason = f"{reason} Revision {fallback.number} runs. Deploy again to try again."
+        return _observed(deployment, condition=Condition.ROLLED_BACK, reason=reason)
+
+    # Down.
 
     def _down(self, deployment: Deployment) -> Observed | None:
         self._rollouts.pop(deployment.id, None)
         if not self.orchestrator.drop(deployment.id):
             return None
-        self.broker.drop(resources(deployment, self.topic_of(deployment.config.source), 1))
-        return _observed(deployment, Phase.ABSENT, Condition.STABLE)
+        self.broker.drop(everything(deployment))
+        return _observed(deployment, condition=Condition.STABLE, phase=Phase.ABSENT)
 
 
-def _observed(deployment: Deployment, phase: Phase, condition: Condition, reason: str = "") -> Observed:
-    revision = deployment.desired_revision if phase is Phase.RUNNING else deployment.observed_revision
-    return Observed(deployment.id, phase, revision, deployment.generation, condition, reason)
+def _rolled_back(deployment: Deployment) -> bool:
+    return deployment.settled and deployment.condition is Condition.ROLLED_BACK
+
+
+def _fallback(deployment: Deployment) -> Revision | None:
+    """What a failed rollout goes back to."""
+    stable = deployment.revision(deployment.stable_revision)
+    return None if stable is None or stable.number == deployment.desired_revision else stable
+
+
+def _target(deployment: Deployment) -> Revision:
+    """The revision whose workers should run."""
+    return (_fallback(deployment) if _rolled_back(deployment) else None) or deployment.newest
+
+
+def _deaths(workers: Sequence[WorkerStatus]) -> int:
+    return sum(worker.deaths for worker in workers)
+
+
+def _observed(
+    deployment: Deployment,
+    revision: int | None = None,
+    condition: Condition | None = None,
+    *,
+    phase: Phase | None = None,
+    reason: str | None = None,
+    credentials: int | None = None,
+) -> Observed:
+    """What was seen. Left out: as before; a revision that runs makes the phase RUNNING, credentials alone no news."""
+    rotation = credentials is not None
+    if phase is None:
+        phase = deployment.phase if rotation else Phase.RUNNING
+    if reason is None:
+        reason = deployment.reason if condition is None else ""
+    return Observed(
+        deployment.id,
+        phase,
+        deployment.observed_revision if revision is None else revision,
+        deployment.observed_generation if rotation else deployment.generation,
+        condition or deployment.condition,
+        reason,
+        credentials or deployment.observed_credentials,
+    )

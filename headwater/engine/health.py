@@ -1,13 +1,17 @@
 """What a worker tells its supervisor: heartbeats as JSON lines on an inherited file descriptor."""
 
 import os
+import select
+import threading
 import time
-from collections import deque
+from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Literal
 
 import structlog
 
-from headwater.model.worker import Heartbeat
+from headwater.model.worker import JOIN, Heartbeat, WrittenLine
 
 log = structlog.get_logger(__name__)
 
@@ -15,30 +19,47 @@ BEAT_S = 1.0
 MAX_LINES_PER_BEAT = 20
 MAX_LINE_CHARS = 1000
 
+Source = Literal["worker", "script"]
 
-class ScriptLog:
-    """Lines of the scripts' `console.log`: at most MAX_LINES_PER_BEAT between two heartbeats, the rest is counted."""
 
-    def __init__(self) -> None:
-        self._lines: deque[str] = deque()
-        self._dropped = 0
+class WorkerLog:
+    """Lines of the worker and of its scripts, on their way to `GET …/deploy/logs`.
+
+    At most MAX_LINES_PER_BEAT of each source between two heartbeats; the rest is counted. Used by several threads.
+    """
+
+    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._now = now
+        self._lines: list[WrittenLine] = []
+        self._taken: Counter[Source] = Counter()
+        self._lock = threading.Lock()
 
     def write(self, line: str) -> None:
-        """Take one line."""
-        if len(self._lines) >= MAX_LINES_PER_BEAT:
-            self._dropped += 1
-            return
-        self._lines.append(line[:MAX_LINE_CHARS])
-        log.info("console.log", line=line[:MAX_LINE_CHARS])
+        """Take one line of `console.log`."""
+        self._add("script", "info", line)
 
-    def take(self) -> list[str]:
+    def note(self, level: str, message: str) -> None:
+        """Take one line of the worker itself."""
+        self._add("worker", level, message)
+
+    def _add(self, source: Source, level: str, message: str) -> None:
+        line = WrittenLine(time=self._now(), source=source, level=level, message=message[:MAX_LINE_CHARS])
+        with self._lock:
+            self._taken[source] += 1
+            if self._taken[source] <= MAX_LINES_PER_BEAT:
+                self._lines.append(line)
+
+    def take(self) -> list[WrittenLine]:
         """The lines since the last call."""
-        lines = list(self._lines)
-        if self._dropped:
-            lines.append(f"({self._dropped} more lines were dropped)")
-        self._lines.clear()
-        self._dropped = 0
-        return lines
+        with self._lock:
+            lines, taken = self._lines, self._taken
+            self._lines, self._taken = [], Counter()
+        dropped = {source: count - MAX_LINES_PER_BEAT for source, count in taken.items()}
+        return lines + [
+            WrittenLine(time=self._now(), source=source, level="warning", message=f"({count} more lines were dropped)")
+            for source, count in dropped.items()
+            if count > 0
+        ]
 
 
 class Probe:
@@ -53,8 +74,22 @@ class Probe:
         self._due = float("-inf")
         self._said: tuple[str, str] | None = None
         self._unsent = b""
+        self._joined = False
         if fd is not None:
             os.set_blocking(fd, False)
+
+    def may_join(self, timeout_s: float) -> bool:
+        """Wait until the supervisor lets this worker read records; True as well when there is no supervisor."""
+        if self._fd is None or self._joined:
+            return True
+        readable, _, _ = select.select([self._fd], [], [], timeout_s)
+        if readable:
+            try:
+                self._joined = JOIN in os.read(self._fd, 1 << 10)
+            except OSError as error:
+                log.warning("the supervisor has gone", error=str(error))
+                self._fd = None
+        return self._joined
 
     def due(self, state: str, reason: str) -> bool:
         """True when it is time to call `send`."""

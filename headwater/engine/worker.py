@@ -16,7 +16,7 @@ import structlog
 from headwater.children import Backoff
 from headwater.engine.chain import BatchSize, Flight
 from headwater.engine.delivery import AtLeastOnce
-from headwater.engine.health import Probe, ScriptLog
+from headwater.engine.health import Probe, WorkerLog
 from headwater.engine.observe import Observer
 from headwater.engine.positions import Ledger
 from headwater.errors import BrokerUnavailable, SetStoreUnavailable
@@ -35,6 +35,7 @@ ROOM_S = 0.02
 FLUSH_S = 0.1
 SETTLE_SLEEP_S = 0.001
 CONNECT_S = 10.0
+JOIN_POLL_S = 0.2
 
 PATIENCE_S = 3.0
 """How long a wait for Kafka may last before the worker says that it waits."""
@@ -56,7 +57,7 @@ class Worker:
         *,
         spec_hash: str = "",
         probe: Probe | None = None,
-        script_log: ScriptLog | None = None,
+        worker_log: WorkerLog | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         rng: Callable[[], float] = random.random,
@@ -67,7 +68,7 @@ class Worker:
         self._delivery = delivery
         self._spec_hash = spec_hash
         self._probe = probe or Probe(None)
-        self._script_log = script_log or ScriptLog()
+        self._worker_log = worker_log or WorkerLog()
         self._clock = clock
         self._sleep = sleep
         self._store_backoff = Backoff(0.1, 5.0, rng)
@@ -76,7 +77,7 @@ class Worker:
         self._size = BatchSize()
         self._ledger = Ledger()
         self._refusals: list[str] = []
-        self._joined = self._paused = self._stopping = False
+        self._prepared = self._joined = self._paused = self._stopping = False
         self._reason = ""
         self._retry_at = self._checkpoint_at = float("-inf")
         self._waited_s = 0.0
@@ -102,18 +103,25 @@ class Worker:
         self._stopping = True
 
     def start(self) -> None:
-        """Connect, waiting for Kafka as long as it takes, and join the group."""
-        while not self._stopping:
+        """Connect, waiting for Kafka as long as it takes; join the group when the supervisor lets it."""
+        while not self._stopping and not self._connect():
+            self._sleep(self._broker_backoff.next_s())
+        while not self._stopping and not self._probe.may_join(JOIN_POLL_S if self._prepared else 0):
+            self._prepared = True
             self._report()
-            try:
-                self._delivery.connect(CONNECT_S)
-            except BrokerUnavailable as error:
-                self._reason = error.detail
-                self._sleep(self._broker_backoff.next_s())
-            else:
-                self._reason = ""
-                self._source.join(self)
-                return
+        self._prepared = False
+        if not self._stopping:
+            self._source.join(self)
+
+    def _connect(self) -> bool:
+        self._report()
+        try:
+            self._delivery.connect(CONNECT_S)
+        except BrokerUnavailable as error:
+            self._reason = error.detail
+            return False
+        self._reason = ""
+        return True
 
     def finish(self) -> bool:
         """Deliver and commit what was read, within STOP_BUDGET_S. True when nothing of it is left."""
@@ -199,7 +207,7 @@ class Worker:
 
     def _deliver(self, flight: Flight) -> None:
         for line in flight.logs:
-            self._script_log.write(line)
+            self._worker_log.write(line)
         sent, refused = self._delivery.deliver(flight)
         now = self._clock()
         self._size.learn(flight, now, self._waited_s)
@@ -343,7 +351,7 @@ class Worker:
         if self._stopping:
             return "draining"
         if not self._joined:
-            return "starting"
+            return "prepared" if self._prepared else "starting"
         return "waiting" if self._reason else "ready"
 
     def _report(self) -> None:
@@ -357,6 +365,6 @@ class Worker:
             progress=self._progress,
             committed_batches=self.observer.batches,
             counters=dict(self.observer.totals),
-            logs=self._script_log.take(),
+            logs=self._worker_log.take(),
         )
         self._probe.send(beat)

@@ -1,6 +1,8 @@
 """What a worker is told: one document per worker set, one slot number per worker."""
 
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -61,12 +63,28 @@ class WorkerSet:
     spec_hash: str
 
 
+JOIN = b"join\n"
+"""What a supervisor writes to a worker's probe to let it read records."""
+
+
+class WrittenLine(BaseModel):
+    """A line of the worker itself, or of a script's `console.log`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    time: datetime
+    source: Literal["worker", "script"]
+    level: str
+    message: str
+
+
 class Heartbeat(BaseModel):
     """What a worker writes to its probe, one JSON line a second and at every change of state.
 
-    state: "starting", "ready", "waiting" (a store or broker is away), "draining", "failed" (the last one, with the
-    reason). progress counts records that were read or proven absent by a poll; a worker whose progress stands still
-    is stuck. counters: committed counts by metric type, since the start.
+    state: "starting", "prepared" (it could join at once, and waits until it may), "ready", "waiting" (a store or
+    broker is away), "draining", "failed" (the last one, with the reason). progress counts records that were read or
+    proven absent by a poll; a worker whose progress stands still is stuck. counters: committed counts by metric
+    type, since the start.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -77,4 +95,4 @@ class Heartbeat(BaseModel):
     progress: int = 0
     committed_batches: int = 0
     counters: dict[str, int] = Field(default_factory=dict)
-    logs: list[str] = Field(default_factory=list)
+    logs: list[WrittenLine] = Field(default_factory=list)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from headwater.model.deployment import WorkerStatus
+from headwater.model.deployment import LogLine, WorkerStatus
 from headwater.model.worker import WorkerSet
 
 
@@ -11,7 +11,12 @@ class Orchestrator(Protocol):
     """Called by the controller only. Implementations: orchestrators/process.py, and memory.py for tests."""
 
     def ensure(self, wanted: WorkerSet) -> None:
-        """Make the running set equal this one. Idempotent; returns before the workers are ready; same hash: no-op."""
+        """Make the running set equal this one. Idempotent; returns before the workers are ready; same hash: no-op.
+
+        A set that runs is replaced without a gap in service: its successors start beside it, and prepare all but the
+        reading of records. When all of them are prepared, each slot hands over: the worker finishes what it has read,
+        commits and ends, then its successor joins. Until then, asking for the running set again calls it off.
+        """
 
     def drop(self, deployment_id: str) -> bool:
         """Stop all workers of a deployment. Idempotent; True only when all of them are gone."""
@@ -21,6 +26,12 @@ class Orchestrator(Protocol):
 
         Raises OrchestratorUnavailable, never an empty list, when the state can't be read.
         """
+
+    def successors(self, deployment_id: str) -> Sequence[WorkerStatus]:
+        """The workers that prepare to take over, as last observed; empty when no hand-over goes on."""
+
+    def take_logs(self) -> dict[str, list[LogLine]]:
+        """The lines that workers wrote since the last call, oldest first, by deployment id."""
 
     def running(self) -> frozenset[str]:
         """The ids of all deployments that have workers: what the sweeper compares."""

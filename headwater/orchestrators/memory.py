@@ -1,54 +1,84 @@
 """The orchestrator's twin in memory: worker sets are ready as soon as `settle` is called, or never."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from headwater.errors import OrchestratorUnavailable
-from headwater.model.deployment import Status, WorkerStatus
+from headwater.model.deployment import LogLine, Status, WorkerStatus
 from headwater.model.worker import WorkerSet
 
 
 class MemoryOrchestrator:
-    """Implements orchestrators.base.Orchestrator. With auto=False workers wait for `settle`."""
+    """Implements orchestrators.base.Orchestrator. With auto=False workers wait for `settle`.
+
+    deaths: by deployment id and spec hash; a test raises them, and takes the readiness with `die`.
+    """
 
     def __init__(self, *, auto: bool = True) -> None:
-        self._auto = auto
+        self.auto = auto
         self._sets: dict[str, WorkerSet] = {}
-        self._ready: dict[str, str] = {}
+        self._next: dict[str, WorkerSet] = {}
+        self._ready: set[str] = set()
         self._closed = False
+        self.deaths: Counter[tuple[str, str]] = Counter()
 
     def ensure(self, wanted: WorkerSet) -> None:
         self._check_open()
-        self._sets[wanted.deployment_id] = wanted
-        if self._auto:
+        known = self._sets.setdefault(wanted.deployment_id, wanted)
+        self._next.pop(wanted.deployment_id, None)
+        if known != wanted:
+            self._next[wanted.deployment_id] = wanted
+        if self.auto:
             self.settle(wanted.deployment_id)
 
     def settle(self, deployment_id: str) -> None:
-        """Let the workers of a deployment become ready."""
-        self._ready[deployment_id] = self._sets[deployment_id].spec_hash
+        """Let the newest workers of a deployment become ready."""
+        if deployment_id in self._next:
+            self._sets[deployment_id] = self._next.pop(deployment_id)
+        self._ready.add(deployment_id)
+
+    def die(self, deployment_id: str) -> None:
+        """Let the newest workers of a deployment die once: successors, when there are any."""
+        newest = self._next.get(deployment_id)
+        if newest is None:
+            newest = self._sets[deployment_id]
+            self._ready.discard(deployment_id)
+        self.deaths[deployment_id, newest.spec_hash] += 1
 
     def drop(self, deployment_id: str) -> bool:
         self._check_open()
         self._sets.pop(deployment_id, None)
-        self._ready.pop(deployment_id, None)
+        self._next.pop(deployment_id, None)
+        self._ready.discard(deployment_id)
         return True
 
     def status(self, deployment_id: str) -> Sequence[WorkerStatus]:
         self._check_open()
-        wanted = self._sets.get(deployment_id)
+        return self._statuses(self._sets.get(deployment_id), ready=deployment_id in self._ready)
+
+    def successors(self, deployment_id: str) -> Sequence[WorkerStatus]:
+        self._check_open()
+        return self._statuses(self._next.get(deployment_id), ready=False)
+
+    def _statuses(self, wanted: WorkerSet | None, *, ready: bool) -> list[WorkerStatus]:
         if wanted is None:
             return []
-        ready = self._ready.get(deployment_id) == wanted.spec_hash
         return [
             WorkerStatus(
-                name=f"{deployment_id}-{slot}",
+                name=f"{wanted.deployment_id}-{slot}",
                 status=Status.RUNNING if ready else Status.PENDING,
                 is_ready=ready,
                 start_time=datetime.now(UTC),
                 spec_hash=wanted.spec_hash,
+                deaths=self.deaths[wanted.deployment_id, wanted.spec_hash],
             )
             for slot in range(wanted.slots)
         ]
+
+    def take_logs(self) -> dict[str, list[LogLine]]:
+        self._check_open()
+        return {}
 
     def running(self) -> frozenset[str]:
         self._check_open()

@@ -2,10 +2,12 @@
 
 One thread owns every slot: it sleeps on the probes' sockets and the children's pidfds, so a death or a heartbeat is
 seen at once and nothing is polled. Workers die with this process (children.py); the next start makes them again.
+
+A change starts a successor beside each worker. When all of a set are prepared, the workers are told to end, and as
+each has ended its successor is told to join: so the static member of the group changes hands, and no partition does.
 """
 
 import contextlib
-import os
 import selectors
 import shutil
 import signal
@@ -20,9 +22,10 @@ import structlog
 
 from headwater.children import Child, spawn
 from headwater.errors import OrchestratorUnavailable
-from headwater.model.deployment import WorkerStatus
+from headwater.model.deployment import LogLine, WorkerStatus
 from headwater.model.worker import WorkerSet
-from headwater.orchestrators.slot import Slot
+from headwater.orchestrators.running import Running
+from headwater.orchestrators.slot import Role, Slot
 
 log = structlog.get_logger(__name__)
 
@@ -43,6 +46,7 @@ class ProcessOrchestrator:
         self._clock = clock
         self._lock = threading.RLock()
         self._sets: dict[str, WorkerSet] = {}
+        self._next: dict[str, WorkerSet] = {}
         self._slots: dict[tuple[str, int], Slot] = {}
         self._selector = selectors.DefaultSelector()
         self._wake_out, self._wake_in = socket.socketpair()
@@ -58,26 +62,42 @@ class ProcessOrchestrator:
     def ensure(self, wanted: WorkerSet) -> None:
         with self._lock:
             self._check_open()
-            known = self._sets.get(wanted.deployment_id)
-            if known is not None and known.spec_hash == wanted.spec_hash and known.slots == wanted.slots:
-                return
-            self._write_spec(wanted)
-            self._sets[wanted.deployment_id] = wanted
-            for number in range(wanted.slots):
-                key = (wanted.deployment_id, number)
-                self._slots.setdefault(key, Slot(f"{wanted.deployment_id}-{number}"))
-            for (deployment_id, number), slot in self._slots.items():
-                if deployment_id == wanted.deployment_id:
-                    slot.want(wanted.spec_hash if number < wanted.slots else None)
+            deployment_id = wanted.deployment_id
+            known = self._sets.get(deployment_id)
+            if known == wanted:
+                self._call_off(known)
+            elif self._next.get(deployment_id) != wanted:
+                self._write_spec(wanted)
+                if known is None:
+                    self._sets[deployment_id] = wanted
+                else:
+                    self._next[deployment_id] = wanted
+                for number in range(wanted.slots):
+                    self._slots.setdefault((deployment_id, number), Slot(f"{deployment_id}-{number}"))
+                for number, slot in self._of(deployment_id):
+                    role = slot.worker if known is None else slot.successor
+                    role.want(wanted.spec_hash if number < wanted.slots else None)
         self._wake()
+
+    def _of(self, deployment_id: str) -> list[tuple[int, Slot]]:
+        """The slots of a deployment, by number."""
+        return sorted((number, slot) for (owner, number), slot in self._slots.items() if owner == deployment_id)
+
+    def _call_off(self, running: WorkerSet) -> None:
+        """Stop the successors of a set that stays."""
+        if self._next.pop(running.deployment_id, None) is not None:
+            for _, slot in self._of(running.deployment_id):
+                slot.successor.want(None)
 
     def drop(self, deployment_id: str) -> bool:
         with self._lock:
             self._check_open()
             self._sets.pop(deployment_id, None)
-            slots = [slot for (owner, _), slot in self._slots.items() if owner == deployment_id]
-            for slot in slots:
-                slot.want(None)
+            self._next.pop(deployment_id, None)
+            slots = self._of(deployment_id)
+            for _, slot in slots:
+                slot.worker.want(None)
+                slot.successor.want(None)
             if not slots:
                 shutil.rmtree(self._folder(deployment_id), ignore_errors=True)
         self._wake()
@@ -86,7 +106,23 @@ class ProcessOrchestrator:
     def status(self, deployment_id: str) -> Sequence[WorkerStatus]:
         with self._lock:
             self._check_open()
-            return [slot.status() for (owner, _), slot in sorted(self._slots.items()) if owner == deployment_id]
+            slots = [slot for _, slot in self._of(deployment_id)]
+            return [slot.status(slot.worker) for slot in slots if slot.worker.spec_hash or slot.worker.running]
+
+    def successors(self, deployment_id: str) -> Sequence[WorkerStatus]:
+        with self._lock:
+            self._check_open()
+            return [slot.status(slot.successor) for _, slot in self._of(deployment_id) if slot.successor.spec_hash]
+
+    def take_logs(self) -> dict[str, list[LogLine]]:
+        with self._lock:
+            self._check_open()
+            taken: dict[str, list[LogLine]] = {}
+            for (deployment_id, _), slot in self._slots.items():
+                if slot.lines:
+                    taken.setdefault(deployment_id, []).extend(slot.lines)
+                    slot.lines.clear()
+            return {owner: sorted(lines, key=lambda line: line.time) for owner, lines in taken.items()}
 
     def running(self) -> frozenset[str]:
         with self._lock:
@@ -106,11 +142,11 @@ class ProcessOrchestrator:
     def _folder(self, deployment_id: str) -> Path:
         return self._run_dir / deployment_id
 
-    def _spec_path(self, wanted: WorkerSet) -> Path:
-        return self._folder(wanted.deployment_id) / f"spec-{wanted.spec_hash}.json"
+    def _spec_path(self, deployment_id: str, spec_hash: str) -> Path:
+        return self._folder(deployment_id) / f"spec-{spec_hash}.json"
 
     def _write_spec(self, wanted: WorkerSet) -> None:
-        path = self._spec_path(wanted)
+        path = self._spec_path(wanted.deployment_id, wanted.spec_hash)
         path.parent.mkdir(mode=0o700, exist_ok=True)
         path.touch(mode=0o600)
         path.write_text(wanted.spec.model_dump_json())
@@ -126,6 +162,8 @@ class ProcessOrchestrator:
             with self._lock:
                 for key_ in list(self._slots):
                     self._advance(key_)
+                for deployment_id in list(self._next):
+                    self._hand_over_if_prepared(deployment_id)
         self._stop_all()
 
     def _handle(self, key: selectors.SelectorKey) -> None:
@@ -133,63 +171,81 @@ class ProcessOrchestrator:
             with contextlib.suppress(BlockingIOError):
                 self._wake_out.recv(4096)
             return
-        slot: Slot = key.data
+        running: Running = key.data
         with self._lock:
-            if slot.probe is not None and key.fileobj is slot.probe and not slot.read_heartbeats():
-                self._selector.unregister(slot.probe)  # the worker closed it; its pidfd tells the rest
+            if key.fileobj is running.probe and not running.read_heartbeats():
+                self._selector.unregister(running.probe)  # the worker closed it; its pidfd tells the rest
+
+    def _hand_over_if_prepared(self, deployment_id: str) -> None:
+        wanted = self._next[deployment_id]
+        if all(self._slots[deployment_id, number].is_prepared for number in range(wanted.slots)):
+            self._sets[deployment_id] = self._next.pop(deployment_id)
+            for _, slot in self._of(deployment_id):
+                slot.hand_over()
+            self._wake()
 
     def _advance(self, key: tuple[str, int]) -> None:
         """Move one slot towards what is wanted of it."""
         slot, now = self._slots[key], self._clock()
-        if slot.child is not None:
-            status = slot.child.poll()
-            if status is None:
-                self._stop_if_unwanted(slot, now)
-                return
-            self._reap(slot, status, now)
-        if slot.wanted_hash is None:
+        for role in (slot.worker, slot.successor):
+            if role.running is not None and (status := role.running.child.poll()) is not None:
+                self._reap(slot, role, status, now)
+        if slot.promote() and slot.worker.running is not None:
+            slot.worker.running.tell_to_join()
+        slot.forget_lost_successor()
+        self._stop_if_unwanted(slot, slot.worker, now)
+        self._stop_if_unwanted(slot, slot.successor, now)
+        if slot.is_empty:
             del self._slots[key]
-        elif now >= slot.restart_at:
-            self._start(key, slot)
-
-    def _stop_if_unwanted(self, slot: Slot, now: float) -> None:
-        if slot.wanted_hash == slot.running_hash or slot.child is None:
             return
-        if slot.stop_by is None:
-            slot.stop_by = now + STOP_GRACE_S
-            slot.child.send(signal.SIGTERM)
-        elif now >= slot.stop_by:
+        self._start_if_due(key, slot, slot.worker, now)
+        self._start_if_due(key, slot, slot.successor, now)
+
+    def _stop_if_unwanted(self, slot: Slot, role: Role, now: float) -> None:
+        running = role.running
+        if running is None:
+            return
+        if running.stop_by is None:
+            if running.spec_hash == role.spec_hash:
+                return
+            running.stop_by = now + STOP_GRACE_S
+            running.child.send(signal.SIGTERM)
+        elif now >= running.stop_by:
             log.warning("worker ignored SIGTERM; it is killed", worker=slot.name, grace_s=STOP_GRACE_S)
-            slot.child.send(signal.SIGKILL)
+            running.child.send(signal.SIGKILL)
 
-    def _reap(self, slot: Slot, status: int, now: float) -> None:
-        if slot.probe is not None:
-            slot.read_heartbeats()
-        for fileobj in (slot.probe, slot.pidfd):
-            if fileobj is not None:
-                with contextlib.suppress(KeyError):
-                    self._selector.unregister(fileobj)
-        slot.ended(status, now)
+    def _reap(self, slot: Slot, role: Role, status: int, now: float) -> None:
+        running = role.running
+        assert running is not None
+        running.read_heartbeats()
+        for fileobj in (running.probe, running.pidfd):
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(fileobj)
+        slot.ended(role, status, now)
 
-    def _start(self, key: tuple[str, int], slot: Slot) -> None:
-        wanted = self._sets[key[0]]
+    def _start_if_due(self, key: tuple[str, int], slot: Slot, role: Role, now: float) -> None:
+        if role.spec_hash is None or role.running is not None or now < role.restart_at:
+            return
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         try:
             with theirs, self._log_file(key).open("ab") as output:
-                argv = self._command(self._spec_path(wanted), key[1], theirs.fileno())
+                argv = self._command(self._spec_path(key[0], role.spec_hash), key[1], theirs.fileno())
                 child = spawn(argv, stdout=subprocess.DEVNULL, stderr=output, pass_fds=[theirs.fileno()])
-            self._watch(slot, child, ours)
+            role.running = self._watch(slot, role.spec_hash, child, ours)
         except OSError as error:  # no process, no file descriptor: waits like a death
             ours.close()
             log.error("worker can't be started", worker=slot.name, error=str(error))
-            slot.failed_to_start(f"can't start a process: {error}", self._clock())
+            slot.died(role, f"can't start a process: {error}", self._clock())
+        else:
+            if role is slot.worker:
+                role.running.tell_to_join()
 
-    def _watch(self, slot: Slot, child: Child, probe: socket.socket) -> None:
-        pidfd = os.pidfd_open(child.pid)
-        slot.started(child, pidfd, probe)
-        self._selector.register(probe, selectors.EVENT_READ, slot)
-        self._selector.register(pidfd, selectors.EVENT_READ, slot)
+    def _watch(self, slot: Slot, spec_hash: str, child: Child, probe: socket.socket) -> Running:
+        running = Running(spec_hash, child, probe, lambda beat: slot.heard(running, beat))
+        self._selector.register(probe, selectors.EVENT_READ, running)
+        self._selector.register(running.pidfd, selectors.EVENT_READ, running)
+        return running
 
     def _log_file(self, key: tuple[str, int]) -> Path:
         path = self._folder(key[0]) / f"worker-{key[1]}.log"
@@ -200,11 +256,12 @@ class ProcessOrchestrator:
     def _stop_all(self) -> None:
         """End of the controller: all workers at once, each with the whole grace time."""
         with self._lock:
-            running = [(slot, slot.child) for slot in self._slots.values() if slot.child is not None]
-            for _, child in running:
+            roles = [(slot, role) for slot in self._slots.values() for role in (slot.worker, slot.successor)]
+            running = [(slot, role, role.running.child) for slot, role in roles if role.running is not None]
+            for _, _, child in running:
                 child.send(signal.SIGTERM)
             deadline = self._clock() + STOP_GRACE_S
-            for slot, child in running:
-                self._reap(slot, child.stop(max(0.0, deadline - self._clock())), deadline)
+            for slot, role, child in running:
+                self._reap(slot, role, child.stop(max(0.0, deadline - self._clock())), deadline)
         for end in (self._selector, self._wake_in, self._wake_out):
             end.close()

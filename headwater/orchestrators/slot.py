@@ -1,127 +1,153 @@
 """One worker slot of the process orchestrator: what is wanted, what runs, and what `deploy/stats` says of it."""
 
-import os
 import signal
-import socket
+from collections import deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from pydantic import ValidationError
-
-from headwater.children import Backoff, Child
-from headwater.model.deployment import Status, WorkerStatus
+from headwater.children import Backoff
+from headwater.model.deployment import LogLine, Status, WorkerStatus
 from headwater.model.worker import Heartbeat
+from headwater.orchestrators.running import Running
 
 CRASH_LOOP_DEATHS = 2
-MAX_HEARTBEAT_BYTES = 1 << 20
+MAX_LINES_HELD = 1000
 
 
 @dataclass(slots=True)
-class Slot:
-    """Used under the orchestrator's lock. wanted_hash None means: stop for good."""
+class Role:
+    """A place for one process of one spec: the worker of a slot, or the successor that prepares.
 
-    name: str
-    wanted_hash: str | None = None
-    running_hash: str | None = None
-    child: Child | None = None
-    pidfd: int | None = None
-    probe: socket.socket | None = None
-    heartbeat: Heartbeat | None = None
-    restart_at: float = 0.0
-    stop_by: float | None = None
+    spec_hash None: nobody is wanted here. deaths: with this spec.
+    """
+
+    spec_hash: str | None = None
+    running: Running | None = None
     deaths: int = 0
     deaths_in_a_row: int = 0
+    restart_at: float = 0.0
     reason: str = ""
-    made_at: datetime = field(default_factory=lambda: datetime.now(UTC))
-    start_time: datetime | None = None
     backoff: Backoff = field(default_factory=Backoff)
-    _unread: bytes = b""
+
+    @property
+    def is_wanted(self) -> bool:
+        """True when the process that runs is the one that should."""
+        return self.running is not None and self.running.spec_hash == self.spec_hash
 
     def want(self, spec_hash: str | None) -> None:
         """Say what should run. Another spec starts at once, whatever the last one did."""
-        if spec_hash != self.wanted_hash:
-            self.wanted_hash, self.restart_at, self.deaths_in_a_row = spec_hash, 0.0, 0
+        if spec_hash != self.spec_hash:
+            self.spec_hash, self.restart_at, self.deaths, self.deaths_in_a_row = spec_hash, 0.0, 0, 0
+            self.reason = ""
             self.backoff.reset()
 
-    def started(self, child: Child, pidfd: int, probe: socket.socket) -> None:
-        """Note a new process."""
-        self.child, self.pidfd, self.probe = child, pidfd, probe
-        self.running_hash, self.heartbeat, self.stop_by, self._unread = self.wanted_hash, None, None, b""
-        self.start_time = datetime.now(UTC)
-
-    def read_heartbeats(self) -> bool:
-        """Take in what the worker wrote. False at the end of the stream."""
-        assert self.probe is not None
-        try:
-            data = self.probe.recv(1 << 16)
-        except BlockingIOError:
-            return True
-        except ConnectionResetError:
-            return False
-        *lines, self._unread = (self._unread + data).split(b"\n")
-        if lines:
-            self._note(lines[-1])
-        if len(self._unread) > MAX_HEARTBEAT_BYTES:
-            self._unread = b""
-        return bool(data)
-
-    def _note(self, line: bytes) -> None:
-        try:
-            beat = Heartbeat.model_validate_json(line)
-        except ValidationError as error:
-            self.reason = f"the worker wrote a heartbeat that can't be read: {error.error_count()} faults"
-            return
-        self.heartbeat = beat
-        self.reason = beat.reason
-        if beat.committed_batches:
+    def beat(self, heartbeat: Heartbeat) -> None:
+        """Note a sign of life."""
+        self.reason = heartbeat.reason
+        if heartbeat.committed_batches:
             self.backoff.reset()
             self.deaths_in_a_row = 0
 
-    def ended(self, status: int, now: float) -> None:
-        """Note the end of the process; an end that nobody asked for is a death, and waits before the next start."""
-        expected = self.stop_by is not None
-        self._close()
-        if not expected:
-            self._died(_describe(status, self.reason), now)
-
-    def failed_to_start(self, reason: str, now: float) -> None:
-        """Note a start that never became a process."""
-        self._died(reason, now)
-
-    def _died(self, reason: str, now: float) -> None:
+    def died(self, reason: str, now: float) -> None:
+        """Note an end that nobody asked for, or a start that never became a process; wait before the next start."""
         self.deaths += 1
         self.deaths_in_a_row += 1
         self.reason = reason
         self.restart_at = now + self.backoff.next_s()
 
-    def _close(self) -> None:
-        if self.probe is not None:
-            self.probe.close()
-        if self.pidfd is not None:
-            os.close(self.pidfd)
-        self.child = self.pidfd = self.probe = self.heartbeat = self.running_hash = self.stop_by = None
 
-    def status(self) -> WorkerStatus:
-        """The slot in the words of `deploy/stats`."""
-        state = self._state()
-        ready = state is Status.RUNNING and self.heartbeat is not None and self.heartbeat.state == "ready"
+@dataclass(slots=True)
+class Slot:
+    """Used under the orchestrator's lock. deaths: of its workers, since the slot was made."""
+
+    name: str
+    worker: Role = field(default_factory=Role)
+    successor: Role = field(default_factory=Role)
+    deaths: int = 0
+    made_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    lines: deque[LogLine] = field(default_factory=lambda: deque(maxlen=MAX_LINES_HELD))
+
+    @property
+    def is_prepared(self) -> bool:
+        """True when its successor could join at once."""
+        running = self.successor.running
+        return running is not None and self.successor.is_wanted and running.is_prepared
+
+    @property
+    def is_empty(self) -> bool:
+        """True when nothing runs here, and nothing should."""
+        roles = (self.worker, self.successor)
+        return all(role.spec_hash is None and role.running is None for role in roles)
+
+    def hand_over(self) -> None:
+        """From now on the successor's spec is the worker's; `promote` follows when the worker has ended."""
+        self.worker.want(self.successor.spec_hash)
+
+    def promote(self) -> bool:
+        """Let the successor take the worker's place, when that is free and meant for it."""
+        running = self.successor.running
+        meant = running is not None and running.spec_hash == self.worker.spec_hash and running.stop_by is None
+        if not meant or self.worker.running is not None:
+            return False
+        self.worker, self.successor = self.successor, Role()
+        return True
+
+    def forget_lost_successor(self) -> None:
+        """A successor that died between the hand-over and its turn is not started again: the worker's role is."""
+        if self.successor.running is None and self.successor.spec_hash == self.worker.spec_hash:
+            self.successor.want(None)
+
+    def heard(self, running: Running, heartbeat: Heartbeat) -> None:
+        """Note a sign of life of a worker or successor, and the lines that came with it."""
+        for role in (self.worker, self.successor):
+            if role.running is running:
+                role.beat(heartbeat)
+        self.lines.extend(
+            LogLine(time=line.time, worker=self.name, source=line.source, level=line.level, message=line.message)
+            for line in heartbeat.logs
+        )
+
+    def ended(self, role: Role, status: int, now: float) -> None:
+        """Note the end of a process."""
+        running = role.running
+        assert running is not None
+        role.running = None
+        running.close()
+        if running.stop_by is None:
+            self.died(role, _describe(status, running.reason), now)
+
+    def died(self, role: Role, reason: str, now: float) -> None:
+        """Note a death."""
+        role.died(reason, now)
+        self.deaths += role is self.worker
+        self.lines.append(
+            LogLine(time=datetime.now(UTC), worker=self.name, source="worker", level="error", message=reason)
+        )
+
+    def status(self, role: Role) -> WorkerStatus:
+        """A worker or successor in the words of `deploy/stats`."""
+        state, running = _state(role), role.running
+        said = running.heartbeat.state if running is not None and running.heartbeat is not None else ""
         return WorkerStatus(
             name=self.name,
             status=state,
-            is_ready=ready,
+            is_ready=state is Status.RUNNING and said == "ready",
             is_crash_looping=state is Status.CRASH_LOOP_BACK_OFF,
             restart_count=self.deaths,
-            start_time=self.start_time or self.made_at,
-            reason=self.reason,
-            spec_hash=self.running_hash or "",
+            start_time=running.start_time if running is not None else self.made_at,
+            reason=role.reason,
+            spec_hash=role.spec_hash or "",
+            deaths=role.deaths,
+            waits=said == "waiting",
         )
 
-    def _state(self) -> Status:
-        if self.child is None:
-            return Status.CRASH_LOOP_BACK_OFF if self.deaths_in_a_row >= CRASH_LOOP_DEATHS else Status.PENDING
-        if self.stop_by is not None or self.wanted_hash is None:
-            return Status.TERMINATING
-        return Status.PENDING if self.heartbeat is None else Status.RUNNING
+
+def _state(role: Role) -> Status:
+    if role.running is None:
+        return Status.CRASH_LOOP_BACK_OFF if role.deaths_in_a_row >= CRASH_LOOP_DEATHS else Status.PENDING
+    if role.running.stop_by is not None or not role.is_wanted:
+        return Status.TERMINATING
+    return Status.PENDING if role.running.heartbeat is None else Status.RUNNING
 
 
 def _describe(status: int, last_reason: str) -> str:

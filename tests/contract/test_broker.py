@@ -4,11 +4,19 @@ import contextlib
 import itertools
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from dataclasses import replace
+from typing import Any, Protocol
 
 import pytest
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from headwater.brokers.base import OUTPUT_TOPIC_CONFIG, AccessRule, Broker, Resources, TopicSpec, User
 from headwater.brokers.client import ClientErrors, admin_settings
@@ -39,6 +47,9 @@ class Bench(Protocol):
     def add_partition(self, topic: str, count: int) -> None:
         """Raise the topic's number of partitions to count."""
 
+    def rules(self, user: str) -> set[tuple[str, str]]:
+        """What the user may do: resource and name of its rules."""
+
 
 class MemoryBench:
     def __init__(self) -> None:
@@ -59,6 +70,9 @@ class MemoryBench:
 
     def add_partition(self, topic: str, count: int) -> None:
         self.broker.logs[topic] += [[] for _ in range(count - len(self.broker.logs[topic]))]
+
+    def rules(self, user: str) -> set[tuple[str, str]]:
+        return {(rule.resource, rule.name) for rule in self.broker.rules if rule.user == user}
 
 
 class KafkaBench:
@@ -97,6 +111,22 @@ class KafkaBench:
     def add_partition(self, topic: str, count: int) -> None:
         self._kafka.grow(topic, count)
 
+    def rules(self, user: str) -> set[tuple[str, str]]:
+        client = AdminClient(admin_settings(self._kafka.access, ClientErrors(self._kafka.access)))
+        anything: Any = None  # the binding's types leave out that None is a wildcard
+        found = client.describe_acls(
+            AclBindingFilter(
+                ResourceType.ANY,
+                anything,
+                ResourcePatternType.ANY,
+                f"User:{user}",
+                anything,
+                AclOperation.ANY,
+                AclPermissionType.ANY,
+            )
+        ).result()
+        return {(rule.restype.name.lower(), rule.name) for rule in found}
+
 
 @pytest.fixture(params=["memory", "kafka"])
 def bench(request: pytest.FixtureRequest) -> Bench:
@@ -127,6 +157,26 @@ def topic_of(owned: Resources) -> str:
     return owned.topics[0].name
 
 
+class TestTrim:
+    def test_removes_what_is_no_longer_wanted_and_nothing_else(self, bench: Bench) -> None:
+        old, other = deployment(), deployment()
+        bench.broker.ensure(old)
+        bench.broker.ensure(other)
+        reader, topic = old.users[0].name, f"{topic_of(old)}.new"
+        rules = (AccessRule(reader, "topic", topic, ("READ",)), *old.rules[1:])
+        new = replace(old, topics=(TopicSpec(topic, 2, dict(OUTPUT_TOPIC_CONFIG)),), rules=rules)
+        bench.broker.ensure(new)
+        for _ in range(2):
+            bench.broker.trim(new, [topic_of(old)])
+            assert bench.rules(reader) == {("topic", topic), ("group", f"{reader}.")}
+            assert len(bench.rules(old.users[1].name)) == 2
+            assert bench.broker.partitions(topic_of(old)) is None
+            assert bench.broker.partitions(topic) == 2
+        assert len(bench.rules(other.users[0].name)) == 2
+        assert bench.broker.partitions(topic_of(other)) == 2
+        assert all(bench.can_login(user) for user in (*old.users, *other.users))
+
+
 class TestEnsure:
     def test_everything_is_there_when_it_returns(self, bench: Bench) -> None:
         wanted = deployment()
@@ -143,12 +193,13 @@ class TestEnsure:
         bench.broker.ensure(wanted)
         assert bench.can_login(wanted.users[0])
 
-    def test_an_existing_topic_keeps_its_records_and_partitions(self, bench: Bench) -> None:
+    def test_an_existing_topic_keeps_its_records_and_gets_the_partitions_that_it_lacks(self, bench: Bench) -> None:
         wanted = deployment("kept", partitions=1)
         bench.broker.ensure(wanted)
         bench.append(topic_of(wanted), 0, [1_000])
-        bench.broker.ensure(deployment("kept", partitions=3))
-        assert bench.broker.partitions(topic_of(wanted)) == 1
+        for partitions in (3, 2):
+            bench.broker.ensure(deployment("kept", partitions=partitions))
+            assert bench.broker.partitions(topic_of(wanted)) == 3
         assert bench.broker.pin("kept", topic_of(wanted), "latest") == {0: 1}
 
     def test_passwords_are_set_again(self, bench: Bench) -> None:

@@ -21,16 +21,24 @@ from headwater.orchestrators.memory import MemoryOrchestrator
 from headwater.orchestrators.process import ProcessOrchestrator
 
 PROGRAM = """
-import json, os, pathlib, sys, time
+import json, os, pathlib, signal, sys, time
 spec, slot, fd = pathlib.Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 revision = json.loads(spec.read_text())["revision"]
 if revision == 666:
     os.write(fd, b'{"state":"starting","spec_hash":"x","reason":"the script does not compile"}\\n')
     sys.exit(1)
-beat = {"state": "ready", "spec_hash": spec.stem.removeprefix("spec-"), "progress": 1, "committed_batches": 1}
-(spec.parent / f"pid-{slot}").write_text(str(os.getpid()))
-os.write(fd, json.dumps(beat).encode() + b"\\n")
-time.sleep(600)
+line = {"time": "2026-01-02T03:04:05Z", "source": "script", "level": "info", "message": f"revision {revision}"}
+beat = {"state": "prepared", "spec_hash": spec.stem.removeprefix("spec-"), "logs": [line]}
+if revision != 777:  # which never gets prepared
+    os.write(fd, json.dumps(beat).encode() + b"\\n")
+os.read(fd, 100)
+with (spec.parent / f"joined-{slot}").open("a") as journal:
+    journal.write(f"{revision} {os.getpid()}\\n")
+    signal.signal(signal.SIGTERM, lambda *_: (journal.write(f"{revision} left\\n"), journal.flush(), sys.exit(0)))
+    journal.flush()
+    beat |= {"state": "ready", "logs": [], "committed_batches": 1}
+    os.write(fd, json.dumps(beat).encode() + b"\\n")
+    time.sleep(600)
 """
 
 
@@ -129,6 +137,24 @@ class TestEveryOrchestrator:
             orchestrator.status("d1")
 
 
+class TestHandOver:
+    """What the twin and the processes have in common: who runs while a successor prepares."""
+
+    def test_logs_come_once(self, orchestrator: Orchestrator) -> None:
+        orchestrator.ensure(worker_set())
+        until(ready(orchestrator, "hash1"))
+        orchestrator.take_logs()
+        assert orchestrator.take_logs() == {}
+
+    def test_no_successors_at_rest(self, orchestrator: Orchestrator) -> None:
+        orchestrator.ensure(worker_set())
+        until(ready(orchestrator, "hash1"))
+        orchestrator.ensure(worker_set(revision=2))
+        until(ready(orchestrator, "hash2"))
+        assert list(orchestrator.successors("d1")) == []
+        assert list(orchestrator.successors("nobody")) == []
+
+
 class TestProcesses:
     @pytest.fixture
     def processes(self, tmp_path: Path) -> Iterator[ProcessOrchestrator]:
@@ -136,8 +162,12 @@ class TestProcesses:
         yield made
         made.close()
 
+    def journal(self, tmp_path: Path, slot: int = 0) -> list[str]:
+        """Who joined and left: "<revision> <pid>" and "<revision> left"."""
+        return (tmp_path / "workers" / "d1" / f"joined-{slot}").read_text().splitlines()
+
     def pid(self, tmp_path: Path, slot: int = 0) -> int:
-        return int((tmp_path / "workers" / "d1" / f"pid-{slot}").read_text())
+        return int(self.journal(tmp_path, slot)[-1].split()[1])
 
     def worker(self, processes: ProcessOrchestrator) -> WorkerStatus:
         return next(iter(processes.status("d1")))
@@ -166,6 +196,78 @@ class TestProcesses:
         processes.ensure(worker_set(revision=2))
         until(ready(processes, "hash2"))
         assert not self.worker(processes).is_crash_looping
+
+    def names(self, tmp_path: Path, slot: int = 0) -> list[str]:
+        """The journal without pids."""
+        return [line if line.endswith("left") else line.split()[0] for line in self.journal(tmp_path, slot)]
+
+    def test_a_successor_joins_when_its_predecessor_has_left(
+        self, processes: ProcessOrchestrator, tmp_path: Path
+    ) -> None:
+        processes.ensure(worker_set(slots=2))
+        until(ready(processes, "hash1", 2))
+        processes.ensure(worker_set(revision=2, slots=2))
+        until(ready(processes, "hash2", 2))
+        for slot in range(2):
+            assert self.names(tmp_path, slot) == ["1", "1 left", "2"]
+        assert [worker.restart_count for worker in processes.status("d1")] == [0, 0]
+
+    def test_the_old_set_runs_on_until_all_successors_are_prepared(
+        self, processes: ProcessOrchestrator, tmp_path: Path
+    ) -> None:
+        processes.ensure(worker_set(slots=2))
+        until(ready(processes, "hash1", 2))
+        processes.ensure(worker_set(revision=777, slots=2))
+        until(lambda: {worker.spec_hash for worker in processes.successors("d1")} == {"hash777"})
+        assert ready(processes, "hash1", 2)()
+        processes.ensure(worker_set(revision=666, slots=2))
+        until(lambda: min((worker.deaths for worker in processes.successors("d1")), default=0) >= 2)
+        assert "does not compile" in processes.successors("d1")[0].reason
+        assert ready(processes, "hash1", 2)()
+        processes.ensure(worker_set(slots=2))
+        assert list(processes.successors("d1")) == []
+        assert ready(processes, "hash1", 2)()
+        assert [self.names(tmp_path, slot) for slot in range(2)] == [["1"], ["1"]]
+
+    def test_a_worker_that_is_killed_while_its_successor_prepares_comes_back(
+        self, processes: ProcessOrchestrator, tmp_path: Path
+    ) -> None:
+        processes.ensure(worker_set())
+        until(ready(processes, "hash1"))
+        processes.ensure(worker_set(revision=777))
+        os.kill(self.pid(tmp_path), signal.SIGKILL)
+        until(lambda: self.worker(processes).restart_count == 1)
+        until(ready(processes, "hash1"))
+        assert self.names(tmp_path) == ["1", "1"]
+
+    def test_the_next_revision_replaces_a_successor_that_never_gets_prepared(
+        self, processes: ProcessOrchestrator, tmp_path: Path
+    ) -> None:
+        processes.ensure(worker_set())
+        until(ready(processes, "hash1"))
+        processes.ensure(worker_set(revision=777))
+        processes.ensure(worker_set(revision=2, slots=3))
+        until(ready(processes, "hash2", 3))
+        assert self.names(tmp_path) == ["1", "1 left", "2"]
+        assert self.names(tmp_path, 2) == ["2"]
+
+    def test_drop_in_a_hand_over(self, processes: ProcessOrchestrator) -> None:
+        processes.ensure(worker_set())
+        until(ready(processes, "hash1"))
+        processes.ensure(worker_set(revision=777))
+        until(lambda: processes.drop("d1"))
+        assert processes.running() == frozenset()
+
+    def test_lines_of_scripts_and_deaths(self, processes: ProcessOrchestrator, tmp_path: Path) -> None:
+        processes.ensure(worker_set())
+        until(ready(processes, "hash1"))
+        os.kill(self.pid(tmp_path), signal.SIGKILL)
+        until(lambda: self.worker(processes).restart_count == 1)
+        lines = processes.take_logs()["d1"]
+        assert [(line.worker, line.source, line.message) for line in lines] == [
+            ("d1-0", "script", "revision 1"),
+            ("d1-0", "worker", "killed by SIGKILL"),
+        ]
 
     def test_specs_are_private(self, processes: ProcessOrchestrator, tmp_path: Path) -> None:
         processes.ensure(worker_set())

@@ -146,7 +146,7 @@ class MemoryRevisions:
             return []
         stored = sorted(self._tables.revisions[flow_id].items())
         active = self._tables.active(flow_id)
-        in_use = {rollout.revision for rollout in self._tables.rollouts[active.id]} if active else set()
+        in_use = {revision.number for revision in active.revisions} if active else set()
         replaced = pairwise(stored)
         return [number for (number, _), (_, next_) in replaced if number not in in_use and next_.updated_at < before]
 

@@ -54,7 +54,10 @@ def _superseded(before: datetime) -> Select[Any]:
     stored = select(flow_revisions.c.flow_id, revision, replaced_at.label("replaced_at")).subquery()
     asked_for = (deployments.c.id == deployment_revisions.c.deployment_id) & ACTIVE
     in_use = exists().where(
-        asked_for, deployments.c.flow_id == stored.c.flow_id, deployment_revisions.c.revision == stored.c.revision
+        asked_for,
+        deployment_revisions.c.retired == false(),
+        deployments.c.flow_id == stored.c.flow_id,
+        deployment_revisions.c.revision == stored.c.revision,
     )
     return (
         select(stored.c.flow_id, stored.c.revision)

@@ -16,7 +16,7 @@ from confluent_kafka import Message, TopicPartition
 from headwater.children import Child, spawn
 from headwater.model.record import Headers
 from headwater.model.transform import Transform
-from headwater.model.worker import Heartbeat, SinkSpec, WorkerSpec
+from headwater.model.worker import JOIN, Heartbeat, SinkSpec, WorkerSpec
 from tests.support.kafka import KafkaServer
 
 PARTITIONS = 4
@@ -114,6 +114,7 @@ class WorkerProcess:
 
     def __init__(self, spec: Path, slot: int, log: Path) -> None:
         self._probe, theirs = socket.socketpair()
+        self._probe.send(JOIN)
         self._unread = b""
         self.beats: list[Heartbeat] = []
         with theirs, log.open("ab") as output:

@@ -3,14 +3,16 @@
 import json
 import os
 import socket
+from datetime import UTC, datetime
 
-from headwater.engine.health import BEAT_S, MAX_LINE_CHARS, MAX_LINES_PER_BEAT, Probe, ScriptLog
-from headwater.model.worker import Heartbeat
+from headwater.engine.health import BEAT_S, MAX_LINE_CHARS, MAX_LINES_PER_BEAT, Probe, WorkerLog
+from headwater.model.worker import JOIN, Heartbeat, WrittenLine
 from tests.unit.engine.world import Clock
 
 
-def beat(state: str = "ready", reason: str = "", logs: list[str] | None = None) -> Heartbeat:
-    return Heartbeat(state=state, spec_hash="h", reason=reason, logs=logs or [])
+def beat(state: str = "ready", reason: str = "", text: str = "") -> Heartbeat:
+    line = WrittenLine(time=datetime(2026, 1, 1, tzinfo=UTC), source="script", level="info", message=text)
+    return Heartbeat(state=state, spec_hash="h", reason=reason, logs=[line] if text else [])
 
 
 class TestProbe:
@@ -39,7 +41,7 @@ class TestProbe:
         with ours, theirs:
             probe = Probe(theirs.fileno())
             for number in range(200):
-                probe.send(beat(reason=str(number), logs=["x" * 4000]))
+                probe.send(beat(reason=str(number), text="x" * 4000))
             ours.setblocking(False)
             received = b""
             for number in range(200, 203):
@@ -63,12 +65,30 @@ class TestProbe:
             probe.send(beat())
 
 
-class TestScriptLog:
-    def test_bounded_in_lines_and_characters(self) -> None:
-        log = ScriptLog()
+class TestWorkerLog:
+    def test_bounded_in_lines_and_characters_by_source(self) -> None:
+        log = WorkerLog()
         for _ in range(MAX_LINES_PER_BEAT + 3):
             log.write("x" * (MAX_LINE_CHARS + 1))
+        log.note("error", "it ends")
         lines = log.take()
-        assert lines[:-1] == ["x" * MAX_LINE_CHARS] * MAX_LINES_PER_BEAT
-        assert lines[-1] == "(3 more lines were dropped)"
+        assert [line.message for line in lines[:-2]] == ["x" * MAX_LINE_CHARS] * MAX_LINES_PER_BEAT
+        assert [(line.source, line.level, line.message) for line in lines[-2:]] == [
+            ("worker", "error", "it ends"),
+            ("script", "warning", "(3 more lines were dropped)"),
+        ]
         assert log.take() == []
+
+
+class TestJoin:
+    def test_waits_for_the_supervisors_word(self) -> None:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            probe = Probe(theirs.fileno())
+            assert not probe.may_join(0)
+            ours.send(JOIN)
+            assert probe.may_join(10)
+            assert probe.may_join(0)
+
+    def test_needs_no_word_without_a_supervisor(self) -> None:
+        assert Probe(None).may_join(0)

@@ -1,7 +1,7 @@
 """The worker's loop, case by case; test_simulation.py mixes them all."""
 
 import json
-import os
+import socket
 from collections.abc import Callable
 
 import pytest
@@ -10,6 +10,7 @@ from headwater.engine.health import Probe
 from headwater.engine.worker import PAUSE_AFTER_S, Worker
 from headwater.errors import BrokerUnavailable, SandboxFailed, SourceGap
 from headwater.model.record import Outcome, RecordBatch
+from headwater.model.worker import JOIN
 from tests.unit.engine.world import DEAD, OUTPUTS, Member, World, origin, without_repeats
 
 
@@ -285,12 +286,13 @@ class TestErrors:
 
 class TestHealth:
     def states(self, world: World, act: Callable[[Worker], None]) -> list[tuple[str, str]]:
-        read_fd, write_fd = os.pipe()
-        member = world.member(Probe(write_fd, world.weather.clock))
-        act(member.worker)
-        os.close(write_fd)
-        with os.fdopen(read_fd) as lines:
-            beats = [json.loads(line) for line in lines]
+        ours, theirs = socket.socketpair()
+        with ours:
+            ours.send(JOIN)
+            with theirs:
+                act(world.member(Probe(theirs.fileno(), world.weather.clock)).worker)
+            with ours.makefile() as lines:
+                beats = [json.loads(line) for line in lines]
         told = [(beat["state"], beat["reason"]) for beat in beats]
         return list(dict.fromkeys(told))
 

@@ -1,0 +1,73 @@
+"""One worker process of the process orchestrator, and the socket pair over which the two talk."""
+
+import contextlib
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from pydantic import ValidationError
+
+from headwater.children import Child
+from headwater.model.worker import JOIN, Heartbeat
+
+MAX_HEARTBEAT_BYTES = 1 << 20
+
+
+@dataclass(slots=True)
+class Running:
+    """A process, what it runs, and what it said last. stop_by: set once it was asked to stop; monotonic seconds."""
+
+    spec_hash: str
+    child: Child
+    probe: socket.socket
+    on_beat: Callable[[Heartbeat], None]
+    heartbeat: Heartbeat | None = None
+    reason: str = ""
+    stop_by: float | None = None
+    pidfd: int = -1
+    start_time: datetime = field(default_factory=lambda: datetime.now(UTC))
+    _unread: bytes = b""
+
+    def __post_init__(self) -> None:
+        self.pidfd = os.pidfd_open(self.child.pid)
+
+    @property
+    def is_prepared(self) -> bool:
+        """True when it could join at once."""
+        return self.heartbeat is not None and self.heartbeat.state == "prepared" and self.stop_by is None
+
+    def tell_to_join(self) -> None:
+        """Let it read records, as soon as it can. A process that has just died hears nothing."""
+        with contextlib.suppress(OSError):
+            self.probe.send(JOIN)
+
+    def read_heartbeats(self) -> bool:
+        """Take in what the worker wrote. False at the end of the stream."""
+        try:
+            data = self.probe.recv(1 << 16)
+        except BlockingIOError:
+            return True
+        except ConnectionResetError:
+            return False
+        *lines, self._unread = (self._unread + data).split(b"\n")
+        for line in lines:
+            self._note(line)
+        if len(self._unread) > MAX_HEARTBEAT_BYTES:
+            self._unread = b""
+        return bool(data)
+
+    def _note(self, line: bytes) -> None:
+        try:
+            beat = Heartbeat.model_validate_json(line)
+        except ValidationError as error:
+            self.reason = f"the worker wrote a heartbeat that can't be read: {error.error_count()} faults"
+            return
+        self.heartbeat, self.reason = beat, beat.reason
+        self.on_beat(beat)
+
+    def close(self) -> None:
+        """Free the descriptors."""
+        self.probe.close()
+        os.close(self.pidfd)
