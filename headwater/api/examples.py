@@ -112,6 +112,18 @@ STATS: dict[str, Any] = {
     }
 }
 
+LOGS = {
+    "lines": [
+        {
+            "time": LATER,
+            "worker": "01ke0a3c6w2z4x8v9b1n5m7q0k-0",
+            "source": "script",
+            "level": "info",
+            "message": "a line of console.log",
+        }
+    ]
+}
+
 DATASET = {"id": DATASET_ID, "name": "watched", "type": "redis", "created_at": FIRST, "updated_at": FIRST}
 STREAM: dict[str, Any] = {
     "chain": "base",
@@ -159,6 +171,7 @@ OF_SCHEMAS: dict[str, Any] = {
     "FlowConfig": FLOW_CONFIG,
     "DeploymentBody": DEPLOYMENT,
     "DeploymentStats": STATS,
+    "DeploymentLogs": LOGS,
     "Message": {"message": f"Pipeline {CONFIG_ID} successfully torn down"},
     "Added": {"added": 1, "version": 2},
     "Removed": {"removed": 1, "version": 3},

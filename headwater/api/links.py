@@ -23,6 +23,7 @@ _OF_A_CONFIGURATION = (
     "tearDown",
     "deleteConfiguration",
 )
+_OF_A_DEPLOYMENT = ("getDeployment", "getDeploymentStats", "getDeploymentLogs", "rotateCredentials", "tearDown")
 _OF_A_TRANSFORM = (
     "changeTransform",
     "addFilterValues",
@@ -47,7 +48,7 @@ LINKS: dict[str, dict[str, Any]] = {
         *(_link(operation, config_id=CONFIG, transform_uid=TRANSFORM) for operation in _OF_A_TRANSFORM),
     ),
     "deployConfiguration": _links(
-        *(_link(operation, config_id=SENT) for operation in ("getDeployment", "getDeploymentStats", "tearDown"))
+        *(_link(operation, config_id=SENT) for operation in _OF_A_DEPLOYMENT)
     ),
     "createDataset": _links(*(_link(operation, dataset_id=DATASET) for operation in _OF_A_DATASET)),
     "listFilterValues": _links(

@@ -200,7 +200,7 @@ class TestEnsure:
         for partitions in (3, 2):
             bench.broker.ensure(deployment("kept", partitions=partitions))
             assert bench.broker.partitions(topic_of(wanted)) == 3
-        assert bench.broker.pin("kept", topic_of(wanted), "latest") == {0: 1}
+        assert bench.broker.pin("kept", topic_of(wanted), "latest") == {0: 1, 1: 0, 2: 0}
 
     def test_passwords_are_set_again(self, bench: Bench) -> None:
         bench.broker.ensure(deployment("rotated", password="old"))

@@ -6,10 +6,11 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.sql import a_line
 from tests.unit.api.installation import FLOW, Installation, User
 from tests.unit.api.test_openapi import operations, sent_examples
 
-NEED_A_DEPLOYMENT = ("getDeployment", "getDeploymentStats")
+NEED_A_DEPLOYMENT = ("getDeployment", "getDeploymentStats", "getDeploymentLogs", "rotateCredentials")
 DRAWN_UP_BY_SOMEONE_ELSE = {"getReadiness": "dependencies", "listStreams": "example"}
 """Members whose own members depend on the installation."""
 
@@ -27,6 +28,7 @@ class World:
 
     def __init__(self, headwater: Installation, schema: dict[str, Any]) -> None:
         self.user: User = headwater.user(next(owners))
+        self._deployments = headwater.database.deployments
         self._schema = schema
         flow = self.create(FLOW)
         self.ids = {
@@ -42,6 +44,7 @@ class World:
     def send(self, method: str, path: str, operation: dict[str, Any], body: Any) -> httpx.Response:
         if operation["operationId"] in NEED_A_DEPLOYMENT:
             self.user.post(f"{FLOW}/{self.ids['config_id']}/deploy")
+            self._deployments.write_logs({made.id: [a_line()] for made in self._deployments.unfinished()})
         if operation["operationId"] == "createDataset":
             self.user.delete(f"{FLOW}/datasets/{self.ids['dataset_id']}")
         required = [p for p in operation.get("parameters", []) if p["in"] == "query" and p["required"]]
