@@ -47,9 +47,7 @@ LINKS: dict[str, dict[str, Any]] = {
         *(_link(operation, config_id=CONFIG) for operation in _OF_A_CONFIGURATION),
         *(_link(operation, config_id=CONFIG, transform_uid=TRANSFORM) for operation in _OF_A_TRANSFORM),
     ),
-    "deployConfiguration": _links(
-        *(_link(operation, config_id=SENT) for operation in _OF_A_DEPLOYMENT)
-    ),
+    "deployConfiguration": _links(*(_link(operation, config_id=SENT) for operation in _OF_A_DEPLOYMENT)),
     "createDataset": _links(*(_link(operation, dataset_id=DATASET) for operation in _OF_A_DATASET)),
     "listFilterValues": _links(
         _link(

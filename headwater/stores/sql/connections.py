@@ -9,6 +9,7 @@ joined before, and would miss the newest revision.
 """
 
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +31,7 @@ POOL_SIZE = 8
 SQLITE_OVERFLOW = 40
 # PostgreSQL has 100 connections for everyone unless it is told otherwise: requests wait for one instead.
 POSTGRESQL_OVERFLOW = 12
+BUSY = "The database is busy or does not answer. Send the same request again."
 _WRITES = "headwater_writes"
 
 
@@ -135,6 +137,8 @@ class Connections:
     def __init__(self, engine: Engine) -> None:
         self._reader = engine
         self._writer = engine.execution_options(**{_WRITES: True})
+        # SQLite has one writer at a time, and lets those who wait poll for their turn: the fewer they are, the fairer.
+        self._turn = threading.Semaphore() if engine.name == "sqlite" else None
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -148,12 +152,25 @@ class Connections:
 
         Waits up to LOCK_TIMEOUT_S for its turn. Raises StoreUnavailable; an IntegrityError is the caller's to explain.
         """
-        with _translated(), self._writer.begin() as connection:
+        with _held(self._turn), _translated(), self._writer.begin() as connection:
             yield connection
 
     def close(self) -> None:
         """Close all connections that are not in use."""
         self._reader.dispose()
+
+
+@contextmanager
+def _held(turn: threading.Semaphore | None) -> Iterator[None]:
+    if turn is None:
+        yield
+    elif not turn.acquire(timeout=LOCK_TIMEOUT_S):
+        raise StoreUnavailable(BUSY)
+    else:
+        try:
+            yield
+        finally:
+            turn.release()
 
 
 # Not a fault in a statement of ours, but in what we were given: insufficient_privilege, undefined_table.
@@ -169,7 +186,7 @@ def _translated() -> Iterator[None]:
         if _is_ours(error):
             raise
         log.warning("the database can't serve", reason=str(getattr(error, "orig", error)))
-        raise StoreUnavailable("The database is busy or does not answer. Send the same request again.") from error
+        raise StoreUnavailable(BUSY) from error
 
 
 def _is_ours(error: exc.SQLAlchemyError) -> bool:
