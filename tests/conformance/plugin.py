@@ -5,6 +5,7 @@ the reports.
 """
 
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
@@ -23,7 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{MARKER}(*rows): the rows of docs/reference/interface.md that the test proves")
     if config.getoption("--write-conformance") and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(_Writer(), "conformance-writer")
+        config.pluginmanager.register(Writer(page.PAGE), "conformance-writer")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -37,10 +38,11 @@ def test_name(nodeid: str) -> str:
     return nodeid.rpartition("/")[2].partition("[")[0].partition("@")[0].replace(".py::", "::")
 
 
-class _Writer:
-    """Collects the outcomes in the process that reports them."""
+class Writer:
+    """Collects the outcomes in the process that reports them, and writes the page."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self._passed: dict[str, set[str]] = defaultdict(set)
         self._not_passed: dict[str, set[str]] = defaultdict(set)
 
@@ -54,4 +56,4 @@ class _Writer:
                     outcomes[row].add(test_name(report.nodeid))
 
     def pytest_sessionfinish(self) -> None:
-        page.write({row: tests for row, tests in self._passed.items() if not self._not_passed[row]})
+        page.write({row: tests for row, tests in self._passed.items() if not self._not_passed[row]}, self._path)

@@ -1,11 +1,15 @@
 """The conformance table is complete and current."""
 
+from pathlib import Path
+from typing import Literal
+
 import pytest
 
 from tests.conformance import page
 from tests.conformance.interface import rows
 from tests.conformance.markers import proofs
 from tests.conformance.open_rows import OPEN, reason
+from tests.conformance.plugin import PROPERTY, Writer
 
 HINT = "run `make conformance` and commit what it writes"
 
@@ -58,3 +62,27 @@ class TestRows:
     def test_ids_are_unique(self) -> None:
         with pytest.raises(ValueError, match="5/all-is-well"):
             rows("## 5. A\nAll is well. All is well.\n")
+
+
+class TestWriter:
+    def report(self, test: str, outcome: Literal["passed", "failed", "skipped"], *rows: str) -> pytest.TestReport:
+        properties: list[tuple[str, object]] = [(PROPERTY, list(rows))]
+        return pytest.TestReport(test, (test, 0, test), {}, outcome, None, "call", user_properties=properties)
+
+    @pytest.mark.parametrize("outcome", ["failed", "skipped"])
+    def test_a_row_is_proven_when_all_its_tests_passed(
+        self, tmp_path: Path, outcome: Literal["failed", "skipped"]
+    ) -> None:
+        writer = Writer(tmp_path / "page.md")
+        for test, ended, row in (
+            ("tests/acceptance/test_a.py::test_one[x]", "passed", "2.1/id"),
+            ("tests/acceptance/test_a.py::TestB::test_two", "passed", "2.1/name"),
+            ("tests/acceptance/test_a.py::test_three", outcome, "2.1/name"),
+        ):
+            writer.pytest_runtest_logreport(self.report(test, ended, row))  # type: ignore[arg-type]  # a literal
+        writer.pytest_sessionfinish()
+        lines = (tmp_path / "page.md").read_text("utf-8").splitlines()
+        (proven,) = [line for line in lines if line.startswith("| 2.1/id ")]
+        (open_,) = [line for line in lines if line.startswith("| 2.1/name ")]
+        assert proven.endswith("| `test_a::test_one` |")
+        assert "**open**" in open_
