@@ -18,8 +18,9 @@ def page() -> str:
     return document(
         "Endpoints",
         "Requests and responses are JSON. Send the API key in the header `X-API-Key`. Every response has the header",
-        "`X-Request-Id`; errors are told in [errors.md](errors.md), limits in [limits.md](limits.md). The same for",
-        "machines is in [openapi.json](openapi.json), and at `/openapi.json` and `/docs` of a running Headwater.",
+        "`X-Request-Id`; errors are told in [errors.md](errors.md), limits in [limits.md](limits.md), and the members",
+        "of a configuration in [configuration.md](configuration.md). The same for machines is in",
+        "[openapi.json](openapi.json), and at `/openapi.json` and `/docs` of a running Headwater.",
         *(line for tag, text in tags.items() for line in ("", f"## {tag}", "", text, *_operations(tag))),
     )
 

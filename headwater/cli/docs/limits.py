@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from headwater.brokers.base import OUTPUT_TOPIC_CONFIG
 from headwater.cli.docs.markdown import document, table
-from headwater.model import dataset, flow, sink, stream, transform
+from headwater.model import dataset, flow, sink, stream, transform, trial
 from headwater.sandbox import engine, job, results
-from headwater.services import keys
+from headwater.services import keys, trials
 
 HEAD = ("What", "Limit")
 
@@ -44,6 +44,14 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("sinks", f"1 to {sink.MAX_SINKS}"),
             ("name of a sink", f"`{sink.SINK_NAME_PATTERN}`, not `{sink.DEAD_LETTER_NAME}`"),
             ("workers (`parallelism`)", f"1 to {flow.MAX_PARALLELISM}"),
+        ],
+    )
+    yield (
+        "Trials (`POST …/validate`)",
+        [
+            ("records", f"{trial.MAX_SAMPLES}"),
+            ("bytes of all records", _bytes(trial.MAX_SAMPLE_BYTES)),
+            ("bytes of the outputs that are shown", _bytes(trials.MAX_ANSWER_BYTES)),
         ],
     )
     yield (
