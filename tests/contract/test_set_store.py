@@ -452,8 +452,7 @@ class TestRestart:
         client = connect(valkey_server.url)
         store = RedisSetStore(client)
         store.add(TARGET, ["a"])
-        with redis.Redis.from_url(valkey_server.url) as raw:
-            raw.waitaof(1, 0, 5000)
+        valkey_server.persist()
         valkey_server.kill()
         with pytest.raises(SetStoreUnavailable, match="does not answer"):
             store.contains_many(TARGET, ["a"])
@@ -490,8 +489,7 @@ class TestRestart:
             store.remove(TARGET, rng.sample(others, 20))
             store.add(TARGET, rng.sample(others, 20))
             if page_number in (5, 15):
-                with redis.Redis.from_url(valkey_server.url) as raw:
-                    raw.waitaof(1, 0, 5000)
+                valkey_server.persist()
                 valkey_server.kill()
                 valkey_server.start()
         assert sorted(value for value in found if value <= stable[-1]) == stable
