@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tests.conformance.plugin", "tests.support.kafka", "tests.support.postgresql", "tests.support.valkey"]
+pytest_plugins = [
+    "tests.conformance.plugin",
+    "tests.support.kafka",
+    "tests.support.postgresql",
+    "tests.support.valkey",
+    "tests.support.sets",
+]
 
 
 @pytest.hookimpl(tryfirst=True)

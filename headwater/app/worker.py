@@ -22,8 +22,8 @@ from headwater.sinks import SINKS
 from headwater.sinks.kafka import KafkaProducer
 from headwater.sources import SOURCES
 from headwater.stores.redis.client import connect
+from headwater.stores.redis.lookup import RedisSetLookup
 from headwater.stores.redis.names import RedisDatasetNames
-from headwater.stores.redis.sets import RedisSetStore
 from headwater.telemetry import configure_logging
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import Resources
@@ -80,8 +80,8 @@ def spare_the_garbage_collector() -> None:
 @contextmanager
 def _resources(spec: WorkerSpec, worker_log: WorkerLog) -> Iterator[Resources]:
     """What the transforms are built with; a sandbox only when a script needs one."""
-    with closing(connect(spec.redis_url)) as client:
-        sets, names = RedisSetStore(client), RedisDatasetNames(client)
+    with closing(connect(spec.redis_url)) as client, closing(RedisSetLookup(client)) as sets:
+        names = RedisDatasetNames(client)
         resources = Resources(spec.config_id, spec.owner, sets, names, spec.jit, worker_log.write)
         if not any(transform.type == "v8" for transform in spec.transforms):
             yield resources

@@ -211,7 +211,17 @@ class Page:
     total: int
 
 
-class SetStore(Protocol):
+class SetLookup(Protocol):
+    """What the workers need of sets. Values arrive normalised (model/dataset.py). An unknown set is an empty set."""
+
+    def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
+        """Membership of each value, from one version of the set: that of the call's beginning or a later one.
+
+        Called by workers, once per batch.
+        """
+
+
+class SetStore(SetLookup, Protocol):
     """Sets of strings, up to 100 million values each. Values arrive normalised (model/dataset.py).
 
     An unknown set is an empty set.
@@ -229,9 +239,6 @@ class SetStore(Protocol):
         An empty iterable clears the set and frees its memory. Reads `values` once, in bounded memory; when the
         iterable raises, nothing changes.
         """
-
-    def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
-        """Membership of each value, from one version of the set. Called by workers, once per batch."""
 
     def page(self, target: SetId, cursor: int | None, count: int) -> Page:
         """The first `count` values after `cursor` (0 … 2^53 − 1), in a fixed pseudo-random order.

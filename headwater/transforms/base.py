@@ -6,7 +6,7 @@ from typing import Protocol
 
 from headwater.model.record import Outcome, RecordBatch
 from headwater.sandbox.supervisor import Sandbox
-from headwater.stores.base import DatasetNames, SetStore
+from headwater.stores.base import DatasetNames, SetLookup
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Resources:
 
     config_id: str
     owner: str
-    sets: SetStore
+    sets: SetLookup
     names: DatasetNames
     jit: bool
     log: Callable[[str], None]

@@ -5,7 +5,7 @@ from itertools import chain, compress
 from headwater.model.dataset import SetId, filter_set
 from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.model.transform import RedisSetFilterTransform
-from headwater.stores.base import SetStore
+from headwater.stores.base import SetLookup
 from headwater.transforms.base import Pending, Resources
 from headwater.transforms.expression import Expression, RecordRefused, parse
 
@@ -19,7 +19,7 @@ def build(config: RedisSetFilterTransform, resources: Resources) -> "RedisSetFil
 class RedisSetFilter:
     """See Transform. Records that stay are the same bytes objects."""
 
-    def __init__(self, uid: str, expression: Expression, sets: SetStore, target: SetId) -> None:
+    def __init__(self, uid: str, expression: Expression, sets: SetLookup, target: SetId) -> None:
         self.uid = uid
         self._expression = expression
         self._sets = sets
@@ -46,7 +46,7 @@ class _Lookup:
     """A batch whose values are selected. texts: what to look up, by row."""
 
     def __init__(
-        self, sets: SetStore, target: SetId, batch: RecordBatch, texts: list[list[str]], failures: list[Failure]
+        self, sets: SetLookup, target: SetId, batch: RecordBatch, texts: list[list[str]], failures: list[Failure]
     ) -> None:
         self._sets = sets
         self._target = target

@@ -10,14 +10,14 @@ from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.model.transform import MAX_OUTPUTS_PER_RECORD, V8Transform
 from headwater.sandbox.job import Job
 from headwater.sandbox.supervisor import Answer, Question, Sandbox
-from headwater.stores.base import DatasetNames, SetStore
+from headwater.stores.base import DatasetNames, SetLookup
 from headwater.transforms.base import Pending, Resources
 
 
 class DatasetLookup:
     """Answers `flow.contains` for one owner. Runs on a thread of the sandbox; the stores are thread-safe."""
 
-    def __init__(self, owner: str, names: DatasetNames, sets: SetStore) -> None:
+    def __init__(self, owner: str, names: DatasetNames, sets: SetLookup) -> None:
         self._owner = owner
         self._names = names
         self._sets = sets

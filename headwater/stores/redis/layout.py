@@ -2,11 +2,14 @@
 
 All keys of a set share one hash tag, so it lives in one slot of a cluster.
 
-m        hash    gen bits count ver hash_key enc kind next
+m        hash    gen bits count ver stamp hash_key enc kind next
 GEN:b:N  set     the values of bucket N of generation GEN; before Redis 7.2 a hash with empty values (kind "hash")
 GEN:nz   string  bitmap: which buckets of the generation hold a value
-log      stream  entry `<ver>-0`: `a` or `r` with the little-endian 64-bit hashes of the values given, or `reset`
+log      stream  entry `<ver>-0`: `a` or `r` with the little-endian 64-bit hashes of the values given, or `reset`;
+                 and `s` with the stamp
 staging  hash    generation being filled → time of its last sign of life, 0 when its buckets are to be removed
+
+Each version has a random stamp: a server that lost its last writes counts the same versions again, with other stamps.
 
 One key beside them, in a slot of its own: `{headwater}:replaced`, a sorted set of `kind:id` by the time of the last
 replace, tells a sweep where to look.
@@ -43,6 +46,11 @@ _CREATE = Script.load("create")
 def parts(items: list[T], size: int) -> Iterator[list[T]]:
     """Slices of `size` items, the last one shorter."""
     return (items[at : at + size] for at in range(0, len(items), size))
+
+
+def new_stamp() -> str:
+    """Tells a version from another one of the same number."""
+    return secrets.token_hex(6)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,7 +18,7 @@ from headwater.stores.base import Written
 from headwater.stores.redis import filling
 from headwater.stores.redis.batch import Batch, Bytes, encode
 from headwater.stores.redis.client import Client, Packed, Script, packed
-from headwater.stores.redis.layout import REPLACED, Keys, Layout, parts
+from headwater.stores.redis.layout import REPLACED, Keys, Layout, new_stamp, parts
 
 VALUES_PER_FILL = 500_000
 """More values at once are fewer and longer commands; these take about 100 MB."""
@@ -98,7 +98,7 @@ class Replacement:
 
     def _flip(self, staged: Layout, count: int) -> Written:
         keys = self._keys
-        reply = self._client.run(_FLIP, [keys.m, keys.staging, keys.log], [staged.gen, count])
+        reply = self._client.run(_FLIP, [keys.m, keys.staging, keys.log], [staged.gen, count, new_stamp()])
         if reply is None:
             raise Superseded
         version, old = reply

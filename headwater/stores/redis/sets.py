@@ -14,7 +14,7 @@ from headwater.stores.base import Page, Written
 from headwater.stores.redis import batch
 from headwater.stores.redis.batch import Hashes
 from headwater.stores.redis.client import Client, Script, Word
-from headwater.stores.redis.layout import COMPACT_SETS_SINCE, REPLACED, Keys, Kind, Layout, Placed, parts
+from headwater.stores.redis.layout import COMPACT_SETS_SINCE, REPLACED, Keys, Kind, Layout, Placed, new_stamp, parts
 from headwater.stores.redis.replacement import GIVEN_UP_AFTER_S, Replacement, Superseded, sweep, sweep_all
 from headwater.stores.redis.values import HASH_BITS, POSITION_BITS
 
@@ -198,7 +198,7 @@ def _write_call(layout: Layout, keys: Keys, operation: str, placed: Placed) -> t
     numbers = layout.numbers(placed.hashes)
     edges = np.flatnonzero(np.diff(numbers, prepend=-1, append=-1)).tolist()
     found: list[int] = numbers[edges[:-1]].tolist()
-    args: list[Word] = [layout.gen, operation, layout.kind, placed.hashes.astype("<u8").tobytes()]
+    args: list[Word] = [layout.gen, operation, layout.kind, new_stamp(), placed.hashes.astype("<u8").tobytes()]
     for number, (start, end) in zip(found, pairwise(edges), strict=True):
         args += [number, end - start, *placed.stored[start:end]]
     return [keys.m, layout.nz, keys.log, *layout.buckets(found)], args

@@ -1,0 +1,309 @@
+"""Lookups for workers: a Bloom filter in memory answers "no" for most values, the server is asked about the others.
+
+One round trip per batch asks about the maybes, tells the set's version, and brings what was added since the version
+that the filter holds. A "no" then holds for that version too, so the whole batch is answered from one version of the
+set, and each batch sees every write that was answered before it. Without a filter that is up to date, the server is
+asked about every value.
+
+A filter is built once a worker has asked about a tenth as many values as the set holds: reading a value for a filter
+costs the server about a tenth of a lookup. So sets that are seldom asked, large ones above all, need no filter.
+"""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+import structlog
+
+from headwater.errors import SetStoreUnavailable
+from headwater.model.dataset import SetId
+from headwater.stores.redis import batch
+from headwater.stores.redis.batch import Hashes
+from headwater.stores.redis.bloom import Bloom, size_bytes
+from headwater.stores.redis.client import Client, Script, Word
+from headwater.stores.redis.layout import Keys, Layout
+from headwater.stores.redis.sets import VALUES_PER_LOOKUP, RedisSetStore
+
+MAX_FILTER_BYTES = 512 << 20
+"""All filters of a worker; 16 bits per value and a quarter more."""
+REBUILD_AFTER_S = 60.0
+ASKED_PER_VALUE = 0.1
+FEWEST_ASKED = 100
+VALUES_PER_READ = 5_000  # some ms of work, of this process and of the server
+ENTRIES_PER_LOOKUP = 400
+MAX_SETS = 1_000
+_ROUND_TRIPS = 3
+_ROOM_TO_GROW = 1.25
+
+_LOOKUP = Script.load("lookup")
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class _Filter:
+    """What is known of one generation: every value that it held at (version, stamp) is a maybe."""
+
+    layout: Layout
+    bloom: Bloom
+    capacity: int
+    version: int
+    stamp: bytes
+    added: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def position(self) -> tuple[int, bytes]:
+        """Version and stamp."""
+        with self.lock:
+            return self.version, self.stamp
+
+    def advance(self, version: int, stamp: bytes, packed: Sequence[bytes]) -> None:
+        """Add what was added on the way to a version."""
+        hashes = np.frombuffer(b"".join(packed), "<u8")
+        self.bloom.add(hashes)
+        with self.lock:
+            if version > self.version:
+                self.added += len(hashes)
+                self.version, self.stamp = version, stamp
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    """What lookup.lua tells."""
+
+    version: int
+    answers: bytes
+    chained: bool
+    reached: int
+    stamp: bytes
+    packed: list[bytes]
+
+    @classmethod
+    def of(cls, reply: list[Any]) -> "_Reply":
+        version, _, answers, chained, reached, stamp, *packed = reply
+        return cls(int(version), answers, bool(chained), int(reached), stamp, packed)
+
+
+@dataclass(slots=True, eq=False)
+class _Known:
+    """One set. asked: values that the server was asked about for want of a filter."""
+
+    filter: _Filter | None = None
+    asked: float = 0
+    worth_asked: float = FEWEST_ASKED
+    built_at: float = float("-inf")
+    job: "Future[None] | None" = None
+
+    def lose_filter(self) -> None:
+        """It can't be brought up to date; it has shown that another one is worth its while."""
+        self.filter, self.asked = None, float("inf")
+
+
+class RedisSetLookup:
+    """A SetLookup on one server, replica group or cluster. Thread-safe. `close` ends the thread that builds filters."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Callable[[], float] = time.monotonic,
+        max_filter_bytes: int = MAX_FILTER_BYTES,
+    ) -> None:
+        self._client = client
+        self._direct = RedisSetStore(client)
+        self._clock = clock
+        self._max_filter_bytes = max_filter_bytes
+        self._sets: OrderedDict[SetId, _Known] = OrderedDict()
+        self._lock = threading.Lock()
+        self._builder = ThreadPoolExecutor(1, "set-filters")
+        self._closed = threading.Event()
+
+    def close(self) -> None:
+        """Build no more filters."""
+        self._closed.set()
+        self._builder.shutdown(cancel_futures=True)
+
+    def wait(self) -> None:
+        """Return when the filters that are being built are there. Raises what went wrong."""
+        for known in list(self._sets.values()):
+            if known.job is not None:
+                known.job.result()
+
+    def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
+        """See SetLookup. With a filter: one round trip, for the maybes alone."""
+        if not values:
+            return []
+        known = self._known(target)
+        if known.filter is not None:
+            answers = self._filtered(target, known, known.filter, values)
+            if answers is not None:
+                return answers
+        direct = self._direct.contains_many(target, values)
+        known.asked += len(values)
+        self._consider(target, known)
+        return direct
+
+    def _known(self, target: SetId) -> _Known:
+        with self._lock:
+            known = self._sets.setdefault(target, _Known())
+            self._sets.move_to_end(target)
+            if len(self._sets) > MAX_SETS:
+                self._sets.popitem(last=False)
+            return known
+
+    # Asking with a filter.
+
+    def _filtered(self, target: SetId, known: _Known, current: _Filter, values: Sequence[str]) -> list[bool] | None:
+        """None when the filter could not be brought up to date."""
+        batches = batch.encode(values)
+        hashes = np.empty(len(values), np.uint64)
+        for one in batches:
+            hashes[one.rows] = one.hashes(current.layout.hash_key)
+        version, stamp = current.position
+        maybe = current.bloom.maybe(hashes)
+        for _ in range(_ROUND_TRIPS):
+            if np.count_nonzero(maybe) > VALUES_PER_LOOKUP:
+                return None
+            rows, stored = _chosen(batches, maybe)
+            reply = self._ask(Keys.of(target), current.layout, (version, stamp), stored, hashes[rows])
+            if reply is None or not reply.chained:
+                known.lose_filter()
+                return None
+            current.advance(reply.reached, reply.stamp, reply.packed)
+            if reply.reached != reply.version:
+                return None
+            version, stamp = reply.reached, reply.stamp
+            more = current.bloom.maybe(hashes) & ~maybe if reply.packed else _NOTHING
+            if not more.any():
+                self._consider_growing(target, known, current)
+                answers = np.zeros(len(values), bool)
+                answers[rows] = np.frombuffer(reply.answers, np.uint8) == ord("1")
+                return answers.tolist()
+            maybe |= more
+        return None
+
+    def _ask(
+        self, keys: Keys, layout: Layout, position: tuple[int, bytes], stored: Sequence[bytes], hashes: Hashes
+    ) -> _Reply | None:
+        """None when the generation is no longer the current one."""
+        args: list[Word] = [layout.gen, layout.kind, *position, ENTRIES_PER_LOOKUP, *stored]
+        reply = self._client.run(_LOOKUP, [keys.m, keys.log, *layout.bucket_keys(hashes)], args)
+        return _Reply.of(reply) if reply is not None else None
+
+    # Building.
+
+    def _consider(self, target: SetId, known: _Known) -> None:
+        """Bring the filter up to date, or build one when that is worth its while."""
+        if known.filter is not None:
+            self._start(known, lambda: self._catch_up(target, known))
+        elif known.asked >= known.worth_asked:
+            self._start_building(target, known)
+
+    def _consider_growing(self, target: SetId, known: _Known, current: _Filter) -> None:
+        if current.added > current.capacity:
+            self._start_building(target, known)
+
+    def _start_building(self, target: SetId, known: _Known) -> None:
+        if self._clock() - known.built_at >= REBUILD_AFTER_S:
+            self._start(known, lambda: self._build(target, known))
+
+    def _start(self, known: _Known, work: Callable[[], None]) -> None:
+        """Run one job per set; what went wrong in the last one is raised here."""
+        with self._lock:
+            if self._closed.is_set() or (known.job is not None and not known.job.done()):
+                return
+            last, known.job = known.job, self._builder.submit(self._run, work)
+        if last is not None:
+            last.result()
+
+    def _run(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except SetStoreUnavailable as error:
+            log.warning(
+                "a filter of a set is not built now; the server is asked about every value", reason=error.detail
+            )
+
+    def _build(self, target: SetId, known: _Known) -> None:
+        keys = Keys.of(target)
+        layout = keys.read(self._client)
+        if layout is None:
+            known.asked = 0
+            return
+        gen, version, stamp, count = self._client.call("HMGET", keys.m, "gen", "ver", "stamp", "count")
+        if gen is None or int(gen) != layout.gen:
+            return
+        known.worth_asked = max(FEWEST_ASKED, int(count) * ASKED_PER_VALUE)
+        capacity = int(int(count) * _ROOM_TO_GROW) + FEWEST_ASKED
+        if known.filter is None and known.asked < known.worth_asked:
+            return
+        if not self._make_room(target, capacity):
+            known.asked = 0
+            return
+        known.built_at = self._clock()
+        built = _Filter(layout, Bloom(capacity), capacity, int(version), stamp or b"")
+        if self._read_all(keys, layout, built.bloom, int(count)) and self._reaches_end(keys, built):
+            known.filter, known.asked = built, 0
+
+    def _make_room(self, target: SetId, capacity: int) -> bool:
+        """Give up the filters that were not asked for longest. False when there is no room even so."""
+        free = self._max_filter_bytes - size_bytes(capacity)
+        with self._lock:
+            for other, known in reversed(self._sets.items()):
+                if other != target and known.filter is not None:
+                    free -= size_bytes(known.filter.capacity)
+                    if free < 0:
+                        known.filter = None
+        return size_bytes(capacity) <= self._max_filter_bytes
+
+    def _read_all(self, keys: Keys, layout: Layout, bloom: Bloom, count: int) -> bool:
+        """Read all buckets, resting as long as it works. False when the generation was replaced meanwhile."""
+        numbers = layout.nonempty(self._client.call("GET", layout.nz) or b"", 0)
+        per_read = max(1, int(VALUES_PER_READ / max(1.0, count / (1 << layout.bits))))
+        while part := layout.buckets(islice(numbers, per_read)):
+            began = self._clock()
+            *lists, gen = self._client.pipeline(
+                [*((layout.list_command, key) for key in part), ("HGET", keys.m, "gen")]
+            )
+            if gen is None or int(gen) != layout.gen:
+                return False
+            bloom.add(batch.hashes(list(chain.from_iterable(lists)), layout.hash_key))
+            if self._closed.wait(self._clock() - began):
+                return False
+        return True
+
+    def _catch_up(self, target: SetId, known: _Known) -> None:
+        current = known.filter
+        if current is not None and not self._reaches_end(Keys.of(target), current):
+            known.lose_filter()
+
+    def _reaches_end(self, keys: Keys, current: _Filter) -> bool:
+        """Add what was added since the filter's version. False when the log does not tell all of it."""
+        while True:
+            reply = self._ask(keys, current.layout, current.position, (), _NO_HASHES)
+            if reply is None or not reply.chained or self._closed.is_set():
+                return False
+            current.advance(reply.reached, reply.stamp, reply.packed)
+            if reply.reached == reply.version:
+                return True
+
+
+_NOTHING = np.zeros(0, bool)
+_NO_HASHES = np.zeros(0, np.uint64)
+
+
+def _chosen(batches: Sequence[batch.Batch], mask: Any) -> tuple[Any, list[bytes]]:
+    """Rows and stored forms of the chosen values."""
+    rows: list[Any] = [np.zeros(0, np.intp)]
+    stored: list[bytes] = []
+    for one in batches:
+        chosen = mask[one.rows]
+        rows.append(one.rows[chosen])
+        stored += batch.Batch(rows[-1], one.stored[chosen]).forms()
+    return np.concatenate(rows), stored

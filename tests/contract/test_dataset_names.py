@@ -1,0 +1,36 @@
+"""What every DatasetNames does."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from headwater.stores.base import DatasetNames
+from headwater.stores.memory.sets import MemoryDatasetNames
+from headwater.stores.redis.client import connect
+from headwater.stores.redis.names import RedisDatasetNames
+
+
+@pytest.fixture(params=["memory", "redis"])
+def names(request: pytest.FixtureRequest) -> Iterator[DatasetNames]:
+    if request.param == "memory":
+        yield MemoryDatasetNames()
+        return
+    client = connect(request.getfixturevalue("valkey_url"))
+    yield RedisDatasetNames(client)
+    client.close()
+
+
+class TestNames:
+    def test_resolve(self, names: DatasetNames) -> None:
+        names.put("ann", "wallets", "d1")
+        names.put("ben", "wallets", "d2")
+        assert names.resolve("ann", ["none", "wallets", "wallets"]) == [None, "d1", "d1"]
+        assert names.resolve("ben", []) == []
+
+    def test_discard_only_that_dataset(self, names: DatasetNames) -> None:
+        names.put("ann", "wallets", "d1")
+        names.put("ann", "wallets", "d2")
+        names.discard("ann", "wallets", "d1")
+        assert names.resolve("ann", ["wallets"]) == ["d2"]
+        names.discard("ann", "wallets", "d2")
+        assert names.resolve("ann", ["wallets"]) == [None]

@@ -1,0 +1,222 @@
+"""How workers look values up: a filter in front of the server, exact at all times."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+import redis
+
+from headwater.errors import SetStoreUnavailable
+from headwater.stores.redis.client import Client, Script, Word, connect
+from headwater.stores.redis.lookup import ENTRIES_PER_LOOKUP, FEWEST_ASKED, REBUILD_AFTER_S, RedisSetLookup
+from headwater.stores.redis.sets import RedisSetStore
+from tests.support.sets import TARGET, numbers
+from tests.support.valkey import ValkeyServer
+
+LOG = f"{{fs:{TARGET.id}}}:log"
+PRESENT, ABSENT = numbers(0, 2_000), numbers(10_000, 12_000)
+
+
+class Counting(Client):
+    """Notes how many keys each script was run on."""
+
+    def __init__(self, server: redis.Redis) -> None:
+        super().__init__(server)
+        self.keys: list[int] = []
+
+    def run(self, script: Script, keys: Sequence[Word], args: Sequence[Word]) -> Any:
+        self.keys.append(len(keys))
+        return super().run(script, keys, args)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def client(valkey_url: str) -> Iterator[Counting]:
+    with redis.Redis.from_url(valkey_url, protocol=2) as server:
+        yield Counting(server)
+
+
+@pytest.fixture
+def store(client: Counting) -> RedisSetStore:
+    made = RedisSetStore(client)
+    made.add(TARGET, PRESENT)
+    return made
+
+
+@pytest.fixture
+def lookup(client: Counting, clock: Clock) -> Iterator[RedisSetLookup]:
+    made = RedisSetLookup(client, clock)
+    yield made
+    made.close()
+
+
+def keys_asked(client: Counting, lookup: RedisSetLookup, values: list[str]) -> int:
+    """How many keys the server looks at for one lookup; checks the answers on the way."""
+    client.keys.clear()
+    lookup.contains_many(TARGET, values)
+    return sum(client.keys)
+
+
+def warm(lookup: RedisSetLookup) -> None:
+    """Let it build what it wants to build."""
+    for _ in range(2):
+        lookup.contains_many(TARGET, ABSENT)
+        lookup.wait()
+
+
+class TestFilter:
+    def test_spares_the_server_nearly_all_that_is_absent(
+        self, client: Counting, store: RedisSetStore, lookup: RedisSetLookup
+    ) -> None:
+        assert keys_asked(client, lookup, ABSENT) > 2_000
+        warm(lookup)
+        assert keys_asked(client, lookup, ABSENT) < 100
+        assert len(client.keys) == 1
+        assert lookup.contains_many(TARGET, [*PRESENT, *ABSENT]) == [True] * 2_000 + [False] * 2_000
+
+    def test_is_not_built_for_a_set_that_is_seldom_asked(
+        self, client: Counting, store: RedisSetStore, lookup: RedisSetLookup
+    ) -> None:
+        asked = ABSENT[: FEWEST_ASKED // 2]
+        lookup.contains_many(TARGET, asked)
+        lookup.wait()
+        assert keys_asked(client, lookup, asked) > len(asked)
+
+    def test_is_not_built_beyond_its_memory(self, client: Counting, store: RedisSetStore) -> None:
+        lookup = RedisSetLookup(client, max_filter_bytes=1_000)
+        warm(lookup)
+        assert keys_asked(client, lookup, ABSENT) > 2_000
+        lookup.close()
+
+    def test_no_values(self, store: RedisSetStore, lookup: RedisSetLookup) -> None:
+        assert lookup.contains_many(TARGET, []) == []
+
+
+class TestWrites:
+    def test_are_seen_by_the_next_lookup(self, client: Counting, store: RedisSetStore, lookup: RedisSetLookup) -> None:
+        warm(lookup)
+        for value in ABSENT[:50]:
+            store.add(TARGET, [value])
+            assert lookup.contains_many(TARGET, [value, "x"]) == [True, False]
+            store.remove(TARGET, [value])
+            assert lookup.contains_many(TARGET, [value, "x"]) == [False, False]
+        assert keys_asked(client, lookup, ABSENT) < 200
+
+    def test_that_came_in_great_number(self, client: Counting, store: RedisSetStore, lookup: RedisSetLookup) -> None:
+        warm(lookup)
+        for value in ABSENT[: ENTRIES_PER_LOOKUP + 10]:
+            store.add(TARGET, [value])
+        added = ENTRIES_PER_LOOKUP + 10
+        assert lookup.contains_many(TARGET, ABSENT) == [True] * added + [False] * (2_000 - added)
+        lookup.wait()
+        assert keys_asked(client, lookup, ABSENT[added:]) < 200
+
+    def test_that_the_log_has_lost(
+        self, client: Counting, store: RedisSetStore, lookup: RedisSetLookup, clock: Clock
+    ) -> None:
+        warm(lookup)
+        client.call("XTRIM", LOG, "MAXLEN", 0)
+        store.add(TARGET, ABSENT[:1])
+        assert lookup.contains_many(TARGET, ABSENT) == [True] + [False] * 1_999
+        warm(lookup)
+        assert keys_asked(client, lookup, ABSENT) > 2_000, "built anew too soon"
+        clock.now += REBUILD_AFTER_S
+        warm(lookup)
+        assert keys_asked(client, lookup, ABSENT[1:]) < 100
+
+    def test_of_a_replace(self, client: Counting, store: RedisSetStore, lookup: RedisSetLookup, clock: Clock) -> None:
+        warm(lookup)
+        store.replace(TARGET, ABSENT[:10])
+        assert lookup.contains_many(TARGET, [*ABSENT[:11], PRESENT[0]]) == [True] * 10 + [False, False]
+        clock.now += REBUILD_AFTER_S
+        warm(lookup)
+        assert keys_asked(client, lookup, ABSENT[10:]) < 100
+
+    def test_of_a_set_made_again(self, store: RedisSetStore, lookup: RedisSetLookup) -> None:
+        warm(lookup)
+        store.drop(TARGET)
+        assert lookup.contains_many(TARGET, PRESENT[:2]) == [False, False]
+        store.add(TARGET, PRESENT[1:2])
+        assert lookup.contains_many(TARGET, PRESENT[:2]) == [False, True]
+
+    def test_counted_twice_by_a_server_that_lost_some(
+        self, client: Counting, store: RedisSetStore, lookup: RedisSetLookup
+    ) -> None:
+        warm(lookup)
+        keys = client.call("KEYS", "*")
+        before = {key: client.call("DUMP", key) for key in keys}
+        store.add(TARGET, ABSENT[:1])
+        assert lookup.contains_many(TARGET, ABSENT[:1]) == [True]
+        client.call("FLUSHALL")
+        for key, dump in before.items():
+            client.call("RESTORE", key, 0, dump)
+        store.add(TARGET, ABSENT[1:2])
+        assert lookup.contains_many(TARGET, ABSENT[:3]) == [False, True, False]
+        store.add(TARGET, ABSENT[2:3])
+        assert lookup.contains_many(TARGET, ABSENT[:3]) == [False, True, True]
+
+    def test_beyond_its_room_make_it_grow(
+        self, client: Counting, store: RedisSetStore, lookup: RedisSetLookup, clock: Clock
+    ) -> None:
+        warm(lookup)
+        store.add(TARGET, numbers(100_000, 130_000))
+        assert keys_asked(client, lookup, ABSENT) > 500
+        clock.now += REBUILD_AFTER_S
+        warm(lookup)
+        assert keys_asked(client, lookup, ABSENT) < 100
+
+
+class TestAtOnce:
+    def test_every_answered_write_is_seen_and_no_other(self, store: RedisSetStore, client: Counting) -> None:
+        """A writer adds and removes while readers look up what it says is there and what is not."""
+        written, stop = [0], threading.Event()
+        wrong: list[object] = []
+
+        def read() -> None:
+            lookup = RedisSetLookup(client)
+            while not stop.is_set():
+                first = written[0]
+                answers = lookup.contains_many(TARGET, [*ABSENT[:first], *ABSENT[-500:]])
+                if not all(answers[:first]) or any(answers[first:]):
+                    wrong.append((first, answers))
+            lookup.close()
+
+        readers = [threading.Thread(target=read) for _ in range(3)]
+        for reader in readers:
+            reader.start()
+        for number in range(0, 1_500, 5):
+            store.add(TARGET, ABSENT[number : number + 5])
+            written[0] = number + 5
+        stop.set()
+        for reader in readers:
+            reader.join()
+        assert wrong == []
+
+
+class TestOutage:
+    def test_raises_and_goes_on_afterwards(self, valkey_server: ValkeyServer) -> None:
+        client = connect(valkey_server.url)
+        store, lookup = RedisSetStore(client), RedisSetLookup(client)
+        store.add(TARGET, PRESENT)
+        warm(lookup)
+        valkey_server.persist()
+        valkey_server.kill()
+        with pytest.raises(SetStoreUnavailable):
+            lookup.contains_many(TARGET, PRESENT[:1])
+        valkey_server.start()
+        store.add(TARGET, ABSENT[:1])
+        assert lookup.contains_many(TARGET, [PRESENT[0], *ABSENT[:2]]) == [True, True, False]
+        lookup.close()
+        client.close()

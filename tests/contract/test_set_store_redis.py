@@ -1,0 +1,197 @@
+"""What the set store does with its server: keys, lost answers, restarts, several processes."""
+
+import random
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import redis
+
+from headwater.errors import SetStoreUnavailable
+from headwater.stores.redis.client import Client, Script, Word, connect
+from headwater.stores.redis.sets import VALUES_PER_WRITE, RedisSetStore
+from tests.support.sets import TARGET, everything, numbers
+from tests.support.valkey import ValkeyServer
+
+
+class TestRedis:
+    def test_nothing_is_left_behind(self, valkey_url: str) -> None:
+        client = connect(valkey_url)
+        store = RedisSetStore(client)
+        store.add(TARGET, numbers(0, 500))
+        store.replace(TARGET, numbers(400, 900))
+        with pytest.raises(ZeroDivisionError):
+            store.replace(TARGET, (str(1 // (3 - i)) for i in range(9)))
+        tag = "{fs:" + TARGET.id + "}"
+        with redis.Redis.from_url(valkey_url) as raw:
+            generations = {key.split(b":")[2] for key in raw.keys(f"{tag}:*:b:*")}
+            assert len(generations) == 1
+            assert raw.hlen(f"{tag}:staging") == 0
+            assert raw.bitcount(f"{tag}:{generations.pop().decode()}:nz") == len(raw.keys(f"{tag}:*:b:*"))
+            store.drop(TARGET)
+            assert raw.keys("*") == []
+        client.close()
+
+    def test_a_killed_replace_is_swept_after_an_hour(self, valkey_url: str) -> None:
+        client = connect(valkey_url)
+        now = [1_000_000.0]
+        store = RedisSetStore(client, clock=lambda: now[0])
+        store.add(TARGET, ["kept"])
+
+        def killed() -> Iterator[str]:
+            yield from numbers(0, 100_000)
+            now[0] += 3700
+            store.replace(TARGET, ["newer"])
+            yield "never there"
+
+        with pytest.raises(SetStoreUnavailable, match="stood still"):
+            store.replace(TARGET, killed())
+        assert everything(store, TARGET) == ["newer"]
+        with redis.Redis.from_url(valkey_url) as raw:
+            assert len(raw.keys("*:b:*")) == 1
+        client.close()
+
+    def test_another_process_replaces(self, valkey_url: str) -> None:
+        client = connect(valkey_url)
+        here, there = RedisSetStore(client), RedisSetStore(client)
+        here.add(TARGET, ["a"])
+        there.replace(TARGET, ["b"])
+        assert here.add(TARGET, ["c"]).count == 2
+        assert sorted(everything(there, TARGET)) == ["b", "c"]
+        there.replace(TARGET, ["d"])
+        assert here.contains_many(TARGET, ["c", "d"]) == [False, True]
+        there.drop(TARGET)
+        there.add(TARGET, ["e"])
+        assert everything(here, TARGET) == ["e"]
+        assert here.remove(TARGET, ["e"]).changed == 1
+        client.close()
+
+    def test_the_log_tells_what_was_written(self, valkey_url: str) -> None:
+        client = connect(valkey_url)
+        store = RedisSetStore(client)
+        added = store.add(TARGET, numbers(0, 3)).version
+        removed = store.remove(TARGET, numbers(0, 1)).version
+        key = "{fs:" + TARGET.id + "}:log"
+        with redis.Redis.from_url(valkey_url) as raw:
+            entries = raw.xrange(key)
+            assert [entry_id for entry_id, _ in entries] == [b"%d-0" % added, b"%d-0" % removed]
+            assert len(entries[0][1][b"a"]) == 24
+            reset = store.replace(TARGET, ["x"]).version
+            [(entry_id, entry)] = raw.xrange(key)
+            assert (entry_id, entry.pop(b"s")) == (b"%d-0" % reset, raw.hget(key.replace(":log", ":m"), "stamp"))
+            assert entry == {b"reset": b""}
+        client.close()
+
+
+class LosesAnswers(Client):
+    """The server does what it is told, but the answer of every `lose`-th script never arrives."""
+
+    lose = 0
+
+    def run(self, script: Script, keys: Sequence[Word], args: Sequence[Word]) -> Any:
+        answer = super().run(script, keys, args)
+        self.lose -= 1
+        if self.lose == 0:
+            raise SetStoreUnavailable("the answer was lost")
+        return answer
+
+
+class TestLostAnswer:
+    @pytest.fixture
+    def client(self, valkey_url: str) -> Iterator[LosesAnswers]:
+        with redis.Redis.from_url(valkey_url, protocol=2) as server:
+            yield LosesAnswers(server)
+
+    def test_of_an_add(self, client: LosesAnswers) -> None:
+        store = RedisSetStore(client)
+        store.add(TARGET, ["a"])
+        client.lose = 2
+        with pytest.raises(SetStoreUnavailable):
+            store.add(TARGET, numbers(0, 3000))
+        again = store.add(TARGET, numbers(0, 3000))
+        assert (again.changed, again.count) == (3000 - 2 * VALUES_PER_WRITE, 3001)
+        assert len(everything(store, TARGET)) == 3001
+
+    @pytest.mark.parametrize("lose", range(1, 8))
+    def test_of_a_replace(self, client: LosesAnswers, lose: int) -> None:
+        old, new = numbers(0, 10), numbers(10, 30)
+        store = RedisSetStore(client)
+        store.add(TARGET, old)
+        client.lose = lose
+        with suppress(SetStoreUnavailable):
+            store.replace(TARGET, iter(new))
+        client.lose = 0
+        found = sorted(everything(store, TARGET))
+        assert found in (old, new)
+        assert store.count(TARGET)[0] == len(found)
+        store.drop(TARGET)
+        assert client.call("KEYS", "*") == []
+
+
+class TestRestart:
+    def test_between_calls(self, valkey_server: ValkeyServer) -> None:
+        client = connect(valkey_server.url)
+        store = RedisSetStore(client)
+        store.add(TARGET, ["a"])
+        valkey_server.persist()
+        valkey_server.kill()
+        with pytest.raises(SetStoreUnavailable, match="does not answer"):
+            store.contains_many(TARGET, ["a"])
+        valkey_server.start()
+        assert store.contains_many(TARGET, ["a", "b"]) == [True, False]
+        assert store.add(TARGET, ["b"]).count == 2
+        client.close()
+
+    def test_files_lost(self, valkey_server: ValkeyServer) -> None:
+        client = connect(valkey_server.url)
+        store = RedisSetStore(client)
+        store.add(TARGET, ["a"])
+        with redis.Redis.from_url(valkey_server.url) as raw:
+            raw.flushall()
+        assert store.contains_many(TARGET, ["a"]) == [False]
+        store.add(TARGET, ["b"])
+        assert everything(store, TARGET) == ["b"]
+        client.close()
+
+    def test_listing_is_exact_over_two_kills(self, valkey_server: ValkeyServer) -> None:
+        client = connect(valkey_server.url)
+        store = RedisSetStore(client)
+        stable, others, rng = numbers(0, 40_000), numbers(100_000, 102_000), random.Random(7)
+        store.replace(TARGET, stable + others[:1000])
+        found: list[str] = []
+        cursor = None
+        for page_number in range(1000):
+            page = store.page(TARGET, cursor, 1777)
+            assert len(page.values) == 1777 or page.cursor is None
+            found += page.values
+            cursor = page.cursor
+            if cursor is None:
+                break
+            store.remove(TARGET, rng.sample(others, 20))
+            store.add(TARGET, rng.sample(others, 20))
+            if page_number in (5, 15):
+                valkey_server.persist()
+                valkey_server.kill()
+                valkey_server.start()
+        assert sorted(value for value in found if value <= stable[-1]) == stable
+        client.close()
+
+
+class TestDropsAtOnce:
+    """The API and the controller may both remove a deleted configuration's sets."""
+
+    def test_all_of_them_succeed_and_nothing_is_left(self, valkey_url: str) -> None:
+        clients = [connect(valkey_url) for _ in range(6)]
+        stores = [RedisSetStore(client) for client in clients]
+        for _ in range(10):
+            for store in stores:
+                store.add(TARGET, numbers(0, 50))
+            with ThreadPoolExecutor(len(stores)) as pool:
+                for done in [pool.submit(store.drop, TARGET) for store in stores]:
+                    done.result()
+            assert [store.count(TARGET)[0] for store in stores] == [0] * len(stores)
+            assert clients[0].call("DBSIZE") == 0
+        for client in clients:
+            client.close()

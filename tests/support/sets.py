@@ -1,0 +1,83 @@
+"""Every implementation of a SetStore, and what tests of sets share."""
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from headwater.model.dataset import SetId, dataset_set, filter_set
+from headwater.stores.base import SetStore
+from headwater.stores.memory.sets import MemorySetStore
+from headwater.stores.redis.client import Client, connect
+from headwater.stores.redis.lookup import FEWEST_ASKED, REBUILD_AFTER_S, RedisSetLookup
+from headwater.stores.redis.sets import RedisSetStore
+
+TARGET = filter_set("01j00000000000000000000000", "t1")
+OTHER = dataset_set("01j00000000000000000000000")
+
+VALUES = [
+    "0x" + "ab" * 20,
+    "ab" * 20,
+    "0x" + "ab" * 32,
+    "ab" * 32,
+    "0x" + "ab" * 31,
+    "so11111111111111111111111111111111111111112",
+    "ünïcode ☃ \U0001f40b",
+    "\x00",
+    "\ud800",
+    "1",
+    "x" * 1024,
+]
+
+
+class LooksUp(RedisSetStore):
+    """A RedisSetStore whose lookups go by a worker's RedisSetLookup, which has a filter whenever it may have one."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client)
+        self._now = 0.0
+        self.lookup = RedisSetLookup(client, clock=lambda: self._now)
+
+    def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
+        """Provoke a filter, then ask."""
+        self._now += REBUILD_AFTER_S
+        self.lookup.contains_many(target, [f"provoke {number}" for number in range(FEWEST_ASKED)])
+        self.lookup.wait()
+        return self.lookup.contains_many(target, values)
+
+
+@pytest.fixture(params=["memory", "set", "hash", "lookup"])
+def store(request: pytest.FixtureRequest) -> Iterator[SetStore]:
+    """Every implementation; "hash" is how a server before Redis 7.2 is used, "lookup" how workers ask."""
+    if request.param == "memory":
+        yield MemorySetStore()
+        return
+    client = connect(request.getfixturevalue("valkey_url"))
+    if request.param == "lookup":
+        looks_up = LooksUp(client)
+        yield looks_up
+        looks_up.lookup.close()
+    else:
+        yield RedisSetStore(client, request.param)
+    client.close()
+
+
+def numbers(first: int, last: int) -> list[str]:
+    """Addresses that stand for numbers."""
+    return [f"0x{number:040x}" for number in range(first, last)]
+
+
+def listing(store: SetStore, target: SetId, count: int) -> list[list[str]]:
+    """All pages."""
+    pages: list[list[str]] = []
+    cursor = None
+    while True:
+        page = store.page(target, cursor, count)
+        pages.append(page.values)
+        cursor = page.cursor
+        if cursor is None:
+            return pages
+
+
+def everything(store: SetStore, target: SetId, count: int = 1000) -> list[str]:
+    """All values by listing."""
+    return [value for page in listing(store, target, count) for value in page]
