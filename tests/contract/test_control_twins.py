@@ -34,7 +34,8 @@ from tests.support.sql import (
 IDS = ("f1", "f2")
 FLOWS = st.sampled_from(IDS)
 OWNERS = st.sampled_from([OWNER] * 9 + ["bob"])
-CONFIGS = st.sampled_from([a_config(), a_config(parallelism=2), a_config("solana", "nonvoting_transaction")])
+FILTER = {"uid": "t2", "type": "redis_set_filter", "filter_expr": "root = this.a"}
+CONFIGS = st.sampled_from([a_config(), a_config(transforms=[FILTER]), a_config("solana", "nonvoting_transaction")])
 
 
 class Twins(RuleBasedStateMachine):
@@ -120,9 +121,21 @@ class Twins(RuleBasedStateMachine):
         )
         self.both(lambda stores: stores.deployments.report_workers({f"d{self._made - newest}": [state]}))
 
-    @rule(owner=OWNERS, flow_id=FLOWS)
-    def delete(self, owner: str, flow_id: str) -> None:
-        self.both(lambda stores: stores.flows.delete(owner, flow_id))
+    @rule(owner=OWNERS, flow_id=FLOWS, revision=st.sampled_from([None] * 3 + [1, 2]))
+    def delete(self, owner: str, flow_id: str, revision: int | None) -> None:
+        self.both(lambda stores: stores.flows.delete(owner, flow_id, revision))
+
+    @rule(seconds=st.integers(0, 9))
+    def remove_superseded(self, seconds: int) -> None:
+        def call(stores: ControlStores) -> Any:
+            found = {
+                flow_id: list(revisions) for flow_id, revisions in stores.revisions.superseded(at(seconds)).items()
+            }
+            for flow_id, revisions in found.items():
+                stores.revisions.remove(flow_id, revisions)
+            return found
+
+        self.both(call)
 
     @rule(flow_id=FLOWS)
     def purge(self, flow_id: str) -> None:
@@ -137,6 +150,7 @@ class Twins(RuleBasedStateMachine):
         self.both(lambda stores: list(stores.deployments.undeployed(["f1", "f2", "f3"])))
         self.both(lambda stores: dict(stores.deployments.progress(["f1", "f2", "f3"])))
         self.both(lambda stores: list(stores.deployments.read_logs(f"d{self._made}", 5)))
+        self.both(lambda stores: [dict(stores.revisions.filters(flow_id)) for flow_id in IDS])
         self.both(lambda stores: stores.doorbell.value())
         self.both(lambda stores: [entry.change for entry in stores.audit.read(AuditQuery(limit=1000))])
 
