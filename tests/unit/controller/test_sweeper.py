@@ -1,0 +1,54 @@
+"""Sweeping what calls leave behind, over twins in memory and a clock that tests move."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from headwater.brokers.memory import MemoryBroker
+from headwater.controller.sweeper import SUPERSEDED_FOR, Sweeper
+from headwater.model.dataset import filter_set
+from headwater.stores.memory.control import MemoryDatabase
+from headwater.stores.memory.sets import MemoryDatasetNames, MemorySetStore
+from tests.support.sql import T0, a_config, a_flow, next_revision
+
+FILTER = {"uid": "t1", "type": "redis_set_filter", "filter_expr": "root = this.a"}
+
+
+class World:
+    def __init__(self) -> None:
+        self.now = T0
+        self.database, self.sets = MemoryDatabase(), MemorySetStore()
+        self.sweeper = Sweeper(
+            MemoryBroker(),
+            self.database.deployments,
+            self.database.revisions,
+            self.database.datasets,
+            MemoryDatasetNames(),
+            self.sets,
+            self.time,
+        )
+
+    def time(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+class TestRevisions:
+    def test_a_removed_filter_and_its_revision_go_after_half_a_minute(self, world: World) -> None:
+        with_filter = a_flow(pipeline_config=a_config(transforms=[FILTER]))
+        world.database.flows.create(with_filter)
+        world.sets.add(filter_set("f1", "t1"), ["value"])
+        saved = next_revision(with_filter, pipeline_config=a_config())
+        world.database.flows.save(saved)
+        world.now = saved.updated_at + SUPERSEDED_FOR
+        world.sweeper.sweep()
+        assert world.sets.count(filter_set("f1", "t1"))[0] == 1
+        world.now += timedelta(milliseconds=1)
+        world.sweeper.sweep()
+        assert world.sets.count(filter_set("f1", "t1"))[0] == 0
+        assert list(world.database.revisions.filters("f1")) == [2]
+        assert world.database.flows.get("ann", "f1") == saved
