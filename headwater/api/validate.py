@@ -9,8 +9,8 @@ from fastapi import Body, Request, Response
 from headwater.api import examples
 from headwater.api.guard import guarded_router, needs
 from headwater.api.openapi import body_failures
-from headwater.api.schemas import TrialBody
 from headwater.api.services import Caller, Given
+from headwater.api.trial_schemas import TrialBody
 from headwater.api.turns import InTurn
 from headwater.errors import InvalidInput, Problem
 from headwater.model.trial import MAX_SAMPLE_BYTES, NewTrial
