@@ -16,13 +16,17 @@ async def roll_out(given: Services, watcher: Watcher, owner: str, config_id: str
 
     Raises NotFound, DeployFailed, DeployPending, Conflict when it is torn down meanwhile.
     """
-    within_s = given.deploy_timeout_s
     while True:
         try:
             started = await to_thread.run_sync(given.deployments.start, owner, config_id)
             break
         except TeardownGoesOn as error:
-            await watcher.until(config_id, lambda seen: seen is None, within_s, error.detail)
-    pending = "The deployment still goes on. Ask again, or read GET …/deploy."
-    await watcher.until(config_id, partial(is_up, started), within_s, pending)
+            await watcher.until(config_id, lambda seen: seen is None, given.deploy_timeout_s, error.detail)
+    await until_up(given, watcher, started)
     return await to_thread.run_sync(given.deployments.get, owner, config_id)
+
+
+async def until_up(given: Services, watcher: Watcher, started: Deployment) -> None:
+    """Return when what was started runs. Raises DeployFailed, DeployPending, Conflict when it is torn down."""
+    pending = "The deployment still goes on. Ask again, or read GET …/deploy."
+    await watcher.until(started.flow_id, partial(is_up, started), given.deploy_timeout_s, pending)

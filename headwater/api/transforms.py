@@ -11,13 +11,12 @@ from headwater.api.flow import PATH
 from headwater.api.guard import guarded_router, needs
 from headwater.api.openapi import body_failures, etag
 from headwater.api.preconditions import Expected, set_etag
-from headwater.api.rollout import roll_out
+from headwater.api.rollout import until_up
 from headwater.api.schemas import SavedTransform, saved_transform
 from headwater.api.services import Caller, Given, Services, Waits
 from headwater.api.turns import InTurn
 from headwater.api.waiting import Watcher
-from headwater.errors import Conflict, DeployFailed, DeployPending, Unavailable
-from headwater.model.deployment import Desired
+from headwater.errors import Conflict, DeployFailed, DeployPending, NotFound, Unavailable
 from headwater.model.flow import Flow
 from headwater.model.transform import NewTransform, NewTransforms
 
@@ -91,11 +90,10 @@ async def _redeploy(given: Services, watcher: Watcher, saved: Flow) -> None:
     """Deploy what was saved, when it is deployed. Whatever goes wrong, the save stays, and the answer says so."""
     stays = f"Revision {saved.revision} is saved, but does not run"
     try:
-        deployment = await to_thread.run_sync(given.deployments.find, saved.owner, saved.id)
-        if deployment and deployment.desired is Desired.RUNNING:
-            await roll_out(given, watcher, saved.owner, saved.id)
-    except Conflict:
-        return  # torn down meanwhile
+        started = await to_thread.run_sync(given.deployments.start_again, saved.owner, saved.id)
+        await until_up(given, watcher, started)
+    except (NotFound, Conflict):
+        return  # not deployed, or torn down meanwhile
     except DeployFailed as error:
         raise DeployFailed(f"{stays}: {error.detail}") from error
     except Unavailable as error:

@@ -51,6 +51,10 @@ class Deployments:
         )
         return self._store.desire_running(owner, flow_id, new)
 
+    def start_again(self, owner: str, flow_id: str) -> Deployment:
+        """`start` for a configuration that is deployed. Raises NotFound, also when it is not, TeardownGoesOn."""
+        return self._store.desire_running(owner, flow_id, None)
+
     def rotate(self, owner: str, flow_id: str) -> Deployment:
         """Ask for another password of the readers. Raises NotFound, also when it is not deployed."""
         return self._store.desire_credentials(owner, flow_id, self._new_password())

@@ -71,10 +71,11 @@ class RevisionStore(Protocol):
 class DeploymentStore(Protocol):
     """Desired and observed state of deployments. The API writes the desired, the controller the observed half."""
 
-    def desire_running(self, owner: str, flow_id: str, new: Deployment) -> Deployment:
+    def desire_running(self, owner: str, flow_id: str, new: Deployment | None) -> Deployment:
         """Ask for the flow's newest revision to run, and ring the doorbell.
 
-        Without an active deployment, `new` (its config and desired_revision taken from the flow) is inserted. With
+        Without an active deployment, `new` (its config and desired_revision taken from the flow) is inserted; when it
+        is None, nothing is, and NotFound raised. With
         one at another revision, or one whose last rollout failed, its desired revision and generation are raised. At
         the same revision: unchanged. Two calls at once never make two deployments. Raises NotFound, TeardownGoesOn.
         """

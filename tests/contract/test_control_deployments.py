@@ -251,6 +251,29 @@ class TestLogs:
         assert list(stores.deployments.read_logs("d1", 3)) == []
 
 
+class TestDesireRunningAgain:
+    """Without a deployment to insert."""
+
+    def test_undeployed_stays_so(self, stores: ControlStores) -> None:
+        with pytest.raises(NotFound):
+            stores.deployments.desire_running(OWNER, "f1", None)
+        assert stores.deployments.active("f1") is None
+        assert stores.doorbell.value() == 0
+
+    def test_deployed_runs_the_newest_revision(self, stores: ControlStores) -> None:
+        deploy(stores)
+        running(stores)
+        save(stores, a_config(parallelism=2))
+        changed = stores.deployments.desire_running(OWNER, "f1", None)
+        assert (changed.desired_revision, changed.config) == (2, a_config(parallelism=2))
+
+    def test_a_teardown_goes_on(self, stores: ControlStores) -> None:
+        deploy(stores)
+        stores.deployments.desire_absent("f1")
+        with pytest.raises(Conflict):
+            stores.deployments.desire_running(OWNER, "f1", None)
+
+
 class TestSourceEpoch:
     def epoch(self, stores: ControlStores, config: PipelineConfig) -> int:
         save(stores, config)

@@ -162,11 +162,13 @@ class MemoryDeployments:
     def __init__(self, tables: _Tables) -> None:
         self._tables = tables
 
-    def desire_running(self, owner: str, flow_id: str, new: Deployment) -> Deployment:
+    def desire_running(self, owner: str, flow_id: str, new: Deployment | None) -> Deployment:
         with self._tables.lock:
             flow = self._tables.visible(owner, flow_id)
             current = self._tables.active(flow_id)
             if current is None:
+                if new is None:
+                    raise rules.not_deployed()
                 changed = rules.first_rollout(new, flow)
             elif rules.needs_rollout(current, flow):
                 changed = rules.roll_out(current, flow, self._tables.rollouts[current.id])

@@ -24,11 +24,13 @@ class SqlDeployments:
         self._connections = connections
         self._rows = rows
 
-    def desire_running(self, owner: str, flow_id: str, new: Deployment) -> Deployment:
+    def desire_running(self, owner: str, flow_id: str, new: Deployment | None) -> Deployment:
         with self._connections.writing() as connection:
             flow = visible(connection, owner, flow_id, lock=True)
             current = self._rows.active(connection, flow_id)
             if current is None:
+                if new is None:
+                    raise rules.not_deployed()
                 first = rules.first_rollout(new, flow)
                 self._rows.insert(connection, first)
                 record(connection, changes.deployed(None, first))
