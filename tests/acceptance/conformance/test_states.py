@@ -1,5 +1,7 @@
 """Section 3: states and transitions."""
 
+import itertools
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -112,13 +114,20 @@ class TestChanges:
     @pytest.mark.proves("3/deployed: Deploy again")
     def test_deploy_again_loses_and_repeats_nothing(self, stack: Stack, http: httpx.Client) -> None:
         with deployed(http, marked("old")) as made, reading(made.sink) as reader:
-            path = f"{FLOW}/{made.id}"
-            feed(stack, *range(100))
-            json(http.put(path, json=marked("new")))
-            json(http.post(f"{path}/deploy"))
-            feed(stack, *range(100, 200))
-            reader.read(200)
-            assert [record.json()["n"] for record in reader.records] == list(range(200))
+            json(http.put(f"{FLOW}/{made.id}", json=marked("new")))
+            sent = itertools.count()
+            feed(stack, next(sent))
+            with ThreadPoolExecutor(1) as pool:
+                deploying = pool.submit(http.post, f"{FLOW}/{made.id}/deploy")
+                while not deploying.done():
+                    feed(stack, *itertools.islice(sent, 10))
+            json(deploying.result())
+            feed(stack, last := next(sent))
+            reader.read(last + 1)
+            found = results(reader.records)
+            assert [number for number, _ in found] == list(range(last + 1))
+            assert found == sorted(found, key=lambda result: result[1] == "new")  # first all old, then all new
+            assert (found[0][1], found[-1][1]) == ("old", "new")
 
     @pytest.mark.proves(
         "3/deployed: Patch transform, or replace transforms list",
