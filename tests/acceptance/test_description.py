@@ -43,8 +43,10 @@ def schemathesis(stack: Stack, key: str, folder: Path, *flags: str, within_s: in
 
 
 class TestDescription:
+    @pytest.mark.timeout(630)
     def test_is_true(self, stack: Stack, key: str, tmp_path: Path) -> None:
-        schemathesis(stack, key, tmp_path, "--generation-deterministic", "--max-examples", "12", within_s=170)
+        """The same calls each time: about a minute of them on a machine that does nothing else."""
+        schemathesis(stack, key, tmp_path, "--generation-deterministic", "--max-examples", "8", within_s=600)
 
     @pytest.mark.slow
     @pytest.mark.timeout(3600)
