@@ -212,6 +212,7 @@ public class ReadTopic {
 """
 
 KCAT = """\
+# Needs a kcat with librdkafka 2.6.1 or newer, see kcat -V; older ones can't log in to Kafka 4 (a fault of their SCRAM).
 kcat -q -u -b @bootstrap_servers@ \\
   -X security.protocol=@security_protocol@ \\
   -X sasl.mechanism=@sasl_mechanism@ \\
