@@ -19,6 +19,7 @@ from headwater.controller.controller import Controller
 from headwater.controller.plan import WorkerSettings
 from headwater.controller.reconcile import Reconciler
 from headwater.controller.sweeper import Sweeper
+from headwater.controller.turns import Turns
 from headwater.errors import BrokerUnavailable, DeployFailed
 from headwater.model.flow import Source
 from headwater.model.stream import STREAM_PARTITIONS, Bindings
@@ -49,7 +50,7 @@ def run(settings: Settings) -> None:
             create_stream_topics(broker, bindings, stop)
         client = connect(addresses.redis_url())
         sets = RedisSetStore(client)
-        orchestrator = ProcessOrchestrator(home.workers, worker.command)
+        orchestrator, turns = ProcessOrchestrator(home.workers, worker.command), Turns()
         reconciler = Reconciler(
             database.flows,
             database.revisions,
@@ -59,9 +60,12 @@ def run(settings: Settings) -> None:
             WorkerSettings(addresses.kafka(), addresses.redis_url(), settings.v8_jit),
             lambda source: topic_of(bindings, source),
             time.monotonic,
+            turns,
         )
         sweeper = Sweeper(
             broker,
+            orchestrator,
+            turns,
             database.deployments,
             database.revisions,
             database.datasets,

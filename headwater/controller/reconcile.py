@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from headwater.brokers.base import Broker, Resources
 from headwater.controller.plan import WorkerSettings, everything, readers, resources, retired_topics, worker_set
+from headwater.controller.turns import Turns
 from headwater.errors import DeployFailed
 from headwater.model.deployment import Condition, Deployment, Desired, Observed, Phase, Revision, WorkerStatus
 from headwater.model.flow import Flow, Source
@@ -56,6 +57,7 @@ class Reconciler:
     settings: WorkerSettings
     topic_of: Callable[[Source], str]
     clock: Callable[[], float]
+    turns: Turns
     _rollouts: dict[str, Rollout] = field(default_factory=dict)
 
     def round(self, deployment: Deployment) -> Observed | None:
@@ -102,7 +104,8 @@ class Reconciler:
         return rollout
 
     def _prepare(self, deployment: Deployment, target: Revision, topic: str) -> None:
-        self.broker.ensure(self._resources(deployment, target, topic))
+        with self.turns.of(deployment.flow_id):
+            self.broker.ensure(self._resources(deployment, target, topic))
         running = deployment.revision(deployment.observed_revision)
         if running is None or running.source_epoch != target.source_epoch:
             group = worker_set(deployment, target, topic, self.settings).spec.source_group

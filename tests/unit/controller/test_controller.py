@@ -10,9 +10,10 @@ import pytest
 from headwater.brokers.base import Resources, TopicSpec
 from headwater.brokers.memory import MemoryBroker
 from headwater.controller.controller import Controller
-from headwater.controller.plan import WorkerSettings
+from headwater.controller.plan import WorkerSettings, resources, worker_set
 from headwater.controller.reconcile import MAX_DEATHS_IN_ROLLOUT, READY_WITHIN_S, Reconciler
 from headwater.controller.sweeper import Sweeper
+from headwater.controller.turns import Turns
 from headwater.model.dataset import Dataset, dataset_set, filter_set
 from headwater.model.deployment import Condition, Deployment, Desired, Phase
 from headwater.model.flow import Flow, PipelineConfig
@@ -24,7 +25,7 @@ from headwater.stores.memory.sets import MemoryDatasetNames, MemorySetStore
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TOPIC = "stream.base.log"
-DEPLOYMENT = "01jz0000000000000000000000"
+FLOW, DEPLOYMENT = "01jz000000000000000000f100", "01jz0000000000000000000000"
 
 
 def flow() -> Flow:
@@ -35,13 +36,13 @@ def flow() -> Flow:
             "sinks": [{"uid": "s1", "type": "kafka", "name": "out"}],
         }
     )
-    return Flow("f1", "owner", "name", "", (), config, 1, NOW, NOW)
+    return Flow(FLOW, "owner", "name", "", (), config, 1, NOW, NOW)
 
 
 def deployment(deployment_id: str = DEPLOYMENT) -> Deployment:
     return Deployment(
         id=deployment_id,
-        flow_id="f1",
+        flow_id=FLOW,
         owner="owner",
         config=flow().pipeline_config,
         desired=Desired.RUNNING,
@@ -68,7 +69,7 @@ class World:
 
     def start_controller(self) -> None:
         """As after a kill: nothing of the last one's memory is left, its workers neither."""
-        self.orchestrator = MemoryOrchestrator(auto=self.auto)
+        self.orchestrator, turns = MemoryOrchestrator(auto=self.auto), Turns()
         settings = WorkerSettings(KafkaAccess(bootstrap_servers="b"), "redis", jit=False)
         reconciler = Reconciler(
             self.database.flows,
@@ -79,9 +80,12 @@ class World:
             settings,
             lambda _: TOPIC,
             lambda: self.now,
+            turns,
         )
         sweeper = Sweeper(
             self.broker,
+            self.orchestrator,
+            turns,
             self.database.deployments,
             self.database.revisions,
             self.database.datasets,
@@ -93,7 +97,7 @@ class World:
 
     def deploy(self) -> Deployment:
         self.database.flows.create(flow())
-        return self.database.deployments.desire_running("owner", "f1", deployment())
+        return self.database.deployments.desire_running("owner", FLOW, deployment())
 
     def run(self, ticks: int = 30, step_s: float = 0.5) -> None:
         """Let time pass; rounds run on threads, so each tick waits for those that it started."""
@@ -108,7 +112,7 @@ class World:
 
     @property
     def active(self) -> Deployment | None:
-        return self.database.deployments.active("f1")
+        return self.database.deployments.active(FLOW)
 
 
 @pytest.fixture
@@ -137,18 +141,18 @@ class TestUp:
     def test_what_it_makes_on_the_broker(self, world: World) -> None:
         world.deploy()
         world.run()
-        assert set(world.broker.topics) == {TOPIC, "flow.f1.out", "flow.f1.dlq"}
+        assert set(world.broker.topics) == {TOPIC, f"flow.{FLOW}.out", f"flow.{FLOW}.dlq"}
         assert {topic.partitions for topic in world.broker.topics.values()} == {4}
         assert world.broker.users == {f"dep-{DEPLOYMENT}": "reads", f"wrk-{DEPLOYMENT}": "works"}
         allowed = {(r.user[:3], r.resource, r.name, r.operations, r.prefixed) for r in world.broker.rules}
         assert allowed == {
-            ("dep", "topic", "flow.f1.out", ("READ",), False),
-            ("dep", "topic", "flow.f1.dlq", ("READ",), False),
+            ("dep", "topic", f"flow.{FLOW}.out", ("READ",), False),
+            ("dep", "topic", f"flow.{FLOW}.dlq", ("READ",), False),
             ("dep", "group", f"dep-{DEPLOYMENT}.", ("READ",), True),
             ("wrk", "topic", TOPIC, ("READ",), False),
             ("wrk", "group", f"wrk-{DEPLOYMENT}.", ("READ",), True),
-            ("wrk", "topic", "flow.f1.out", ("WRITE",), False),
-            ("wrk", "topic", "flow.f1.dlq", ("WRITE",), False),
+            ("wrk", "topic", f"flow.{FLOW}.out", ("WRITE",), False),
+            ("wrk", "topic", f"flow.{FLOW}.dlq", ("WRITE",), False),
         }
 
     def test_start_offsets_are_pinned_before_a_worker_runs(self, world: World) -> None:
@@ -226,10 +230,10 @@ class TestRedeploy:
         made.controller.run(stop)
 
     def save(self, world: World, sink: str = "other") -> None:
-        old = world.database.flows.get("owner", "f1")
+        old = world.database.flows.get("owner", FLOW)
         changed = old.pipeline_config.model_copy(update={"sinks": [KafkaSink(uid="s", type="kafka", name=sink)]})
         world.database.flows.save(replace(old, revision=old.revision + 1, pipeline_config=changed))
-        world.database.deployments.desire_running("owner", "f1", deployment())
+        world.database.deployments.desire_running("owner", FLOW, deployment())
 
     def seen(self, world: World) -> tuple[int | None, Condition]:
         assert world.active is not None
@@ -240,11 +244,11 @@ class TestRedeploy:
         world.run(ticks=10)
         assert self.seen(world) == (1, Condition.ROLLING_OUT)
         assert [w.is_ready for w in world.orchestrator.status(DEPLOYMENT)] == [True]
-        assert {"flow.f1.out", "flow.f1.other"} <= set(world.broker.topics)
+        assert {f"flow.{FLOW}.out", f"flow.{FLOW}.other"} <= set(world.broker.topics)
         world.orchestrator.settle(DEPLOYMENT)
         world.run(ticks=10)
         assert self.seen(world) == (2, Condition.ROLLING_OUT)
-        assert "flow.f1.out" in world.broker.topics
+        assert f"flow.{FLOW}.out" in world.broker.topics
 
     def test_once_it_is_stable_nothing_of_the_old_one_is_left(self, world: World) -> None:
         self.save(world)
@@ -252,7 +256,7 @@ class TestRedeploy:
         world.orchestrator.settle(DEPLOYMENT)
         world.run(ticks=100)
         assert self.seen(world) == (2, Condition.STABLE)
-        assert set(world.broker.topics) == {TOPIC, "flow.f1.other", "flow.f1.dlq"}
+        assert set(world.broker.topics) == {TOPIC, f"flow.{FLOW}.other", f"flow.{FLOW}.dlq"}
         assert {rule.name for rule in world.broker.rules if rule.resource == "topic"} == set(world.broker.topics)
 
     def test_workers_that_never_get_ready(self, world: World) -> None:
@@ -293,7 +297,7 @@ class TestRedeploy:
     def test_deploying_again_tries_again(self, world: World) -> None:
         self.save(world)
         world.run(ticks=10, step_s=READY_WITHIN_S / 5)
-        world.database.deployments.desire_running("owner", "f1", deployment())
+        world.database.deployments.desire_running("owner", FLOW, deployment())
         world.run(ticks=2)
         assert self.seen(world) == (1, Condition.ROLLING_OUT)
         world.orchestrator.settle(DEPLOYMENT)
@@ -334,7 +338,7 @@ class TestRedeploy:
     def test_a_teardown_in_a_rollout_wins_and_leaves_nothing(self, world: World) -> None:
         self.save(world)
         world.run(ticks=10)
-        world.database.deployments.desire_absent("f1")
+        world.database.deployments.desire_absent(FLOW)
         world.run(ticks=100)
         assert world.active is None
         assert set(world.broker.topics) == {TOPIC}
@@ -350,14 +354,14 @@ class TestRedeploy:
         world.run(ticks=10)
         assert self.seen(world) == (2, Condition.ROLLING_OUT)
         assert world.broker.commits[f"wrk-{DEPLOYMENT}.1"] == before
-        assert len(world.broker.logs["flow.f1.dlq"]) == 5, "a sink has as many partitions as its source"
+        assert len(world.broker.logs[f"flow.{FLOW}.dlq"]) == 5, "a sink has as many partitions as its source"
 
 
 class TestCredentials:
     def test_rotation(self, world: World) -> None:
         world.deploy()
         world.run()
-        world.database.deployments.desire_credentials("owner", "f1", "newer")
+        world.database.deployments.desire_credentials("owner", FLOW, "newer")
         world.run()
         assert world.active is not None
         assert world.active.observed_credentials == 2
@@ -369,21 +373,21 @@ class TestDown:
     def test_teardown_leaves_nothing_but_the_configuration(self, world: World) -> None:
         world.deploy()
         world.run()
-        world.sets.add(filter_set("f1", "t1"), ["x"])
-        world.database.deployments.desire_absent("f1")
+        world.sets.add(filter_set(FLOW, "t1"), ["x"])
+        world.database.deployments.desire_absent(FLOW)
         world.run(ticks=100)
         assert world.active is None
         assert set(world.broker.topics) == {TOPIC}
         assert (world.broker.users, world.broker.rules, world.orchestrator.running()) == ({}, set(), frozenset())
         assert world.broker.inventory().groups == frozenset()
-        assert world.sets.count(filter_set("f1", "t1"))[0] == 1
-        assert world.database.flows.get("owner", "f1")
+        assert world.sets.count(filter_set(FLOW, "t1"))[0] == 1
+        assert world.database.flows.get("owner", FLOW)
 
     def test_groups_with_members_go_later(self, world: World) -> None:
         world.deploy()
         world.run()
         world.broker.members[f"dep-{DEPLOYMENT}.main"] = 1
-        world.database.deployments.desire_absent("f1")
+        world.database.deployments.desire_absent(FLOW)
         world.run(ticks=100)
         assert world.active is None
         assert world.broker.inventory().groups == {f"dep-{DEPLOYMENT}.main"}
@@ -400,29 +404,64 @@ class TestDown:
     def test_delete_removes_filter_values_and_the_configuration(self, world: World) -> None:
         world.deploy()
         world.run()
-        world.sets.add(filter_set("f1", "t1"), ["x"])
-        assert world.database.flows.delete("owner", "f1")
+        world.sets.add(filter_set(FLOW, "t1"), ["x"])
+        assert world.database.flows.delete("owner", FLOW)
         world.run(ticks=100)
-        assert world.sets.count(filter_set("f1", "t1"))[0] == 0
+        assert world.sets.count(filter_set(FLOW, "t1"))[0] == 0
         assert world.database.flows.deleted() == []
         assert set(world.broker.topics) == {TOPIC}
 
     def test_delete_of_what_is_not_deployed(self, world: World) -> None:
         world.database.flows.create(flow())
-        world.sets.add(filter_set("f1", "t1"), ["x"])
-        assert not world.database.flows.delete("owner", "f1")
+        world.sets.add(filter_set(FLOW, "t1"), ["x"])
+        assert not world.database.flows.delete("owner", FLOW)
         world.run(ticks=20)
-        assert world.sets.count(filter_set("f1", "t1"))[0] == 0
+        assert world.sets.count(filter_set(FLOW, "t1"))[0] == 0
         assert world.database.flows.deleted() == []
 
     def test_a_kill_half_way_is_finished_by_the_next_controller(self, world: World) -> None:
         world.deploy()
         world.run(ticks=1)
-        world.database.deployments.desire_absent("f1")
+        world.database.deployments.desire_absent(FLOW)
         world.start_controller()
         world.run(ticks=100)
         assert world.active is None
         assert set(world.broker.topics) == {TOPIC}
+
+
+class TestOrphans:
+    """What a broker may carry out late, after a killed controller had asked for it."""
+
+    def test_users_rules_topics_and_workers_of_ended_deployments_go(self, world: World) -> None:
+        made = world.deploy()
+        world.run()
+        wanted = resources(made, made.newest, TOPIC, 4)
+        running = worker_set(
+            made, made.newest, TOPIC, WorkerSettings(KafkaAccess(bootstrap_servers="b"), "", jit=False)
+        )
+        world.database.deployments.desire_absent(FLOW)
+        world.run(ticks=100)
+        world.broker.ensure(wanted)
+        world.orchestrator.ensure(running)
+        world.run(ticks=200)
+        assert set(world.broker.topics) == {TOPIC}
+        assert (world.broker.users, world.broker.rules, world.orchestrator.running()) == ({}, set(), frozenset())
+
+    def test_those_of_other_installations_stay(self, world: World) -> None:
+        foreign = replace(deployment("01zz0000000000000000000000"), flow_id="01zz0000000000000000000001")
+        world.broker.ensure(resources(foreign, foreign.newest, TOPIC, 4))
+        before = world.broker.inventory()
+        world.run(ticks=200)
+        assert world.broker.inventory() == before
+
+    def test_topics_of_a_new_deployment_stay(self, world: World) -> None:
+        world.deploy()
+        world.run()
+        world.database.deployments.desire_absent(FLOW)
+        world.run(ticks=100)
+        world.database.deployments.desire_running("owner", FLOW, deployment("01jz0000000000000000000001"))
+        world.run(ticks=200)
+        assert set(world.broker.topics) == {TOPIC, f"flow.{FLOW}.out", f"flow.{FLOW}.dlq"}
 
 
 class TestDatasets:
