@@ -1,0 +1,207 @@
+"""Deploy again: nothing is lost, skipped or repeated, and a revision that fails goes back to the one that ran."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pytest
+from confluent_kafka import Consumer, KafkaException
+
+from tests.acceptance.stack import Deployed, Reader, Stack, client_config, deployed, kill, pipeline, reading, until
+
+FLOW = "/api/v1/flow"
+ENTITY = "erc721_token_transfer"
+FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.kind", "set_values": ["good"]}
+
+
+def marks(mark: str) -> dict[str, str]:
+    return {"type": "v8", "script": f"function process(r) {{ return {{n: r.n, mark: {mark!r}}}; }}"}
+
+
+def record(n: int) -> dict[str, Any]:
+    """The key spreads the records over the partitions."""
+    return {"n": n, "kind": "good", "transaction_hash": f"0x{n:064x}", "log_index": 0}
+
+
+def ok(response: httpx.Response) -> Any:
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+class Feeder:
+    """Feeds records for as long as the block runs; count says how many there were."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._stack = stack
+        self._stop = threading.Event()
+        self.count = 0
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._stack.feed("base", ENTITY, map(record, range(self.count, self.count + 50)))
+            self.count += 50
+            self._stop.wait(0.05)
+
+    @contextmanager
+    def running(self) -> Iterator["Feeder"]:
+        thread = threading.Thread(target=self._run)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._stop.set()
+            thread.join()
+
+
+def state(client: httpx.Client, made: Deployed) -> tuple[str, int, int]:
+    seen = ok(client.get(f"{FLOW}/{made.id}/deploy"))
+    return seen["condition"], seen["revision"], seen["desired_revision"]
+
+
+def numbers(reader: Reader, count: int) -> list[int]:
+    return sorted(each.json()["n"] for each in reader.read(count))
+
+
+class TestWithoutAFailure:
+    def test_nothing_is_lost_repeated_or_out_of_order(self, stack: Stack, client: httpx.Client) -> None:
+        with deployed(client, pipeline(ENTITY, transforms=[FILTER, marks("0")])) as made, reading(made.sink) as reader:
+            with Feeder(stack).running() as fed:
+                reader.read(1)
+                for mark in ("1", "2"):
+                    ok(client.patch(f"{FLOW}/{made.id}/transforms/{made.uid(1)}", json=marks(mark)))
+                    until(lambda: reader.poll() != [] and reader.records[-1].json()["mark"] == mark)  # noqa: B023
+                wider = pipeline(
+                    ENTITY,
+                    transforms=[{k: v for k, v in FILTER.items() if k != "set_values"}, marks("3")],
+                    parallelism=2,
+                    sinks=[{"type": "kafka", "name": "out"}, {"type": "kafka", "name": "second"}],
+                )
+                ok(client.put(f"{FLOW}/{made.id}", json=wider))
+                answer = ok(client.post(f"{FLOW}/{made.id}/deploy"))
+                assert answer["workers"] == 2
+                assert [sink["name"] for sink in answer["sinks"]] == ["out", "second"]
+                assert answer["sinks"][0] == made.sink
+                until(lambda: reader.poll() != [] and reader.records[-1].json()["mark"] == "3")
+            assert numbers(reader, fed.count) == list(range(fed.count))
+            assert len(reader.records) == fed.count, "without a failure nothing is repeated"
+            for partition in {each.partition for each in reader.records}:
+                mine = [each for each in reader.records if each.partition == partition]
+                assert [each.source[1] for each in mine] == sorted(each.source[1] for each in mine)
+                assert [each.json()["mark"] for each in mine] == sorted(each.json()["mark"] for each in mine)
+            with reading(answer["sinks"][1]) as second:
+                assert {each.json()["mark"] for each in second.read(1)} == {"3"}
+
+    def test_the_same_revision_again_changes_nothing(self, stack: Stack, client: httpx.Client) -> None:
+        with deployed(client, pipeline(ENTITY, transforms=[marks("0")])) as made:
+            before = stack.workers_of(made)
+            again = ok(client.post(f"{FLOW}/{made.id}/deploy"))
+            assert again["sinks"] == made.answer["sinks"]
+            assert stack.workers_of(made) == before
+
+
+class Assassin:
+    """Kills each worker of a deployment that it did not know, some time after it appeared."""
+
+    def __init__(self, stack: Stack, made: Deployed, after_s: float) -> None:
+        self._find: Callable[[], list[int]] = lambda: stack.workers_of(made)
+        self._spared = set(self._find())
+        self._after_s = after_s
+        self._stop = threading.Event()
+        self.killed = 0
+
+    def _run(self) -> None:
+        seen: dict[int, float] = {}
+        while not self._stop.wait(0.02):
+            now = time.monotonic()
+            for pid in set(self._find()) - self._spared:
+                if now - seen.setdefault(pid, now) >= self._after_s:
+                    kill([pid])
+                    self._spared.add(pid)
+                    self.killed += 1
+
+    @contextmanager
+    def at_work(self) -> Iterator["Assassin"]:
+        thread = threading.Thread(target=self._run)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._stop.set()
+            thread.join()
+
+
+class TestRollback:
+    def test_workers_that_never_get_ready_leave_the_old_ones_running(self, stack: Stack, client: httpx.Client) -> None:
+        with deployed(client, pipeline(ENTITY, transforms=[marks("0")])) as made, reading(made.sink) as reader:
+            before = stack.workers_of(made)
+            with Feeder(stack).running() as fed:
+                with Assassin(stack, made, after_s=0).at_work():
+                    answer = client.patch(f"{FLOW}/{made.id}/transforms/{made.uid()}", json=marks("1"))
+                assert answer.status_code == 422, answer.text
+                assert "SIGKILL" in answer.json()["detail"]
+                assert "Revision 2 is saved" in answer.json()["detail"]
+            assert stack.workers_of(made) == before
+            assert state(client, made) == ("RolledBack", 1, 2)
+            assert numbers(reader, fed.count) == list(range(fed.count))
+            assert len(reader.records) == fed.count
+            assert {each.json()["mark"] for each in reader.records} == {"0"}
+
+    @pytest.mark.timeout(240)
+    def test_workers_that_die_soon_after_they_were_ready(self, stack: Stack, client: httpx.Client) -> None:
+        body = pipeline(ENTITY, transforms=[FILTER, marks("0")])
+        with deployed(client, body) as made, reading(made.sink) as reader:
+            with Feeder(stack).running() as fed, Assassin(stack, made, after_s=5).at_work() as assassin:
+                ok(client.put(f"{FLOW}/{made.id}/transforms", json=[marks("1") | {"uid": made.uid(1)}]))
+                assert state(client, made)[:2] == ("RollingOut", 2)
+                until(lambda: state(client, made)[0] == "RolledBack", 120)
+                killed = assassin.killed
+            until(lambda: state(client, made)[1] == 1)
+            assert killed == 2
+            assert "within 30 s of being ready" in ok(client.get(f"{FLOW}/{made.id}/deploy"))["reason"]
+            assert numbers(reader, fed.count) == list(range(fed.count)), "nothing is lost"
+            check = ok(client.get(f"{made.filter_url()}/check", params={"value": "good"}))
+            assert check["is_member"], "the values of a filter that the failed revision removed"
+            again = ok(client.post(f"{FLOW}/{made.id}/deploy"))
+            assert (again["revision"], again["condition"]) == (2, "RollingOut")
+            stack.feed("base", ENTITY, [record(fed.count)])
+            assert reader.read(fed.count + 1)[-1].json() == {"n": fed.count, "mark": "1"}
+
+
+class TestCredentials:
+    def test_rotation(self, stack: Stack, client: httpx.Client) -> None:
+        with deployed(client, pipeline(ENTITY, transforms=[marks("0")])) as made, reading(made.sink) as reader:
+            stack.feed("base", ENTITY, [record(0)])
+            reader.read(1)
+            rotated = ok(client.post(f"{FLOW}/{made.id}/deploy/credentials"))["sinks"][0]
+            assert rotated["password"] != made.sink["password"]
+            assert {**rotated, "password": "", "snippets": ""} == {**made.sink, "password": "", "snippets": ""}
+            assert rotated["password"] in rotated["snippets"]["python"]
+            assert ok(client.post(f"{FLOW}/{made.id}/deploy"))["sinks"] == [rotated]
+            with pytest.raises(KafkaException):
+                Consumer(client_config(made.sink)).list_topics(made.sink["topic"], timeout=3)
+            stack.feed("base", ENTITY, [record(1)])
+            with reading(rotated) as new:
+                assert numbers(new, 2) == [0, 1]
+            assert numbers(reader, 2) == [0, 1], "a connection that is open stays"
+
+
+class TestLogs:
+    def test_lines_of_scripts_and_workers(self, stack: Stack, client: httpx.Client) -> None:
+        script = "function process(r) { console.log('saw', r.n); return r; }"
+        with deployed(client, pipeline(ENTITY, transforms=[{"type": "v8", "script": script}])) as made:
+            url = f"{FLOW}/{made.id}/deploy/logs"
+
+            def lines() -> list[tuple[str, str]]:
+                return [(line["source"], line["message"]) for line in ok(client.get(url))["lines"]]
+
+            stack.feed("base", ENTITY, [record(7)])
+            until(lambda: ("script", "saw 7") in lines())
+            kill(stack.workers_of(made))
+            until(lambda: any(source == "worker" and "SIGKILL" in message for source, message in lines()))
+            newest = ok(client.get(url, params={"limit": 1}))["lines"]
+            assert len(newest) == 1
+            times = [line["time"] for line in ok(client.get(url))["lines"]]
+            assert times == sorted(times, reverse=True)

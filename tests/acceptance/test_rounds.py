@@ -1,0 +1,116 @@
+"""Many rounds of deploy and teardown, side by side, while the controller is killed: nothing is left behind."""
+
+import itertools
+import random
+import statistics
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from tests.acceptance.stack import Stack, kill, pipeline, until
+
+FLOW = "/api/v1/flow"
+SIDE_BY_SIDE = 8
+
+
+def send(client: httpx.Client, method: str, path: str, **options: Any) -> httpx.Response:
+    """A call as a patient client makes it: again when the answer is that it goes on."""
+    while True:
+        answer = client.request(method, path, **options)
+        if answer.status_code != 503:
+            return answer
+        time.sleep(float(answer.headers["retry-after"]))
+
+
+def left_on_the_broker(stack: Stack) -> dict[str, list[str]]:
+    admin = AdminClient(stack.admin_config())
+    anything: Any = None  # the binding's types leave out that None is a wildcard
+    everything = AclBindingFilter(
+        ResourceType.ANY,
+        anything,
+        ResourcePatternType.ANY,
+        anything,
+        anything,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+    users: Any = admin.describe_user_scram_credentials()
+    found = {
+        "topics": list(admin.list_topics(timeout=10).topics),
+        "users": list(users.result()),
+        "rules": [rule.principal for rule in admin.describe_acls(everything).result()],
+        "groups": [group.group_id for group in admin.list_consumer_groups().result().valid],
+    }
+    ours = ("flow.", "dep-", "wrk-", "User:dep-", "User:wrk-")
+    return {kind: [name for name in names if name.startswith(ours)] for kind, names in found.items()}
+
+
+def rounds(stack: Stack, count: int, kill_every_s: tuple[float, float]) -> list[float]:
+    """Seconds of each round, in the order in which they began."""
+    stop, dice, numbers = threading.Event(), random.Random(7), itertools.count()
+    took: dict[int, float] = {}
+    kills = 0
+
+    def disturb() -> None:
+        nonlocal kills
+        while not stop.wait(dice.uniform(*kill_every_s)):
+            kill(stack.below("headwater controller"))
+            kills += 1
+
+    def work(_: int) -> None:
+        with stack.client() as client:
+            made = client.post(FLOW, json=pipeline(name="round")).json()["id"]
+            while (number := next(numbers)) < count:
+                began = time.monotonic()
+                for call in ("deploy", "teardown"):
+                    answer = send(client, "POST", f"{FLOW}/{made}/{call}")
+                    assert answer.status_code == 200, answer.text
+                took[number] = time.monotonic() - began
+            assert send(client, "DELETE", f"{FLOW}/{made}").status_code == 200
+
+    disturber = threading.Thread(target=disturb)
+    disturber.start()
+    try:
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            list(pool.map(work, range(SIDE_BY_SIDE)))
+    finally:
+        stop.set()
+        disturber.join()
+    assert kills > 0
+    print(f"{count} rounds, {kills} kills of the controller")
+    return [took[number] for number in range(count)]
+
+
+def nothing_is_left(stack: Stack) -> None:
+    until(lambda: not any(left_on_the_broker(stack).values()), 120, "an empty broker")
+    assert stack.workers() == []
+    assert stack.sandboxes() == []
+
+
+def test_some_rounds(own_stack: Stack) -> None:
+    own_stack.start()
+    rounds(own_stack, 32, (4, 8))
+    nothing_is_left(own_stack)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2400)
+def test_a_thousand_rounds(own_stack: Stack) -> None:
+    own_stack.start()
+    began = time.monotonic()
+    took = rounds(own_stack, 1000, (20, 60))
+    first, last = statistics.median(took[:100]), statistics.median(took[-100:])
+    print(f"{time.monotonic() - began:.0f} s in all; a round takes {first:.2f} s (first 100), {last:.2f} s (last 100)")
+    nothing_is_left(own_stack)
