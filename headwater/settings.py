@@ -21,7 +21,10 @@ class Settings(BaseSettings):
     log_level: str = Field("info", description="debug, info, warning or error.")
 
     database_url: SecretStr = Field(SecretStr(""), description="URL of your own PostgreSQL.")
-    redis_url: SecretStr = Field(SecretStr(""), description="URL of your own Valkey or Redis (6.2 or newer).")
+    redis_url: SecretStr = Field(
+        SecretStr(""),
+        description="URL of your own Valkey or Redis (6.2 or newer) or its cluster (see docs/sets.md).",
+    )
     secret_key: SecretStr = Field(SecretStr(""), description="Seals stored credentials: 32 bytes in base64.")
 
     kafka_bootstrap_servers: str = Field("", description="Your own Kafka cluster, `host:port,…`.")

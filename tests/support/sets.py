@@ -45,19 +45,22 @@ class LooksUp(RedisSetStore):
         return self.lookup.contains_many(target, values)
 
 
-@pytest.fixture(params=["memory", "set", "hash", "lookup"])
+@pytest.fixture(params=["memory", "set", "hash", "lookup", "cluster"])
 def store(request: pytest.FixtureRequest) -> Iterator[SetStore]:
-    """Every implementation; "hash" is how a server before Redis 7.2 is used, "lookup" how workers ask."""
+    """Every implementation; "hash" is how a server before Redis 7.2 is used, "lookup" how workers ask,
+    "cluster" three servers.
+    """
     if request.param == "memory":
         yield MemorySetStore()
         return
-    client = connect(request.getfixturevalue("valkey_url"))
+    in_cluster = request.param == "cluster"
+    client = connect(request.getfixturevalue("cluster_url" if in_cluster else "valkey_url"))
     if request.param == "lookup":
         looks_up = LooksUp(client)
         yield looks_up
         looks_up.lookup.close()
     else:
-        yield RedisSetStore(client, request.param)
+        yield RedisSetStore(client, None if in_cluster else request.param)
     client.close()
 
 

@@ -1,16 +1,22 @@
 """A real Valkey for tests."""
 
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from subprocess import DEVNULL
+from typing import Any
 
 import pytest
 import redis
 
-from headwater.children import Child
-from headwater.stores.embedded import EmbeddedValkey
+from headwater.children import Child, spawn
+from headwater.stores.embedded import EmbeddedValkey, find_binary
+from tests.support.ports import free_port
 
 READY_WITHIN_S = 30.0
+SLOTS = 16_384
 
 
 class ValkeyServer:
@@ -70,3 +76,73 @@ def valkey_url(shared_valkey: ValkeyServer) -> Iterator[str]:
 def valkey_server(tmp_path: Path) -> Iterator[ValkeyServer]:
     """A server for this test alone, which may kill and restart it."""
     yield from _running(tmp_path / "data")
+
+
+@pytest.fixture(scope="session")
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[int]]:
+    """The ports of a cluster of three servers without replicas, one for the whole run."""
+    folder = tmp_path_factory.mktemp("cluster")
+    ports, buses = ([free_port() for _ in range(3)] for _ in range(2))
+    children = [_start_cluster_node(folder / str(port), port, bus) for port, bus in zip(ports, buses, strict=True)]
+    nodes: list[Any] = [redis.Redis(port=port) for port in ports]
+    for number, node in enumerate(nodes):
+        until(partial(_answers, node), "a server")
+        first = SLOTS * number // len(nodes)
+        node.execute_command("CLUSTER", "ADDSLOTSRANGE", first, SLOTS * (number + 1) // len(nodes) - 1)
+        node.execute_command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+        node.execute_command("CLUSTER", "MEET", "127.0.0.1", ports[0], buses[0])
+    for node in nodes:
+        until(partial(_is_whole, node), "the cluster")
+        node.close()
+    yield ports
+    for child in children:
+        child.stop(grace_s=5.0)
+
+
+@pytest.fixture
+def cluster_ports(shared_cluster: list[int]) -> Iterator[list[int]]:
+    """The ports of an empty cluster; emptied again after the test."""
+    yield shared_cluster
+    for port in shared_cluster:
+        with redis.Redis(port=port) as node:
+            node.flushall()
+
+
+@pytest.fixture
+def cluster_url(cluster_ports: list[int]) -> str:
+    """The URL of an empty cluster."""
+    return "redis-cluster://" + ",".join(f"127.0.0.1:{port}" for port in cluster_ports)
+
+
+def _start_cluster_node(folder: Path, port: int, bus: int) -> Child:
+    folder.mkdir()
+    options = {
+        "--port": str(port),
+        "--bind": "127.0.0.1",
+        "--dir": str(folder),
+        "--save": "",
+        "--cluster-enabled": "yes",
+        "--cluster-port": str(bus),
+    }
+    words = [word for option in options.items() for word in option]
+    return spawn([str(find_binary()), *words], cwd=str(folder), stdout=DEVNULL, stderr=DEVNULL)
+
+
+def _answers(node: Any) -> bool:
+    try:
+        return bool(node.ping())
+    except redis.ConnectionError:
+        return False
+
+
+def _is_whole(node: Any) -> bool:
+    told = node.execute_command("CLUSTER INFO")
+    return bool(told["cluster_state"] == "ok" and int(told["cluster_known_nodes"]) == 3)
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for something that a server does by itself."""
+    deadline = time.monotonic() + READY_WITHIN_S
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} was not ready within {READY_WITHIN_S} s"
+        time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""The one way to a Valkey or Redis server: commands, pipelines and scripts, with errors told as SetStoreUnavailable.
+"""The one way to a Valkey or Redis server or cluster: commands, pipelines, scripts; errors are SetStoreUnavailable.
 
 Nothing is sent twice. A write whose answer is lost may have been done or not; sent again by this client it would be
 done once, but its answer would say that nothing changed. So the caller is told, and sends its own request again: the
@@ -8,21 +8,27 @@ know (it was restarted) did not run and is sent in full.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import hiredis
 import redis
 from redis.backoff import NoBackoff
+from redis.cluster import ClusterNode
+from redis.connection import parse_url
 from redis.retry import Retry
 
 from headwater.errors import SetStoreUnavailable, SetupError
 
 CONNECT_TIMEOUT_S = 3.0
 ANSWER_TIMEOUT_S = 10.0
+DEFAULT_PORT = 6379
 
 Word = bytes | str | int
 Command = tuple[Any, ...]  # words
@@ -53,6 +59,8 @@ _AWAY_CLASSES = (
     redis.exceptions.MasterDownError,
     redis.exceptions.ClusterDownError,
     redis.exceptions.TryAgainError,
+    redis.exceptions.AskError,  # and MovedError
+    redis.exceptions.RedisClusterException,
 )
 
 
@@ -76,28 +84,38 @@ def packed(commands: Sequence[Command]) -> Packed:
 
 
 class Client:
-    """A server. Thread-safe; every method may block for ANSWER_TIMEOUT_S and raises SetStoreUnavailable."""
+    """A server or replica group. Thread-safe; methods may block for ANSWER_TIMEOUT_S and raise SetStoreUnavailable."""
 
     def __init__(self, server: redis.Redis) -> None:
         self._server: Any = server  # execute_command has no types
 
     def call(self, *command: Word) -> Any:
-        """Send one command."""
+        """Send one command. Its first argument is its key."""
         with _told():
-            return self._server.execute_command(*command)
+            return self._node(command[1] if len(command) > 1 else "").execute_command(*command)
 
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
-        """Send several commands in one round trip. Without the client library's pipeline: this takes half the time."""
-        [answers] = self.stream([packed(commands)])
-        return answers
+        """Send several commands in one round trip, on keys of one hash tag, which is the first argument of the first.
 
-    def stream(self, parts: Iterable[Packed]) -> Iterator[list[Any]]:
-        """Send packed commands and yield their answers, part by part.
+        Without the client library's pipeline: this takes half the time.
+        """
+        return self._send(commands[0][1], commands)
+
+    def run(self, script: Script, keys: Sequence[Word], args: Sequence[Word]) -> Any:
+        """Run a script on `keys`, which share one hash tag."""
+        try:
+            [answer] = self._send(keys[0], [("EVALSHA", script.sha, len(keys), *keys, *args)])
+        except redis.exceptions.NoScriptError:
+            [answer] = self._send(keys[0], [("EVAL", script.text, len(keys), *keys, *args)])
+        return answer
+
+    def stream(self, key: Word, parts: Iterable[Packed]) -> Iterator[list[Any]]:
+        """Send packed commands to the server of a key and yield their answers, part by part.
 
         The next part is made while the server works on the one before.
         """
-        pool = self._server.connection_pool
         with _told():
+            pool = self._node(key).connection_pool
             connection = pool.get_connection()
             try:
                 waiting = 0
@@ -113,55 +131,136 @@ class Client:
             finally:
                 pool.release(connection)
 
-    def run(self, script: Script, keys: Sequence[Word], args: Sequence[Word]) -> Any:
-        """Run a script on `keys`, which share one hash tag."""
-        try:
-            [answer] = self.pipeline([("EVALSHA", script.sha, len(keys), *keys, *args)])
-        except redis.exceptions.NoScriptError:
-            [answer] = self.pipeline([("EVAL", script.text, len(keys), *keys, *args)])
-        return answer
+    def _send(self, key: Word, commands: Sequence[Command]) -> list[Any]:
+        [answers] = self.stream(key, [packed(commands)])
+        return answers
+
+    def _node(self, key: Word) -> Any:  # noqa: ARG002  # there is one
+        """The server that holds a key."""
+        return self._server
 
     def version(self) -> tuple[int, int]:
         """Major and minor version of Redis that the server is compatible with."""
-        told: dict[str, Any] = self.call("INFO", "server")
-        major, minor, *_ = str(told["redis_version"]).split(".")
-        return int(major), int(minor)
+        with _told():
+            return _version(self._server)
 
     def close(self) -> None:
         """Close all connections."""
         self._server.close()
 
 
-def connect(url: str) -> Client:
-    """A client of the server at `redis://`, `rediss://` or `unix://`; it connects when it is first used.
+class ClusterClient(Client):
+    """A cluster: every set lives on one of its servers, with all its keys.
 
-    Raises SetupError when the URL is none.
+    Where slots are is learnt at the first command and anew after one that failed. open_cluster: connects.
     """
+
+    def __init__(self, open_cluster: Callable[[], Any]) -> None:
+        self._open = open_cluster
+        self._cluster: Any = None
+        self._stale = False
+        self._lock = threading.Lock()
+
+    def call(self, *command: Word) -> Any:
+        """See Client."""
+        return self._where_it_is(partial(super().call, *command))
+
+    def stream(self, key: Word, parts: Iterable[Packed]) -> Iterator[list[Any]]:
+        """See Client."""
+        try:
+            yield from super().stream(key, parts)
+        except SetStoreUnavailable:
+            self._stale = True
+            raise
+
+    def _send(self, key: Word, commands: Sequence[Command]) -> list[Any]:
+        answers: list[Any] = self._where_it_is(partial(super()._send, key, commands))
+        return answers
+
+    def _where_it_is(self, send: Callable[[], Any]) -> Any:
+        """Send again what went to a server that the slot has left: it was not done there."""
+        try:
+            return send()
+        except SetStoreUnavailable as error:
+            self._stale = True
+            if not isinstance(error.__cause__, redis.exceptions.MovedError):
+                raise
+        return send()
+
+    def _node(self, key: Word) -> Any:
+        with self._lock:
+            if self._cluster is None:
+                self._cluster = self._open()
+            elif self._stale:
+                self._cluster.nodes_manager.initialize()
+            self._stale = False
+        return self._cluster.get_redis_connection(self._cluster.get_node_from_key(key))
+
+    def version(self) -> tuple[int, int]:
+        """That of the oldest primary."""
+        with _told():
+            self._node("")
+            return min(_version(self._cluster.get_redis_connection(node)) for node in self._cluster.get_primaries())
+
+    def close(self) -> None:
+        """See Client."""
+        if self._cluster is not None:
+            self._cluster.close()
+
+
+_CLUSTER = re.compile(r"(rediss?)-cluster://((?:[^/?#]*@)?)([^/?#@]+)/?(\?[^#]*)?")
+_BAD_URL = (
+    "redis_url is no URL of the form redis://, rediss:// (TLS), unix://, redis-cluster://host:port,host:port or "
+    "rediss-cluster://. Correct it."
+)
+
+
+def connect(url: str) -> Client:
+    """A client of the server or cluster at a URL; it connects when it is first used.
+
+    One server: `redis://`, `rediss://` (TLS) or `unix://`. A cluster: `redis-cluster://` or `rediss-cluster://` with
+    some of its servers, `[user:password@]host:port,host:port[?ssl_ca_certs=FILE]`. Raises SetupError when it is none.
+    """
+    options = {
+        "protocol": 2,
+        "socket_connect_timeout": CONNECT_TIMEOUT_S,
+        "socket_timeout": ANSWER_TIMEOUT_S,
+        "retry": Retry(NoBackoff(), 0),
+    }
     try:
-        server = redis.Redis.from_url(
-            url,
-            protocol=2,
-            socket_connect_timeout=CONNECT_TIMEOUT_S,
-            socket_timeout=ANSWER_TIMEOUT_S,
-            retry=Retry(NoBackoff(), 0),
-        )
+        if cluster := _CLUSTER.fullmatch(url):
+            return _cluster_client(cluster, options)
+        return Client(redis.Redis.from_url(url, **options))
     except ValueError as error:
-        raise SetupError("redis_url is no URL of the form redis://, rediss:// or unix://. Correct it.") from error
-    return Client(server)
+        raise SetupError(_BAD_URL) from error
+
+
+def _cluster_client(url: re.Match[str], options: dict[str, Any]) -> ClusterClient:
+    scheme, user, hosts, query = url.groups(default="")
+    given = [dict(parse_url(f"{scheme}://{user}{host}{query}")) for host in hosts.split(",")]  # type: ignore[no-untyped-call]
+    at = [ClusterNode(one.get("host", "localhost"), one.get("port", DEFAULT_PORT)) for one in given]  # type: ignore[no-untyped-call]
+    common = {name: value for name, value in given[0].items() if name not in ("host", "port", "connection_class")}
+    return ClusterClient(lambda: redis.RedisCluster(startup_nodes=at, ssl=scheme == "rediss", **common, **options))
+
+
+def _version(server: Any) -> tuple[int, int]:
+    told: dict[str, Any] = server.execute_command("INFO", "server")
+    major, minor, *_ = str(told["redis_version"]).split(".")
+    return int(major), int(minor)
 
 
 @contextmanager
 def _told() -> Iterator[None]:
     try:
         yield
-    except redis.RedisError as error:
+    except (redis.RedisError, redis.exceptions.RedisClusterException) as error:
         sentence = _sentence(error)
         if sentence is None:
             raise
         raise SetStoreUnavailable(sentence) from error
 
 
-def _sentence(error: redis.RedisError) -> str | None:
+def _sentence(error: Exception) -> str | None:
     """What to tell the reader; None when the server is well and the command was wrong."""
     for kind, code in _CLASSES.items():
         if isinstance(error, kind):

@@ -83,7 +83,7 @@ class Replacement:
         while batches := _encoded(rest):
             if not self._client.run(_RENEW, [self._keys.staging], [staged.gen, self._now()]):
                 raise Superseded
-            _, *added = self._client.stream(self._commands(staged, batches))
+            _, *added = self._client.stream(staged.nz, self._commands(staged, batches))
             count += sum(map(sum, added))
         return count
 

@@ -48,7 +48,9 @@ def test_a_wrong_command_is_our_fault() -> None:
         Client(Broken(redis.ResponseError("WRONGTYPE Operation against a key"))).call("GET", "x")
 
 
-@pytest.mark.parametrize("url", ["", "localhost:6379", "http://localhost"])
+@pytest.mark.parametrize(
+    "url", ["", "localhost:6379", "http://localhost", "redis-cluster://", "redis-cluster://host:port"]
+)
 def test_no_url(url: str) -> None:
     with pytest.raises(SetupError, match="redis_url"):
         connect(url)
@@ -57,3 +59,12 @@ def test_no_url(url: str) -> None:
 def test_nobody_listens(tmp_path: object) -> None:
     with pytest.raises(SetStoreUnavailable):
         connect(f"unix://{tmp_path}/none.sock").call("PING")
+
+
+@pytest.mark.parametrize("url", ["redis-cluster://127.0.0.1:1,127.0.0.1:2", "rediss-cluster://me:secret@127.0.0.1:1"])
+def test_no_server_of_the_cluster_listens(url: str) -> None:
+    client = connect(url)
+    for attempt in (lambda: client.call("PING"), lambda: client.pipeline([("GET", "x")]), client.version):
+        with pytest.raises(SetStoreUnavailable, match="does not answer"):
+            attempt()
+    client.close()
