@@ -101,7 +101,7 @@ def nothing_is_left(stack: Stack) -> None:
 
 def test_some_rounds(own_stack: Stack) -> None:
     own_stack.start()
-    rounds(own_stack, 32, (4, 8))
+    rounds(own_stack, 24, (11, 14))
     nothing_is_left(own_stack)
 
 
