@@ -6,7 +6,9 @@ import pytest
 
 from headwater.brokers.memory import MemoryBroker
 from headwater.controller.sweeper import SUPERSEDED_FOR, Sweeper
+from headwater.controller.turns import Turns
 from headwater.model.dataset import filter_set
+from headwater.orchestrators.memory import MemoryOrchestrator
 from headwater.stores.memory.control import MemoryDatabase
 from headwater.stores.memory.sets import MemoryDatasetNames, MemorySetStore
 from tests.support.sql import T0, a_config, a_flow, next_revision
@@ -20,6 +22,8 @@ class World:
         self.database, self.sets = MemoryDatabase(), MemorySetStore()
         self.sweeper = Sweeper(
             MemoryBroker(),
+            MemoryOrchestrator(),
+            Turns(),
             self.database.deployments,
             self.database.revisions,
             self.database.datasets,
