@@ -34,6 +34,7 @@ from headwater.services.trials import Trials
 from headwater.settings import Settings
 from headwater.stores.base import Leases
 from headwater.stores.redis.client import Client, connect
+from headwater.stores.redis.drafts import RedisDraftSets
 from headwater.stores.redis.names import RedisDatasetNames
 from headwater.stores.redis.sets import RedisSetStore
 from headwater.stores.sql.database import Database
@@ -85,7 +86,9 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
 
     return Services(
         keys=Keys(database.keys, utc_now, time.monotonic),
-        flows=Flows(FlowStores(database.flows, database.revisions, sets), checker, utc_now, new_id),
+        flows=Flows(
+            FlowStores(database.flows, database.revisions, sets, RedisDraftSets(client)), checker, utc_now, new_id
+        ),
         trials=Trials(checker, TRANSFORMS, resources, utc_now, time.monotonic),
         deployments=Deployments(
             database.flows, database.deployments, utc_now, new_id, lambda: secrets.token_urlsafe(PASSWORD_BYTES)

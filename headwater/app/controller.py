@@ -28,6 +28,7 @@ from headwater.sandbox import check as check_sandbox
 from headwater.services.ids import utc_now
 from headwater.settings import Settings
 from headwater.stores.redis.client import connect
+from headwater.stores.redis.drafts import RedisDraftSets
 from headwater.stores.redis.names import RedisDatasetNames
 from headwater.stores.redis.sets import RedisSetStore
 from headwater.stores.sql.database import Database
@@ -71,6 +72,7 @@ def run(settings: Settings) -> None:
             database.datasets,
             RedisDatasetNames(client),
             sets,
+            RedisDraftSets(client),
             utc_now,
             _purges(database, settings),
         )

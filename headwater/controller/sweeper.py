@@ -12,7 +12,8 @@ of the filters that only it had.
 
 Datasets: a kill between the row, the name and the values leaves a row that is not live.
 
-Sets: a replace that was killed leaves values that nobody can see.
+Sets: a replace that was killed leaves values that nobody can see; so does a save that was killed after the first values
+of its new filters were written.
 """
 
 import re
@@ -27,8 +28,8 @@ from headwater.errors import Unavailable
 from headwater.model.audit import CONTROLLER, acting_as
 from headwater.model.dataset import dataset_set
 from headwater.orchestrators.base import Orchestrator
-from headwater.stores.base import DatasetNames, DatasetStore, DeploymentStore, RevisionStore, SetStore
-from headwater.stores.removal import remove_superseded
+from headwater.stores.base import DatasetNames, DatasetStore, DeploymentStore, DraftSets, RevisionStore, SetStore
+from headwater.stores.removal import remove_drafts, remove_superseded
 
 log = structlog.get_logger(__name__)
 
@@ -36,6 +37,8 @@ _OF_DEPLOYMENT = re.compile(r"^(?:dep|wrk)-([0-9a-z]{26})(?:\.|$)")
 _OF_FLOW = re.compile(r"^flow\.([0-9a-z]{26})\.")
 UNSETTLED_FOR = timedelta(minutes=1)
 """How long a dataset may be half made or half deleted before it counts as abandoned."""
+DRAFT_FOR = timedelta(minutes=10)
+"""How long the first values of a filter may wait for its save."""
 SUPERSEDED_FOR = timedelta(seconds=30)
 """How long a revision that was replaced is kept at least."""
 
@@ -53,6 +56,7 @@ class Sweeper:
         datasets: DatasetStore,
         names: DatasetNames,
         sets: SetStore,
+        drafts: DraftSets,
         now: Callable[[], datetime],
         purges: Sequence[Callable[[], None]] = (),
     ) -> None:
@@ -65,6 +69,7 @@ class Sweeper:
         self._datasets = datasets
         self._names = names
         self._sets = sets
+        self._drafts = drafts
         self._now = now
         self._steps = (
             self.sweep_broker,
@@ -130,5 +135,6 @@ class Sweeper:
                 self._datasets.remove(dataset.id)
 
     def sweep_sets(self) -> None:
-        """Remove the values of replaces that were cut off."""
+        """Remove the values of replaces that were cut off, and of filters whose save was."""
         self._sets.sweep()
+        remove_drafts(self._drafts, self._revisions, self._sets, self._now() - DRAFT_FOR)

@@ -1,18 +1,19 @@
 """Configurations: create, read, change, delete."""
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
-from headwater.errors import Conflict, PreconditionFailed, Problem
+from headwater.errors import Conflict, PreconditionFailed, Problem, SetStoreUnavailable
 from headwater.model.dataset import SetId, filter_set
 from headwater.model.flow import Flow, NewFlow, PipelineConfig
 from headwater.model.transform import NewTransform
 from headwater.services.checks import Checked, PipelineChecker
 from headwater.services.ids import Clock, NewId
 from headwater.stores import removal
-from headwater.stores.base import FlowStore, RevisionStore, SetStore
+from headwater.stores.base import DraftSets, FlowStore, RevisionStore, SetStore
 
 IfMatch = frozenset[int] | None
 """The revisions that a caller is ready to change; None for whichever is the newest."""
@@ -37,6 +38,7 @@ class FlowStores:
     flows: FlowStore
     revisions: RevisionStore
     sets: SetStore
+    drafts: DraftSets
 
 
 class Flows:
@@ -51,6 +53,7 @@ class Flows:
         self._store = stores.flows
         self._revisions = stores.revisions
         self._sets = stores.sets
+        self._drafts = stores.drafts
         self._checker = checker
         self._now = now
         self._new_id = new_id
@@ -130,14 +133,21 @@ class Flows:
 
     def _save(self, save: Callable[[Flow], None], flow: Flow, checked: Checked) -> Saved:
         sets = {filter_set(flow.id, uid): first for uid, first in checked.values.items()}
+        self._drafts.begin(sets, self._now())
         try:
             for target, first in sets.items():
                 self._sets.add(target, first)
             save(flow)
         except Exception:
             self._drop(sets)
+            self._end(sets)
             raise
+        self._end(sets)
         return Saved(flow, checked.warnings)
+
+    def _end(self, sets: Iterable[SetId]) -> None:
+        with suppress(SetStoreUnavailable):  # the sweeper looks then
+            self._drafts.end(sets)
 
     def _drop(self, sets: Iterable[SetId]) -> None:
         for target in sets:

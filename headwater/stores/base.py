@@ -257,6 +257,19 @@ class SetStore(SetLookup, Protocol):
         """Remove what replaces that were cut off an hour ago or more left behind. Called from time to time."""
 
 
+class DraftSets(Protocol):
+    """Filter sets that are written before the revision with the filter is saved: here a kill in between is found."""
+
+    def begin(self, targets: Iterable[SetId], now: datetime) -> None:
+        """Note sets before their first value is written."""
+
+    def end(self, targets: Iterable[SetId]) -> None:
+        """Forget sets that are dropped, or whose revision is saved. Unknown ones are no error."""
+
+    def begun_before(self, time: datetime) -> Sequence[SetId]:
+        """Sets that were noted before a time (to the second) and not forgotten."""
+
+
 class DatasetNames(Protocol):
     """Dataset names as workers resolve them: per owner, name → dataset id."""
 

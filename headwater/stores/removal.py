@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from headwater.model.dataset import filter_set
-from headwater.stores.base import FlowStore, RevisionStore, SetStore
+from headwater.stores.base import DraftSets, FlowStore, RevisionStore, SetStore
 
 
 def purge(flow_id: str, flows: FlowStore, revisions: RevisionStore, sets: SetStore) -> None:
@@ -24,6 +24,15 @@ def remove_superseded(revisions: RevisionStore, sets: SetStore, before: datetime
         kept = {uid for revision in filters.keys() - set(superseded) for uid in filters[revision]}
         _drop(sets, flow_id, gone - kept)
         revisions.remove(flow_id, superseded)
+
+
+def remove_drafts(drafts: DraftSets, revisions: RevisionStore, sets: SetStore, before: datetime) -> None:
+    """Drop the sets that were written before `before` for a save that never came."""
+    for target in drafts.begun_before(before):
+        flow_id, _, uid = target.id.partition(".")
+        if all(uid not in filters for filters in revisions.filters(flow_id).values()):
+            sets.drop(target)
+        drafts.end([target])
 
 
 def _drop(sets: SetStore, flow_id: str, uids: Iterable[str]) -> None:

@@ -5,6 +5,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from headwater.model.dataset import SetId
 from headwater.stores.base import Page, Written
@@ -90,6 +91,26 @@ class MemorySetStore:
 
     def sweep(self) -> None:
         """Nothing to do: a replace that is cut off leaves nothing behind."""
+
+
+class MemoryDraftSets:
+    """DraftSets of one process."""
+
+    def __init__(self) -> None:
+        self._begun: dict[SetId, datetime] = {}
+
+    def begin(self, targets: Iterable[SetId], now: datetime) -> None:
+        """See DraftSets."""
+        self._begun |= dict.fromkeys(targets, now)
+
+    def end(self, targets: Iterable[SetId]) -> None:
+        """See DraftSets."""
+        for target in targets:
+            self._begun.pop(target, None)
+
+    def begun_before(self, time: datetime) -> Sequence[SetId]:
+        """See DraftSets."""
+        return [target for target, begun in self._begun.items() if begun < time]
 
 
 class MemoryDatasetNames:

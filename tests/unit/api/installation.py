@@ -31,7 +31,7 @@ from headwater.services.keys import Keys
 from headwater.services.trials import Trials
 from headwater.stores.base import DeploymentStore
 from headwater.stores.memory.control import MemoryDatabase
-from headwater.stores.memory.sets import MemoryDatasetNames, MemorySetStore
+from headwater.stores.memory.sets import MemoryDatasetNames, MemoryDraftSets, MemorySetStore
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import Resources
 from headwater.transforms.expression import parse
@@ -247,7 +247,7 @@ class Installation:
         services = Services(
             keys=self.keys,
             flows=Flows(
-                FlowStores(flows, self.database.revisions, sets),
+                FlowStores(flows, self.database.revisions, sets, MemoryDraftSets()),
                 PipelineChecker(self.bindings, validate_script, parse, new_id),
                 self.clock,
                 new_id,

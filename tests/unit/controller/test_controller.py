@@ -21,7 +21,7 @@ from headwater.model.sink import KafkaSink
 from headwater.model.worker import KafkaAccess
 from headwater.orchestrators.memory import MemoryOrchestrator
 from headwater.stores.memory.control import MemoryDatabase
-from headwater.stores.memory.sets import MemoryDatasetNames, MemorySetStore
+from headwater.stores.memory.sets import MemoryDatasetNames, MemoryDraftSets, MemorySetStore
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TOPIC = "stream.base.log"
@@ -91,6 +91,7 @@ class World:
             self.database.datasets,
             self.names,
             self.sets,
+            MemoryDraftSets(),
             lambda: NOW,
         )
         self.controller = Controller("c", self.database, self.orchestrator, reconciler, sweeper, lambda: self.now)

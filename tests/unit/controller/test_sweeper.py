@@ -5,12 +5,12 @@ from datetime import datetime, timedelta
 import pytest
 
 from headwater.brokers.memory import MemoryBroker
-from headwater.controller.sweeper import SUPERSEDED_FOR, Sweeper
+from headwater.controller.sweeper import DRAFT_FOR, SUPERSEDED_FOR, Sweeper
 from headwater.controller.turns import Turns
 from headwater.model.dataset import filter_set
 from headwater.orchestrators.memory import MemoryOrchestrator
 from headwater.stores.memory.control import MemoryDatabase
-from headwater.stores.memory.sets import MemoryDatasetNames, MemorySetStore
+from headwater.stores.memory.sets import MemoryDatasetNames, MemoryDraftSets, MemorySetStore
 from tests.support.sql import T0, a_config, a_flow, next_revision
 
 FILTER = {"uid": "t1", "type": "redis_set_filter", "filter_expr": "root = this.a"}
@@ -19,7 +19,7 @@ FILTER = {"uid": "t1", "type": "redis_set_filter", "filter_expr": "root = this.a
 class World:
     def __init__(self) -> None:
         self.now = T0
-        self.database, self.sets = MemoryDatabase(), MemorySetStore()
+        self.database, self.sets, self.drafts = MemoryDatabase(), MemorySetStore(), MemoryDraftSets()
         self.sweeper = Sweeper(
             MemoryBroker(),
             MemoryOrchestrator(),
@@ -29,6 +29,7 @@ class World:
             self.database.datasets,
             MemoryDatasetNames(),
             self.sets,
+            self.drafts,
             self.time,
         )
 
@@ -56,3 +57,19 @@ class TestRevisions:
         assert world.sets.count(filter_set("f1", "t1"))[0] == 0
         assert list(world.database.revisions.filters("f1")) == [2]
         assert world.database.flows.get("ann", "f1") == saved
+
+
+class TestDrafts:
+    def test_values_of_a_save_that_never_came_go(self, world: World) -> None:
+        saved, lost = filter_set("f1", "t1"), filter_set("f1", "t2")
+        world.drafts.begin([saved, lost], world.now)
+        for target in (saved, lost):
+            world.sets.add(target, ["value"])
+        world.database.flows.create(a_flow(pipeline_config=a_config(transforms=[FILTER])))
+        world.now += DRAFT_FOR
+        world.sweeper.sweep()
+        assert [world.sets.count(target)[0] for target in (saved, lost)] == [1, 1]
+        world.now += timedelta(seconds=1)
+        world.sweeper.sweep()
+        assert [world.sets.count(target)[0] for target in (saved, lost)] == [1, 0]
+        assert world.drafts.begun_before(world.now) == []

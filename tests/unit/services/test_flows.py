@@ -14,7 +14,7 @@ from headwater.services.checks import PipelineChecker
 from headwater.services.flows import Flows, FlowStores
 from headwater.services.ids import new_id
 from headwater.stores.memory.control import MemoryDatabase
-from headwater.stores.memory.sets import MemorySetStore
+from headwater.stores.memory.sets import MemoryDraftSets, MemorySetStore
 
 SENT = NewFlow.model_validate(
     {
@@ -58,7 +58,7 @@ def flows(database: MemoryDatabase, sets: MemorySetStore, compiled: list[str]) -
         return []
 
     checker = PipelineChecker(Bindings(), compile_, lambda _: None, new_id)
-    stores = FlowStores(database.flows, database.revisions, sets)
+    stores = FlowStores(database.flows, database.revisions, sets, MemoryDraftSets())
     return Flows(stores, checker, lambda: datetime(2026, 1, 2, tzinfo=UTC), new_id)
 
 
