@@ -8,7 +8,8 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import typer
@@ -16,12 +17,13 @@ import typer
 from headwater.model.dataset import MAX_PAGE, MAX_VALUES_PER_REQUEST, dataset_set
 from headwater.stores.embedded import EmbeddedValkey
 from headwater.stores.redis.client import Client, connect
+from headwater.stores.redis.lookup import ASKED_PER_VALUE, RedisSetLookup
 from headwater.stores.redis.sets import RedisSetStore
 
 TARGET = dataset_set("bench")
 PLAIN = "plain"
 LOOKUP = 1_000
-ROUNDS = 30
+ROUNDS = 100
 
 
 def addresses(count: int, seed: int) -> list[str]:
@@ -51,8 +53,8 @@ def cpu_s(client: Client) -> float:
     return float(told["used_cpu_user"]) + float(told["used_cpu_sys"])
 
 
-def measure(client: Client, name: str, work: Callable[[], object], per: int, rounds: int = 1) -> None:
-    """Print the median time of `work` per call, and the server's CPU, over `per` values."""
+def measure(client: Client, name: str, work: Callable[[], object], per: int, rounds: int = 1) -> float:
+    """Print and return the median time of `work` per call, and the server's CPU, over `per` values."""
     took: list[float] = []
     cpu_before = cpu_s(client)
     for _ in range(rounds):
@@ -63,6 +65,7 @@ def measure(client: Client, name: str, work: Callable[[], object], per: int, rou
     typer.echo(
         f"{name:32} {median * 1e3:9.2f} ms  {per / median:12,.0f} values/s  server {server / per * 1e6:5.2f} µs/value"
     )
+    return median
 
 
 def fill(client: Client, store: RedisSetStore, values: list[str]) -> None:
@@ -84,23 +87,46 @@ def fill(client: Client, store: RedisSetStore, values: list[str]) -> None:
     measure(client, "replace", replace, len(values))
 
 
-def look_up(client: Client, store: RedisSetStore, values: Sequence[str]) -> None:
-    """Batches of 1,000 with no, a tenth and all members, each beside the reference."""
-    others = addresses(LOOKUP, seed=2)
+def look_up(client: Client, values: Sequence[str]) -> None:
+    """Batches of 1,000 as workers ask, with a part of them members, each beside the reference."""
+    others = addresses(LOOKUP * ROUNDS, seed=2)
     for at in range(0, len(values), 10_000):
         client.call("SADD", PLAIN, *values[at : at + 10_000])
-    for hits in (0, LOOKUP // 10, LOOKUP):
-        asked = [*values[:hits], *others[hits:]]
-        expected = [True] * hits + [False] * (LOOKUP - hits)
+    with closing(RedisSetLookup(client)) as lookup:
+        measure(client, "build of the filter", lambda: warm(lookup, len(values), others), len(values))
+        for hits in (0, LOOKUP // 100, LOOKUP // 10, LOOKUP // 2, LOOKUP):
+            batches = [mixed(values, others, hits, number) for number in range(ROUNDS)]
+            expected = [True] * hits + [False] * (LOOKUP - hits)
 
-        def ours(asked: list[str] = asked, expected: list[bool] = expected) -> None:
-            assert store.contains_many(TARGET, asked) == expected
+            ours = checked(partial(lookup.contains_many, TARGET), batches, expected)
+            plain = checked(lambda asked: client.call("SMISMEMBER", PLAIN, *asked), batches, expected)
+            took = measure(client, f"lookup, {hits} of {LOOKUP} in it", ours, LOOKUP, ROUNDS)
+            reference = measure(client, "  SMISMEMBER on a plain SET", plain, LOOKUP, ROUNDS)
+            typer.echo(f"  {took / reference:.2f} x the reference")
 
-        def plain(asked: list[str] = asked, expected: list[bool] = expected) -> None:
-            assert client.call("SMISMEMBER", PLAIN, *asked) == expected
 
-        measure(client, f"contains_many, {hits} of {LOOKUP} in it", ours, LOOKUP, ROUNDS)
-        measure(client, "  SMISMEMBER on a plain SET", plain, LOOKUP, ROUNDS)
+def checked(
+    ask: Callable[[list[str]], list[bool]], batches: list[list[str]], expected: list[bool]
+) -> Callable[[], None]:
+    """Asks about the next batch each time it is called."""
+    rest = iter(batches)
+
+    def one() -> None:
+        assert ask(next(rest)) == expected
+
+    return one
+
+
+def mixed(values: Sequence[str], others: Sequence[str], hits: int, number: int) -> list[str]:
+    """A batch that was not asked before: members first."""
+    return [*values[number * LOOKUP :][:hits], *others[number * LOOKUP : (number + 1) * LOOKUP - hits]]
+
+
+def warm(lookup: RedisSetLookup, count: int, others: Sequence[str]) -> None:
+    """Ask until a filter was worth its while, and wait for it."""
+    for _ in range(int(count * ASKED_PER_VALUE) // len(others) + 2):
+        lookup.contains_many(TARGET, others)
+        lookup.wait()
 
 
 def list_pages(client: Client, store: RedisSetStore, values: Sequence[str]) -> None:
@@ -124,15 +150,19 @@ def list_pages(client: Client, store: RedisSetStore, values: Sequence[str]) -> N
     measure(client, f"listing, {MAX_PAGE:,} per page", listing, len(values))
 
 
-def main(values: int = 500_000) -> None:
-    """Run all."""
+def main(values: int = 500_000, lookups_only: bool = False) -> None:
+    """Run all; with --lookups-only a replace and the lookups."""
     chosen = addresses(values, seed=1)
     with valkey() as client:
         store = RedisSetStore(client)
+        if lookups_only:
+            store.replace(TARGET, chosen)
+            look_up(client, chosen)
+            return
         fill(client, store, chosen)
         memory = int(client.call("INFO", "memory")["used_memory"])
         typer.echo(f"{'memory':32} {memory / values:9.1f} bytes per value")
-        look_up(client, store, chosen)
+        look_up(client, chosen)
         list_pages(client, store, chosen)
 
 

@@ -202,15 +202,12 @@ class RedisSetLookup:
         """Bring the filter up to date, or build one when that is worth its while."""
         if known.filter is not None:
             self._start(known, lambda: self._catch_up(target, known))
-        elif known.asked >= known.worth_asked:
-            self._start_building(target, known)
+        elif known.asked >= known.worth_asked and self._clock() - known.built_at >= REBUILD_AFTER_S:
+            self._start(known, lambda: self._build(target, known))
 
     def _consider_growing(self, target: SetId, known: _Known, current: _Filter) -> None:
+        """Writing so many values cost the server far more than reading all of them will."""
         if current.added > current.capacity:
-            self._start_building(target, known)
-
-    def _start_building(self, target: SetId, known: _Known) -> None:
-        if self._clock() - known.built_at >= REBUILD_AFTER_S:
             self._start(known, lambda: self._build(target, known))
 
     def _start(self, known: _Known, work: Callable[[], None]) -> None:
