@@ -66,6 +66,8 @@ class _Filter:
 
     def advance(self, version: int, stamp: bytes, packed: Sequence[bytes]) -> None:
         """Add what was added on the way to a version."""
+        if version == self.version and not packed:
+            return
         hashes = np.frombuffer(b"".join(packed), "<u8")
         self.bloom.add(hashes)
         with self.lock:
