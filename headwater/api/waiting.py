@@ -1,6 +1,5 @@
 """Waiting for the controller without holding a thread, and with one query for all who wait."""
 
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 
@@ -53,12 +52,13 @@ class Watcher:
 
         Raises DeployPending(pending) after `within_s`, StoreUnavailable.
         """
-        deadline = time.monotonic() + within_s
         self._awaited[flow_id] += 1
         try:
-            while not done(await self._next(flow_id)):
-                if time.monotonic() >= deadline:
-                    raise DeployPending(pending)
+            with anyio.move_on_after(within_s):
+                while not done(await self._next(flow_id)):
+                    pass
+                return
+            raise DeployPending(pending)
         finally:
             self._awaited[flow_id] -= 1
             self._awaited += Counter()  # drops what nobody waits for any more

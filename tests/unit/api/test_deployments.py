@@ -100,7 +100,7 @@ class TestDeploy:
         assert (seen["revision"], seen["desired_revision"]) == (1, 2)
 
     def test_still_going_on_at_the_timeout(self) -> None:
-        with installation(deploy_timeout_s=0.0) as made:
+        with installation(deploy_timeout_s=1) as made:
             alice = made.user("alice")
             made.controller.asleep = True
             path = f"{FLOW}/{alice.create()['id']}"
@@ -225,7 +225,7 @@ class TestTeardown:
             assert alice.post(f"{FLOW}/{config_id}/teardown").status_code == 200
 
     def test_still_going_on_at_the_timeout(self) -> None:
-        with installation(deploy_timeout_s=0.0) as made:
+        with installation(deploy_timeout_s=1) as made:
             alice = made.user("alice")
             path = f"{FLOW}/{alice.create()['id']}"
             alice.post(f"{path}/deploy")
