@@ -2,6 +2,7 @@
 
 import random
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from tests.acceptance.stack import Stack, kill, pipeline, until
 
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address"}
+READERS = 4
 
 
 def addresses(first: int, last: int) -> list[str]:
@@ -35,6 +37,34 @@ def put(client: httpx.Client, path: str, values: list[str]) -> dict[str, int]:
 
 
 class TestReplace:
+    @pytest.mark.parametrize(
+        "count", [30_000, pytest.param(1_000_000, marks=[pytest.mark.slow, pytest.mark.timeout(600)])]
+    )
+    def test_no_reader_sees_old_and_new_together(self, stack: Stack, client: httpx.Client, count: int) -> None:
+        """An old value that is gone means that the new one is there; a new one that is there, that the old one is gone.
+
+        So each reader asks for one of them and then for the other, in either order, while one PUT goes on.
+        """
+        old, new = addresses(0, count), addresses(count, 2 * count)
+        wrong: list[Any] = []
+        finished: list[bool] = []
+        with filter_values(client) as path:
+            for present, coming in ((old, new), (new, old), (old, new)):
+                put(client, path, present)
+                stop = threading.Event()
+                readers = [
+                    threading.Thread(target=watch, args=(stack, path, present, coming, stop, wrong, finished))
+                    for _ in range(READERS)
+                ]
+                for reader in readers:
+                    reader.start()
+                assert put(client, path, coming)["count"] == count
+                stop.set()
+                for reader in readers:
+                    reader.join()
+        assert wrong == []
+        assert finished == [True] * (3 * READERS)
+
     def test_the_one_that_ends_last_wins_whole(self, stack: Stack, client: httpx.Client) -> None:
         ours, theirs = addresses(0, 20_000), addresses(20_000, 40_000)
 
@@ -62,6 +92,37 @@ class TestReplace:
             assert client.get(f"{path}/count").json() == before
             assert client.get(path).json()["values"] == ["a"]
             assert put(client, path, []) == {"count": 0, "version": before["version"] + 1}
+
+
+def watch(
+    stack: Stack,
+    path: str,
+    present: list[str],
+    coming: list[str],
+    stop: threading.Event,
+    wrong: list[Any],
+    finished: list[bool],
+) -> None:
+    """Ask for old and new values until the new ones are there."""
+    rng = random.Random()
+    with stack.client() as client:
+
+        def is_member(value: str) -> bool:
+            return bool(client.get(f"{path}/check", params={"value": value}).json()["is_member"])
+
+        seen_new = False
+        while not seen_new or not stop.is_set():
+            answered = stop.is_set()
+            one, other = rng.choice(present), rng.choice(coming)
+            if not is_member(one) and not is_member(other):
+                wrong.append(("neither", one, other))
+            seen_new = is_member(other)
+            if seen_new and is_member(one):
+                wrong.append(("both", one, other))
+            if answered and not seen_new:
+                wrong.append(("not seen after the answer", one, other))
+                break
+        finished.append(True)
 
 
 def page(client: httpx.Client, path: str, cursor: int | None, count: int) -> dict[str, Any]:
