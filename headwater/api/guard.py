@@ -14,7 +14,9 @@ from starlette.datastructures import Headers
 from starlette.routing import Match
 from starlette.types import Message, Receive, Scope, Send
 
+from headwater.api import idempotency
 from headwater.api.problems import NO_SUCH_ADDRESS
+from headwater.api.schemas import DeploymentBody
 from headwater.errors import (
     Forbidden,
     InvalidInput,
@@ -113,7 +115,20 @@ class GuardedRoute(APIRoute):
         if scope["method"] in (self.methods or ()):
             receive = self._check(key, scope, headers, receive)
             await self._check_deployed(key, scope)
+            if scope["method"] in idempotency.METHODS and (once := self._once(headers, scope)):
+                await once(super().handle, scope, receive, send)
+                return
         await super().handle(scope, receive, send)
+
+    def _once(self, headers: Headers, scope: Scope) -> idempotency.Once | None:
+        """How to make a call with an Idempotency-Key; None without one."""
+        key = idempotency.key_of(headers)
+        if key is None:
+            return None
+        secret = self.response_model is DeploymentBody
+        again = f"{self.path_format.rpartition('/deploy')[0]}/deploy".format(**scope["path_params"]) if secret else ""
+        calls = scope["app"].state.services.calls
+        return idempotency.Once(calls, scope, key, takes_body=self.takes_body, made_anew_at=again)
 
     def _check(self, key: ApiKey, scope: Scope, headers: Headers, receive: Receive) -> Receive:
         if self.scope not in key.scopes:

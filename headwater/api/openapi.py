@@ -11,10 +11,11 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.responses import HTMLResponse
 from starlette.staticfiles import StaticFiles
 
-from headwater.api import examples
+from headwater.api import examples, idempotency
 from headwater.api.links import LINKS
 from headwater.api.problems import KINDS, MEDIA_TYPE, METHOD_NOT_ALLOWED, URN, Kind
 from headwater.api.schemas import ProblemDetails
+from headwater.model.idempotency import KEY_PATTERN, MAX_KEY_CHARS
 
 ASSETS = "/docs/assets"
 JSON = "application/json"
@@ -53,6 +54,18 @@ def _header(description: str, *, required: bool = True, **schema: Any) -> dict[s
 
 REQUEST_ID = {"X-Request-Id": _header("Names the request in Headwater's log.")}
 LOCATION = {"Location": _header("The path of the new object.")}
+IDEMPOTENCY_REPLAYED = {
+    idempotency.REPLAYED: _header("`true` when this is the answer of an earlier request.", required=False)
+}
+IDEMPOTENCY_KEY = {
+    "name": idempotency.HEADER,
+    "in": "header",
+    "required": False,
+    "description": "The same request with the same key is done once: sent again within 24 hours, it gets the same "
+    "answer. With another body it is refused (422), while the first one runs too (409). Answers 5xx, 429, and those "
+    "that refuse the request's form are not remembered.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": MAX_KEY_CHARS, "pattern": KEY_PATTERN},
+}
 ETAG = {"ETag": _header("The revision, in quotes; for If-Match.", pattern='^"[0-9]+"$')}
 HEADERS: dict[int, dict[str, Any]] = {
     HTTPStatus.CREATED: LOCATION,
@@ -117,19 +130,30 @@ def _schema(app: FastAPI) -> dict[str, Any]:
     problem = ProblemDetails.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas.update(problem.pop("$defs"))
     schemas["ProblemDetails"] = problem
-    for operation in _operations(schema):
+    for method, operation in _operations(schema):
+        _drop_fastapi_errors(operation)
+        if SCOPE in operation and method.upper() in idempotency.METHODS:
+            _describe_idempotency(operation)
         _complete(operation)
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     return schema
 
 
-def _operations(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    return (operation for path in schema["paths"].values() for operation in path.values())
+def _operations(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    return (operation for path in schema["paths"].values() for operation in path.items())
+
+
+def _describe_idempotency(operation: dict[str, Any]) -> None:
+    operation.setdefault("parameters", []).append(IDEMPOTENCY_KEY)
+    for status, answer in failures(HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY).items():
+        operation["responses"].setdefault(str(status), answer)
+    for status, answer in operation["responses"].items():
+        if status.startswith("2"):
+            answer["headers"] = answer.get("headers", {}) | IDEMPOTENCY_REPLAYED
 
 
 def _complete(operation: dict[str, Any]) -> None:
-    _drop_fastapi_errors(operation)
     if scope := operation.get(SCOPE):
         and_when_deployed = operation.get(SCOPE_WHEN_DEPLOYED)
         more = f", while it is deployed `{and_when_deployed}` too" if and_when_deployed else ""

@@ -14,6 +14,7 @@ from headwater.services.datasets import Datasets
 from headwater.services.deployments import Deployments, KafkaEndpoint
 from headwater.services.filters import Filters
 from headwater.services.flows import Flows
+from headwater.services.idempotency import Calls
 from headwater.services.keys import Keys
 from headwater.services.trials import Trials
 
@@ -30,6 +31,7 @@ class Services:
     """
 
     keys: Keys
+    calls: Calls
     flows: Flows
     trials: Trials
     deployments: Deployments

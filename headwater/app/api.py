@@ -28,6 +28,7 @@ from headwater.services.datasets import Datasets
 from headwater.services.deployments import Deployments, KafkaEndpoint
 from headwater.services.filters import Filters
 from headwater.services.flows import Flows, FlowStores
+from headwater.services.idempotency import Calls
 from headwater.services.ids import new_id, utc_now
 from headwater.services.keys import Keys
 from headwater.services.trials import Trials
@@ -86,6 +87,7 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
 
     return Services(
         keys=Keys(database.keys, utc_now, time.monotonic),
+        calls=Calls(database.calls, utc_now),
         flows=Flows(
             FlowStores(database.flows, database.revisions, sets, RedisDraftSets(client)), checker, utc_now, new_id
         ),

@@ -90,7 +90,10 @@ def _purges(database: Database, settings: Settings) -> list[Callable[[], None]]:
         if settings.audit_days:
             database.audit.purge(utc_now() - timedelta(days=settings.audit_days))
 
-    return [purge_audit]
+    def purge_calls() -> None:
+        database.calls.purge(utc_now())
+
+    return [purge_audit, purge_calls]
 
 
 def topic_of(bindings: Bindings, source: Source) -> str:

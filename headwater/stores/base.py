@@ -13,6 +13,7 @@ from headwater.model.audit import AuditEntry, AuditQuery, Change
 from headwater.model.dataset import Dataset, SetId
 from headwater.model.deployment import Deployment, LogLine, Observed, Progress, WorkerStatus
 from headwater.model.flow import Flow
+from headwater.model.idempotency import Answered, Claim
 from headwater.model.key import ApiKey
 
 MAX_LOG_LINES = 1000
@@ -192,6 +193,25 @@ class AuditLog(Protocol):
 
     def purge(self, before: datetime) -> int:
         """Remove the entries from before a time; returns how many."""
+
+
+class CallStore(Protocol):
+    """Calls that are made once. A call is held by one try at a time, until a time; that try alone may change it."""
+
+    def claim(self, call: str, holder: str, now: datetime, until: datetime) -> Claim:
+        """Hold a call that nobody holds and that has not ended, or whose time is over. Of many at once, one wins."""
+
+    def renew(self, call: str, holder: str, until: datetime) -> None:
+        """Hold it longer. No error when it is not held (any more), as in the next two."""
+
+    def finish(self, call: str, holder: str, answered: Answered, until: datetime) -> None:
+        """Remember its answer until a time."""
+
+    def release(self, call: str, holder: str) -> None:
+        """Forget it."""
+
+    def purge(self, now: datetime) -> int:
+        """Remove the calls whose time is over; returns how many."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.key import DEFAULT_SCOPES, ApiKey
 from headwater.stores.base import (
     AuditLog,
+    CallStore,
     DatasetStore,
     DeploymentStore,
     Doorbell,
@@ -53,6 +54,9 @@ class ControlStores(Protocol):
 
     @property
     def audit(self) -> AuditLog: ...
+
+    @property
+    def calls(self) -> CallStore: ...
 
     def close(self) -> None: ...
 

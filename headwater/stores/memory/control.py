@@ -14,6 +14,7 @@ from headwater.model.flow import Flow
 from headwater.model.key import ApiKey
 from headwater.stores.base import MAX_LOG_LINES
 from headwater.stores.memory.audit import MemoryAudit
+from headwater.stores.memory.idempotency import MemoryCalls
 from headwater.stores.sql import changes, rules
 from headwater.stores.sql.rules import Rollout
 
@@ -388,6 +389,7 @@ class MemoryDatabase:
 
     def __init__(self) -> None:
         self.audit = MemoryAudit()
+        self.calls = MemoryCalls()
         tables = _Tables(self.audit)
         self.flows = MemoryFlows(tables)
         self.revisions = MemoryRevisions(tables)

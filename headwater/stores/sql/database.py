@@ -8,6 +8,7 @@ from headwater.stores.sql.deployment_rows import DeploymentRows
 from headwater.stores.sql.deployments import SqlDeployments
 from headwater.stores.sql.doorbell import SqlDoorbell
 from headwater.stores.sql.flows import SqlFlows
+from headwater.stores.sql.idempotency import SqlCalls
 from headwater.stores.sql.keys import SqlKeys
 from headwater.stores.sql.leases import SqlLeases
 from headwater.stores.sql.migrate import migrate
@@ -28,6 +29,7 @@ class Database:
         self.keys = SqlKeys(connections)
         self.datasets = SqlDatasets(connections)
         self.audit = SqlAudit(connections)
+        self.calls = SqlCalls(connections)
 
     def close(self) -> None:
         """Close the connections. The stores open new ones when they are used again."""

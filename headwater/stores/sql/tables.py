@@ -192,3 +192,16 @@ audit = Table(
     Column("after", Text, nullable=False),
     Column("state", String, nullable=False),
 )
+
+# A row without a holder is an answered call.
+calls = Table(
+    "calls",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("holder", String),
+    Column("expires_at", UtcDateTime, nullable=False, index=True),
+    Column("body_sha256", String, nullable=False),
+    Column("status", Integer, nullable=False),
+    Column("headers", JSON, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)

@@ -26,6 +26,7 @@ from headwater.services.datasets import Datasets
 from headwater.services.deployments import Deployments, KafkaEndpoint
 from headwater.services.filters import Filters
 from headwater.services.flows import Flows, FlowStores
+from headwater.services.idempotency import Calls
 from headwater.services.ids import new_id
 from headwater.services.keys import Keys
 from headwater.services.trials import Trials
@@ -246,6 +247,7 @@ class Installation:
         audited = AuditedSets(sets, self.database.audit)
         services = Services(
             keys=self.keys,
+            calls=Calls(self.database.calls, self.clock),
             flows=Flows(
                 FlowStores(flows, self.database.revisions, sets, MemoryDraftSets()),
                 PipelineChecker(self.bindings, validate_script, parse, new_id),
