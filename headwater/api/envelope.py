@@ -9,6 +9,7 @@ from fastapi import Request
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from headwater.api.limits import EXTRA_HEADERS
 from headwater.api.metrics import Metrics
 from headwater.api.problems import internal_error
 from headwater.services.ids import NewId
@@ -33,7 +34,7 @@ class Envelope:
         # HEAD is answered as GET is; the server leaves the body out.
         answered = {**scope, "method": "GET"} if method == "HEAD" else scope
         began = time.perf_counter()
-        outgoing = _Outgoing(scope["request_id"], send)
+        outgoing = _Outgoing(scope, send)
         try:
             await self._run(answered, receive, outgoing)
         finally:
@@ -52,15 +53,17 @@ class Envelope:
 class _Outgoing:
     """Puts the request's id on the response and notes its status; 0 before the response starts."""
 
-    def __init__(self, request_id: str, send: Send) -> None:
-        self._request_id = request_id
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self._scope = scope
         self._send = send
         self.status = 0
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            MutableHeaders(scope=message)["X-Request-Id"] = self._request_id
+            headers = MutableHeaders(scope=message)
+            headers["X-Request-Id"] = self._scope["request_id"]
+            headers.update(self._scope.get(EXTRA_HEADERS, {}))
         await self._send(message)
 
 

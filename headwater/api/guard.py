@@ -1,4 +1,4 @@
-"""Key, scope and size: checked before any byte of a body is read."""
+"""Key, scope, rate and size: checked before any byte of a body is read."""
 
 from collections.abc import Callable, Coroutine
 from ipaddress import ip_address
@@ -15,6 +15,7 @@ from starlette.routing import Match
 from starlette.types import Message, Receive, Scope, Send
 
 from headwater.api import idempotency
+from headwater.api.limits import Limiter
 from headwater.api.problems import NO_SUCH_ADDRESS
 from headwater.api.schemas import DeploymentBody
 from headwater.errors import (
@@ -36,6 +37,7 @@ MAX_KEY_CHECKS_AT_ONCE = 8
 RESERVED_IDS = {"config_id": frozenset({"datasets", "streams", "validate"}), "dataset_id": frozenset({"entries"})}
 """Names that stand where an id stands, by the id's parameter."""
 
+DEPLOY_SCOPE = "flow:deploy"
 SCOPE, SCOPE_WHEN_DEPLOYED, STREAMED = "x-scope", "x-scope-when-deployed", "x-streamed"
 
 KEY_HEADER = APIKeyHeader(
@@ -113,7 +115,9 @@ class GuardedRoute(APIRoute):
         scope["api_key"] = key
         act_as(Actor(key.id, key.owner, _peer(scope), scope.get("request_id", "")))
         if scope["method"] in (self.methods or ()):
-            receive = self._check(key, scope, headers, receive)
+            self._check_scope(key)
+            await self._count(key, scope)
+            receive = self._check(scope, headers, receive)
             await self._check_deployed(key, scope)
             if scope["method"] in idempotency.METHODS and (once := self._once(headers, scope)):
                 await once(super().handle, scope, receive, send)
@@ -130,9 +134,18 @@ class GuardedRoute(APIRoute):
         calls = scope["app"].state.services.calls
         return idempotency.Once(calls, scope, key, takes_body=self.takes_body, made_anew_at=again)
 
-    def _check(self, key: ApiKey, scope: Scope, headers: Headers, receive: Receive) -> Receive:
+    def _check_scope(self, key: ApiKey) -> None:
         if self.scope not in key.scopes:
             raise Forbidden(self.scope)
+
+    async def _count(self, key: ApiKey, scope: Scope) -> None:
+        """Against the key's rate limit. What changes a deployment must be counted, whatever is away."""
+        limiter: Limiter | None = scope["app"].state.limiter
+        if limiter is not None:
+            deploys = self.scope == DEPLOY_SCOPE and scope["method"] in idempotency.METHODS
+            await limiter(key, scope, upload=self.streamed, must_count=deploys)
+
+    def _check(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
         if any("\0" in value for value in scope["path_params"].values()):
             raise NotFound(NO_SUCH_ADDRESS)
         if not self.takes_body:

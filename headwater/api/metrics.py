@@ -43,8 +43,18 @@ class Metrics:
             ["method", "route", "status"],
             registry=self._registry,
         )
+        self._uncounted = Counter(
+            "headwater_rate_limit_uncounted",
+            "Requests that could not be counted because the set store was away, by what became of them.",
+            ["outcome"],
+            registry=self._registry,
+        )
         if directory is None:
             ProcessCollector(registry=self._registry)
+
+    def uncounted(self, *, passed: bool) -> None:
+        """Count one request that the rate limit could not count."""
+        self._uncounted.labels("passed" if passed else "refused").inc()
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one request; status 0 means that it was never answered."""

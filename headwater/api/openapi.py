@@ -23,7 +23,12 @@ SCOPE, SCOPE_WHEN_DEPLOYED = "x-scope", "x-scope-when-deployed"
 SCHEMA = {"$ref": "#/components/schemas/ProblemDetails"}
 KIND_OF_STATUS = {kind.status: kind for kind in reversed((*KINDS.values(), METHOD_NOT_ALLOWED))}
 """The first kind of each status stands for it."""
-EVERYWHERE = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.SERVICE_UNAVAILABLE)
+EVERYWHERE = (
+    HTTPStatus.UNAUTHORIZED,
+    HTTPStatus.FORBIDDEN,
+    HTTPStatus.TOO_MANY_REQUESTS,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+)
 BODY = (
     HTTPStatus.BAD_REQUEST,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,

@@ -16,6 +16,7 @@ from headwater.services.filters import Filters
 from headwater.services.flows import Flows
 from headwater.services.idempotency import Calls
 from headwater.services.keys import Keys
+from headwater.services.limits import RateLimits
 from headwater.services.trials import Trials
 
 Probe = Callable[[], object]
@@ -26,8 +27,9 @@ Probe = Callable[[], object]
 class Services:
     """Everything that the routes call.
 
-    probes: readiness by name of the dependency, as GET /readyz shows it. deploy_timeout_s: how long deploy, teardown
-    and delete wait. metrics_dir: where the API processes of one port share their metrics; None for a single process.
+    limits: None for no rate limits. probes: readiness by name of the dependency, as GET /readyz shows it.
+    deploy_timeout_s: how long deploy, teardown and delete wait. metrics_dir: where the API processes of one port share
+    their metrics; None for a single process.
     """
 
     keys: Keys
@@ -39,6 +41,7 @@ class Services:
     datasets: Datasets
     bindings: Bindings
     kafka: KafkaEndpoint
+    limits: RateLimits | None = None
     probes: Mapping[str, Probe] = field(default_factory=dict)
     deploy_timeout_s: float = 55.0
     metrics_dir: Path | None = None

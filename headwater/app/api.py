@@ -31,9 +31,11 @@ from headwater.services.flows import Flows, FlowStores
 from headwater.services.idempotency import Calls
 from headwater.services.ids import new_id, utc_now
 from headwater.services.keys import Keys
+from headwater.services.limits import RateLimits
 from headwater.services.trials import Trials
 from headwater.settings import Settings
 from headwater.stores.base import Leases
+from headwater.stores.redis.buckets import RedisBuckets
 from headwater.stores.redis.client import Client, connect
 from headwater.stores.redis.drafts import RedisDraftSets
 from headwater.stores.redis.names import RedisDatasetNames
@@ -45,6 +47,8 @@ from headwater.transforms.expression import parse
 
 PASSWORD_BYTES = 24
 GRACE_S = 5
+RATE_ANSWER_TIMEOUT_S = 0.5
+"""A request that can't be counted by then passes uncounted."""
 SWITCH_INTERVAL_S = 0.001
 """How long a thread may compute before another one gets its turn: uploads compute, and other requests wait for them."""
 
@@ -99,6 +103,7 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
         datasets=Datasets(database.datasets, names, audited, utc_now, new_id),
         bindings=bindings,
         kafka=_endpoint(addresses),
+        limits=_limits(addresses),
         probes={
             "database": database.doorbell.value,
             "set_store": lambda: client.call("PING"),
@@ -108,6 +113,14 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
         deploy_timeout_s=settings.deploy_timeout_s,
         metrics_dir=_metrics_dir(),
     )
+
+
+def _limits(addresses: Addresses) -> RateLimits | None:
+    settings = addresses.settings
+    if not settings.rate_limit:
+        return None
+    client = connect(addresses.redis_url(), answer_timeout_s=RATE_ANSWER_TIMEOUT_S)
+    return RateLimits(RedisBuckets(client), settings.rate_limit, settings.rate_burst)
 
 
 def _endpoint(addresses: Addresses) -> KafkaEndpoint:

@@ -1,12 +1,12 @@
 """`headwater audit`: who changed what."""
 
 import json
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 
 import typer
 
-from headwater.cli.options import takes_settings, wide_console
+from headwater.cli.options import as_utc, takes_settings, wide_console
 from headwater.model.audit import AuditEntry, AuditQuery
 from headwater.settings import Settings
 
@@ -32,7 +32,7 @@ def audit(
     """Show the audit log: who changed what, newest first."""
     from headwater.app.control import audit_of
 
-    query = AuditQuery(owner, of, _utc(since), _utc(until), limit)
+    query = AuditQuery(owner, of, as_utc(since), as_utc(until), limit)
     with audit_of(settings) as log:
         rows = [_row(entry) for entry in log.read(query)]
     if as_json:
@@ -40,10 +40,6 @@ def audit(
             print(json.dumps(row, ensure_ascii=False))
     else:
         _show(rows)
-
-
-def _utc(time: datetime | None) -> datetime | None:
-    return None if time is None else time.replace(tzinfo=UTC)
 
 
 def _row(entry: AuditEntry) -> dict[str, str]:

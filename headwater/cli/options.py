@@ -5,6 +5,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -76,6 +77,11 @@ def origin(name: str, settings: Settings) -> str:
     if variable(name) in os.environ:
         return variable(name)
     return "flag" if name in settings.model_fields_set else "default"
+
+
+def as_utc(time: datetime | None) -> datetime | None:
+    """A time of the command line, which has no zone."""
+    return None if time is None else time.replace(tzinfo=UTC)
 
 
 def wide_console() -> Console:

@@ -1,15 +1,18 @@
 """API keys: `hw_live_<key id, 12>_<secret, 43><crc, 6>`, all base62."""
 
 import hashlib
+import re
 import secrets
 import string
 import zlib
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 PREFIX = "hw_live_"
 ID_CHARS, SECRET_CHARS, CRC_CHARS = 12, 43, 6
 ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
+_FORM = re.compile(f"{PREFIX}[0-9A-Za-z]{{{ID_CHARS}}}_[0-9A-Za-z]{{{SECRET_CHARS + CRC_CHARS}}}")
 
 SCOPES = (
     "flow:read",
@@ -26,7 +29,10 @@ LOCAL_SCOPES = (*DEFAULT_SCOPES, "prices:write")
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A stored key: digest is the SHA-256 of the secret, so the key itself can't be read back."""
+    """A stored key: digest is the SHA-256 of the secret, so the key itself can't be read back.
+
+    last_used_at is cut to the minute.
+    """
 
     id: str
     owner: str
@@ -36,6 +42,12 @@ class ApiKey:
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
     last_used_at: datetime | None = None
+
+    def state(self, now: datetime) -> Literal["live", "revoked", "expired"]:
+        """Only a live key is good."""
+        if self.revoked_at is not None:
+            return "revoked"
+        return "live" if self.expires_at is None or now < self.expires_at else "expired"
 
 
 def base62(number: int, width: int) -> str:
@@ -66,11 +78,10 @@ def mint() -> tuple[str, str, bytes]:
 
 def parse(text: str) -> tuple[str, str] | None:
     """Key id and secret of a key's text, or None when the form or the check digits are wrong."""
-    length = len(PREFIX) + ID_CHARS + 1 + SECRET_CHARS + CRC_CHARS
-    if len(text) != length or not text.startswith(PREFIX) or not text.isascii():
+    if not _FORM.fullmatch(text):
         return None
     body, check = text[:-CRC_CHARS], text[-CRC_CHARS:]
     if _crc(body) != check:
         return None
     key_id, _, secret = body[len(PREFIX) :].partition("_")
-    return (key_id, secret) if len(key_id) == ID_CHARS else None
+    return key_id, secret

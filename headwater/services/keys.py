@@ -57,10 +57,10 @@ class Keys:
     def _accept(self, key: ApiKey | None, secret: str) -> ApiKey | None:
         """Compares with something in every case, so that the time taken does not tell which ids exist."""
         same = hmac.compare_digest(digest(secret), key.digest if key else _NOBODY)
-        if key is None or not same or not _live(key, self._now()):
+        if key is None or not same or key.state(self._now()) != "live":
             return None
         with self._lock:
-            self._used[key.id] = self._now()
+            self._used[key.id] = self._now().replace(second=0, microsecond=0)
         return key
 
     def write_last_use(self) -> None:
@@ -77,13 +77,18 @@ class Keys:
             raise
 
     def create(self, owner: str, scopes: Sequence[str] = DEFAULT_SCOPES, expires_at: datetime | None = None) -> str:
-        """A new key's text; it can't be read again. Raises InvalidInput for an unknown scope or no real owner."""
+        """A new key's text; it can't be read again.
+
+        Raises InvalidInput for an unknown scope, no real owner, and a key that would never be good.
+        """
         if not 0 < len(owner.strip()) == len(owner) <= MAX_OWNER_CHARS:
             text = f"The owner's name has 1 to {MAX_OWNER_CHARS} characters, with no space at its ends."
             raise InvalidInput(text)
         unknown = [s for s in scopes if s not in SCOPES]
         if unknown:
             raise InvalidInput(f"No such scope: {', '.join(unknown)}. Choose from {', '.join(SCOPES)}.")
+        if expires_at is not None and expires_at <= self._now():
+            raise InvalidInput(f"The key would have expired already, at {expires_at:%Y-%m-%dT%H:%M:%SZ}.")
         text, key_id, secret_digest = mint()
         self._store.create(ApiKey(key_id, owner, secret_digest, tuple(scopes), self._now(), expires_at))
         return text
@@ -96,7 +101,3 @@ class Keys:
         """Revoke a key; other processes refuse it within CACHE_S. Raises NotFound."""
         self._store.revoke(key_id, self._now())
         self._cache.pop(key_id, None)
-
-
-def _live(key: ApiKey, now: datetime) -> bool:
-    return key.revoked_at is None and (key.expires_at is None or now < key.expires_at)

@@ -215,6 +215,24 @@ class CallStore(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Allowance:
+    """Whether a token was taken, and how many are left in the bucket."""
+
+    taken: bool
+    tokens: float
+
+
+class TokenBuckets(Protocol):
+    """Buckets that fill with time. All callers share them; a bucket that nobody knows is full."""
+
+    def take(self, name: str, rate: float, size: int) -> Allowance:
+        """Take one token from a bucket that gets `rate` tokens a second and holds `size`.
+
+        Raises SetStoreUnavailable.
+        """
+
+
+@dataclass(frozen=True, slots=True)
 class Written:
     """The result of a write: how many values changed, and the set's version and count after it."""
 

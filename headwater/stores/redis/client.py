@@ -215,7 +215,7 @@ _BAD_URL = (
 )
 
 
-def connect(url: str) -> Client:
+def connect(url: str, *, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> Client:
     """A client of the server or cluster at a URL; it connects when it is first used.
 
     One server: `redis://`, `rediss://` (TLS) or `unix://`. A cluster: `redis-cluster://` or `rediss-cluster://` with
@@ -223,8 +223,8 @@ def connect(url: str) -> Client:
     """
     options = {
         "protocol": 2,
-        "socket_connect_timeout": CONNECT_TIMEOUT_S,
-        "socket_timeout": ANSWER_TIMEOUT_S,
+        "socket_connect_timeout": min(CONNECT_TIMEOUT_S, answer_timeout_s),
+        "socket_timeout": answer_timeout_s,
         "retry": Retry(NoBackoff(), 0),
     }
     try:

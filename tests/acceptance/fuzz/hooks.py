@@ -1,5 +1,6 @@
 """What a schema can't say: texts in two languages, names that differ, and answers that only look wrong."""
 
+import itertools
 from typing import Any
 
 import schemathesis
@@ -16,11 +17,17 @@ MAX_TRANSFORMS = 3
 MAX_WORKERS = 2
 """64 workers are more than a test machine can start."""
 
+_numbers = itertools.count()
+
 
 @schemathesis.hook
 def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -> None:
-    """Keep valid configurations valid, where a rule spans several members, and small."""
-    if case.meta is None or case.meta.is_negative_at(ParameterLocation.BODY):
+    """Keep valid requests valid, where a rule spans several members or requests, and configurations small."""
+    if case.meta is None:
+        return
+    if not case.meta.is_negative_at(ParameterLocation.HEADER):
+        _tame_headers(case.headers)
+    if case.meta.is_negative_at(ParameterLocation.BODY):
         return
     body: Any = case.body
     if isinstance(body, dict) and "pipeline_config" in body:
@@ -29,6 +36,14 @@ def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -
         _tame_transform(body)
     elif isinstance(body, list):
         _tame_transforms(body)
+
+
+def _tame_headers(headers: Any) -> None:
+    """Each request is a new one, and meant for whatever revision there is."""
+    if "Idempotency-Key" in headers:
+        headers["Idempotency-Key"] = f"{next(_numbers)}"
+    if "If-Match" in headers:
+        headers["If-Match"] = "*"
 
 
 def _tame(config: dict[str, Any]) -> None:

@@ -62,8 +62,8 @@ class TestKey:
         nobody.problem(nobody.request(method, path), 401, "unauthenticated")
 
     def test_all_refusals_are_alike(self, headwater: Installation, alice: User) -> None:
-        now = headwater.clock.now
-        expired = headwater.user("alice", expires_at=now)
+        expired = headwater.user("alice", expires_at=headwater.clock.now + timedelta(seconds=1))
+        headwater.clock.forward(1)
         revoked = headwater.user("alice")
         headwater.keys.revoke(revoked.key[8:20])
         typo = alice.key[:-1] + ("x" if alice.key[-1] != "x" else "y")

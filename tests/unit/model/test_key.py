@@ -1,6 +1,7 @@
 """The text of API keys."""
 
 import re
+import zlib
 
 import pytest
 from hypothesis import given
@@ -39,6 +40,13 @@ class TestParse:
         text = mint()[0]
         swapped = text[:position] + text[position + 1] + text[position] + text[position + 2 :]
         assert swapped == text or parse(swapped) is None
+
+    @pytest.mark.parametrize("character", ["\0", "-", "é", "\n"])
+    def test_refuses_what_is_no_base62_even_with_right_check_digits(self, character: str) -> None:
+        text = mint()[0][:-6]
+        for position in (len(PREFIX), len(PREFIX) + ID_CHARS, len(text) - 1):
+            forged = text[:position] + character + text[position + 1 :]
+            assert parse(forged + base62(zlib.crc32(forged.encode()), 6)) is None
 
     @pytest.mark.parametrize("change", ["", " ", "\n"])
     def test_refuses_another_length(self, change: str) -> None:

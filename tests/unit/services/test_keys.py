@@ -1,11 +1,12 @@
 """API keys."""
 
 from datetime import UTC, datetime, timedelta
+from random import Random
 
 import pytest
 
 from headwater.errors import InvalidInput, NotFound, StoreUnavailable, Unauthenticated
-from headwater.model.key import DEFAULT_SCOPES, ApiKey, mint
+from headwater.model.key import ALPHABET, DEFAULT_SCOPES, ApiKey, mint
 from headwater.services.keys import CACHE_S, Keys
 from headwater.stores.memory.control import MemoryDatabase
 
@@ -44,6 +45,39 @@ class TestCreate:
         with pytest.raises(InvalidInput, match="1 to 200 characters"):
             world.keys.create(owner)
         assert world.keys.list() == []
+
+    @pytest.mark.parametrize("late_s", [0, 1])
+    def test_expired_already(self, world: World, late_s: int) -> None:
+        with pytest.raises(InvalidInput, match="expired already"):
+            world.keys.create("alice", expires_at=NOW - timedelta(seconds=late_s))
+        assert world.keys.list() == []
+
+
+class TestTypos:
+    def test_ten_thousand_ask_no_store(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        """One to three changed, lost, added or swapped characters each."""
+        random, text = Random(1), world.keys.create("alice")
+
+        def asked(_: str) -> ApiKey:
+            raise AssertionError("the store was asked")
+
+        monkeypatch.setattr(world.store, "find", asked)
+        for _ in range(10_000):
+            mutated = _mutated(random, text)
+            assert world.keys.recall(mutated) is None
+            with pytest.raises(Unauthenticated):
+                world.keys.authenticate(mutated)
+
+
+def _mutated(random: Random, text: str) -> str:
+    """Another text than `text`, which is long enough for all these to be typos."""
+    mutated = text
+    while mutated == text:
+        for _ in range(random.randint(1, 3)):
+            position, length = random.randrange(len(text)), random.choice((0, 1, 2))
+            new = "".join(random.choice(ALPHABET + "_- \0é") for _ in range(random.choice((0, 1, 1, 1, 2))))
+            mutated = mutated[:position] + new + mutated[position + length :]
+    return mutated
 
 
 class TestAuthenticate:
@@ -96,11 +130,11 @@ class TestWriteLastUse:
     def test_writes_the_last_one(self, world: World) -> None:
         text = world.keys.create("alice")
         world.keys.authenticate(text)
-        world.forward(1)
-        world.keys.recall(text)
+        world.forward(119)
+        world.keys.authenticate(text)
         assert world.keys.list()[0].last_used_at is None
         world.keys.write_last_use()
-        assert world.keys.list()[0].last_used_at == NOW + timedelta(seconds=1)
+        assert world.keys.list()[0].last_used_at == NOW + timedelta(minutes=1)
 
     def test_keeps_what_could_not_be_written(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         def away(_: object) -> None:

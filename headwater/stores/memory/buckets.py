@@ -1,0 +1,24 @@
+"""Token buckets in memory."""
+
+import threading
+from collections.abc import Callable
+
+from headwater.stores.base import Allowance
+
+
+class MemoryBuckets:
+    """TokenBuckets in memory. clock: monotonic seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    def take(self, name: str, rate: float, size: int) -> Allowance:
+        with self._lock:
+            now = self._clock()
+            tokens, at = self._buckets.get(name, (size, now))
+            tokens = min(size, tokens + (now - at) * rate)
+            taken = tokens >= 1
+            self._buckets[name] = (tokens - taken, now)
+            return Allowance(taken, tokens - taken)

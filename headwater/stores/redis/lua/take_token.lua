@@ -1,0 +1,15 @@
+-- Take one token from a bucket that fills with time, by the server's clock, so that all callers agree.
+-- KEYS: bucket. ARGV: tokens a second, size. Returns whether one was taken, and how many are left, in millionths.
+local rate, size = tonumber(ARGV[1]), tonumber(ARGV[2])
+local time = redis.call('TIME')
+local now = time[1] + time[2] / 1e6
+local bucket = redis.call('HMGET', KEYS[1], 'tokens', 'at')
+local passed = math.max(0, now - (tonumber(bucket[2]) or now))
+local tokens = math.min(size, (tonumber(bucket[1]) or size) + passed * rate)
+local taken = tokens >= 1
+if taken then
+  tokens = tokens - 1
+end
+redis.call('HSET', KEYS[1], 'tokens', string.format('%.6f', tokens), 'at', string.format('%.6f', now))
+redis.call('PEXPIRE', KEYS[1], math.ceil(size / rate * 1000) + 1000)
+return {taken and 1 or 0, math.floor(tokens * 1e6)}

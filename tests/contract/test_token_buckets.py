@@ -1,0 +1,70 @@
+"""One suite for every TokenBuckets."""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import redis
+
+from headwater.errors import SetStoreUnavailable
+from headwater.stores.base import TokenBuckets
+from headwater.stores.memory.buckets import MemoryBuckets
+from headwater.stores.redis.buckets import RedisBuckets
+from headwater.stores.redis.client import connect
+
+SLOWLY = 1e-6
+"""Tokens a second: no test lasts long enough to see one come."""
+
+
+@pytest.fixture(params=["memory", "valkey"])
+def buckets(request: pytest.FixtureRequest) -> Iterator[TokenBuckets]:
+    if request.param == "memory":
+        yield MemoryBuckets(time.monotonic)
+        return
+    with closing(connect(request.getfixturevalue("valkey_url"))) as client:
+        yield RedisBuckets(client)
+
+
+def test_a_full_bucket_gives_what_it_holds(buckets: TokenBuckets) -> None:
+    taken = [buckets.take("a", SLOWLY, 3) for _ in range(5)]
+    assert [t.taken for t in taken] == [True, True, True, False, False]
+    assert [round(t.tokens, 3) for t in taken] == [2, 1, 0, 0, 0]
+
+
+def test_buckets_are_apart(buckets: TokenBuckets) -> None:
+    assert [buckets.take(name, SLOWLY, 1).taken for name in ("a", "b", "a", "b")] == [True, True, False, False]
+
+
+def test_it_fills_again_and_never_over_its_size(buckets: TokenBuckets) -> None:
+    for _ in range(3):
+        buckets.take("a", SLOWLY, 3)
+    while not (taken := buckets.take("a", 1e6, 3)).taken:
+        pass
+    assert taken.tokens <= 2
+    assert buckets.take("a", 1e9, 3).tokens <= 2
+
+
+def test_a_smaller_size_holds_from_now_on(buckets: TokenBuckets) -> None:
+    buckets.take("a", SLOWLY, 100)
+    assert buckets.take("a", SLOWLY, 5).tokens == pytest.approx(4, abs=0.01)
+
+
+def test_many_at_once_take_no_more_than_there_is(buckets: TokenBuckets) -> None:
+    with ThreadPoolExecutor(16) as pool:
+        taken = list(pool.map(lambda _: buckets.take("a", SLOWLY, 20).taken, range(64)))
+    assert sum(taken) == 20
+
+
+def test_all_keys_expire_and_share_a_slot(valkey_url: str) -> None:
+    with closing(connect(valkey_url)) as client, redis.Redis.from_url(valkey_url) as server:
+        RedisBuckets(client).take("k1:calls", 10.0, 20)
+        assert list(server.keys("*")) == [b"{rl:k1:calls}"]
+        assert 0 < server.pttl("{rl:k1:calls}") <= 3000
+
+
+def test_a_server_that_is_away(tmp_path: Path) -> None:
+    with closing(connect(f"unix://{tmp_path}/none.sock")) as client, pytest.raises(SetStoreUnavailable):
+        RedisBuckets(client).take("a", 1.0, 1)

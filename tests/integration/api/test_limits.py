@@ -1,0 +1,23 @@
+"""Rate limits, counted by a real Valkey."""
+
+from contextlib import closing
+
+from anyio.from_thread import start_blocking_portal
+
+from headwater.services.limits import RateLimits
+from headwater.stores.redis.buckets import RedisBuckets
+from headwater.stores.redis.client import connect
+from tests.unit.api.installation import FLOW, Installation
+
+
+def test_five_large_uploads_at_once_pass(valkey_url: str) -> None:
+    """With the smallest limit that there is, counted by a real Valkey."""
+    with closing(connect(valkey_url)) as client, start_blocking_portal() as portal:
+        made = Installation(portal)
+        with made.serving(limits=RateLimits(RedisBuckets(client), 0.001, 1)):
+            alice = made.user("alice")
+            dataset = alice.post(f"{FLOW}/datasets", {"name": "a"}).json()["id"]
+            bodies = [{"values": [f"{part}-{number}" for number in range(250_000)]} for part in range(5)]
+            sent = [alice.start("POST", f"{FLOW}/datasets/{dataset}/entries", json=body) for body in bodies]
+            assert [upload.result().json() for upload in sent] == [{"count": 250_000}] * 5
+            assert alice.get(FLOW).status_code == 429

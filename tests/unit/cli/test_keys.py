@@ -1,0 +1,67 @@
+"""`headwater keys` on the database of a data directory."""
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from headwater.cli import app
+from headwater.model.key import parse
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def run(data_dir: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(app, ["keys", *arguments, "--data-dir", str(data_dir)])
+
+
+def test_create_prints_the_key_alone(data_dir: Path) -> None:
+    made = run(data_dir, "create", "--owner", "ann", "--scope", "flow:read", "--scope", "sets:write")
+    assert made.exit_code == 0
+    assert parse(made.stdout.removesuffix("\n"))
+    listed = run(data_dir, "list").stdout
+    assert made.stdout[8:20] in listed
+    assert "flow:read sets:write" in listed
+    assert made.stdout[21:60] not in listed
+
+
+def test_states(data_dir: Path) -> None:
+    keys = {
+        name: run(data_dir, "create", "--owner", name, *flags).stdout[8:20]
+        for name, flags in (("forever", []), ("until", ["--expires", "2199-12-31T23:59:59"]), ("gone", []))
+    }
+    assert run(data_dir, "revoke", keys["gone"]).exit_code == 0
+    lines = {name: next(x for x in run(data_dir, "list").stdout.splitlines() if name in x) for name in keys}
+    assert "2199-12-31 23:59" in lines["until"]
+    states = {name: re.findall("live|revoked|expired", line) for name, line in lines.items()}
+    assert states == {"forever": ["live"], "until": ["live"], "gone": ["revoked"]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["create", "--owner", " "], "1 to 200 characters"),
+        (["create", "--owner", "ann", "--scope", "flow:fly"], "No such scope: flow:fly"),
+        (["create", "--owner", "ann", "--expires", "2020-01-01"], "expired already, at 2020-01-01"),
+        (["revoke", "unknown"], "There is no API key unknown"),
+        (["revoke", "hw_live_abcdefghijkl_secret"], "12 characters after hw_live_"),
+    ],
+)
+def test_refusals_are_a_sentence_and_status_2(data_dir: Path, arguments: list[str], sentence: str) -> None:
+    done = run(data_dir, *arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("headwater: ")
+    assert sentence in done.stderr
+    assert "_secret" not in done.stderr
+
+
+def test_create_needs_an_owner(data_dir: Path) -> None:
+    assert run(data_dir, "create").exit_code == 2
+
+
+def test_a_data_directory_that_is_not_there(data_dir: Path) -> None:
+    assert run(data_dir / "missing", "list").exit_code == 2
