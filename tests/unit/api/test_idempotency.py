@@ -252,6 +252,15 @@ class TestSecrets:
         assert first.json()["sinks"][0]["password"] not in remembered
         assert alice.key[21:] not in remembered
 
+    def test_credentials_rotate_once(self, send: Sender, alice: User) -> None:
+        flow = alice.create()
+        path = f"{FLOW}/{flow['id']}/deploy"
+        before = alice.post(path).json()
+        first, again = send(f"{path}/credentials"), send(f"{path}/credentials")
+        assert (first.status_code, is_replay(first), is_replay(again)) == (200, False, True)
+        assert first.json() == again.json() == alice.get(path).json()
+        assert first.json()["sinks"][0]["password"] != before["sinks"][0]["password"]
+
     def test_a_replay_of_a_deploy_that_is_gone(self, send: Sender, alice: User) -> None:
         flow = alice.create()
         send(f"{FLOW}/{flow['id']}/deploy")
