@@ -13,6 +13,12 @@ pytest_plugins = [
 ]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`make test TEST_FLAGS="--external tests/acceptance"`."""
+    text = "Run the acceptance tests on a PostgreSQL, a Valkey and a Kafka of their own, reached by settings alone."
+    parser.addoption("--external", action="store_true", help=text)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Two groups for pytest-xdist, side by side: each runs its servers once, and its tests one after the other.

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import signal
 import socket
 import sys
 import time
@@ -56,6 +57,9 @@ SWITCH_INTERVAL_S = 0.001
 def serve(settings: Settings, fd: int | None) -> None:
     """Serve until SIGTERM or SIGINT; on the listening socket `fd` when there is one. Raises SetupError."""
     require_platform()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # uvicorn raises the signal again when its last request is served: that is an end, and no crash
+        signal.signal(number, lambda *_: sys.exit(0))
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     home = Home(settings.data_dir)
     home.create()

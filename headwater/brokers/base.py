@@ -84,7 +84,7 @@ class Broker(Protocol):
         """Make topics, users and rules exist; return once every user could log in and sees its topics.
 
         Called by the controller on each deploy. Existing topics keep their settings, and get partitions when they
-        have fewer; passwords are set again.
+        have fewer; passwords are set again. Raises DeployFailed when the cluster can't hold so many copies.
         """
 
     def trim(self, wanted: Resources, gone: Sequence[str]) -> None:

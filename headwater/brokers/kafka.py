@@ -34,7 +34,7 @@ from confluent_kafka.admin import (
 from headwater.brokers import base, login
 from headwater.brokers.base import AccessRule, Inventory, Resources, TopicSpec, User
 from headwater.brokers.client import ClientErrors, admin_settings, no_rights, unavailable
-from headwater.errors import BrokerUnavailable
+from headwater.errors import BrokerUnavailable, DeployFailed
 from headwater.model.worker import KafkaAccess
 
 REQUEST_S = 5.0
@@ -75,6 +75,8 @@ class KafkaBroker:
             topics = self._create_topics(wanted.topics)
             users = self._put_users(wanted.users)
             rules = self._create_rules(wanted.rules)
+            if KafkaError.INVALID_REPLICATION_FACTOR in map(_error_code, topics):
+                raise DeployFailed(_too_few_brokers(self._replication))
             _results(topics, _EXISTS)
             self._grow([spec for spec, made in zip(wanted.topics, topics, strict=True) if _error_code(made)])
             _results(users + rules)
@@ -246,6 +248,13 @@ class KafkaBroker:
 def _futures(call: Callable[..., dict[Any, Future[T]]], items: list[Any], **options: float) -> list[Future[T]]:
     """The futures of one request about some items. librdkafka refuses requests about none."""
     return list(call(items, request_timeout=REQUEST_S, **options).values()) if items else []
+
+
+def _too_few_brokers(copies: int) -> str:
+    return (
+        f"The Kafka cluster has too few brokers for {copies} copies of a topic. Add brokers, or set "
+        "HEADWATER_KAFKA_REPLICATION to the number that there are, and deploy again."
+    )
 
 
 def _error_code(future: Future[Any]) -> int | None:

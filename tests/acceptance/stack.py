@@ -20,6 +20,7 @@ import httpx
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 HEADWATER = [sys.executable, "-m", "headwater"]
+ROOT = Path(__file__).parents[2]
 READY_WITHIN_S = 90.0
 STOP_WITHIN_S = 60.0
 
@@ -68,13 +69,30 @@ def alive(pid: int) -> bool:
         return False
 
 
+class External:
+    """Kafka, Valkey and PostgreSQL outside of Headwater. settings: the variables that name them."""
+
+    def __init__(self, directory: Path) -> None:
+        command = [sys.executable, "-m", "tests.support.external", str(directory)]
+        self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self._process.stdout is not None
+        self.settings: dict[str, str] = json.loads(self._process.stdout.readline())
+        self.pid = self._process.pid
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        with self._process:
+            assert self._process.wait(STOP_WITHIN_S) == 0
+
+
 @dataclass
 class Stack:
-    """One installation in its data directory."""
+    """One installation in its data directory; with external parts, when it is given some."""
 
     data_dir: Path
     port: int = field(default_factory=free_port)
     flags: tuple[str, ...] = ()
+    external: External | None = None
     process: subprocess.Popen[bytes] | None = None
     _producer: Producer | None = None
 
@@ -85,6 +103,7 @@ class Stack:
                 [*HEADWATER, "up", "--data-dir", str(self.data_dir), "--port", str(self.port), *self.flags],
                 stdout=log,
                 stderr=log,
+                env=self.environment,
             )
         until(self._is_ready, READY_WITHIN_S, "readiness")
 
@@ -112,6 +131,11 @@ class Stack:
         return below
 
     @property
+    def environment(self) -> dict[str, str]:
+        """The variables of every command against this installation."""
+        return {**os.environ, **(self.external.settings if self.external else {})}
+
+    @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
@@ -125,7 +149,7 @@ class Stack:
     def run(self, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
         """A `headwater` command against this data directory."""
         command = [*HEADWATER, *arguments, "--data-dir", str(self.data_dir)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, env=self.environment, **options)
 
     def workers(self) -> list[int]:
         return self.below(".worker --spec ")
@@ -140,15 +164,27 @@ class Stack:
     def below(self, text: str) -> list[int]:
         """Processes of this installation whose command line has `text` in it."""
         assert self.process is not None
-        return [process.pid for process in descendants(self.process.pid) if text in process.command]
+        roots = [self.process.pid, *([self.external.pid] if self.external else [])]
+        return [process.pid for root in roots for process in descendants(root) if text in process.command]
 
     def replay(self, chain: str, entity: str, path: Path, rate: int = 0) -> subprocess.Popen[bytes]:
         """`headwater replay` in the background."""
         command = [*HEADWATER, "replay", "--chain", chain, "--entity", entity, "--data-dir", str(self.data_dir)]
-        return subprocess.Popen([*command, "--rate", str(rate), str(path)], stdout=subprocess.DEVNULL)
+        return subprocess.Popen(
+            [*command, "--rate", str(rate), str(path)], stdout=subprocess.DEVNULL, env=self.environment
+        )
 
     def admin_config(self) -> dict[str, Any]:
-        """librdkafka settings of the embedded broker's administrator, from the data directory."""
+        """librdkafka settings of the broker's administrator: from the settings, or from the data directory."""
+        if self.external:
+            settings = self.external.settings
+            return {
+                "bootstrap.servers": settings["HEADWATER_KAFKA_BOOTSTRAP_SERVERS"],
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "SCRAM-SHA-512",
+                "sasl.username": settings["HEADWATER_KAFKA_USERNAME"],
+                "sasl.password": settings["HEADWATER_KAFKA_PASSWORD"],
+            }
         ports = json.loads((self.data_dir / "ports.json").read_text())
         return {
             "bootstrap.servers": f"127.0.0.1:{ports['kafka']}",

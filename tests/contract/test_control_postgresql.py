@@ -13,7 +13,7 @@ from headwater.errors import Conflict, SetupError, StoreUnavailable
 from headwater.model.deployment import Phase
 from headwater.stores.sql import connections
 from headwater.stores.sql.database import Database
-from tests.support.postgresql import PASSWORD, PostgresServer
+from tests.support.postgres_server import PASSWORD, PostgresServer
 from tests.support.sql import (
     OWNER,
     SECRET_KEY,

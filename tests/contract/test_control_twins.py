@@ -16,7 +16,8 @@ from headwater.model.audit import AuditQuery
 from headwater.model.deployment import Condition, Observed, Phase, Status, WorkerStatus
 from headwater.stores.memory.control import MemoryDatabase
 from headwater.stores.sql.database import Database
-from tests.support.postgresql import PostgresServer, empty_tables
+from tests.support.postgres_server import PostgresServer
+from tests.support.postgresql import empty_tables
 from tests.support.sql import (
     OWNER,
     T0,

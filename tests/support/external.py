@@ -1,0 +1,110 @@
+"""Kafka, Valkey and PostgreSQL as other people run them: apart from Headwater, reached by settings alone.
+
+`python -m tests.support.external DIR` starts them, prints the settings as one JSON object, and starts again what dies,
+until SIGTERM or the end of its input. So tests may kill a part by its process, as they kill those of `headwater up`.
+"""
+
+import json
+import os
+import secrets
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import redis
+
+from headwater.app.controller import create_stream_topics
+from headwater.brokers.embedded import EmbeddedKafka
+from headwater.brokers.kafka import KafkaBroker
+from headwater.children import Child, Service, Supervisor, spawn
+from headwater.model.stream import Bindings
+from headwater.stores import embedded
+from tests.support.ports import free_port
+from tests.support.postgres_server import PostgresServer
+
+TICK_S = 0.1
+READY_WITHIN_S = 60.0
+CACHE_DIR = Path(os.environ.get("HEADWATER_CACHE_DIR", "~/.cache/headwater"))
+
+
+class TcpValkey:
+    """A Valkey that listens on a TCP port and wants a password."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._port = free_port()
+        self._password = secrets.token_hex(8)
+        self.url = f"redis://:{self._password}@127.0.0.1:{self._port}/0"
+
+    def start(self) -> Child:
+        """Start it; its append-only file brings back what it held."""
+        self._directory.mkdir(exist_ok=True)
+        options = {
+            "--port": str(self._port),
+            "--bind": "127.0.0.1",
+            "--requirepass": self._password,
+            "--dir": str(self._directory),
+            "--save": "",
+            "--appendonly": "yes",
+        }
+        words = [word for option in options.items() for word in option]
+        with (self._directory / "log").open("ab") as log:
+            return spawn([str(embedded._find_binary()), *words], stdout=log, stderr=log)
+
+    def wait_ready(self, stop: threading.Event) -> None:
+        """Return when it answers."""
+        with redis.Redis.from_url(self.url) as client:
+            while not stop.is_set():
+                try:
+                    client.ping()
+                except redis.ConnectionError:
+                    stop.wait(TICK_S)
+                else:
+                    return
+
+
+def main(directory: Path) -> None:
+    """Run until SIGTERM."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    threading.Thread(target=_stop_with_the_input, args=(stop,), daemon=True).start()
+    supervisor, postgres = Supervisor(), PostgresServer()
+    try:
+        print(json.dumps(_start(directory, supervisor, postgres, stop)), flush=True)
+        while not stop.wait(TICK_S):
+            supervisor.tick()
+    finally:
+        supervisor.stop()
+        postgres.remove()
+
+
+def _stop_with_the_input(stop: threading.Event) -> None:
+    sys.stdin.read()
+    stop.set()
+
+
+def _start(directory: Path, supervisor: Supervisor, postgres: PostgresServer, stop: threading.Event) -> dict[str, str]:
+    directory.mkdir(parents=True)
+    kafka, valkey = EmbeddedKafka(directory, CACHE_DIR), TcpValkey(directory / "tcp-valkey")
+    kafka.prepare()
+    child = supervisor.add(Service("kafka", kafka.start, grace_s=30.0))
+    supervisor.add(Service("valkey", valkey.start))
+    postgres.start()
+    valkey.wait_ready(stop)
+    kafka.wait_ready(child, READY_WITHIN_S)
+    access = kafka.access()
+    create_stream_topics(KafkaBroker(access, 1), Bindings(), stop)
+    return {
+        "HEADWATER_DATABASE_URL": postgres.url(),
+        "HEADWATER_REDIS_URL": valkey.url,
+        "HEADWATER_KAFKA_BOOTSTRAP_SERVERS": access.bootstrap_servers,
+        "HEADWATER_KAFKA_USERNAME": access.username,
+        "HEADWATER_KAFKA_PASSWORD": access.password,
+        "HEADWATER_KAFKA_REPLICATION": "1",
+    }
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
