@@ -50,7 +50,7 @@ class TcpValkey:
         }
         words = [word for option in options.items() for word in option]
         with (self._directory / "log").open("ab") as log:
-            return spawn([str(embedded._find_binary()), *words], stdout=log, stderr=log)
+            return spawn([str(embedded.find_binary()), *words], stdout=log, stderr=log)
 
     def wait_ready(self, stop: threading.Event) -> None:
         """Return when it answers."""
