@@ -15,7 +15,7 @@ from headwater.api import examples, idempotency
 from headwater.api.links import LINKS
 from headwater.api.problems import KINDS, MEDIA_TYPE, METHOD_NOT_ALLOWED, URN, Kind
 from headwater.api.schemas import ProblemDetails
-from headwater.model.idempotency import KEY_PATTERN, MAX_KEY_CHARS
+from headwater.model.idempotency import KEY_PATTERN
 
 ASSETS = "/docs/assets"
 JSON = "application/json"
@@ -69,7 +69,7 @@ IDEMPOTENCY_KEY = {
     "description": "The same request with the same key is done once: sent again within 24 hours, it gets the same "
     "answer. With another body it is refused (422), while the first one runs too (409). Answers 5xx, 429, and those "
     "that refuse the request's form are not remembered.",
-    "schema": {"type": "string", "minLength": 1, "maxLength": MAX_KEY_CHARS, "pattern": KEY_PATTERN},
+    "schema": {"type": "string", "pattern": KEY_PATTERN},
 }
 ETAG = {"ETag": _header("The revision, in quotes; for If-Match.", pattern='^"[0-9]+"$')}
 HEADERS: dict[int, dict[str, Any]] = {

@@ -10,7 +10,7 @@ LEASE = timedelta(seconds=30)
 """How long a call that says nothing counts as running. A process that dies leaves its calls to this."""
 
 MAX_KEY_CHARS = 255
-KEY_PATTERN = "^[!-~]+$"
+KEY_PATTERN = f"^[!-~]{{1,{MAX_KEY_CHARS}}}$"
 """The visible characters of ASCII."""
 
 
