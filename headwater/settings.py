@@ -41,5 +41,8 @@ class Settings(BaseSettings):
     rate_burst: int = Field(20, ge=1, description="Requests that a key may send at once, with a limit.")
     audit_days: int = Field(0, ge=0, description="Days that entries of the audit log are kept; 0 means for ever.")
     deploy_timeout_s: float = Field(55.0, gt=0, description="How long a deploy call waits for its workers.")
+    worker_memory_mb: int = Field(
+        1024, ge=32, description="MiB of memory that a worker and its V8 process may use; one over it is killed."
+    )
     v8_jit: bool = Field(False, description="Run scripts with V8's JIT compiler (see docs/sandbox.md).")
     stream_bindings: Path | None = Field(None, description="JSON file: stream name → Kafka topic.")

@@ -51,7 +51,10 @@ def run(settings: Settings) -> None:
             create_stream_topics(broker, bindings, stop)
         client = connect(addresses.redis_url())
         sets = RedisSetStore(client)
-        orchestrator, turns = ProcessOrchestrator(home.workers, worker.command), Turns()
+        orchestrator, turns = (
+            ProcessOrchestrator(home.workers, worker.command, settings.worker_memory_mb << 20),
+            Turns(),
+        )
         reconciler = Reconciler(
             database.flows,
             database.revisions,

@@ -26,11 +26,13 @@ from headwater.model.deployment import LogLine, WorkerStatus
 from headwater.model.worker import WorkerSet
 from headwater.orchestrators.running import Running
 from headwater.orchestrators.slot import Role, Slot
+from headwater.orchestrators.usage import KernelKills, resident_bytes
 
 log = structlog.get_logger(__name__)
 
 TICK_S = 0.2
 STOP_GRACE_S = 10.0
+MEMORY_EVERY_S = 1.0
 MAX_LOG_BYTES = 4 << 20
 
 Command = Callable[[Path, int, int], Sequence[str]]
@@ -38,9 +40,17 @@ Command = Callable[[Path, int, int], Sequence[str]]
 
 
 class ProcessOrchestrator:
-    """Implements orchestrators.base.Orchestrator. `run_dir` (0700) holds specs and logs, a folder per deployment."""
+    """Implements orchestrators.base.Orchestrator. `run_dir` (0700) holds specs and logs, a folder per deployment.
 
-    def __init__(self, run_dir: Path, command: Command, clock: Callable[[], float] = time.monotonic) -> None:
+    memory_limit: bytes that a worker may use, with the processes below it; one that uses more is killed.
+    """
+
+    def __init__(
+        self, run_dir: Path, command: Command, memory_limit: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._memory_limit = memory_limit
+        self._kernel_kills = KernelKills()
+        self._look_at_memory_at = 0.0
         self._run_dir = run_dir
         self._command = command
         self._clock = clock
@@ -107,12 +117,14 @@ class ProcessOrchestrator:
         with self._lock:
             self._check_open()
             slots = [slot for _, slot in self._of(deployment_id)]
-            return [slot.status(slot.worker) for slot in slots if slot.worker.spec_hash or slot.worker.running]
+            shown = [slot for slot in slots if slot.worker.spec_hash or slot.worker.running]
+            return [slot.status(slot.worker, self._clock()) for slot in shown]
 
     def successors(self, deployment_id: str) -> Sequence[WorkerStatus]:
         with self._lock:
             self._check_open()
-            return [slot.status(slot.successor) for _, slot in self._of(deployment_id) if slot.successor.spec_hash]
+            slots = [slot for _, slot in self._of(deployment_id) if slot.successor.spec_hash]
+            return [slot.status(slot.successor, self._clock()) for slot in slots]
 
     def take_logs(self) -> dict[str, list[LogLine]]:
         with self._lock:
@@ -164,6 +176,7 @@ class ProcessOrchestrator:
                     self._advance(key_)
                 for deployment_id in list(self._next):
                     self._hand_over_if_prepared(deployment_id)
+                self._look_at_memory()
         self._stop_all()
 
     def _handle(self, key: selectors.SelectorKey) -> None:
@@ -183,6 +196,19 @@ class ProcessOrchestrator:
             for _, slot in self._of(deployment_id):
                 slot.hand_over()
             self._wake()
+
+    def _look_at_memory(self) -> None:
+        """Kill what uses too much, before the machine has none left."""
+        now = self._clock()
+        if now < self._look_at_memory_at:
+            return
+        self._look_at_memory_at = now + MEMORY_EVERY_S
+        roles = [role for slot in self._slots.values() for role in (slot.worker, slot.successor)]
+        for running in (role.running for role in roles if role.running is not None):
+            used = resident_bytes(running.child.pid)
+            if used > self._memory_limit:
+                running.used_bytes = used
+                running.child.send(signal.SIGKILL)
 
     def _advance(self, key: tuple[str, int]) -> None:
         """Move one slot towards what is wanted of it."""
@@ -221,7 +247,7 @@ class ProcessOrchestrator:
         for fileobj in (running.probe, running.pidfd):
             with contextlib.suppress(KeyError):
                 self._selector.unregister(fileobj)
-        slot.ended(role, status, now)
+        slot.ended(role, status, now, kernel_kills=self._kernel_kills.any_new())
 
     def _start_if_due(self, key: tuple[str, int], slot: Slot, role: Role, now: float) -> None:
         if role.spec_hash is None or role.running is not None or now < role.restart_at:

@@ -17,7 +17,10 @@ MAX_HEARTBEAT_BYTES = 1 << 20
 
 @dataclass(slots=True)
 class Running:
-    """A process, what it runs, and what it said last. stop_by: set once it was asked to stop; monotonic seconds."""
+    """A process, what it runs, and what it said last.
+
+    stop_by: set once it was asked to stop; monotonic seconds. used_bytes: its memory, once that was too much.
+    """
 
     spec_hash: str
     child: Child
@@ -26,6 +29,7 @@ class Running:
     heartbeat: Heartbeat | None = None
     reason: str = ""
     stop_by: float | None = None
+    used_bytes: int | None = None
     pidfd: int = -1
     start_time: datetime = field(default_factory=lambda: datetime.now(UTC))
     _unread: bytes = b""

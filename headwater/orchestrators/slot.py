@@ -12,6 +12,9 @@ from headwater.orchestrators.running import Running
 
 CRASH_LOOP_DEATHS = 2
 MAX_LINES_HELD = 1000
+OOM_SHOWN_FOR_S = 900.0
+"""How long a worker that was killed for memory is shown as such, after it runs again."""
+MIB = 1 << 20
 
 
 @dataclass(slots=True)
@@ -28,6 +31,7 @@ class Role:
     restart_at: float = 0.0
     reason: str = ""
     backoff: Backoff = field(default_factory=Backoff)
+    oom_killed_at: float | None = None
 
     @property
     def is_wanted(self) -> bool:
@@ -38,7 +42,7 @@ class Role:
         """Say what should run. Another spec starts at once, whatever the last one did."""
         if spec_hash != self.spec_hash:
             self.spec_hash, self.restart_at, self.deaths, self.deaths_in_a_row = spec_hash, 0.0, 0, 0
-            self.reason = ""
+            self.reason, self.oom_killed_at = "", None
             self.backoff.reset()
 
     def beat(self, heartbeat: Heartbeat) -> None:
@@ -107,13 +111,16 @@ class Slot:
             for line in heartbeat.logs
         )
 
-    def ended(self, role: Role, status: int, now: float) -> None:
-        """Note the end of a process."""
+    def ended(self, role: Role, status: int, now: float, *, kernel_kills: bool) -> None:
+        """Note the end of a process. kernel_kills: the kernel has just killed something for memory."""
         running = role.running
         assert running is not None
         role.running = None
         running.close()
-        if running.stop_by is None:
+        if running.used_bytes is not None or (kernel_kills and status == -signal.SIGKILL):
+            role.oom_killed_at = now
+            self.died(role, _describe_oom(running), now)
+        elif running.stop_by is None:
             self.died(role, _describe(status, running.reason), now)
 
     def died(self, role: Role, reason: str, now: float) -> None:
@@ -124,7 +131,7 @@ class Slot:
             LogLine(time=datetime.now(UTC), worker=self.name, source="worker", level="error", message=reason)
         )
 
-    def status(self, role: Role) -> WorkerStatus:
+    def status(self, role: Role, now: float) -> WorkerStatus:
         """A worker or successor in the words of `deploy/stats`."""
         state, running = _state(role), role.running
         said = running.heartbeat.state if running is not None and running.heartbeat is not None else ""
@@ -133,6 +140,7 @@ class Slot:
             status=state,
             is_ready=state is Status.RUNNING and said == "ready",
             is_crash_looping=state is Status.CRASH_LOOP_BACK_OFF,
+            is_oom_killed=role.oom_killed_at is not None and now - role.oom_killed_at < OOM_SHOWN_FOR_S,
             restart_count=self.deaths,
             start_time=running.start_time if running is not None else self.made_at,
             reason=role.reason,
@@ -144,10 +152,19 @@ class Slot:
 
 def _state(role: Role) -> Status:
     if role.running is None:
-        return Status.CRASH_LOOP_BACK_OFF if role.deaths_in_a_row >= CRASH_LOOP_DEATHS else Status.PENDING
+        if role.deaths_in_a_row >= CRASH_LOOP_DEATHS:
+            return Status.CRASH_LOOP_BACK_OFF
+        return Status.PENDING if role.oom_killed_at is None else Status.OOM_KILLED
     if role.running.stop_by is not None or not role.is_wanted:
         return Status.TERMINATING
     return Status.PENDING if role.running.heartbeat is None else Status.RUNNING
+
+
+def _describe_oom(running: Running) -> str:
+    if running.used_bytes is None:
+        return "killed for memory by the kernel: the machine, or the control group of this process, has too little"
+    used = running.used_bytes // MIB
+    return f"killed for memory: it used {used} MiB, more than worker_memory_mb allows"
 
 
 def _describe(status: int, last_reason: str) -> str:

@@ -2,7 +2,6 @@
 
 METRICS = "metrics are not collected yet"
 PRICES = "token prices are not served yet"
-OOM = "shown, and 0 and false after other kills (proven); a worker killed for memory is not recognised yet"
 PUBSUB = "streams are read from Kafka; a Pub/Sub source does not exist yet"
 
 OPEN = {
@@ -12,8 +11,6 @@ OPEN = {
     "2.3/polygon": "catalog and pipelines are proven with the stream bound to a Kafka topic; " + PUBSUB,
     "2.3/base": "catalog and pipelines are proven with the stream bound to a Kafka topic; " + PUBSUB,
     "2.3/solana": "catalog and pipelines are proven with the stream bound to a Kafka topic; " + PUBSUB,
-    "2.4/workers_health.oom_killed_workers": OOM,
-    "2.4/worker-entry.is_oom_killed": OOM,
     "2.5/*": METRICS,
     "2.9/*": PRICES,
     "3/deployed: Teardown": "workers, topics and the kept configuration are proven; " + PUBSUB + ", so no subscription",

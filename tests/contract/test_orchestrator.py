@@ -20,6 +20,7 @@ from headwater.orchestrators.base import Orchestrator
 from headwater.orchestrators.memory import MemoryOrchestrator
 from headwater.orchestrators.process import ProcessOrchestrator
 
+MEMORY_LIMIT = 128 << 20
 PROGRAM = """
 import json, os, pathlib, signal, sys, time
 spec, slot, fd = pathlib.Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
@@ -38,6 +39,7 @@ with (spec.parent / f"joined-{slot}").open("a") as journal:
     journal.flush()
     beat |= {"state": "ready", "logs": [], "committed_batches": 1}
     os.write(fd, json.dumps(beat).encode() + b"\\n")
+    hoard = b"x" * (200 << 20) if revision == 888 else b""
     time.sleep(600)
 """
 
@@ -85,7 +87,7 @@ def process_orchestrator(tmp_path: Path) -> ProcessOrchestrator:
     def command(spec: Path, slot: int, probe_fd: int) -> Sequence[str]:
         return [sys.executable, "-c", PROGRAM, str(spec), str(slot), str(probe_fd)]
 
-    return ProcessOrchestrator(tmp_path / "workers", command)
+    return ProcessOrchestrator(tmp_path / "workers", command, MEMORY_LIMIT)
 
 
 class TestEveryOrchestrator:
@@ -189,6 +191,21 @@ class TestProcesses:
         assert worker.is_crash_looping
         assert not worker.is_ready
         assert "the script does not compile" in worker.reason
+
+    def test_a_worker_that_uses_too_much_memory_is_killed_and_shown_as_such(
+        self, processes: ProcessOrchestrator
+    ) -> None:
+        processes.ensure(worker_set(revision=888))
+        until(lambda: self.worker(processes).status is Status.OOM_KILLED)
+        worker = self.worker(processes)
+        assert worker.is_oom_killed
+        assert not worker.is_ready
+        assert "killed for memory" in worker.reason
+        until(lambda: self.worker(processes).status is Status.RUNNING)
+        assert self.worker(processes).is_oom_killed, "it is told for a while"
+        processes.ensure(worker_set(revision=1))
+        until(ready(processes, "hash1"))
+        assert not self.worker(processes).is_oom_killed
 
     def test_a_better_spec_ends_the_crash_loop_at_once(self, processes: ProcessOrchestrator) -> None:
         processes.ensure(worker_set(revision=666))

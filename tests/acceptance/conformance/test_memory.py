@@ -1,0 +1,38 @@
+"""Workers that are killed for memory, on an installation that leaves them too little."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.stack import Stack, pipeline, until
+
+FLOW = "/api/v1/flow"
+
+
+@pytest.mark.proves("2.4/workers_health.oom_killed_workers", "2.4/worker-entry.is_oom_killed")
+def test_are_told_apart(tmp_path: Path) -> None:
+    stack = Stack(tmp_path / "data", flags=("--worker-memory-mb", "32"))
+    stack.start()
+    try:
+        with stack.client() as client:
+            path = f"{FLOW}/{client.post(FLOW, json=pipeline()).json()['id']}"
+            deploying = threading.Thread(target=lambda: client.post(f"{path}/deploy"))
+            deploying.start()
+            seen: list[dict[str, Any]] = []
+
+            def told() -> bool:
+                stats = client.get(f"{path}/deploy/stats")
+                if stats.status_code == 200:
+                    seen.append(stats.json()["workers_health"])
+                return bool(seen) and seen[-1]["oom_killed_workers"] == 1
+
+            until(told, what="a worker that is shown as killed for memory")
+            (worker,) = seen[-1]["workers"]
+            assert (worker["is_oom_killed"], worker["is_ready"]) == (True, False)
+            assert worker["status"] in ("OOMKilled", "CrashLoopBackOff")
+            assert "worker_memory_mb" in worker["reason"]
+            deploying.join()
+    finally:
+        stack.stop()
