@@ -8,11 +8,13 @@ import http.client
 import json
 import math
 import os
+import signal
 import statistics
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.synchronize import Event
@@ -30,6 +32,7 @@ from tests.acceptance.stack import Stack, pipeline
 BLOCK = 1 << 18
 ROUNDS = 50
 UPLOADS = 5
+WAITING = 40
 PROBE_EVERY_S = 0.01
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address"}
 
@@ -186,9 +189,9 @@ def calls(client: httpx.Client, path: str) -> None:
         typer.echo(f"{name:24} p50 {statistics.median(took) * 1e3:6.2f} ms  p99 {percentile(took, 0.99):6.2f} ms")
 
 
-def parallel(api: Api, client: httpx.Client, path: str, folder: Path) -> None:
-    """UPLOADS at once, then beside a client that uploads all the time; other calls meanwhile."""
-    bodies = [folder / f"part-{number}.json" for number in range(2 * UPLOADS + 1)]
+def parallel(stack: Stack, api: Api, client: httpx.Client, path: str, folder: Path) -> None:
+    """UPLOADS at once, then beside a client that uploads all the time and deploys that wait; other calls meanwhile."""
+    bodies = [folder / f"part-{number}.json" for number in range(3 * UPLOADS + 1)]
     for body in bodies:
         write_body(body, MAX_VALUES_PER_REQUEST)
     probed = {"healthz": "/healthz", "check": f"{path}/check?value=x", "page": path, "list": "/api/v1/flow"}
@@ -201,6 +204,29 @@ def parallel(api: Api, client: httpx.Client, path: str, folder: Path) -> None:
     with looping(api, path, bodies[-1]), Probe(client, probed) as probe:
         at_once(api, path, bodies[UPLOADS : 2 * UPLOADS])
     probe.tell(f"{UPLOADS} + looping")
+    with waiting_deploys(stack), looping(api, path, bodies[-1]), Probe(client, probed) as probe:
+        at_once(api, path, bodies[2 * UPLOADS : 3 * UPLOADS])
+    probe.tell(f"{UPLOADS} + looping + {WAITING} deploys")
+
+
+@contextmanager
+def waiting_deploys(stack: Stack) -> Iterator[None]:
+    """Deploy calls that wait, since the controller is stopped; they go on at the end of the block."""
+    (controller,) = stack.below("headwater controller")
+
+    def deploy(flow_id: str) -> int:
+        with stack.client() as waiting:
+            return waiting.post(f"/api/v1/flow/{flow_id}/deploy").status_code
+
+    with stack.client() as client, ThreadPoolExecutor(WAITING) as pool:
+        ids = [client.post("/api/v1/flow", json=pipeline()).json()["id"] for _ in range(WAITING)]
+        os.kill(controller, signal.SIGSTOP)
+        answers = [pool.submit(deploy, flow_id) for flow_id in ids]
+        yield
+        assert not any(answer.done() for answer in answers)
+        os.kill(controller, signal.SIGCONT)
+        assert {answer.result() for answer in answers} <= {200, 503}
+        assert {client.delete(f"/api/v1/flow/{flow_id}").status_code for flow_id in ids} == {200}
 
 
 def at_once(api: Api, path: str, bodies: list[Path]) -> None:
@@ -235,7 +261,7 @@ def main(values: int = 10_000_000, flags: str = "") -> None:
                 one_put(stack, api, store, path, body, values)
                 reference(body, values)
                 calls(client, path)
-                parallel(api, client, path, folder)
+                parallel(stack, api, client, path, folder)
         finally:
             stack.stop()
 
