@@ -37,8 +37,8 @@ check: setup  ## Lint, types, floors, format
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: setup  ## All tests but the slow ones (TEST_FLAGS="-k name")
-	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow" $(TEST_FLAGS)
+test: setup  ## All tests but the longest; in CI only the slow ones are left out (TEST_FLAGS="-k name")
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow$(if $(CI),, and not long)" $(TEST_FLAGS)
 
 test-all: setup  ## All tests, slow ones too
 	$(BIN)/pytest -n 2 --dist loadgroup $(TEST_FLAGS)

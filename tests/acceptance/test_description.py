@@ -43,6 +43,7 @@ def schemathesis(stack: Stack, key: str, folder: Path, *flags: str, within_s: in
 
 
 class TestDescription:
+    @pytest.mark.long
     @pytest.mark.timeout(630)
     def test_is_true(self, stack: Stack, key: str, tmp_path: Path) -> None:
         """The same calls each time: about a minute of them on a machine that does nothing else."""

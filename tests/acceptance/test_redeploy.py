@@ -149,6 +149,7 @@ class TestRollback:
             assert len(reader.records) == fed.count
             assert {each.json()["mark"] for each in reader.records} == {"0"}
 
+    @pytest.mark.long
     @pytest.mark.timeout(240)
     def test_workers_that_die_soon_after_they_were_ready(self, stack: Stack, client: httpx.Client) -> None:
         body = pipeline(ENTITY, transforms=[FILTER, marks("0")])

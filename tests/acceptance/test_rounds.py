@@ -99,6 +99,7 @@ def nothing_is_left(stack: Stack) -> None:
     assert stack.sandboxes() == []
 
 
+@pytest.mark.long
 def test_some_rounds(own_stack: Stack) -> None:
     own_stack.start()
     rounds(own_stack, 24, (11, 14))
