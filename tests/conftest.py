@@ -21,13 +21,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Groups for pytest-xdist: the tests of one group run one after the other in one process, and share its servers."""
+    """Two groups for pytest-xdist, side by side: each runs its servers once, and its tests one after the other.
+
+    Unit tests come first: they need no broker while the acceptance tests begin with the busiest ones.
+    """
+    items.sort(key=lambda item: _folder(item) != "unit")
     for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
+        item.add_marker(pytest.mark.xdist_group("acceptance" if _folder(item) == "acceptance" else "others"))
 
 
-def _group(item: pytest.Item) -> str:
-    """The folder; acceptance tests that start installations of their own are a group beside those that share one."""
-    folder = item.path.relative_to(Path(__file__).parent).parts[0]
-    own = folder == "acceptance" and "stack" not in getattr(item, "fixturenames", ())
-    return "acceptance-own" if own else folder
+def _folder(item: pytest.Item) -> str:
+    return item.path.relative_to(Path(__file__).parent).parts[0]

@@ -77,6 +77,7 @@ class TestStarting:
         sentence = refusal(up(tmp_path / "data", HEADWATER_PORT="eighty"))
         assert "HEADWATER_PORT" in sentence
 
+    @pytest.mark.long
     def test_replay_into_nothing(self, tmp_path: Path) -> None:
         file = tmp_path / "records.jsonl"
         file.write_text("{}\n")

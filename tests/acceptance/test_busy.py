@@ -13,6 +13,7 @@ PARALLEL = 50
 
 
 class TestFiftyAtOnce:
+    @pytest.mark.long
     @pytest.mark.timeout(300)
     @pytest.mark.proves("3/configuration, not deployed: Deploy")
     def test_no_call_fails(self, stack: Stack) -> None:

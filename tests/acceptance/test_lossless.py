@@ -76,6 +76,7 @@ class TestWorkerKilledRightAfterDeploy:
     PER_ROUND = 200
     ENTITIES = ("log", "decoded_log", "erc20_token_transfer", "erc721_token_transfer")
 
+    @pytest.mark.long
     @pytest.mark.timeout(300)
     def test_twenty_times(self, stack: Stack) -> None:
         with ThreadPoolExecutor(len(self.ENTITIES)) as pool:
@@ -110,6 +111,7 @@ class TestKillsDuringALongRun:
 
     COUNT = 100_000
 
+    @pytest.mark.long
     @pytest.mark.timeout(300)
     def test_nothing_is_lost_and_all_comes_back(self, own_stack: Stack, tmp_path: Path) -> None:
         own_stack.start()
@@ -154,6 +156,7 @@ class TestEveryPartKilled:
     PARTS = ("valkey-server", "kafka.Kafka", " controller", " api ")
     PER_PART = 100
 
+    @pytest.mark.long
     def test_the_pipeline_goes_on(self, stack: Stack, client: httpx.Client) -> None:
         filter_ = {"type": "redis_set_filter", "filter_expr": "root = this.wanted", "set_values": ["yes"]}
         transforms = [filter_, {"type": "v8", "script": SCRIPT}]

@@ -172,6 +172,7 @@ class TestRollback:
 
 
 class TestCredentials:
+    @pytest.mark.long
     def test_rotation(self, stack: Stack, client: httpx.Client) -> None:
         with deployed(client, pipeline(ENTITY, transforms=[marks("0")])) as made, reading(made.sink) as reader:
             stack.feed("base", ENTITY, [record(0)])
@@ -190,6 +191,7 @@ class TestCredentials:
 
 
 class TestLogs:
+    @pytest.mark.long
     def test_lines_of_scripts_and_workers(self, stack: Stack, client: httpx.Client) -> None:
         script = "function process(r) { console.log('saw', r.n); return r; }"
         with deployed(client, pipeline(ENTITY, transforms=[{"type": "v8", "script": script}])) as made:

@@ -50,6 +50,7 @@ class TestUploads:
         "8/Concurrent upload requests",
         "8/larger-datasets-are-split-into-chunks",
     )
+    @pytest.mark.long
     def test_five_chunks_at_once(self, stack: Stack, alice: Owner) -> None:
         dataset = alice.dataset()
         path = f"{FLOW}/datasets/{dataset['id']}/entries"
