@@ -26,13 +26,13 @@ def test_are_told_apart(tmp_path: Path) -> None:
             def told() -> bool:
                 stats = client.get(f"{path}/deploy/stats")
                 if stats.status_code == 200:
-                    seen.append(stats.json()["workers_health"])
-                return bool(seen) and seen[-1]["oom_killed_workers"] == 1
+                    seen.extend(health for health in [stats.json()["workers_health"]] if health["workers"])
+                return bool(seen) and seen[-1]["workers"][0]["status"] in ("OOMKilled", "CrashLoopBackOff")
 
             until(told, what="a worker that is shown as killed for memory")
             (worker,) = seen[-1]["workers"]
+            assert seen[-1]["oom_killed_workers"] == 1
             assert (worker["is_oom_killed"], worker["is_ready"]) == (True, False)
-            assert worker["status"] in ("OOMKilled", "CrashLoopBackOff")
             assert "worker_memory_mb" in worker["reason"]
             deploying.join()
     finally:
