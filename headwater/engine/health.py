@@ -11,6 +11,7 @@ from typing import Literal
 
 import structlog
 
+from headwater.errors import WorkerError
 from headwater.model.worker import JOIN, Heartbeat, WrittenLine
 
 log = structlog.get_logger(__name__)
@@ -79,17 +80,24 @@ class Probe:
             os.set_blocking(fd, False)
 
     def may_join(self, timeout_s: float) -> bool:
-        """Wait until the supervisor lets this worker read records; True as well when there is no supervisor."""
+        """Wait until the supervisor lets this worker read records; True as well for one without a supervisor.
+
+        Raises WorkerError when the supervisor has gone: another worker may be in this one's place.
+        """
         if self._fd is None or self._joined:
             return True
-        readable, _, _ = select.select([self._fd], [], [], timeout_s)
-        if readable:
-            try:
-                self._joined = JOIN in os.read(self._fd, 1 << 10)
-            except OSError as error:
-                log.warning("the supervisor has gone", error=str(error))
-                self._fd = None
+        if select.select([self._fd], [], [], timeout_s)[0]:
+            self._joined = JOIN in self._heard(self._fd)
         return self._joined
+
+    def _heard(self, fd: int) -> bytes:
+        try:
+            heard = os.read(fd, 1 << 10)
+        except ConnectionResetError:
+            heard = b""
+        if not heard:
+            raise WorkerError("The supervisor has gone; the next one starts a worker of its own.")
+        return heard
 
     def due(self, state: str, reason: str) -> bool:
         """True when it is time to call `send`."""

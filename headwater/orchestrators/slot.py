@@ -143,7 +143,7 @@ class Slot:
             is_oom_killed=role.oom_killed_at is not None and now - role.oom_killed_at < OOM_SHOWN_FOR_S,
             restart_count=self.deaths,
             start_time=running.start_time if running is not None else self.made_at,
-            reason=role.reason,
+            reason=(running.reason if running is not None else "") or role.reason,
             spec_hash=role.spec_hash or "",
             deaths=role.deaths,
             waits=said == "waiting",

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -36,6 +37,19 @@ def until(condition: Callable[[], bool], within_s: float = 60.0, what: str = "th
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not come true within {within_s} s"
         time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Runs `work` in a thread beside the block; it ends when its event is set, at the end of the block."""
+    stop = threading.Event()
+    thread = threading.Thread(target=work, args=(stop,))
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 class Process(NamedTuple):

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from tests.acceptance.stack import Stack, pipeline, reading
+from tests.acceptance.stack import Stack, beside, pipeline, reading
 
 PARALLEL = 50
 
@@ -17,13 +17,11 @@ class TestFiftyAtOnce:
     @pytest.mark.timeout(300)
     @pytest.mark.proves("3/configuration, not deployed: Deploy")
     def test_no_call_fails(self, stack: Stack) -> None:
-        stop = threading.Event()
         commands: list[int] = []
 
-        def busy_command_line() -> None:
-            while not stop.is_set():
+        def busy_command_line(stop: threading.Event) -> None:
+            while not stop.wait(0.2):
                 commands.append(stack.run("keys", "create", "--owner", "somebody").returncode)
-                stop.wait(0.2)
 
         def one(number: int) -> tuple[list[int], str, dict[str, object]]:
             filter_ = {"type": "redis_set_filter", "filter_expr": "root = this.n", "set_values": [str(number)]}
@@ -32,14 +30,8 @@ class TestFiftyAtOnce:
                 answer = client.post(f"/api/v1/flow/{created.json()['id']}/deploy")
                 return [created.status_code, answer.status_code], created.json()["id"], answer.json()
 
-        typing = threading.Thread(target=busy_command_line)
-        typing.start()
-        try:
-            with ThreadPoolExecutor(PARALLEL) as pool:
-                results = list(pool.map(one, range(PARALLEL)))
-        finally:
-            stop.set()
-            typing.join()
+        with beside(busy_command_line), ThreadPoolExecutor(PARALLEL) as pool:
+            results = list(pool.map(one, range(PARALLEL)))
         assert Counter(status for statuses, _, _ in results for status in statuses) == {201: PARALLEL, 200: PARALLEL}
         assert set(commands) == {0}
         stack.feed("base", "erc20_token_transfer", ({"n": n} for n in range(PARALLEL)))

@@ -2,15 +2,25 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
 from confluent_kafka import Consumer, KafkaException
 
-from tests.acceptance.stack import Deployed, Reader, Stack, client_config, deployed, kill, pipeline, reading, until
+from tests.acceptance.stack import (
+    Deployed,
+    Reader,
+    Stack,
+    beside,
+    client_config,
+    deployed,
+    kill,
+    pipeline,
+    reading,
+    until,
+)
 
 FLOW = "/api/v1/flow"
 ENTITY = "erc721_token_transfer"
@@ -32,28 +42,16 @@ def ok(response: httpx.Response) -> Any:
 
 
 class Feeder:
-    """Feeds records for as long as the block runs; count says how many there were."""
+    """Feeds records until it is stopped; count says how many there were."""
 
     def __init__(self, stack: Stack) -> None:
         self._stack = stack
-        self._stop = threading.Event()
         self.count = 0
 
-    def _run(self) -> None:
-        while not self._stop.is_set():
+    def __call__(self, stop: threading.Event) -> None:
+        while not stop.wait(0.05):
             self._stack.feed("base", ENTITY, map(record, range(self.count, self.count + 50)))
             self.count += 50
-            self._stop.wait(0.05)
-
-    @contextmanager
-    def running(self) -> Iterator["Feeder"]:
-        thread = threading.Thread(target=self._run)
-        thread.start()
-        try:
-            yield self
-        finally:
-            self._stop.set()
-            thread.join()
 
 
 def state(client: httpx.Client, made: Deployed) -> tuple[str, int, int]:
@@ -68,7 +66,8 @@ def numbers(reader: Reader, count: int) -> list[int]:
 class TestWithoutAFailure:
     def test_nothing_is_lost_repeated_or_out_of_order(self, stack: Stack, client: httpx.Client) -> None:
         with deployed(client, pipeline(ENTITY, transforms=[FILTER, marks("0")])) as made, reading(made.sink) as reader:
-            with Feeder(stack).running() as fed:
+            fed = Feeder(stack)
+            with beside(fed):
                 reader.read(1)
                 for mark in ("1", "2"):
                     ok(client.patch(f"{FLOW}/{made.id}/transforms/{made.uid(1)}", json=marks(mark)))
@@ -109,12 +108,11 @@ class Assassin:
         self._find: Callable[[], list[int]] = lambda: stack.workers_of(made)
         self._spared = set(self._find())
         self._after_s = after_s
-        self._stop = threading.Event()
         self.killed = 0
 
-    def _run(self) -> None:
+    def __call__(self, stop: threading.Event) -> None:
         seen: dict[int, float] = {}
-        while not self._stop.wait(0.02):
+        while not stop.wait(0.02):
             now = time.monotonic()
             for pid in set(self._find()) - self._spared:
                 if now - seen.setdefault(pid, now) >= self._after_s:
@@ -122,23 +120,14 @@ class Assassin:
                     self._spared.add(pid)
                     self.killed += 1
 
-    @contextmanager
-    def at_work(self) -> Iterator["Assassin"]:
-        thread = threading.Thread(target=self._run)
-        thread.start()
-        try:
-            yield self
-        finally:
-            self._stop.set()
-            thread.join()
-
 
 class TestRollback:
     def test_workers_that_never_get_ready_leave_the_old_ones_running(self, stack: Stack, client: httpx.Client) -> None:
         with deployed(client, pipeline(ENTITY, transforms=[marks("0")])) as made, reading(made.sink) as reader:
             before = stack.workers_of(made)
-            with Feeder(stack).running() as fed:
-                with Assassin(stack, made, after_s=0).at_work():
+            fed = Feeder(stack)
+            with beside(fed):
+                with beside(Assassin(stack, made, after_s=0)):
                     answer = client.patch(f"{FLOW}/{made.id}/transforms/{made.uid()}", json=marks("1"))
                 assert answer.status_code == 422, answer.text
                 assert "SIGKILL" in answer.json()["detail"]
@@ -154,7 +143,8 @@ class TestRollback:
     def test_workers_that_die_soon_after_they_were_ready(self, stack: Stack, client: httpx.Client) -> None:
         body = pipeline(ENTITY, transforms=[FILTER, marks("0")])
         with deployed(client, body) as made, reading(made.sink) as reader:
-            with Feeder(stack).running() as fed, Assassin(stack, made, after_s=5).at_work() as assassin:
+            fed, assassin = Feeder(stack), Assassin(stack, made, after_s=5)
+            with beside(fed), beside(assassin):
                 ok(client.put(f"{FLOW}/{made.id}/transforms", json=[marks("1") | {"uid": made.uid(1)}]))
                 assert state(client, made)[:2] == ("RollingOut", 2)
                 until(lambda: state(client, made)[0] == "RolledBack", 120)

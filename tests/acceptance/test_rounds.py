@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.acceptance.stack import Stack, kill, pipeline, until
+from tests.acceptance.stack import Stack, beside, kill, pipeline, until
 
 FLOW = "/api/v1/flow"
 SIDE_BY_SIDE = 8
@@ -59,11 +59,11 @@ def left_on_the_broker(stack: Stack) -> dict[str, list[str]]:
 
 def rounds(stack: Stack, count: int, kill_every_s: tuple[float, float]) -> list[float]:
     """Seconds of each round, in the order in which they began."""
-    stop, dice, numbers = threading.Event(), random.Random(7), itertools.count()
+    dice, numbers = random.Random(7), itertools.count()
     took: dict[int, float] = {}
     kills = 0
 
-    def disturb() -> None:
+    def disturb(stop: threading.Event) -> None:
         nonlocal kills
         while not stop.wait(dice.uniform(*kill_every_s)):
             kill(stack.below("headwater controller"))
@@ -80,14 +80,8 @@ def rounds(stack: Stack, count: int, kill_every_s: tuple[float, float]) -> list[
                 took[number] = time.monotonic() - began
             assert send(client, "DELETE", f"{FLOW}/{made}").status_code == 200
 
-    disturber = threading.Thread(target=disturb)
-    disturber.start()
-    try:
-        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-            list(pool.map(work, range(SIDE_BY_SIDE)))
-    finally:
-        stop.set()
-        disturber.join()
+    with beside(disturb), ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        list(pool.map(work, range(SIDE_BY_SIDE)))
     assert kills > 0
     print(f"{count} rounds, {kills} kills of the controller")
     return [took[number] for number in range(count)]

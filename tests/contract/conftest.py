@@ -1,4 +1,4 @@
-"""The control stores of every kind, for the suites of their protocols."""
+"""The control stores of every kind, and a sandbox, for the suites of their protocols."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +7,7 @@ import pytest
 
 from headwater.stores.memory.control import MemoryDatabase
 from tests.support.sql import ControlStores, open_postgres, open_sqlite
+from tests.support.v8 import Bench
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgresql"])
@@ -21,3 +22,21 @@ def _open(request: pytest.FixtureRequest, directory: Path) -> ControlStores:
     if request.param == "postgresql":
         return open_postgres(request.getfixturevalue("postgres_url"))
     return MemoryDatabase() if request.param == "memory" else open_sqlite(directory / "headwater.db")
+
+
+@pytest.fixture(scope="module")
+def module_bench() -> Iterator[Bench]:
+    """One sandbox for all tests of a file."""
+    bench = Bench()
+    yield bench
+    bench.sandbox.close()
+
+
+@pytest.fixture
+def bench(module_bench: Bench) -> Bench:
+    """It, with the sets as at the beginning."""
+    module_bench.sets.away = False
+    module_bench.sets.asked.clear()
+    module_bench.fill("wallets", ["0xAA", "0xbb"])
+    module_bench.fill("tokens", ["usdc"])
+    return module_bench

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from headwater.errors import Conflict, NotFound
-from headwater.model.deployment import Condition, Deployment, Desired, Phase, Revision, Status, WorkerStatus
-from headwater.model.flow import PipelineConfig
+from headwater.model.deployment import Condition, Desired, Phase, Status, WorkerStatus
 from headwater.stores.base import MAX_LOG_LINES
+from tests.support.deployments import SOLANA, deploy, observed, running, save
 from tests.support.sql import (
     OWNER,
     T0,
@@ -17,11 +17,8 @@ from tests.support.sql import (
     a_deployment,
     a_flow,
     a_line,
-    next_revision,
     seen,
 )
-
-SOLANA = a_config("solana", "nonvoting_transaction")
 
 
 @pytest.fixture
@@ -29,28 +26,6 @@ def stores(stores: ControlStores) -> ControlStores:
     """With one configuration."""
     stores.flows.create(a_flow())
     return stores
-
-
-def deploy(stores: ControlStores, deployment_id: str = "d1") -> Deployment:
-    return stores.deployments.desire_running(OWNER, "f1", a_deployment(deployment_id))
-
-
-def save(stores: ControlStores, config: PipelineConfig) -> None:
-    stores.flows.save(next_revision(stores.flows.get(OWNER, "f1"), pipeline_config=config))
-
-
-def running(stores: ControlStores) -> Deployment:
-    """The active deployment after a round that went well."""
-    return observed(stores, Phase.RUNNING)
-
-
-def observed(stores: ControlStores, phase: Phase) -> Deployment:
-    active = stores.deployments.active("f1")
-    assert active is not None
-    stores.deployments.observe([seen(active, phase)])
-    after = stores.deployments.active("f1")
-    assert after is not None
-    return after
 
 
 def worker(name: str, reason: str = "") -> WorkerStatus:
@@ -155,60 +130,6 @@ class TestDesireRunning:
         assert generations == {2}
 
 
-class TestRollback:
-    def ready(self, stores: ControlStores) -> Deployment:
-        """The active deployment, ready and not proven yet."""
-        active = stores.deployments.active("f1")
-        assert active is not None
-        stores.deployments.observe([seen(active, condition=Condition.ROLLING_OUT)])
-        after = stores.deployments.active("f1")
-        assert after is not None
-        return after
-
-    def test_goes_back_to_the_last_stable_revision(self, stores: ControlStores) -> None:
-        deploy(stores)
-        running(stores)
-        for parallelism in (2, 3):
-            save(stores, a_config(parallelism=parallelism))
-            deploy(stores)
-            after = self.ready(stores)
-        assert (after.observed_revision, after.stable_revision) == (3, 1)
-        assert [revision.number for revision in after.revisions] == [3, 2, 1]
-        assert after.revision(1) == Revision(1, a_config(), 1)
-
-    def test_while_none_is_stable_it_goes_back_to_the_one_before(self, stores: ControlStores) -> None:
-        deploy(stores)
-        self.ready(stores)
-        save(stores, a_config(parallelism=2))
-        assert deploy(stores).stable_revision == 1
-
-    def test_a_first_revision_has_nothing_to_go_back_to(self, stores: ControlStores) -> None:
-        deploy(stores)
-        observed(stores, Phase.FAILED)
-        save(stores, a_config(parallelism=2))
-        assert deploy(stores).stable_revision is None
-
-    def test_a_stable_revision_retires_the_others(self, stores: ControlStores) -> None:
-        deploy(stores)
-        running(stores)
-        save(stores, a_config(parallelism=2))
-        deploy(stores)
-        after = running(stores)
-        assert (after.stable_revision, after.others) == (2, ())
-
-    def test_a_revision_that_was_asked_for_meanwhile_retires_nothing(self, stores: ControlStores) -> None:
-        deploy(stores)
-        running(stores)
-        save(stores, a_config(parallelism=2))
-        second = deploy(stores)
-        save(stores, a_config(parallelism=3))
-        third = deploy(stores)
-        stores.deployments.observe([seen(second)])
-        after = stores.deployments.active("f1")
-        assert after is not None
-        assert (after.observed_revision, after.stable_revision, after.others) == (2, 1, third.others)
-
-
 class TestCredentials:
     def test_rotation_waits_for_the_controller(self, stores: ControlStores) -> None:
         deploy(stores)
@@ -272,49 +193,6 @@ class TestDesireRunningAgain:
         stores.deployments.desire_absent("f1")
         with pytest.raises(Conflict):
             stores.deployments.desire_running(OWNER, "f1", None)
-
-
-class TestSourceEpoch:
-    def epoch(self, stores: ControlStores, config: PipelineConfig) -> int:
-        save(stores, config)
-        return deploy(stores).source_epoch
-
-    def test_stays_with_the_stream(self, stores: ControlStores) -> None:
-        deploy(stores)
-        running(stores)
-        source = {"type": "pubsub", "chain": "base", "entity": "log", "start_at": "earliest"}
-        assert self.epoch(stores, a_config(source=source, transforms=[])) == 1
-
-    @pytest.mark.parametrize(
-        "source",
-        [
-            {"type": "pubsub", "chain": "polygon", "entity": "log"},
-            {"type": "pubsub", "chain": "base", "entity": "decoded_log"},
-            {"type": "pubsub", "chain": "base", "entity": "log", "is_zerolag": True},
-        ],
-    )
-    def test_rises_with_another_stream(self, stores: ControlStores, source: dict[str, object]) -> None:
-        deploy(stores)
-        running(stores)
-        assert self.epoch(stores, a_config(source=source)) == 2
-        assert running(stores).source_epoch == 2
-
-    def test_never_comes_back_after_another_stream_ran(self, stores: ControlStores) -> None:
-        deploy(stores)
-        running(stores)
-        assert self.epoch(stores, SOLANA) == 2
-        running(stores)
-        assert self.epoch(stores, a_config()) == 3
-
-    def test_failed_try_of_another_stream_loses_no_position(self, stores: ControlStores) -> None:
-        deploy(stores)
-        running(stores)
-        assert self.epoch(stores, SOLANA) == 2
-        observed(stores, Phase.FAILED)
-        assert deploy(stores).source_epoch == 2
-        assert self.epoch(stores, a_config(parallelism=2)) == 1
-        running(stores)
-        assert self.epoch(stores, SOLANA) == 3
 
 
 class TestDesireAbsent:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -42,15 +42,13 @@ CONFIGS = st.sampled_from([a_config(), a_config(transforms=[FILTER]), a_config("
 class Twins(RuleBasedStateMachine):
     """Every rule calls both and compares what they return or raise; the invariant compares all that can be read."""
 
+    open_empty: ClassVar[Callable[[], Database]]
+
     def __init__(self) -> None:
         super().__init__()
-        self._database = self.open()
+        self._database = type(self).open_empty()
         self._memory = MemoryDatabase()
         self._made = 0
-
-    def open(self) -> Database:
-        """An empty database."""
-        raise NotImplementedError
 
     def teardown(self) -> None:
         self._database.close()
@@ -167,25 +165,20 @@ def _outcome(call: Callable[[ControlStores], Any], stores: ControlStores) -> Any
         return type(error), error.detail
 
 
-def _run(machine: type[Twins]) -> None:
+def _run(open_empty: Callable[[], Database]) -> None:
     few = settings(max_examples=25, stateful_step_count=30, deadline=None)
-    run_state_machine_as_test(machine, settings=few)
+    twins: type[Twins] = type("OpenedTwins", (Twins,), {"open_empty": staticmethod(open_empty)})
+    run_state_machine_as_test(twins, settings=few)
 
 
 def test_sqlite(tmp_path: Path) -> None:
     numbers = itertools.count()
-
-    class SqliteTwins(Twins):
-        def open(self) -> Database:
-            return open_sqlite(tmp_path / f"{next(numbers)}.db")
-
-    _run(SqliteTwins)
+    _run(lambda: open_sqlite(tmp_path / f"{next(numbers)}.db"))
 
 
 def test_postgresql(shared_postgres: PostgresServer, postgres_url: str) -> None:
-    class PostgresTwins(Twins):
-        def open(self) -> Database:
-            empty_tables(shared_postgres)
-            return open_postgres(postgres_url)
+    def open_empty() -> Database:
+        empty_tables(shared_postgres)
+        return open_postgres(postgres_url)
 
-    _run(PostgresTwins)
+    _run(open_empty)

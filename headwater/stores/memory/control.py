@@ -1,4 +1,4 @@
-"""The control stores in memory: configurations, deployments, doorbell, leases, keys and datasets' rows."""
+"""The control stores in memory: configurations, deployments, doorbell and leases here, the others beside it."""
 
 import threading
 from collections import defaultdict, deque
@@ -6,32 +6,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice, pairwise
-from typing import Literal, Protocol, TypeVar
 
-from headwater.model.dataset import Dataset
 from headwater.model.deployment import Deployment, LogLine, Observed, Phase, Progress, WorkerStatus
 from headwater.model.flow import Flow
-from headwater.model.key import ApiKey
 from headwater.stores.base import MAX_LOG_LINES
 from headwater.stores.memory.audit import MemoryAudit
+from headwater.stores.memory.datasets import MemoryDatasets
 from headwater.stores.memory.idempotency import MemoryCalls
+from headwater.stores.memory.keys import MemoryKeys
+from headwater.stores.memory.order import newest_first
 from headwater.stores.sql import changes, rules
 from headwater.stores.sql.rules import Rollout
-
-
-class _Created(Protocol):
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def created_at(self) -> datetime: ...
-
-
-_Row = TypeVar("_Row", bound=_Created)
-
-
-def _newest_first(rows: Sequence[_Row]) -> list[_Row]:
-    return sorted(rows, key=lambda row: (row.created_at, row.id), reverse=True)
 
 
 @dataclass(slots=True)
@@ -99,7 +84,7 @@ class MemoryFlows:
     def list(self, owner: str) -> Sequence[Flow]:
         with self._tables.lock:
             flows = self._tables.flows.values()
-            return _newest_first([f for f in flows if f.owner == owner and f.id not in self._tables.deleted])
+            return newest_first([f for f in flows if f.owner == owner and f.id not in self._tables.deleted])
 
     def delete(self, owner: str, flow_id: str, revision: int | None = None) -> bool:
         with self._tables.lock:
@@ -123,7 +108,7 @@ class MemoryFlows:
 
     def deleted(self) -> Sequence[Flow]:
         with self._tables.lock:
-            return _newest_first([self._tables.flows[flow_id] for flow_id in self._tables.deleted])
+            return newest_first([self._tables.flows[flow_id] for flow_id in self._tables.deleted])
 
 
 class MemoryRevisions:
@@ -207,7 +192,7 @@ class MemoryDeployments:
 
     def unfinished(self) -> Sequence[Deployment]:
         with self._tables.lock:
-            return _newest_first([d for d in self._tables.deployments.values() if d.phase is not Phase.ABSENT])
+            return newest_first([d for d in self._tables.deployments.values() if d.phase is not Phase.ABSENT])
 
     def undeployed(self, flow_ids: Collection[str]) -> Sequence[str]:
         with self._tables.lock:
@@ -290,98 +275,6 @@ class MemoryLeases:
         with self._lock:
             lease = self._leases.get(name)
             return lease.holder if lease is not None and now < lease.expires_at else None
-
-
-class MemoryKeys:
-    """KeyStore in memory."""
-
-    def __init__(self, audit: MemoryAudit) -> None:
-        self._audit = audit
-        self._lock = threading.Lock()
-        self._keys: dict[str, ApiKey] = {}
-
-    def create(self, key: ApiKey) -> None:
-        with self._lock:
-            if key.id in self._keys:
-                raise rules.key_exists(key.id)
-            self._keys[key.id] = key
-            self._audit.record(changes.key_created(key))
-
-    def find(self, key_id: str) -> ApiKey | None:
-        with self._lock:
-            return self._keys.get(key_id)
-
-    def list(self) -> Sequence[ApiKey]:
-        with self._lock:
-            return _newest_first(list(self._keys.values()))
-
-    def revoke(self, key_id: str, at: datetime) -> None:
-        with self._lock:
-            key = self._keys.get(key_id)
-            if key is None:
-                raise rules.no_key(key_id)
-            if key.revoked_at is None:
-                self._keys[key_id] = replace(key, revoked_at=at)
-                self._audit.record(changes.key_revoked(key))
-
-    def used(self, at: dict[str, datetime]) -> None:
-        with self._lock:
-            for key_id, time in at.items():
-                key = self._keys.get(key_id)
-                if key is not None:
-                    self._keys[key_id] = replace(key, last_used_at=max(key.last_used_at or time, time))
-
-
-class MemoryDatasets:
-    """DatasetStore in memory."""
-
-    def __init__(self, audit: MemoryAudit) -> None:
-        self._audit = audit
-        self._lock = threading.Lock()
-        self._datasets: dict[str, Dataset] = {}
-
-    def create(self, dataset: Dataset) -> None:
-        with self._lock:
-            self._check_name(dataset)
-            self._datasets[dataset.id] = replace(dataset, state="pending")
-            self._audit.record(changes.dataset_created(dataset))
-
-    def set_state(self, dataset_id: str, state: Literal["live", "deleting"]) -> None:
-        with self._lock:
-            dataset = self._datasets.get(dataset_id)
-            if dataset is not None:
-                moved = replace(dataset, state=state)
-                self._check_name(moved)
-                self._datasets[dataset_id] = moved
-                if state == "deleting" != dataset.state:
-                    self._audit.record(changes.dataset_deleted(dataset))
-
-    def _check_name(self, dataset: Dataset) -> None:
-        """Raise Conflict when another dataset of the owner holds the name; one that is going away holds none."""
-        others = (d for d in self._datasets.values() if d.id != dataset.id and d.state != "deleting")
-        taken = any(d.owner == dataset.owner and d.name == dataset.name for d in others)
-        if taken and dataset.state != "deleting":
-            raise rules.name_taken(dataset.name)
-
-    def get(self, owner: str, dataset_id: str) -> Dataset:
-        with self._lock:
-            dataset = self._datasets.get(dataset_id)
-            if dataset is None or dataset.owner != owner or dataset.state != "live":
-                raise rules.no_dataset(dataset_id)
-            return dataset
-
-    def list(self, owner: str, names: Sequence[str] = ()) -> Sequence[Dataset]:
-        with self._lock:
-            live = [d for d in self._datasets.values() if d.owner == owner and d.state == "live"]
-            return _newest_first([d for d in live if not names or d.name in names])
-
-    def remove(self, dataset_id: str) -> None:
-        with self._lock:
-            self._datasets.pop(dataset_id, None)
-
-    def unsettled(self) -> Sequence[Dataset]:
-        with self._lock:
-            return _newest_first([d for d in self._datasets.values() if d.state != "live"])
 
 
 class MemoryDatabase:

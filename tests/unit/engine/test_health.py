@@ -5,7 +5,10 @@ import os
 import socket
 from datetime import UTC, datetime
 
+import pytest
+
 from headwater.engine.health import BEAT_S, MAX_LINE_CHARS, MAX_LINES_PER_BEAT, Probe, WorkerLog
+from headwater.errors import WorkerError
 from headwater.model.worker import JOIN, Heartbeat, WrittenLine
 from tests.unit.engine.world import Clock
 
@@ -89,6 +92,13 @@ class TestJoin:
             ours.send(JOIN)
             assert probe.may_join(10)
             assert probe.may_join(0)
+
+    def test_a_supervisor_that_has_gone_lets_nobody_join(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            ours.close()
+            with pytest.raises(WorkerError, match="supervisor has gone"):
+                Probe(theirs.fileno()).may_join(10)
 
     def test_needs_no_word_without_a_supervisor(self) -> None:
         assert Probe(None).may_join(0)

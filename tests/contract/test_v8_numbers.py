@@ -1,0 +1,80 @@
+"""Numbers on their way through a script: integers of any size are exact, others are doubles."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.v8 import Bench
+
+MAX_SAFE = 2**53 - 1
+
+
+def scalars() -> st.SearchStrategy[Any]:
+    return st.one_of(
+        st.none(), st.booleans(), st.text(), st.integers(-(2**300), 2**300), st.integers(MAX_SAFE - 3, MAX_SAFE + 3),
+        st.floats(allow_nan=False, allow_infinity=False),
+    )  # fmt: skip
+
+
+def trees() -> st.SearchStrategy[Any]:
+    return st.recursive(
+        scalars(), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)
+    )
+
+
+def same(given_: Any, left: Any) -> bool:
+    """Every integer has its digits; a float is the same double, whatever its text."""
+    if isinstance(given_, float):
+        return float(left) == given_
+    if isinstance(given_, dict) and isinstance(left, dict):
+        return given_.keys() == left.keys() and all(same(given_[key], left[key]) for key in given_)
+    if isinstance(given_, list) and isinstance(left, list):
+        return len(given_) == len(left) and all(map(same, given_, left))
+    return type(given_) is type(left) and bool(given_ == left)
+
+
+class TestNumbers:
+    @settings(max_examples=60, deadline=None)
+    @given(records=st.lists(st.dictionaries(st.text(), trees(), max_size=4), min_size=1, max_size=12))
+    def test_every_record_survives_the_script_that_does_nothing(
+        self, module_bench: Bench, records: list[dict[str, Any]]
+    ) -> None:
+        kept, failures = module_bench.run("function process(d) { return d }", [json.dumps(r).encode() for r in records])
+        assert failures == []
+        assert same(records, [json.loads(value or b"") for value in kept])
+
+    @settings(max_examples=40, deadline=None)
+    @given(
+        numbers=st.lists(st.integers(0, 2**256 - 1) | st.integers(MAX_SAFE - 2, MAX_SAFE + 2), min_size=1, max_size=20)
+    )
+    def test_integers_are_bigints_exactly_when_a_double_can_not_hold_them(
+        self, module_bench: Bench, numbers: list[int]
+    ) -> None:
+        script = """
+          function process(d) {
+            const { y } = d.x[0];
+            return { t: typeof y, s: String(y), b: BigInt(y) + 1n, m: -y };
+          }
+        """
+        kept, _ = module_bench.run(script, [b'{"x":[{"y":%d}]}' % n for n in numbers])
+        for number, value in zip(numbers, kept, strict=True):
+            kind = "number" if number <= MAX_SAFE else "bigint"
+            assert json.loads(value or b"") == {"t": kind, "s": str(number), "b": number + 1, "m": -number}
+
+    @pytest.mark.parametrize(
+        ("text", "leaves"),
+        [
+            ("9007199254740993", "9007199254740993"), ("-9007199254740993", "-9007199254740993"),
+            ("9007199254740991", "9007199254740991"),
+            ("1" + "0" * 400, "1" + "0" * 400), ("12345678901234567890.0", "12345678901234567000"), ("1e25", "1e+25"),
+            ("12345678901234567890e0", "12345678901234567000"), ("1E400", "null"),
+            ("0.1234567890123456789", "0.12345678901234568"),
+            ("-0", "0"), ("123456789012345.25", "123456789012345.25"),
+        ],
+    )  # fmt: skip
+    def test_texts_of_numbers(self, bench: Bench, text: str, leaves: str) -> None:
+        kept, _ = bench.run("function process(d) { return d }", [b'{"s":"%b","n":%b}' % (text.encode(), text.encode())])
+        assert kept == [b'{"s":"%b","n":%b}' % (text.encode(), leaves.encode())]

@@ -1,0 +1,29 @@
+"""The deployment of the configuration f1 in control stores: asked for, and as a controller has seen it."""
+
+from headwater.model.deployment import Deployment, Phase
+from headwater.model.flow import PipelineConfig
+from tests.support.sql import OWNER, ControlStores, a_config, a_deployment, next_revision, seen
+
+SOLANA = a_config("solana", "nonvoting_transaction")
+
+
+def deploy(stores: ControlStores, deployment_id: str = "d1") -> Deployment:
+    return stores.deployments.desire_running(OWNER, "f1", a_deployment(deployment_id))
+
+
+def save(stores: ControlStores, config: PipelineConfig) -> None:
+    stores.flows.save(next_revision(stores.flows.get(OWNER, "f1"), pipeline_config=config))
+
+
+def running(stores: ControlStores) -> Deployment:
+    """The active deployment after a round that went well."""
+    return observed(stores, Phase.RUNNING)
+
+
+def observed(stores: ControlStores, phase: Phase) -> Deployment:
+    active = stores.deployments.active("f1")
+    assert active is not None
+    stores.deployments.observe([seen(active, phase)])
+    after = stores.deployments.active("f1")
+    assert after is not None
+    return after

@@ -1,0 +1,54 @@
+"""A v8 transform on a real sandbox, with sets in memory."""
+
+from collections.abc import Sequence
+
+from headwater.errors import SetStoreUnavailable
+from headwater.model.dataset import SetId, dataset_set, normalise
+from headwater.model.record import Failure
+from headwater.model.transform import V8Transform
+from headwater.sandbox import Sandbox
+from headwater.stores.memory.sets import MemoryDatasetNames, MemorySetStore
+from headwater.transforms.base import Resources
+from headwater.transforms.v8 import V8, build
+from tests.support.sandbox import batch
+
+
+class Stores(MemorySetStore):
+    """Sets that can be away for a while. asked: the number of values of each bulk look-up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.away = False
+        self.asked: list[int] = []
+
+    def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
+        if self.away:
+            raise SetStoreUnavailable("away")
+        self.asked.append(len(values))
+        return super().contains_many(target, values)
+
+
+class Bench:
+    """A sandbox, and sets for the owner "ann": `wallets` and `tokens`; "bob" has `secret`."""
+
+    def __init__(self) -> None:
+        self.sandbox = Sandbox(spare=False)
+        self.sets, self.names = Stores(), MemoryDatasetNames()
+        for owner, name in (("ann", "wallets"), ("ann", "tokens"), ("bob", "secret")):
+            self.names.put(owner, name, f"{owner}-{name}")
+        self._scripts: dict[str, V8] = {}
+
+    def fill(self, name: str, values: Sequence[str]) -> None:
+        self.sets.replace(dataset_set(f"ann-{name}"), map(normalise, values))
+
+    def transform(self, script: str) -> V8:
+        """The transform of a script; the same one for the same script."""
+        if script not in self._scripts:
+            config = V8Transform(uid="u1", type="v8", script=script)
+            resources = Resources("c1", "ann", self.sets, self.names, jit=False, log=print, sandbox=self.sandbox)
+            self._scripts[script] = build(config, resources)
+        return self._scripts[script]
+
+    def run(self, script: str, values: Sequence[bytes | None]) -> tuple[list[bytes | None], list[Failure]]:
+        outcome = self.transform(script).start(batch(values)).result()
+        return outcome.kept.values, outcome.failures

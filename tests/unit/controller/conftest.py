@@ -1,0 +1,17 @@
+"""A world for each test, whose controller is closed at its end."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.controller.world import World
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World()
+    yield made
+    stop = threading.Event()
+    stop.set()
+    made.controller.run(stop)

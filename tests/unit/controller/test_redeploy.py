@@ -1,0 +1,154 @@
+"""Deploy again: hand-over, probation, roll-back."""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from headwater.controller.reconcile import MAX_DEATHS_IN_ROLLOUT, READY_WITHIN_S
+from headwater.model.deployment import Condition
+from headwater.model.sink import KafkaSink
+from tests.unit.controller.world import DEPLOYMENT, FLOW, TOPIC, World, deployment
+
+
+class TestRedeploy:
+    """Revision 1 writes to `out`; the next ones change that."""
+
+    @pytest.fixture
+    def world(self) -> Iterator[World]:
+        made = World()
+        made.deploy()
+        made.run(ticks=100)
+        made.orchestrator.auto = False
+        yield made
+        stop = threading.Event()
+        stop.set()
+        made.controller.run(stop)
+
+    def save(self, world: World, sink: str = "other") -> None:
+        old = world.database.flows.get("owner", FLOW)
+        changed = old.pipeline_config.model_copy(update={"sinks": [KafkaSink(uid="s", type="kafka", name=sink)]})
+        world.database.flows.save(replace(old, revision=old.revision + 1, pipeline_config=changed))
+        world.database.deployments.desire_running("owner", FLOW, deployment())
+
+    def seen(self, world: World) -> tuple[int | None, Condition]:
+        assert world.active is not None
+        return world.active.observed_revision, world.active.condition
+
+    def test_the_old_revision_runs_until_the_new_one_is_ready(self, world: World) -> None:
+        self.save(world)
+        world.run(ticks=10)
+        assert self.seen(world) == (1, Condition.ROLLING_OUT)
+        assert [w.is_ready for w in world.orchestrator.status(DEPLOYMENT)] == [True]
+        assert {f"flow.{FLOW}.out", f"flow.{FLOW}.other"} <= set(world.broker.topics)
+        world.orchestrator.settle(DEPLOYMENT)
+        world.run(ticks=10)
+        assert self.seen(world) == (2, Condition.ROLLING_OUT)
+        assert f"flow.{FLOW}.out" in world.broker.topics
+
+    def test_once_it_is_stable_nothing_of_the_old_one_is_left(self, world: World) -> None:
+        self.save(world)
+        world.run(ticks=2)
+        world.orchestrator.settle(DEPLOYMENT)
+        world.run(ticks=100)
+        assert self.seen(world) == (2, Condition.STABLE)
+        assert set(world.broker.topics) == {TOPIC, f"flow.{FLOW}.other", f"flow.{FLOW}.dlq"}
+        assert {rule.name for rule in world.broker.rules if rule.resource == "topic"} == set(world.broker.topics)
+
+    def test_workers_that_never_get_ready(self, world: World) -> None:
+        self.save(world)
+        world.run(ticks=10, step_s=READY_WITHIN_S / 5)
+        assert self.seen(world) == (1, Condition.ROLLED_BACK)
+        assert world.active is not None
+        assert "not ready within" in world.active.reason
+        assert [w.is_ready for w in world.orchestrator.status(DEPLOYMENT)] == [True]
+        assert world.orchestrator.successors(DEPLOYMENT) == []
+
+    def test_workers_that_keep_dying_before_they_are_ready(self, world: World) -> None:
+        self.save(world)
+        world.run(ticks=2)
+        for _ in range(MAX_DEATHS_IN_ROLLOUT):
+            world.orchestrator.die(DEPLOYMENT)
+        world.run(ticks=10)
+        assert self.seen(world) == (1, Condition.ROLLED_BACK)
+
+    def test_workers_that_die_on_probation(self, world: World) -> None:
+        self.save(world)
+        world.run(ticks=2)
+        world.orchestrator.settle(DEPLOYMENT)
+        world.run(ticks=10)
+        world.orchestrator.die(DEPLOYMENT)
+        world.orchestrator.settle(DEPLOYMENT)
+        world.run(ticks=10)
+        assert self.seen(world) == (2, Condition.ROLLING_OUT), "one death can have many causes"
+        world.orchestrator.die(DEPLOYMENT)
+        world.run(ticks=10)
+        assert self.seen(world) == (2, Condition.ROLLED_BACK)
+        world.orchestrator.settle(DEPLOYMENT)
+        world.run(ticks=10)
+        assert self.seen(world) == (1, Condition.ROLLED_BACK)
+        world.run(ticks=100)
+        assert self.seen(world) == (1, Condition.ROLLED_BACK)
+
+    def test_deploying_again_tries_again(self, world: World) -> None:
+        self.save(world)
+        world.run(ticks=10, step_s=READY_WITHIN_S / 5)
+        world.database.deployments.desire_running("owner", FLOW, deployment())
+        world.run(ticks=2)
+        assert self.seen(world) == (1, Condition.ROLLING_OUT)
+        world.orchestrator.settle(DEPLOYMENT)
+        world.run(ticks=100)
+        assert self.seen(world) == (2, Condition.STABLE)
+
+    def test_a_stream_that_does_not_exist_leaves_the_old_one_running(self, world: World) -> None:
+        del world.broker.topics[TOPIC], world.broker.logs[TOPIC]
+        self.save(world)
+        world.run(ticks=10)
+        assert self.seen(world) == (1, Condition.ROLLED_BACK)
+        assert world.orchestrator.running() == {DEPLOYMENT}
+
+    def test_a_controller_killed_in_a_rollout_first_brings_back_what_ran(self, world: World) -> None:
+        self.save(world)
+        world.run(ticks=2)
+        world.auto = False
+        world.start_controller()
+        world.run(ticks=4)
+        world.orchestrator.settle(DEPLOYMENT)
+        (worker,) = world.orchestrator.status(DEPLOYMENT)
+        assert worker.is_ready
+        world.run(ticks=4)
+        assert self.seen(world) == (2, Condition.ROLLING_OUT)
+
+    def test_a_controller_killed_on_probation_begins_it_anew(self, world: World) -> None:
+        self.save(world)
+        world.run(ticks=2)
+        world.orchestrator.settle(DEPLOYMENT)
+        world.run(ticks=50)
+        world.auto = True
+        world.start_controller()
+        world.run(ticks=50)
+        assert self.seen(world) == (2, Condition.ROLLING_OUT)
+        world.run(ticks=50)
+        assert self.seen(world) == (2, Condition.STABLE)
+
+    def test_a_teardown_in_a_rollout_wins_and_leaves_nothing(self, world: World) -> None:
+        self.save(world)
+        world.run(ticks=10)
+        world.database.deployments.desire_absent(FLOW)
+        world.run(ticks=100)
+        assert world.active is None
+        assert set(world.broker.topics) == {TOPIC}
+        assert (world.broker.users, world.broker.rules) == ({}, set())
+
+    def test_positions_of_a_running_group_are_left_alone(self, world: World) -> None:
+        before = dict(world.broker.commits[f"wrk-{DEPLOYMENT}.1"])
+        world.broker.members[f"wrk-{DEPLOYMENT}.1"] = 1
+        world.broker.logs[TOPIC].append([])
+        self.save(world)
+        world.run(ticks=2)
+        world.orchestrator.settle(DEPLOYMENT)
+        world.run(ticks=10)
+        assert self.seen(world) == (2, Condition.ROLLING_OUT)
+        assert world.broker.commits[f"wrk-{DEPLOYMENT}.1"] == before
+        assert len(world.broker.logs[f"flow.{FLOW}.dlq"]) == 5, "a sink has as many partitions as its source"

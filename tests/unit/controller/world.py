@@ -1,0 +1,109 @@
+"""Everything that outlives a controller as twins in memory, a controller, and a clock that tests move."""
+
+from datetime import UTC, datetime
+
+from headwater.brokers.base import Resources, TopicSpec
+from headwater.brokers.memory import MemoryBroker
+from headwater.controller.controller import Controller
+from headwater.controller.plan import WorkerSettings
+from headwater.controller.reconcile import Reconciler
+from headwater.controller.sweeper import Sweeper
+from headwater.controller.turns import Turns
+from headwater.model.deployment import Deployment, Desired
+from headwater.model.flow import Flow, PipelineConfig
+from headwater.model.worker import KafkaAccess
+from headwater.orchestrators.memory import MemoryOrchestrator
+from headwater.stores.memory.control import MemoryDatabase
+from headwater.stores.memory.sets import MemoryDatasetNames, MemoryDraftSets, MemorySetStore
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+TOPIC = "stream.base.log"
+FLOW, DEPLOYMENT = "01jz000000000000000000f100", "01jz0000000000000000000000"
+
+
+def flow() -> Flow:
+    config = PipelineConfig.model_validate(
+        {
+            "source": {"type": "pubsub", "chain": "base", "entity": "log"},
+            "transforms": [{"uid": "t1", "type": "redis_set_filter", "filter_expr": "root = this.address"}],
+            "sinks": [{"uid": "s1", "type": "kafka", "name": "out"}],
+        }
+    )
+    return Flow(FLOW, "owner", "name", "", (), config, 1, NOW, NOW)
+
+
+def deployment(deployment_id: str = DEPLOYMENT) -> Deployment:
+    return Deployment(
+        id=deployment_id,
+        flow_id=FLOW,
+        owner="owner",
+        config=flow().pipeline_config,
+        desired=Desired.RUNNING,
+        desired_revision=1,
+        generation=1,
+        reader_password="reads",
+        worker_password="works",
+        created_at=NOW,
+    )
+
+
+class World:
+    """Everything that outlives a controller, and a controller."""
+
+    def __init__(self, *, auto: bool = True) -> None:
+        self.now = 0.0
+        self.database = MemoryDatabase()
+        self.broker = MemoryBroker()
+        self.sets = MemorySetStore()
+        self.names = MemoryDatasetNames()
+        self.auto = auto
+        self.broker.ensure(Resources((TopicSpec(TOPIC, 4),), (), (), ()))
+        self.start_controller()
+
+    def start_controller(self) -> None:
+        """As after a kill: nothing of the last one's memory is left, its workers neither."""
+        self.orchestrator, turns = MemoryOrchestrator(auto=self.auto), Turns()
+        settings = WorkerSettings(KafkaAccess(bootstrap_servers="b"), "redis", jit=False)
+        reconciler = Reconciler(
+            self.database.flows,
+            self.database.revisions,
+            self.sets,
+            self.broker,
+            self.orchestrator,
+            settings,
+            lambda _: TOPIC,
+            lambda: self.now,
+            turns,
+        )
+        sweeper = Sweeper(
+            self.broker,
+            self.orchestrator,
+            turns,
+            self.database.deployments,
+            self.database.revisions,
+            self.database.datasets,
+            self.names,
+            self.sets,
+            MemoryDraftSets(),
+            lambda: NOW,
+        )
+        self.controller = Controller("c", self.database, self.orchestrator, reconciler, sweeper, lambda: self.now)
+
+    def deploy(self) -> Deployment:
+        self.database.flows.create(flow())
+        return self.database.deployments.desire_running("owner", FLOW, deployment())
+
+    def run(self, ticks: int = 30, step_s: float = 0.5) -> None:
+        """Let time pass; rounds run on threads, so each tick waits for those that it started."""
+        for _ in range(ticks):
+            self.controller.tick()
+            if self.controller._sweeping is not None:
+                self.controller._sweeping.result(10)
+            for work in self.controller._work.values():
+                if work.running is not None:
+                    work.running.exception(10)
+            self.now += step_s
+
+    @property
+    def active(self) -> Deployment | None:
+        return self.database.deployments.active(FLOW)
