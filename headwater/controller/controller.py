@@ -16,7 +16,7 @@ from headwater.children import Backoff
 from headwater.controller.reconcile import Reconciler
 from headwater.controller.sweeper import Sweeper
 from headwater.errors import OrchestratorUnavailable, Unavailable
-from headwater.model.deployment import Deployment, Desired, Observed, Phase, WorkerStatus
+from headwater.model.deployment import Condition, Deployment, Desired, Observed, Phase, WorkerStatus
 from headwater.orchestrators.base import Orchestrator
 from headwater.stores.base import DeploymentStore, Doorbell, FlowStore, Leases
 
@@ -27,6 +27,7 @@ LEASE_TTL_S = 10.0
 RENEW_EVERY_S = 3.0
 TICK_S = 0.1
 RESYNC_EVERY_S = 5.0
+PROBATION_EVERY_S = 1.0
 REPORT_EVERY_S = 1.0
 SWEEP_EVERY_S = 30.0
 PARALLEL_ROUNDS = 16
@@ -165,7 +166,7 @@ class Controller:
         now = self._clock()
         for work in self._work.values():
             if work.running is None and now >= work.not_before:
-                work.not_before = now + (RESYNC_EVERY_S if _at_rest(work.deployment) else TICK_S)
+                work.not_before = now + _next_round_s(work.deployment)
                 work.running = self._pool.submit(self._reconciler.round, work.deployment)
 
     def _collect(self) -> None:
@@ -213,6 +214,8 @@ class Controller:
             self._deployments.write_logs(lines)
 
 
-def _at_rest(deployment: Deployment) -> bool:
+def _next_round_s(deployment: Deployment) -> float:
     wanted = Phase.RUNNING if deployment.desired is Desired.RUNNING else Phase.ABSENT
-    return deployment.settled and deployment.phase in (wanted, Phase.FAILED)
+    if not deployment.settled or deployment.phase not in (wanted, Phase.FAILED):
+        return TICK_S
+    return PROBATION_EVERY_S if deployment.condition is Condition.ROLLING_OUT else RESYNC_EVERY_S

@@ -34,14 +34,15 @@ MAX_DEATHS_ON_PROBATION = 2
 class Rollout:
     """What this process knows of a rollout between rounds; losing it only repeats idempotent steps.
 
-    not_ready_since, ready_since: monotonic seconds; the latter None while the workers are not ready. deaths: of its
-    workers, when they were ready last.
+    not_ready_since, ready_since: monotonic seconds; the latter None while the workers are not ready. forgiven: deaths
+    of its workers before they were ready for the first time; None until then. deaths: when they were ready last.
     """
 
     generation: int
     revision: int
     not_ready_since: float
     ready_since: float | None = None
+    forgiven: int | None = None
     deaths: int = 0
 
 
@@ -86,10 +87,13 @@ class Reconciler:
         wanted = worker_set(deployment, target, topic, self.settings)
         rollout = self._rollout(deployment, target, topic)
         self.orchestrator.ensure(wanted)
+        trying = self._trying(wanted)
+        if _may_fail(deployment) and (reason := _why_they_keep_dying(deployment.settled, rollout, trying)):
+            return self._give_up(deployment, reason)
         workers = self.orchestrator.status(deployment.id)
         if len(workers) == wanted.slots and all(w.is_ready and w.spec_hash == wanted.spec_hash for w in workers):
             return self._ready(deployment, target, rollout, workers)
-        return self._not_ready(deployment, rollout, self._trying(wanted))
+        return self._not_ready(deployment, rollout, trying)
 
     def _rollout(self, deployment: Deployment, target: Revision, topic: str) -> Rollout:
         """What is known of this rollout. The first round of one prepares what its workers need."""
@@ -135,9 +139,11 @@ class Reconciler:
     def _ready(
         self, deployment: Deployment, target: Revision, rollout: Rollout, workers: Sequence[WorkerStatus]
     ) -> Observed | None:
-        now = self.clock()
-        if rollout.ready_since is None:
-            rollout.ready_since, rollout.deaths = now, _deaths(workers)
+        now, deaths = self.clock(), _deaths(workers)
+        if rollout.forgiven is None:
+            rollout.forgiven = deaths
+        if rollout.ready_since is None or rollout.deaths != deaths:  # who died and is back between two rounds counts
+            rollout.ready_since, rollout.deaths = now, deaths
         if not deployment.settled:
             return _observed(deployment, target.number, Condition.ROLLING_OUT, reason=ON_PROBATION)
         if deployment.observed_revision != target.number:
@@ -153,22 +159,14 @@ class Reconciler:
             self.broker.trim(wanted, retired_topics(deployment))
 
     def _not_ready(self, deployment: Deployment, rollout: Rollout, workers: Sequence[WorkerStatus]) -> Observed | None:
-        on_probation = deployment.settled
         if rollout.ready_since is not None:
             rollout.ready_since, rollout.not_ready_since = None, self.clock()
-        if on_probation and (deployment.condition is not Condition.ROLLING_OUT or _fallback(deployment) is None):
+        if not _may_fail(deployment):
             return None
-        reasons = "; ".join(f"{w.name}: {w.reason}" for w in workers if w.reason) or "no worker has said why"
-        limit = MAX_DEATHS_ON_PROBATION if on_probation else MAX_DEATHS_IN_ROLLOUT
-        if _deaths(workers) - rollout.deaths >= limit:
-            when = f"within {STABLE_AFTER_S:.0f} s of being ready" if on_probation else "before they are ready"
-            return self._give_up(
-                deployment, f"The workers of revision {rollout.revision} keep ending {when}. {reasons}"
-            )
         # Those that wait for a store or broker are not to blame: a deploy call answers that it goes on.
         if self.clock() - rollout.not_ready_since > READY_WITHIN_S and not any(w.waits for w in workers):
             what = f"The workers of revision {rollout.revision} were not ready within {READY_WITHIN_S:.0f} s."
-            return self._give_up(deployment, f"{what} {reasons}")
+            return self._give_up(deployment, f"{what} {_reasons(workers)}")
         return None
 
     def _give_up(self, deployment: Deployment, reason: str) -> Observed:
@@ -206,6 +204,27 @@ def _fallback(deployment: Deployment) -> Revision | None:
 def _target(deployment: Deployment) -> Revision:
     """The revision whose workers should run."""
     return (_fallback(deployment) if _rolled_back(deployment) else None) or deployment.newest
+
+
+def _may_fail(deployment: Deployment) -> bool:
+    """True in a rollout: until the workers are ready, and on probation when there is a revision to go back to."""
+    on_probation = deployment.condition is Condition.ROLLING_OUT and _fallback(deployment) is not None
+    return not deployment.settled or on_probation
+
+
+def _why_they_keep_dying(on_probation: bool, rollout: Rollout, workers: Sequence[WorkerStatus]) -> str:
+    """Empty: they don't."""
+    if on_probation:
+        when, limit = f"within {STABLE_AFTER_S:.0f} s of being ready", MAX_DEATHS_ON_PROBATION
+    else:
+        when, limit = "before they are ready", MAX_DEATHS_IN_ROLLOUT
+    if _deaths(workers) - (rollout.forgiven or 0) < limit:
+        return ""
+    return f"The workers of revision {rollout.revision} keep ending {when}. {_reasons(workers)}"
+
+
+def _reasons(workers: Sequence[WorkerStatus]) -> str:
+    return "; ".join(f"{w.name}: {w.reason}" for w in workers if w.reason) or "no worker has said why"
 
 
 def _deaths(workers: Sequence[WorkerStatus]) -> int:

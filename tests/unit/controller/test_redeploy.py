@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.controller.reconcile import MAX_DEATHS_IN_ROLLOUT, READY_WITHIN_S
+from headwater.controller.reconcile import MAX_DEATHS_IN_ROLLOUT, MAX_DEATHS_ON_PROBATION, READY_WITHIN_S
 from headwater.model.deployment import Condition
 from headwater.model.sink import KafkaSink
 from tests.unit.controller.world import DEPLOYMENT, FLOW, TOPIC, World, deployment
@@ -90,6 +90,30 @@ class TestRedeploy:
         assert self.seen(world) == (1, Condition.ROLLED_BACK)
         world.run(ticks=100)
         assert self.seen(world) == (1, Condition.ROLLED_BACK)
+
+    def test_deaths_count_however_fast_the_workers_are_back(self, world: World) -> None:
+        self.save(world)
+        world.run(ticks=2)
+        world.orchestrator.settle(DEPLOYMENT)
+        world.run(ticks=10)
+        for _ in range(MAX_DEATHS_ON_PROBATION):
+            assert self.seen(world) == (2, Condition.ROLLING_OUT)
+            world.orchestrator.die(DEPLOYMENT)
+            world.orchestrator.settle(DEPLOYMENT)
+            world.run(ticks=10)
+        assert self.seen(world) == (2, Condition.ROLLED_BACK)
+
+    def test_a_death_begins_the_probation_anew(self, world: World) -> None:
+        self.save(world)
+        world.run(ticks=2)
+        world.orchestrator.settle(DEPLOYMENT)
+        world.run(ticks=50)
+        world.orchestrator.die(DEPLOYMENT)
+        world.orchestrator.settle(DEPLOYMENT)
+        world.run(ticks=50)
+        assert self.seen(world) == (2, Condition.ROLLING_OUT)
+        world.run(ticks=20)
+        assert self.seen(world) == (2, Condition.STABLE)
 
     def test_deploying_again_tries_again(self, world: World) -> None:
         self.save(world)
