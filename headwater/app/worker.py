@@ -12,14 +12,17 @@ from pathlib import Path
 import structlog
 
 from headwater.engine import chain
-from headwater.engine.delivery import AtLeastOnce, DeadLetters
+from headwater.engine.delivery import AtLeastOnce, DeadLetters, Delivery
+from headwater.engine.exactly_once import ExactlyOnce
 from headwater.engine.health import Probe, WorkerLog
 from headwater.engine.worker import Worker
 from headwater.errors import HeadwaterError
+from headwater.model.deployment import transactional_ids
 from headwater.model.worker import Heartbeat, WorkerSpec
 from headwater.sandbox import Sandbox
 from headwater.sinks import SINKS
 from headwater.sinks.kafka import KafkaProducer
+from headwater.sinks.transactional import TransactionalKafkaProducer
 from headwater.sources import SOURCES
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.lookup import RedisSetLookup
@@ -93,15 +96,21 @@ def _resources(spec: WorkerSpec, worker_log: WorkerLog) -> Iterator[Resources]:
 def _worker(
     spec: WorkerSpec, spec_hash: str, slot: int, resources: Resources, probe: Probe, worker_log: WorkerLog
 ) -> Worker:
-    topics = [*(sink.topic for sink in spec.sinks), spec.dead_letter_topic]
-    delivery = AtLeastOnce(
-        [SINKS[sink.type](sink, spec.revision) for sink in spec.sinks],
-        DeadLetters(spec.dead_letter_topic, spec.revision),
-        lambda: KafkaProducer(spec.kafka, topics),
-    )
     transforms = chain.build(spec.transforms, TRANSFORMS, resources)
     source = SOURCES["kafka"](spec, slot)
-    return Worker(source, transforms, delivery, spec_hash=spec_hash, probe=probe, worker_log=worker_log)
+    return Worker(source, transforms, _delivery(spec, slot), spec_hash=spec_hash, probe=probe, worker_log=worker_log)
+
+
+def _delivery(spec: WorkerSpec, slot: int) -> Delivery:
+    topics = [*(sink.topic for sink in spec.sinks), spec.dead_letter_topic]
+    sinks = [SINKS[sink.type](sink, spec.revision) for sink in spec.sinks]
+    dead_letters = DeadLetters(spec.dead_letter_topic, spec.revision)
+    if spec.delivery == "at_least_once":
+        return AtLeastOnce(sinks, dead_letters, lambda: KafkaProducer(spec.kafka, topics))
+    own_id = f"{transactional_ids(spec.config_id)}{slot}"
+    return ExactlyOnce(
+        sinks, dead_letters, lambda: TransactionalKafkaProducer(spec.kafka, topics, spec.source_topic, own_id)
+    )
 
 
 if __name__ == "__main__":

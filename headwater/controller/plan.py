@@ -12,6 +12,7 @@ from headwater.model.deployment import (
     reader,
     sink_topic,
     source_group,
+    transactional_ids,
     worker_user,
 )
 from headwater.model.worker import KafkaAccess, SinkSpec, WorkerSet, WorkerSpec
@@ -42,6 +43,9 @@ def resources(deployment: Deployment, revision: Revision, source_topic: str, par
         AccessRule(work, "group", f"{work}.", ("READ",), prefixed=True),
         *(AccessRule(work, "topic", topic, ("WRITE",)) for topic in topics),
     ]
+    if revision.config.delivery == "exactly_once":
+        ids = transactional_ids(deployment.flow_id)
+        rules.append(AccessRule(work, "transactional_id", ids, ("WRITE",), prefixed=True))
     return Resources(
         topics=tuple(TopicSpec(topic, partitions, OUTPUT_TOPIC_CONFIG) for topic in topics),
         users=(User(read, deployment.reader_password), User(work, deployment.worker_password)),
@@ -103,6 +107,7 @@ def worker_set(deployment: Deployment, revision: Revision, source_topic: str, se
         redis_url=settings.redis_url,
         slots=revision.config.parallelism,
         jit=settings.jit,
+        delivery=revision.config.delivery,
     )
     digest = hashlib.sha256(spec.model_dump_json().encode()).hexdigest()[:16]
     return WorkerSet(deployment.id, revision.config.parallelism, spec, digest)

@@ -1,14 +1,20 @@
-"""At-least-once delivery: sinks and dead letters share one producer; what it refused is sent again by reading again."""
+"""Delivery of batches to sinks and dead letters, and of positions to the group; here at least once.
+
+All share one producer; what it refused is sent again by reading again. exactly_once.py has the other way.
+"""
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 from headwater.engine.chain import Flight, Rejected
 from headwater.model.record import Failure, Headers, RecordBatch
-from headwater.sinks.base import CONFIG_HEADER, SOURCE_HEADER, Producer, Sink, oversize, source_id
+from headwater.sinks.base import CONFIG_HEADER, SOURCE_HEADER, Producer, Sink, Writer, oversize, source_id
+from headwater.sources.base import Positions, Source
 
 MAX_MESSAGE_BYTES = 1024
+ANY_NUMBER = 1 << 30
 
 
 class DeadLetters:
@@ -18,7 +24,7 @@ class DeadLetters:
         self._topic = topic
         self._revision = b"%d" % revision
 
-    def send(self, flight: Flight, producer: Producer) -> None:
+    def send(self, flight: Flight, producer: Writer) -> None:
         """Queue one dead letter per rejected record of the batch."""
         if not flight.rejected:
             return
@@ -26,7 +32,7 @@ class DeadLetters:
         for rejected in flight.rejected:
             self._send(source, rows[rejected.partition, rejected.offset], rejected, producer)
 
-    def _send(self, source: RecordBatch, row: int, rejected: Rejected, producer: Producer) -> None:
+    def _send(self, source: RecordBatch, row: int, rejected: Rejected, producer: Writer) -> None:
         origin = source_id(source.topic, rejected.partition, rejected.offset, rejected.output)
         headers = [*_headers(rejected.failure), (SOURCE_HEADER, origin), (CONFIG_HEADER, self._revision)]
         value, key = source.values[row], source.keys[row]
@@ -65,8 +71,81 @@ def _text(value: str | int) -> bytes:
     return data if len(data) <= MAX_MESSAGE_BYTES else data[:MAX_MESSAGE_BYTES].decode(errors="ignore").encode()
 
 
+def write(
+    flight: Flight, sinks: Sequence[Sink], dead_letters: DeadLetters, producer: Writer
+) -> tuple[int, list[Failure]]:
+    """Queue a finished batch for every sink, and its dead letters.
+
+    Returns the records queued, counted once per sink, and those that a sink could not take.
+    """
+    flight.settle()
+    refused: list[Failure] = []
+    if flight.kept:
+        for sink in sinks:
+            refused += sink.send(flight.kept, producer)
+    flight.reject(refused)
+    dead_letters.send(flight, producer)
+    return len(flight.kept) * len(sinks) - len(refused), refused
+
+
+class Delivery(Protocol):
+    """How batches and positions get to Kafka. checkpoint_s: how long after a commit the next one is due.
+
+    Batches are delivered in order. All is acknowledged when `unacknowledged` is 0 and `failures` is empty; then
+    `commit` is called with the positions behind all that was delivered.
+    """
+
+    checkpoint_s: float
+
+    def connect(self, timeout_s: float) -> None:
+        """Return when Kafka answers and has all topics. Raises BrokerUnavailable."""
+
+    def begin(self, timeout_s: float) -> None:
+        """Called when the worker before this one in its slot has ended, before any record is read.
+
+        Raises BrokerUnavailable: call it again.
+        """
+
+    def deliver(self, flight: Flight) -> tuple[int, list[Failure]]:
+        """See `write`. Never waits."""
+
+    def room(self) -> int:
+        """How many records may be read before the next commit; with none, it is due."""
+
+    def saturated(self) -> bool:
+        """True while the producer's queue is full: deliver no further batch."""
+
+    def unacknowledged(self, timeout_s: float) -> int:
+        """Wait for acknowledgements; how many records still have none."""
+
+    def failures(self) -> list[str]:
+        """What Kafka refused since the last call; then nothing delivered since the last commit may be committed."""
+
+    def commit(self, source: Source, positions: Positions, *, wait: bool) -> None:
+        """Store positions; none: those that could not be stored before. wait: return when they are stored.
+
+        Raises BrokerUnavailable when they are not stored yet. Raises DeliveryFailed when neither the records nor the
+        positions may count as stored: recover.
+        """
+
+    def recover(self, source: Source) -> Positions:
+        """After a failure: throw away what is not committed, and go on with a new producer.
+
+        Returns the positions that are stored, where they may have moved without an answer. Raises BrokerUnavailable:
+        call it again.
+        """
+
+    def forget(self, partitions: Iterable[int]) -> None:
+        """These partitions are not ours any more: what of them is not committed must not be, as far as it goes."""
+
+    def close(self) -> None:
+        """Free the producer. What is not committed is read again by the next worker."""
+
+
 class AtLeastOnce:
-    """Delivers batches in order. Everything is acknowledged when `unacknowledged` is 0 and `failures` is empty."""
+    """Implements Delivery: records are sent as they come, and positions committed after their acknowledgement."""
+
+    checkpoint_s = 1.0
 
     def __init__(
         self, sinks: Sequence[Sink], dead_letters: DeadLetters, producer_factory: Callable[[], Producer]
@@ -77,40 +156,36 @@ class AtLeastOnce:
         self._producer = producer_factory()
 
     def connect(self, timeout_s: float) -> None:
-        """Return when Kafka answers and has all topics. Raises BrokerUnavailable."""
         self._producer.connect(timeout_s)
 
-    def deliver(self, flight: Flight) -> tuple[int, list[Failure]]:
-        """Queue a finished batch for every sink, and its dead letters. Never waits.
+    def begin(self, timeout_s: float) -> None:
+        """Nothing to do."""
 
-        Returns the records queued, counted once per sink, and those that a sink could not take.
-        """
-        flight.settle()
-        refused: list[Failure] = []
-        if flight.kept:
-            for sink in self._sinks:
-                refused += sink.send(flight.kept, self._producer)
-        flight.reject(refused)
-        self._dead_letters.send(flight, self._producer)
-        return len(flight.kept) * len(self._sinks) - len(refused), refused
+    def deliver(self, flight: Flight) -> tuple[int, list[Failure]]:
+        return write(flight, self._sinks, self._dead_letters, self._producer)
+
+    def room(self) -> int:
+        return ANY_NUMBER
 
     def saturated(self) -> bool:
-        """True while the producer's queue is full: deliver no further batch."""
         return self._producer.saturated()
 
     def unacknowledged(self, timeout_s: float) -> int:
-        """Wait for acknowledgements; how many records still have none."""
         return self._producer.flush(timeout_s)
 
     def failures(self) -> list[str]:
-        """What Kafka refused since the last call; then nothing delivered since the last commit may be committed."""
         return self._producer.failures()
 
-    def abort(self) -> None:
-        """Throw away what is queued, and go on with a new producer."""
+    def commit(self, source: Source, positions: Positions, *, wait: bool) -> None:
+        source.commit(positions, wait=wait)
+
+    def recover(self, source: Source) -> Positions:  # noqa: ARG002 - the ledger knows the positions
         self._producer.close()
         self._producer = self._make()
+        return {}
+
+    def forget(self, partitions: Iterable[int]) -> None:
+        """Nothing to do: they are on their way, and come again from the partitions' next owner."""
 
     def close(self) -> None:
-        """Free the producer. Unacknowledged records are read again by the next worker."""
         self._producer.close()

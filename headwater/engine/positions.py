@@ -24,19 +24,19 @@ class Ledger:
         self._delivered.update(positions)
 
     @property
-    def pending(self) -> bool:
-        """True when something was delivered since `acknowledge`."""
-        return bool(self._delivered)
+    def pending(self) -> Positions:
+        """What was delivered since `acknowledge`: the positions to commit."""
+        return dict(self._delivered)
 
-    def acknowledge(self) -> Positions:
-        """All that was delivered is acknowledged: the positions to commit."""
-        positions, self._delivered = self._delivered, {}
-        self._acknowledged.update(positions)
-        return positions
-
-    def rewind(self) -> Positions:
-        """What was delivered since `acknowledge` is void: where to read again."""
+    def acknowledge(self) -> None:
+        """All that was delivered is acknowledged."""
+        self._acknowledged.update(self._delivered)
         self._delivered.clear()
+
+    def rewind(self, stored: Positions) -> Positions:
+        """What was delivered since `acknowledge` is void: where to read again. stored: positions that moved since."""
+        self._delivered.clear()
+        self._acknowledged.update({p: offset for p, offset in stored.items() if p in self._acknowledged})
         return dict(self._acknowledged)
 
     def drop(self, partitions: Iterable[int]) -> None:

@@ -1,4 +1,4 @@
-"""The worker: reads batches, moves them through the transforms, delivers them in order, commits once a second.
+"""The worker: reads batches, moves them through the transforms, delivers them in order, commits from time to time.
 
 One thread does everything. It waits in three places: for room in the producer, for acknowledgements, and for the set
 store; when that takes long the paused source is polled, so that the group keeps this member. A rebalance can happen
@@ -15,11 +15,11 @@ import structlog
 
 from headwater.children import Backoff
 from headwater.engine.chain import BatchSize, Flight
-from headwater.engine.delivery import AtLeastOnce
+from headwater.engine.delivery import Delivery
 from headwater.engine.health import Probe, WorkerLog
 from headwater.engine.observe import Observer
 from headwater.engine.positions import Ledger
-from headwater.errors import BrokerUnavailable, SetStoreUnavailable
+from headwater.errors import BrokerUnavailable, DeliveryFailed, SetStoreUnavailable
 from headwater.model.record import RecordBatch
 from headwater.model.worker import Heartbeat
 from headwater.sources.base import Source
@@ -28,7 +28,6 @@ from headwater.transforms.base import Transform
 log = structlog.get_logger(__name__)
 
 MAX_IN_FLIGHT = 2
-CHECKPOINT_S = 1.0
 IDLE_POLL_S = 0.1
 HOLD_POLL_S = 0.1
 ROOM_S = 0.02
@@ -53,7 +52,7 @@ class Worker:
         self,
         source: Source,
         transforms: Sequence[Transform],
-        delivery: AtLeastOnce,
+        delivery: Delivery,
         *,
         spec_hash: str = "",
         probe: Probe | None = None,
@@ -71,7 +70,7 @@ class Worker:
         self._worker_log = worker_log or WorkerLog()
         self._clock = clock
         self._sleep = sleep
-        self._store_backoff = Backoff(0.1, 5.0, rng)
+        self._away_backoff = Backoff(0.1, 5.0, rng)
         self._broker_backoff = Backoff(1.0, 30.0, rng)
         self._flights: deque[Flight] = deque()
         self._size = BatchSize()
@@ -104,24 +103,26 @@ class Worker:
 
     def start(self) -> None:
         """Connect, waiting for Kafka as long as it takes; join the group when the supervisor lets it."""
-        while not self._stopping and not self._connect():
-            self._sleep(self._broker_backoff.next_s())
+        self._until_kafka_answers(self._delivery.connect)
         while not self._stopping and not self._probe.may_join(JOIN_POLL_S if self._prepared else 0):
             self._prepared = True
             self._report()
         self._prepared = False
+        self._until_kafka_answers(self._delivery.begin)
         if not self._stopping:
             self._source.join(self)
 
-    def _connect(self) -> bool:
-        self._report()
-        try:
-            self._delivery.connect(CONNECT_S)
-        except BrokerUnavailable as error:
-            self._reason = error.detail
-            return False
-        self._reason = ""
-        return True
+    def _until_kafka_answers(self, call: Callable[[float], None]) -> None:
+        while not self._stopping:
+            self._report()
+            try:
+                call(CONNECT_S)
+            except BrokerUnavailable as error:
+                self._reason = error.detail
+                self._sleep(self._broker_backoff.next_s())
+            else:
+                self._reason = ""
+                return
 
     def finish(self) -> bool:
         """Deliver and commit what was read, within STOP_BUDGET_S. True when nothing of it is left."""
@@ -141,15 +142,15 @@ class Worker:
 
     def step(self) -> None:
         """One turn: read, move batches on, deliver those that are finished, commit when it is time."""
-        if self._refused():
-            self._rewind()
         now = self._clock()
         if now < self._retry_at:
             self._hold(self._reason, HOLD_POLL_S)
             self._waited_s += self._clock() - now
+        elif self._refused():
+            self._rewind()
         else:
             self._turn()
-        if self._clock() >= self._checkpoint_at:
+        if self._clock() >= self._checkpoint_at or not self._delivery.room():
             self._checkpoint()
         self._report()
 
@@ -161,9 +162,10 @@ class Worker:
 
     def _read(self) -> bool:
         """Start the next batch; False when there was none, or no place for one."""
-        if len(self._flights) >= MAX_IN_FLIGHT:
+        limit = min(self._size.limit, self._delivery.room())
+        if len(self._flights) >= MAX_IN_FLIGHT or not limit:
             return False
-        batch = self._poll(self._size.limit, 0 if self._flights else IDLE_POLL_S)
+        batch = self._poll(limit, 0 if self._flights else IDLE_POLL_S)
         if not batch:
             return False
         self._ledger.read(batch)
@@ -192,7 +194,7 @@ class Worker:
                 wait = False
                 ahead = flight.stage
         except SetStoreUnavailable as error:
-            self._wait(error.detail, self._store_backoff)
+            self._wait(error.detail, self._away_backoff)
             return False
         return True
 
@@ -234,7 +236,7 @@ class Worker:
 
     def _go_on(self) -> None:
         self._reason = ""
-        self._store_backoff.reset()
+        self._away_backoff.reset()
         if self._paused:
             self._source.resume()
             self._paused = False
@@ -269,25 +271,31 @@ class Worker:
     # Positions.
 
     def _checkpoint(self) -> None:
-        """Commit what is delivered, once all of it is acknowledged."""
-        if self._ledger.pending:
-            if self._wait_for_acknowledgements():
-                self._commit(wait=False)
-        else:
+        """Commit what is delivered, once all of it is acknowledged. After a quiet time that is due at once."""
+        if not self._ledger.pending:
             self._store({}, wait=False)
-        self._checkpoint_at = self._clock() + CHECKPOINT_S
+            return
+        if self._wait_for_acknowledgements():
+            self._commit(wait=False)
+        self._checkpoint_at = self._clock() + self._delivery.checkpoint_s
 
     def _commit(self, *, wait: bool) -> bool:
-        positions = self._ledger.acknowledge()
+        stored = self._store(self._ledger.pending, wait=wait)
+        if self._refusals:
+            return False
+        self._ledger.acknowledge()
         self.observer.committed()
         self._broker_backoff.reset()
-        return self._store(positions, wait=wait)
+        return stored
 
     def _store(self, positions: dict[int, int], *, wait: bool) -> bool:
         try:
-            self._source.commit(positions, wait=wait)
+            self._delivery.commit(self._source, positions, wait=wait)
         except BrokerUnavailable as error:
             log.warning("positions not stored; records may be repeated", reason=error.detail)
+            return False
+        except DeliveryFailed as error:
+            self._refusals.append(error.detail)
             return False
         return True
 
@@ -298,12 +306,16 @@ class Worker:
 
     def _rewind(self) -> None:
         """Read everything again since the last commit, with a new producer."""
-        count, first = len(self._refusals), self._refusals[0]
-        log.warning("Kafka refused records; they are read again", count=count, first=first)
-        self._delivery.abort()
         for flight in self._flights:
             flight.drop(flight.source.partitions)
-        self._source.seek(self._ledger.rewind())
+        try:
+            stored = self._delivery.recover(self._source)
+        except BrokerUnavailable as error:
+            self._wait(error.detail, self._away_backoff)
+            return
+        count, first = len(self._refusals), self._refusals[0]
+        log.warning("Kafka refused records; they are read again", count=count, first=first)
+        self._source.seek(self._ledger.rewind(stored))
         self.observer.rewound()
         self._refusals.clear()
         self._wait(f"Kafka refused records: {first}", self._broker_backoff)
@@ -325,6 +337,7 @@ class Worker:
 
     def _forget(self, partitions: list[int]) -> None:
         self._ledger.drop(partitions)
+        self._delivery.forget(partitions)
         for flight in self._flights:
             flight.drop(partitions)
 

@@ -213,6 +213,14 @@ def consumer_group(deployment_id: str) -> str:
     return f"{reader(deployment_id)}.main"
 
 
+def transactional_ids(flow_id: str) -> str:
+    """What the transactional ids of a configuration's workers begin with; the number of the slot follows.
+
+    It is the same in each deployment and revision: whoever works in a slot shuts out the one before.
+    """
+    return f"headwater-{flow_id}-"
+
+
 def source_group(deployment_id: str, epoch: int) -> str:
     """The workers' group on the source topic; epoch is raised at each change of source."""
     return f"{worker_user(deployment_id)}.{epoch}"

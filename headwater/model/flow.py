@@ -19,6 +19,8 @@ MAX_NAME_CHARS = 200
 EARLIEST_START = datetime(1970, 1, 1, tzinfo=UTC)
 """Kafka counts its record times from here, and takes some negative times for words such as "latest"."""
 
+DeliveryMode = Literal["at_least_once", "exactly_once"]
+
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 """In upper case; RFC 3339 takes `t` and `z` too."""
 
@@ -44,6 +46,7 @@ class PipelineConfig(BaseModel):
     transforms: list[Transform] = Field(default_factory=list, max_length=MAX_TRANSFORMS)
     sinks: list[Sink] = Field(min_length=1, max_length=MAX_SINKS)
     parallelism: int = Field(default=1, ge=1, le=MAX_PARALLELISM)
+    delivery: DeliveryMode = "at_least_once"
 
     @property
     def filter_uids(self) -> frozenset[str]:
@@ -133,6 +136,10 @@ class NewPipelineConfig(BaseModel):
         min_length=1, max_length=MAX_SINKS, description="Where the results go; each sink gets all. Names differ."
     )
     parallelism: int = Field(default=1, ge=1, le=MAX_PARALLELISM, description="Number of workers.")
+    delivery: DeliveryMode = Field(
+        default="at_least_once",
+        description="`exactly_once` writes results in transactions, for readers with `read_committed`.",
+    )
 
 
 class NewFlow(BaseModel):

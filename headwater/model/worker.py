@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from headwater.model.flow import DeliveryMode
 from headwater.model.transform import Transform
 
 
@@ -51,6 +52,7 @@ class WorkerSpec(BaseModel):
     redis_url: str
     slots: int = 1
     jit: bool = False
+    delivery: DeliveryMode = "at_least_once"
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,6 +112,8 @@ class PipelineChecker:
     def _pipeline(self, sent: NewPipelineConfig, stored: PipelineConfig | None) -> Checked:
         found = _Findings()
         source, entity = self._source(sent.source, found)
+        if source is not None and sent.delivery == "exactly_once":
+            self._require_kafka(source, found)
         before = uids.updated(sent.transforms, stored.transforms if stored else (), by_position=True)
         sinks = [self._sink(sink, stored.sinks if stored else ()) for sink in sent.sinks]
         found.problems.extend(_sink_name_problems(sent.sinks))
@@ -121,7 +123,13 @@ class PipelineChecker:
             raise InvalidInput("The configuration was not saved.", found.problems)
         known = _scripts(stored) if stored and _reads_like(stored.source, source) else frozenset()
         self._compile(sent.transforms, known, entity, lambda i: f"{PIPELINE}/transforms/{i}", found)
-        config = PipelineConfig(source=source, transforms=transforms, sinks=sinks, parallelism=sent.parallelism)
+        config = PipelineConfig(
+            source=source,
+            transforms=transforms,
+            sinks=sinks,
+            parallelism=sent.parallelism,
+            delivery=sent.delivery,
+        )
         return Checked(config, found.warnings, found.values)
 
     def _transforms_of(
@@ -161,6 +169,14 @@ class PipelineChecker:
             is_zerolag=sent.is_zerolag,
             start_at=sent.start_at,
         )
+
+    def _require_kafka(self, source: Source, found: _Findings) -> None:
+        if self._bindings.topic(source.chain, source.entity, zerolag=source.is_zerolag) is None:
+            detail = (
+                f"can't be exactly_once: {source.chain} {source.entity} is bound to no topic of the Kafka cluster "
+                "that the sinks are on, and a transaction can't span two systems; use at_least_once"
+            )
+            found.refuse(f"{PIPELINE}/delivery", detail)
 
     def _sink(self, sent: NewSink, stored: Sequence[Sink]) -> Sink:
         return KafkaSink(uid=uids.sink_uid(sent, stored) or self._new_id(), type=sent.type, name=sent.name)

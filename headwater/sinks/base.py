@@ -1,5 +1,6 @@
-"""Protocols of a sink, and of the producer that all sinks of a worker share."""
+"""Protocols of a sink, and of the producers that all sinks of a worker share."""
 
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from headwater.model.record import Failure, Headers, RecordBatch
@@ -27,11 +28,8 @@ def oversize(value: bytes | None, key: bytes | None, headers: Headers) -> str | 
     return None
 
 
-class Producer(Protocol):
-    """Hands records to the broker. Implementations: sinks/kafka.py, and sinks/memory.py for tests."""
-
-    def connect(self, timeout_s: float) -> None:
-        """Return when the broker answers and has all topics. Raises BrokerUnavailable."""
+class Writer(Protocol):
+    """What a sink writes to."""
 
     def produce(
         self,
@@ -43,6 +41,13 @@ class Producer(Protocol):
         headers: Headers,
     ) -> None:
         """Queue one record. Never waits: what the queue has no room for is kept in memory. `oversize` must be None."""
+
+
+class Producer(Writer, Protocol):
+    """Hands records to the broker. Implementations: sinks/kafka.py, and sinks/memory.py for tests."""
+
+    def connect(self, timeout_s: float) -> None:
+        """Return when the broker answers and has all topics. Raises BrokerUnavailable."""
 
     def saturated(self) -> bool:
         """True while records wait for room in the queue: hand over no further batch."""
@@ -57,6 +62,34 @@ class Producer(Protocol):
         """Purge what is queued and free the client."""
 
 
+class TransactionalProducer(Writer, Protocol):
+    """Keeps records until `commit` hands them to the broker together with the source's positions: both, or neither.
+
+    Implementations: sinks/transactional.py, and sinks/memory.py for tests.
+    """
+
+    def connect(self, timeout_s: float) -> None:
+        """Return when the broker answers and has all topics. Raises BrokerUnavailable."""
+
+    def begin(self, timeout_s: float) -> None:
+        """Take over the transactional id: ends what its last user left open, and shuts that one out.
+
+        Called once, before the first `commit`. Raises BrokerUnavailable; use a new producer then.
+        """
+
+    def forget(self, partitions: Iterable[int]) -> None:
+        """Drop the records for these partitions."""
+
+    def commit(self, positions: Mapping[int, int], membership: Callable[[], object]) -> None:
+        """Write all records and the positions in one transaction. membership: `Source.membership`.
+
+        Raises DeliveryFailed: whether the transaction counts is then unknown; use a new producer, which settles it.
+        """
+
+    def close(self) -> None:
+        """Drop the records, give up an open transaction, and free the client."""
+
+
 class Sink(Protocol):
     """Where a pipeline's records go. Used by the engine's thread."""
 
@@ -64,5 +97,5 @@ class Sink(Protocol):
     def name(self) -> str:
         """The sink's name in the configuration."""
 
-    def send(self, batch: RecordBatch, producer: Producer) -> list[Failure]:
+    def send(self, batch: RecordBatch, producer: Writer) -> list[Failure]:
         """Queue a batch in order; failures are records that can't be sent (too large), by row."""

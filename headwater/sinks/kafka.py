@@ -10,7 +10,7 @@ from headwater.brokers.client import ClientErrors, producer_settings, unavailabl
 from headwater.model.record import Failure, Headers, RecordBatch
 from headwater.model.transform import MAX_OUTPUT_BYTES
 from headwater.model.worker import KafkaAccess, SinkSpec
-from headwater.sinks.base import CONFIG_HEADER, MAX_RECORD_BYTES, SOURCE_HEADER, Producer, oversize, source_id
+from headwater.sinks.base import CONFIG_HEADER, MAX_RECORD_BYTES, SOURCE_HEADER, Writer, oversize, source_id
 
 DRAIN_S = 2.0
 """How long a closing producer waits for requests that are on their way, so that none arrives after its successor's."""
@@ -25,7 +25,8 @@ SETTINGS: dict[str, Any] = {
     "queue.buffering.max.messages": 100_000,
 }
 
-_Row = tuple[str, bytes | None, bytes | None, int, int, Headers]
+Row = tuple[str, bytes | None, bytes | None, int, int, Headers]
+"""The arguments of `produce`."""
 
 
 class KafkaSink:
@@ -36,7 +37,7 @@ class KafkaSink:
         self._topic = topic
         self._config = (CONFIG_HEADER, b"%d" % revision)
 
-    def send(self, batch: RecordBatch, producer: Producer) -> list[Failure]:
+    def send(self, batch: RecordBatch, producer: Writer) -> list[Failure]:
         failures = self._too_large(batch)
         if failures:
             refused = {failure.row for failure in failures}
@@ -64,6 +65,21 @@ class KafkaSink:
         return oversize(batch.values[row], batch.keys[row], [(SOURCE_HEADER, origin), self._config])
 
 
+def require_topics(
+    client: confluent_kafka.Producer, topics: Sequence[str], access: KafkaAccess, errors: ClientErrors, timeout_s: float
+) -> None:
+    """Return when the broker answers and has all topics. Raises BrokerUnavailable."""
+    for topic in topics:
+        try:
+            found = client.list_topics(topic, timeout=timeout_s).topics[topic]
+        except KafkaException as error:
+            client.poll(0)
+            errors.check()
+            raise unavailable(error, access) from error
+        if found.error is not None:
+            raise unavailable(found.error, access)
+
+
 class KafkaProducer:
     """Implements sinks.base.Producer over librdkafka. topics: all that will be written to."""
 
@@ -71,7 +87,7 @@ class KafkaProducer:
         self._access = access
         self._topics = topics
         self._failed: list[str] = []
-        self._overflow: list[_Row] = []
+        self._overflow: list[Row] = []
         self._errors = ClientErrors(access)
         settings = producer_settings(access, self._errors, LINGER_MS, self._on_failure)
         self._client = confluent_kafka.Producer(settings | SETTINGS)
@@ -83,15 +99,7 @@ class KafkaProducer:
             self._failed.append(f"{message.topic()}, partition {message.partition()}: {error.str()}")
 
     def connect(self, timeout_s: float) -> None:
-        for topic in self._topics:
-            try:
-                found = self._client.list_topics(topic, timeout=timeout_s).topics[topic]
-            except KafkaException as error:
-                self._client.poll(0)
-                self._errors.check()
-                raise unavailable(error, self._access) from error
-            if found.error is not None:
-                raise unavailable(found.error, self._access)
+        require_topics(self._client, self._topics, self._access, self._errors, timeout_s)
 
     def produce(
         self,

@@ -1,10 +1,10 @@
-"""Twin of the Kafka producer: topics in memory, acknowledged when flushed."""
+"""Twins of the Kafka producers: topics in memory; records arrive when flushed, or with their transaction."""
 
-from collections import deque
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol, cast
 
-from headwater.errors import BrokerUnavailable
+from headwater.errors import BrokerUnavailable, DeliveryFailed
 from headwater.model.record import Headers
 from headwater.sinks.base import oversize
 
@@ -23,10 +23,17 @@ class Produced(NamedTuple):
 
 
 class MemoryTopics:
-    """What several producers write to; `records` in the order of arrival."""
+    """What several producers write to; `records` in the order of arrival. epochs: by transactional id."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.records: dict[str, list[Produced]] = {name: [] for name in names}
+        self.epochs: Counter[str] = Counter()
+
+    def require(self, needed: Iterable[str]) -> None:
+        """Raises BrokerUnavailable when one of these topics is not there."""
+        missing = [topic for topic in needed if topic not in self.records]
+        if missing:
+            raise BrokerUnavailable(f"Kafka has no topic {missing[0]}. Deploy the pipeline again to create it.")
 
 
 class MemoryProducer:
@@ -40,9 +47,7 @@ class MemoryProducer:
         self._failed: list[str] = []
 
     def connect(self, timeout_s: float) -> None:  # noqa: ARG002 - nothing here takes time
-        missing = [topic for topic in self._needed if topic not in self._topics.records]
-        if missing:
-            raise BrokerUnavailable(f"Kafka has no topic {missing[0]}. Deploy the pipeline again to create it.")
+        self._topics.require(self._needed)
 
     def produce(
         self,
@@ -80,3 +85,58 @@ class MemoryProducer:
 
     def close(self) -> None:
         self._queue.clear()
+
+
+class Membership(Protocol):
+    """A member of sources.memory.MemoryGroup."""
+
+    def store(self, positions: Mapping[int, int]) -> bool:
+        """Store positions of the member's partitions; False, and nothing is stored, when one is not its own."""
+
+
+class MemoryTransactionalProducer:
+    """Implements sinks.base.TransactionalProducer."""
+
+    def __init__(self, topics: MemoryTopics, transactional_id: str, needed: Sequence[str] = ()) -> None:
+        self._topics = topics
+        self._needed = needed
+        self._id = transactional_id
+        self._epoch = 0
+        self._rows: list[Produced] = []
+
+    def connect(self, timeout_s: float) -> None:  # noqa: ARG002 - nothing here takes time
+        self._topics.require(self._needed)
+
+    def begin(self, timeout_s: float) -> None:  # noqa: ARG002 - nothing here takes time
+        self._topics.epochs[self._id] += 1
+        self._epoch = self._topics.epochs[self._id]
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int,
+        timestamp_ms: int,
+        headers: Headers,
+    ) -> None:
+        assert oversize(value, key, headers) is None, "the sink checks the size"
+        self._rows.append(Produced(topic, value, key, partition, timestamp_ms, headers))
+
+    def forget(self, partitions: Iterable[int]) -> None:
+        gone = set(partitions)
+        self._rows = [row for row in self._rows if row.partition not in gone]
+
+    def commit(self, positions: Mapping[int, int], membership: Callable[[], object]) -> None:
+        rows, self._rows = self._rows, []
+        if self._epoch != self._topics.epochs[self._id]:
+            raise DeliveryFailed("Another producer took over the transactional id.")
+        if any(row.topic not in self._topics.records for row in rows):
+            raise DeliveryFailed("A topic does not exist.")
+        if not cast("Membership", membership()).store(positions):
+            raise DeliveryFailed("The positions belong to another worker now.")
+        for row in rows:
+            self._topics.records[row.topic].append(row)
+
+    def close(self) -> None:
+        self._rows.clear()

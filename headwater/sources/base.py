@@ -43,7 +43,10 @@ class Source(Protocol):
         """
 
     def seek(self, positions: Positions) -> None:
-        """Read on from these offsets. Only for partitions that records were read from."""
+        """Read on from these offsets. Only for partitions that records were read from.
+
+        Raises WorkerError when they are not this member's any more.
+        """
 
     def commit(self, positions: Positions, *, wait: bool) -> None:
         """Store positions for the group. With wait: returns when stored, raises BrokerUnavailable.
@@ -52,7 +55,13 @@ class Source(Protocol):
         """
 
     def committed(self) -> Positions:
-        """The group's stored positions of the assigned partitions."""
+        """The group's stored positions of the assigned partitions; waits for those that a transaction is storing.
+
+        Raises BrokerUnavailable.
+        """
+
+    def membership(self) -> object:
+        """What a transaction must name to store positions as this member; read it right before, it changes."""
 
     def pause(self) -> None:
         """Hand out no records until `resume`; `poll` goes on serving group membership."""

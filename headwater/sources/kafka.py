@@ -18,6 +18,8 @@ log = structlog.get_logger(__name__)
 MAX_BATCH_BYTES: Final = 8 << 20
 CHUNK_RECORDS: Final = 250
 REQUEST_S: Final = 10.0
+STARTS_S: Final = 30.0
+"""How long to wait for the start positions: the open transaction of a worker that was killed lasts up to 15 s."""
 
 _WAITED_OUT = frozenset(
     {
@@ -98,7 +100,7 @@ class KafkaSource:
     def _starts(self, partitions: list[int]) -> list[TopicPartition]:
         """Where the group goes on. A partition without a commit is new, and starts at its first record."""
         try:
-            committed = self._stored(partitions)
+            committed = self._stored(partitions, STARTS_S)
             pinned = committed or self._stored(self._all_partitions())
         except BrokerUnavailable as error:
             raise WorkerError(f"The group's positions can't be read. {error.detail}") from error
@@ -109,10 +111,10 @@ class KafkaSource:
     def _all_partitions(self) -> list[int]:
         return list(self._consumer.list_topics(self._topic, timeout=REQUEST_S).topics[self._topic].partitions)
 
-    def _stored(self, partitions: Iterable[int]) -> Positions:
+    def _stored(self, partitions: Iterable[int], timeout_s: float = REQUEST_S) -> Positions:
         asked = [TopicPartition(self._topic, p) for p in partitions]
         try:
-            found = self._consumer.committed(asked, timeout=REQUEST_S) if asked else []
+            found = self._consumer.committed(asked, timeout=timeout_s) if asked else []
         except KafkaException as error:
             raise unavailable(error, self._access) from error
         return {p.partition: p.offset for p in found if p.offset >= 0}
@@ -189,8 +191,14 @@ class KafkaSource:
 
     def seek(self, positions: Positions) -> None:
         self._held = [m for m in self._held if m.partition() not in positions]
-        for partition, offset in positions.items():
-            self._consumer.seek(TopicPartition(self._topic, partition, offset))
+        try:
+            for partition, offset in positions.items():
+                self._consumer.seek(TopicPartition(self._topic, partition, offset))
+        except KafkaException as error:
+            # Reading on from anywhere else would skip records: the worker that starts next asks the group.
+            raise WorkerError(
+                f"Another worker has this one's partitions, so it can't read them again: {error.args[0].str()}."
+            ) from error
 
     def pause(self) -> None:
         self._paused = True
@@ -232,6 +240,9 @@ class KafkaSource:
 
     def committed(self) -> Positions:
         return self._stored(self._assigned)
+
+    def membership(self) -> object:
+        return self._consumer.consumer_group_metadata()
 
     def close(self) -> None:
         self._listener = None

@@ -1,7 +1,7 @@
 """Twin of the Kafka source: a topic, a consumer group that moves partitions cooperatively, and its members."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -173,10 +173,24 @@ class MemorySource:
         self._positions.update(positions)
 
     def commit(self, positions: Positions, *, wait: bool) -> None:
-        fenced = [p for p in positions if self._group.owners.get(p) is not self]
+        fenced = self._fenced(positions)
         self._group.committed.update({p: o for p, o in positions.items() if p not in fenced})
         if fenced and wait:
             raise BrokerUnavailable(f"The positions of partitions {fenced} belong to another worker now.")
+
+    def membership(self) -> "MemorySource":
+        return self
+
+    def store(self, positions: Mapping[int, int]) -> bool:
+        """See sinks.memory.Membership."""
+        if self._fenced(positions):
+            return False
+        self._group.committed.update(positions)
+        return True
+
+    def _fenced(self, positions: Iterable[int]) -> list[int]:
+        """The partitions among these that are not this member's."""
+        return [p for p in positions if self._group.owners.get(p) is not self]
 
     def committed(self) -> Positions:
         return {p: o for p, o in self._group.committed.items() if p in self._positions}

@@ -6,9 +6,11 @@ import itertools
 import os
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
@@ -105,14 +107,36 @@ class KafkaServer:
             found = read(consumer, count)
         return sorted(found, key=lambda message: (message.partition(), message.offset()))
 
+    def read_all(self, topic: str) -> list[Message]:
+        """All records of a topic that a reader of committed ones sees, by partition and offset."""
+        with self.consumer(more={"enable.partition.eof": True}) as consumer:
+            unread = set(consumer.list_topics(topic, WAIT_S).topics[topic].partitions)
+            consumer.assign([TopicPartition(topic, number, 0) for number in unread])
+            found: list[Message] = []
+            deadline = time.monotonic() + WAIT_S
+            while unread:
+                assert time.monotonic() < deadline, f"no end of the partitions {unread} within {WAIT_S:g} s"
+                for message in consumer.consume(1000, 0.2):
+                    error = message.error()
+                    if error is None:
+                        found.append(message)
+                    else:
+                        assert error.code() == KafkaError._PARTITION_EOF, error
+                        unread.discard(cast("int", message.partition()))
+        return sorted(found, key=lambda message: (message.partition(), message.offset()))
+
     @contextlib.contextmanager
     def consumer(
-        self, access: KafkaAccess | None = None, group: str | None = None, reset: str = "earliest"
+        self,
+        access: KafkaAccess | None = None,
+        group: str | None = None,
+        reset: str = "earliest",
+        more: Mapping[str, Any] = MappingProxyType({}),
     ) -> Iterator[Consumer]:
-        """A consumer, closed at the end."""
+        """A consumer, closed at the end. more: settings of it."""
         access = access or self.access
         settings = consumer_settings(access, ClientErrors(access), group or self.unique("test-reader"))
-        consumer = Consumer(settings | {"auto.offset.reset": reset})
+        consumer = Consumer(settings | {"auto.offset.reset": reset, **more})
         try:
             yield consumer
         finally:

@@ -14,6 +14,7 @@ from typing import Any, cast
 from confluent_kafka import Message, TopicPartition
 
 from headwater.children import Child, spawn
+from headwater.model.flow import DeliveryMode
 from headwater.model.record import Headers
 from headwater.model.transform import Transform
 from headwater.model.worker import JOIN, Heartbeat, SinkSpec, WorkerSpec
@@ -34,6 +35,7 @@ class Pipeline:
         transforms: Sequence[Transform] = (),
         redis_url: str = NO_STORE,
         sink_config: dict[str, str] | None = None,
+        delivery: DeliveryMode = "at_least_once",
     ) -> None:
         self.kafka = kafka
         self.source = kafka.create_topic(kafka.unique("stream"), PARTITIONS)
@@ -52,6 +54,7 @@ class Pipeline:
             dead_letter_topic=self.dead,
             kafka=kafka.access,
             redis_url=redis_url,
+            delivery=delivery,
         )
         self._path = folder / "spec-hash1.json"
         self._log = folder / "worker.log"
@@ -102,7 +105,7 @@ class Pipeline:
 
     def records(self, topic: str | None = None) -> list[Message]:
         """All records of the sink topic by partition, in order."""
-        return self.kafka.consume(topic or self.sink, self.sent(topic))
+        return self.kafka.read_all(topic or self.sink)
 
     def log(self) -> str:
         """What the workers logged."""
@@ -153,6 +156,10 @@ class WorkerProcess:
         self._child.send(signal.SIGKILL)
         self._child.wait(WAIT_S)
         self._probe.close()
+
+    def send(self, number: signal.Signals) -> None:
+        """A signal."""
+        self._child.send(number)
 
     def terminate(self) -> int | None:
         """SIGTERM; the exit status."""

@@ -42,7 +42,7 @@ class TestCreate:
             "is_zerolag": False,
             "start_at": "latest",
         }
-        assert config["parallelism"] == 1
+        assert (config["parallelism"], config["delivery"]) == (1, "at_least_once")
         uids = [part.pop("uid") for part in [*config["transforms"], *config["sinks"]]]
         assert len(set(uids)) == 3
         assert all(uids)
@@ -104,6 +104,19 @@ class TestCreate:
     def test_zerolag_where_it_is_bound(self, alice: User) -> None:
         source = {"chain": "base", "entity": "log", "is_zerolag": True}
         assert alice.create(source=source)["pipeline_config"]["source"]["is_zerolag"] is True
+
+    def test_exactly_once_is_shown_and_kept(self, alice: User) -> None:
+        made = alice.create(delivery="exactly_once")
+        url = f"{FLOW}/{made['id']}"
+        assert made["pipeline_config"]["delivery"] == "exactly_once"
+        assert alice.put(url, alice.get(url).json()).json()["pipeline_config"]["delivery"] == "exactly_once"
+        assert alice.put(url, flow_body()).json()["pipeline_config"]["delivery"] == "at_least_once"
+
+    def test_exactly_once_needs_a_stream_on_the_sinks_cluster(self, alice: User) -> None:
+        source = {"chain": "solana", "entity": "nonvoting_transaction", "is_zerolag": True}
+        faults = alice.faults(alice.post(FLOW, flow_body(source=source, delivery="exactly_once")))
+        assert "bound to no topic of the Kafka cluster that the sinks are on" in faults[f"{PIPELINE}/delivery"]
+        assert f"{PIPELINE}/delivery" not in alice.faults(alice.post(FLOW, flow_body(source=source)))
 
     @pytest.mark.parametrize(
         ("source", "pointer", "says"),
@@ -181,6 +194,8 @@ class TestCreate:
             (flow_body(parallelism=0), f"{PIPELINE}/parallelism"),
             (flow_body(parallelism=65), f"{PIPELINE}/parallelism"),
             (flow_body(parallelism="2"), f"{PIPELINE}/parallelism"),
+            (flow_body(delivery="at_most_once"), f"{PIPELINE}/delivery"),
+            (flow_body(delivery=None), f"{PIPELINE}/delivery"),
             (flow_body(**{"a/b~c": 1}), f"{PIPELINE}/a~1b~0c"),
             (flow_body() | {"nmae": "x"}, "/nmae"),
             (flow_body() | {"name": ""}, "/name"),

@@ -56,6 +56,28 @@ class TestRedeploy:
         assert set(world.broker.topics) == {TOPIC, f"flow.{FLOW}.other", f"flow.{FLOW}.dlq"}
         assert {rule.name for rule in world.broker.rules if rule.resource == "topic"} == set(world.broker.topics)
 
+    def test_the_right_to_transactions_comes_and_goes_with_the_mode(self, world: World) -> None:
+        def rights() -> list[tuple[str, str]]:
+            return [(r.user, r.name) for r in world.broker.rules if r.resource == "transactional_id"]
+
+        def change(mode: str) -> None:
+            old = world.database.flows.get("owner", FLOW)
+            changed = old.pipeline_config.model_copy(update={"delivery": mode})
+            world.database.flows.save(replace(old, revision=old.revision + 1, pipeline_config=changed))
+            world.database.deployments.desire_running("owner", FLOW, deployment())
+            world.run(ticks=2)
+
+        assert rights() == []
+        change("exactly_once")
+        world.orchestrator.settle(DEPLOYMENT)
+        world.run(ticks=100)
+        assert rights() == [(f"wrk-{DEPLOYMENT}", f"headwater-{FLOW}-")]
+        change("at_least_once")
+        assert rights() != [], "the workers that still run need it"
+        world.orchestrator.settle(DEPLOYMENT)
+        world.run(ticks=100)
+        assert rights() == []
+
     def test_workers_that_never_get_ready(self, world: World) -> None:
         self.save(world)
         world.run(ticks=10, step_s=READY_WITHIN_S / 5)

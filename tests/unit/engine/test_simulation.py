@@ -1,4 +1,7 @@
-"""Workers in a world of faults: nothing is lost, repeats follow failures only, the order holds, commits are honest."""
+"""Workers in a world of faults: nothing is lost, repeats follow failures only, the order holds, commits are honest.
+
+Exactly once, nothing is repeated either: at any moment the outputs are those of the committed positions, no more.
+"""
 
 from typing import Any
 
@@ -16,10 +19,12 @@ kinds = st.lists(st.sampled_from(sorted(COPIES)), min_size=1, max_size=12)
 class WorkerStory(RuleBasedStateMachine):
     """One or two workers of a group. `allowed` grows with each fault by the records that it may make arrive twice."""
 
+    exactly_once = False
+
     @initialize(max_queued=st.sampled_from([3, 1 << 30]), calm=st.booleans(), slowness=st.integers(0, 4))
     def begin(self, max_queued: int, calm: bool, slowness: int) -> None:
         self.calm = calm
-        self.world = World(PARTITIONS, max_queued)
+        self.world = World(PARTITIONS, max_queued, exactly_once=self.exactly_once)
         self.weather = self.world.weather
         self.weather.on_refusal = self.fault
         self.weather.slowness = slowness
@@ -72,7 +77,7 @@ class WorkerStory(RuleBasedStateMachine):
         survivors = {p: data.draw(st.integers(0, 20)) for p in range(PARTITIONS)}
         member.producers[-1].die(survivors)
         self.world.group.remove(member.source)
-        self.members[self.members.index(member)] = self.world.member()
+        self.members[self.members.index(member)] = self.world.member(slot=member.slot)
 
     @precondition(lambda self: not self.calm)
     @rule(data=st.data())
@@ -86,7 +91,7 @@ class WorkerStory(RuleBasedStateMachine):
     @rule()
     def second_worker_joins(self) -> None:
         self.rebalance()
-        self.members.append(self.world.member())
+        self.members.append(self.world.member(slot=1 - self.members[0].slot))
 
     @precondition(lambda self: len(self.members) == 2)
     @rule(data=st.data())
@@ -149,7 +154,63 @@ class WorkerStory(RuleBasedStateMachine):
             assert repeats <= self.allowed
 
 
+class ExactlyOnceStory(WorkerStory):
+    """The same faults, and those of transactions. The budget of repeats is nothing."""
+
+    exactly_once = True
+
+    @precondition(lambda self: not self.calm)
+    @rule()
+    def lost_answer(self) -> None:
+        """A transaction is committed, and its producer does not hear of it."""
+        self.weather.lost_answers = 1
+
+    @precondition(lambda self: not self.calm)
+    @rule(seconds=st.sampled_from([0.0, 0.5, 3.0]))
+    def slow_transactions(self, seconds: float) -> None:
+        self.weather.transaction_s = seconds
+
+    @precondition(lambda self: not self.calm)
+    @rule(up=st.booleans())
+    def coordinator(self, up: bool) -> None:
+        self.weather.coordinator_up = up
+        if not up:
+            self.weather.clock.at(self.weather.clock.now + 20, lambda: self.coordinator(True))
+
+    @precondition(lambda self: not self.calm)
+    @rule(data=st.data(), steps=st.integers(0, 6), pace=st.sampled_from([0.0, 0.2, 1.1]))
+    def zombie(self, data: Any, steps: int, pace: float) -> None:
+        """A worker is taken for dead while it is not: for a while it works beside its successor."""
+        zombie = data.draw(st.sampled_from(self.members))
+        self.world.group.remove(zombie.source)
+        self.members[self.members.index(zombie)] = self.world.member(slot=zombie.slot)
+        for _ in range(steps):
+            zombie.worker.step()
+            self.weather.clock.sleep(pace)
+        zombie.producers[-1].die({})
+        self.world.group.remove(zombie.source)
+
+    @invariant()
+    def outputs_are_those_of_the_committed_positions(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        for partition, position in self.world.group.committed.items():
+            for name, owed in self.world.expected(partition, position).items():
+                got = [origin(r) for r in self.world.arrived(name) if r.partition == partition]
+                assert got == owed if name != DEAD else sorted(got) == sorted(owed)
+
+    def check_repeats(self) -> None:
+        arrived = [(r.topic, origin(r)) for name in (*OUTPUTS, DEAD) for r in self.world.arrived(name)]
+        assert len(arrived) == len(set(arrived))
+
+    def teardown(self) -> None:
+        if hasattr(self, "world"):
+            self.weather.lost_answers, self.weather.transaction_s, self.weather.coordinator_up = 0, 0.0, True
+        super().teardown()
+
+
+SETTINGS = settings(max_examples=300, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
 TestWorkerStory = WorkerStory.TestCase
-TestWorkerStory.settings = settings(
-    max_examples=300, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
-)
+TestWorkerStory.settings = SETTINGS
+TestExactlyOnceStory = ExactlyOnceStory.TestCase
+TestExactlyOnceStory.settings = SETTINGS

@@ -1,16 +1,17 @@
 """A world in memory for the worker: a clock, transforms that can be slow or away, a producer that can refuse."""
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from headwater.engine.delivery import AtLeastOnce, DeadLetters
+from headwater.engine.delivery import AtLeastOnce, DeadLetters, Delivery
+from headwater.engine.exactly_once import ExactlyOnce
 from headwater.engine.health import Probe
 from headwater.engine.worker import Worker
-from headwater.errors import SetStoreUnavailable
+from headwater.errors import BrokerUnavailable, DeliveryFailed, SetStoreUnavailable
 from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.sinks.kafka import KafkaSink
-from headwater.sinks.memory import MemoryProducer, MemoryTopics, Produced
+from headwater.sinks.memory import MemoryProducer, MemoryTopics, MemoryTransactionalProducer, Produced
 from headwater.sources.memory import MemoryGroup, MemorySource, MemoryTopic
 from headwater.transforms.base import Pending
 
@@ -41,13 +42,19 @@ class Clock:
 
 @dataclass
 class Weather:
-    """What the tests turn: the store, the transforms' slowness, the broker's acknowledgements and refusals."""
+    """What the tests turn: the store, the transforms' slowness, the broker's acknowledgements and refusals.
+
+    lost_answers: transactions that are committed, but whose producers don't hear of it.
+    """
 
     clock: Clock = field(default_factory=Clock)
     store_up: bool = True
     slowness: int = 0
     acks_per_flush: int = 1 << 30
     refuse: int = 0
+    lost_answers: int = 0
+    coordinator_up: bool = True
+    transaction_s: float = 0.0
     on_refusal: Callable[[], None] = lambda: None
 
 
@@ -150,6 +157,34 @@ class WeatherProducer(MemoryProducer):
         self._queue.clear()
 
 
+class WeatherTransactionalProducer(MemoryTransactionalProducer):
+    """Its transactions fail, or end without an answer, when the weather says so."""
+
+    def __init__(self, topics: MemoryTopics, weather: Weather, transactional_id: str) -> None:
+        super().__init__(topics, transactional_id)
+        self.queue = self._rows
+        self._weather = weather
+
+    def begin(self, timeout_s: float) -> None:
+        if not self._weather.coordinator_up:
+            raise BrokerUnavailable("The coordinator does not answer.")
+        super().begin(timeout_s)
+
+    def commit(self, positions: Mapping[int, int], membership: Callable[[], object]) -> None:
+        self._weather.clock.sleep(self._weather.transaction_s)
+        if self._weather.refuse:
+            self._weather.refuse -= 1
+            raise DeliveryFailed("Kafka did not take a transaction.")
+        super().commit(positions, membership)
+        if self._weather.lost_answers:
+            self._weather.lost_answers -= 1
+            raise DeliveryFailed("Kafka did not answer.")
+
+    def die(self, survivors: dict[int, int]) -> None:
+        """The process is killed: a transaction that was not committed never is."""
+        self._rows.clear()
+
+
 @dataclass
 class Member:
     """A running worker and its parts."""
@@ -157,39 +192,51 @@ class Member:
     worker: Worker
     source: MemorySource
     transforms: list[StoryTransform]
-    producers: list[WeatherProducer]
+    producers: list[WeatherProducer | WeatherTransactionalProducer]
+    slot: int
 
 
 class World:
     """One source topic, its group, the output topics, and workers that come and go."""
 
-    def __init__(self, partitions: int = 3, max_queued: int = 1 << 30) -> None:
+    def __init__(self, partitions: int = 3, max_queued: int = 1 << 30, *, exactly_once: bool = False) -> None:
         self.weather = Weather()
         self.source = MemoryTopic(SOURCE, [[] for _ in range(partitions)])
         self.group = MemoryGroup(self.source, dict.fromkeys(range(partitions), 0))
         self.topics = MemoryTopics([*OUTPUTS, DEAD])
         self._max_queued = max_queued
+        self._exactly_once = exactly_once
 
-    def member(self, probe: Probe | None = None, *, start: bool = True) -> Member:
+    def member(self, probe: Probe | None = None, *, start: bool = True, slot: int = 0) -> Member:
         """A worker that has started, and not yet made a step; with start=False, one for `run`."""
-        producers: list[WeatherProducer] = []
-
-        def producer() -> WeatherProducer:
-            producers.append(WeatherProducer(self.topics, self.weather, self._max_queued))
-            return producers[-1]
-
+        producers: list[WeatherProducer | WeatherTransactionalProducer] = []
         clock = self.weather.clock
         source = MemorySource(self.group, clock.sleep)
         transforms = [
             StoryTransform("filter", self.weather, needs_store=True),
             StoryTransform("script", self.weather, needs_store=False),
         ]
-        sinks = [KafkaSink(name, name, 7) for name in OUTPUTS]
-        delivery = AtLeastOnce(sinks, DeadLetters(DEAD, 7), producer)
+        delivery = self._delivery(producers, slot)
         worker = Worker(source, transforms, delivery, probe=probe, clock=clock, sleep=clock.sleep, rng=lambda: 0.5)
         if start:
             worker.start()
-        return Member(worker, source, transforms, producers)
+        return Member(worker, source, transforms, producers, slot)
+
+    def _delivery(self, producers: list[WeatherProducer | WeatherTransactionalProducer], slot: int) -> Delivery:
+        def producer() -> WeatherProducer:
+            made = WeatherProducer(self.topics, self.weather, self._max_queued)
+            producers.append(made)
+            return made
+
+        def transactional_producer() -> WeatherTransactionalProducer:
+            made = WeatherTransactionalProducer(self.topics, self.weather, f"slot-{slot}")
+            producers.append(made)
+            return made
+
+        sinks, dead_letters = [KafkaSink(name, name, 7) for name in OUTPUTS], DeadLetters(DEAD, 7)
+        if self._exactly_once:
+            return ExactlyOnce(sinks, dead_letters, transactional_producer, self.weather.clock)
+        return AtLeastOnce(sinks, dead_letters, producer)
 
     def append(self, partition: int, *kinds: str) -> None:
         """Add records to the source, each with its offset in its value."""

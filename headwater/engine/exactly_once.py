@@ -1,0 +1,113 @@
+"""Exactly-once delivery: results, dead letters and positions of some batches in one transaction of Kafka.
+
+Batches wait in memory until a commit is due: an open transaction holds up the readers of all that is written after it,
+so none is opened before everything that goes into it is there. No script runs in one.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from headwater.engine.chain import Flight
+from headwater.engine.delivery import DeadLetters, write
+from headwater.errors import BrokerUnavailable, DeliveryFailed
+from headwater.model.record import Failure
+from headwater.sinks.base import Sink, TransactionalProducer
+from headwater.sources.base import Positions, Source
+
+BEGIN_S = 5.0
+
+
+class TransactionSize:
+    """How many records a transaction may hold, so that it lasts about TARGET_S at most."""
+
+    TARGET_S = 1.0
+    MOST = 20_000
+
+    def __init__(self) -> None:
+        self.limit = self.MOST
+
+    def learn(self, count: int, took_s: float) -> None:
+        """Note a transaction that was committed."""
+        if took_s > self.TARGET_S:
+            self.limit = max(1, min(self.limit, int(count * self.TARGET_S / took_s)))
+        elif count >= self.limit:
+            self.limit = min(self.MOST, self.limit * 2)
+
+    def failed(self, count: int) -> None:
+        """Note one that was not: perhaps it was too large to end in time."""
+        self.limit = max(1, min(self.limit, count // 4))
+
+
+class ExactlyOnce:
+    """Implements engine.delivery.Delivery."""
+
+    checkpoint_s = 0.2
+
+    def __init__(
+        self,
+        sinks: Sequence[Sink],
+        dead_letters: DeadLetters,
+        producer_factory: Callable[[], TransactionalProducer],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._sinks = sinks
+        self._dead_letters = dead_letters
+        self._make = producer_factory
+        self._clock = clock
+        self._producer = producer_factory()
+        self._size = TransactionSize()
+        self._held = 0
+
+    def connect(self, timeout_s: float) -> None:
+        self._producer.connect(timeout_s)
+
+    def begin(self, timeout_s: float) -> None:
+        try:
+            self._producer.begin(timeout_s)
+        except BrokerUnavailable:
+            self._renew()
+            raise
+
+    def _renew(self) -> None:
+        self._producer.close()
+        self._producer = self._make()
+        self._held = 0
+
+    def deliver(self, flight: Flight) -> tuple[int, list[Failure]]:
+        sent, refused = write(flight, self._sinks, self._dead_letters, self._producer)
+        self._held += sent + len(flight.rejected)
+        return sent, refused
+
+    def room(self) -> int:
+        return max(0, self._size.limit - self._held)
+
+    def saturated(self) -> bool:
+        return False
+
+    def unacknowledged(self, timeout_s: float) -> int:  # noqa: ARG002 - the commit is the acknowledgement
+        return 0
+
+    def failures(self) -> list[str]:
+        return []
+
+    def commit(self, source: Source, positions: Positions, *, wait: bool) -> None:  # noqa: ARG002 - it always waits
+        if not positions:
+            return
+        count, self._held, since = self._held, 0, self._clock()
+        try:
+            self._producer.commit(positions, source.membership)
+        except DeliveryFailed:
+            self._size.failed(count)
+            raise
+        self._size.learn(count, self._clock() - since)
+
+    def recover(self, source: Source) -> Positions:
+        self._renew()
+        self.begin(BEGIN_S)
+        return source.committed()
+
+    def forget(self, partitions: Iterable[int]) -> None:
+        self._producer.forget(partitions)
+
+    def close(self) -> None:
+        self._producer.close()

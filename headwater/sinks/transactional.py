@@ -1,0 +1,142 @@
+"""Kafka's transactions: records and the source's positions become visible together, or not at all.
+
+A transaction is open within `commit` only, so it never waits for anything but Kafka. Whatever goes wrong in one, other
+than what may be called again, ends the use of this producer: its successor under the same transactional id ends the
+transaction, whichever way it went, and gets a higher epoch, so that nothing that is still on its way can touch a later
+transaction. (librdkafka speaks version 1 of the protocol, which does not tell one transaction from the next; KIP-890.)
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import confluent_kafka
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from headwater.brokers.client import ClientErrors, producer_settings, unavailable
+from headwater.errors import DeliveryFailed
+from headwater.model.record import Headers
+from headwater.model.worker import KafkaAccess
+from headwater.sinks.kafka import SETTINGS, Row, require_topics
+
+TRANSACTION_TIMEOUT_S: Final = 15.0
+"""How long a dead worker's open transaction may hold up readers, when no successor ends it sooner."""
+COMMIT_S: Final = 5.0
+"""How long a transaction may take; less than half of the above."""
+ABORT_S: Final = 2.0
+LINGER_MS: Final = 50.0
+"""Nothing waits that long: a commit sends all there is. Until then, larger requests are cheaper."""
+ROOM_S: Final = 0.02
+AGAIN_S: Final = 0.02
+
+_TRANSACTIONAL: Final[dict[str, Any]] = {
+    "transaction.timeout.ms": int(TRANSACTION_TIMEOUT_S * 1000),
+    "delivery.timeout.ms": 10_000,  # librdkafka wants no more than the transaction's
+}
+
+
+class TransactionalKafkaProducer:
+    """Implements sinks.base.TransactionalProducer over librdkafka. topics: all that will be written to.
+
+    source_topic: whose positions `commit` stores.
+    """
+
+    def __init__(self, access: KafkaAccess, topics: Sequence[str], source_topic: str, transactional_id: str) -> None:
+        self._access = access
+        self._topics = topics
+        self._source_topic = source_topic
+        self._rows: list[Row] = []
+        self._errors = ClientErrors(access)
+        settings = producer_settings(access, self._errors, LINGER_MS) | SETTINGS | _TRANSACTIONAL
+        self._client = confluent_kafka.Producer(settings | {"transactional.id": transactional_id})
+        # Any: the stubs want a list of wider pairs than ours for the headers.
+        self._produce: Callable[..., Any] = self._client.produce
+        self._is_open = False
+
+    def connect(self, timeout_s: float) -> None:
+        require_topics(self._client, self._topics, self._access, self._errors, timeout_s)
+
+    def begin(self, timeout_s: float) -> None:
+        try:
+            self._client.init_transactions(timeout_s)
+        except KafkaException as error:
+            self._client.poll(0)
+            self._errors.check()
+            raise unavailable(error, self._access) from error
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int,
+        timestamp_ms: int,
+        headers: Headers,
+    ) -> None:
+        self._rows.append((topic, value, key, partition, timestamp_ms, headers))
+
+    def forget(self, partitions: Iterable[int]) -> None:
+        gone = set(partitions)
+        self._rows = [row for row in self._rows if row[3] not in gone]
+
+    def commit(self, positions: Mapping[int, int], membership: Callable[[], object]) -> None:
+        rows, self._rows = self._rows, []
+        offsets = [TopicPartition(self._source_topic, p, offset) for p, offset in positions.items()]
+        deadline = time.monotonic() + COMMIT_S
+        client, self._is_open = self._client, True
+        try:
+            client.begin_transaction()
+            self._write(rows, deadline)
+            # The membership is read now: a rebalance may have changed it without a callback.
+            _call(lambda left_s: client.send_offsets_to_transaction(offsets, membership(), left_s), deadline)
+            _call(client.commit_transaction, deadline)
+        except (KafkaException, BufferError) as error:
+            raise DeliveryFailed(f"Kafka did not take a transaction: {_why(error)}.") from error
+        self._is_open = False
+
+    def _write(self, rows: Sequence[Row], deadline: float) -> None:
+        """Queue all records. Raises BufferError when there was no room for one until the deadline."""
+        produce, poll = self._produce, self._client.poll
+        for topic, value, key, partition, timestamp_ms, headers in rows:
+            while True:
+                try:
+                    produce(topic, value, key, partition, None, None, timestamp_ms, headers)
+                    break
+                except BufferError:
+                    if time.monotonic() > deadline:
+                        raise
+                    poll(ROOM_S)
+
+    def close(self) -> None:
+        self._rows.clear()
+        if self._is_open:
+            self._abort()
+
+    def _abort(self) -> None:
+        """Spare readers the wait for the timeout. What can't be aborted now, a successor or the timeout ends."""
+        self._client.purge()
+        try:
+            self._client.abort_transaction(ABORT_S)
+        except KafkaException:
+            return
+        self._is_open = False
+
+
+def _call(step: Callable[[float], object], deadline: float) -> None:
+    """Run one step of a transaction, again while the client says that this is safe."""
+    while True:
+        try:
+            step(max(0.1, deadline - time.monotonic()))
+            return
+        except KafkaException as error:
+            cause: KafkaError = error.args[0]
+            timed_out = cause.code() == KafkaError._TIMED_OUT or time.monotonic() > deadline
+            if not cause.retriable() or timed_out:
+                raise
+            time.sleep(AGAIN_S)
+
+
+def _why(error: KafkaException | BufferError) -> str:
+    if isinstance(error, BufferError):
+        return f"it takes records too slowly for the {COMMIT_S:g} s that one may last"
+    return str(error.args[0].str())

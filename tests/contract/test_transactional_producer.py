@@ -1,0 +1,265 @@
+"""What every sinks.base.TransactionalProducer does. Names are unique: the broker is shared."""
+
+import contextlib
+import random
+import threading
+from collections.abc import Iterator
+from typing import Protocol
+
+import confluent_kafka
+import pytest
+from confluent_kafka import TopicPartition
+
+from headwater.brokers.client import ClientErrors, producer_settings
+from headwater.errors import BrokerUnavailable, DeliveryFailed
+from headwater.sinks.base import TransactionalProducer
+from headwater.sinks.memory import MemoryTopics, MemoryTransactionalProducer
+from headwater.sinks.transactional import TransactionalKafkaProducer
+from headwater.sources.base import Source
+from headwater.sources.kafka import KafkaSource
+from headwater.sources.memory import MemoryGroup, MemorySource, MemoryTopic
+from tests.contract.test_source import joined
+from tests.support.kafka import KafkaServer
+
+STAMP = 1_700_000_000_000
+BEGIN_S = 30.0
+
+
+class Bench(Protocol):
+    """A source topic of two partitions with a group that stands at 0, and an output topic of two."""
+
+    topic: str
+
+    @property
+    def refusing(self) -> str:
+        """A topic that refuses records of 8,000 random bytes."""
+
+    def producer(self) -> TransactionalProducer:
+        """A new producer under the transactional id that all of them share. Closed at the end of the test."""
+
+    def source(self) -> Source:
+        """A new member in the group's one slot: it takes the place of the one before. Closed at the end of the test."""
+
+    def values(self) -> list[bytes | None]:
+        """All that a reader of committed records sees, by partition."""
+
+    def positions(self) -> dict[int, int]:
+        """What the group has committed."""
+
+
+class MemoryBench:
+    topic, refusing = "out", "no-such-topic"
+
+    def __init__(self) -> None:
+        self._topics = MemoryTopics([self.topic])
+        self._group = MemoryGroup(MemoryTopic("stream", [[], []]), {0: 0, 1: 0})
+
+    def producer(self) -> TransactionalProducer:
+        return MemoryTransactionalProducer(self._topics, "tx", [self.topic])
+
+    def source(self) -> Source:
+        for member in [*self._group.members]:
+            self._group.remove(member)
+        return MemorySource(self._group, lambda seconds: None)
+
+    def values(self) -> list[bytes | None]:
+        return [record.value for record in sorted(self._topics.records[self.topic], key=lambda r: r.partition)]
+
+    def positions(self) -> dict[int, int]:
+        return self._group.committed
+
+
+class KafkaBench:
+    def __init__(self, kafka: KafkaServer) -> None:
+        self.kafka = kafka
+        self._cleanup = contextlib.ExitStack()
+        self.topic = kafka.create_topic(kafka.unique("out"), 2, {"max.message.bytes": "1048588"})
+        self.stream = kafka.create_topic(kafka.unique("stream"), 2)
+        self.group = kafka.unique("group")
+        self.id = kafka.unique("tx")
+        with kafka.consumer(group=self.group) as consumer:
+            consumer.commit(offsets=[TopicPartition(self.stream, p, 0) for p in range(2)], asynchronous=False)
+
+    @property
+    def refusing(self) -> str:
+        return self.kafka.create_topic(self.kafka.unique("small"), 1, {"max.message.bytes": "3000"})
+
+    def producer(self) -> TransactionalKafkaProducer:
+        producer = TransactionalKafkaProducer(self.kafka.access, [self.topic], self.stream, self.id)
+        self._cleanup.callback(producer.close)
+        return producer
+
+    def source(self) -> KafkaSource:
+        source = KafkaSource(self.kafka.access, self.stream, self.group, "slot-0")
+        self._cleanup.callback(source.close)
+        return source
+
+    def values(self) -> list[bytes | None]:
+        return [message.value() for message in self.kafka.read_all(self.topic)]
+
+    def positions(self) -> dict[int, int]:
+        with self.kafka.consumer(group=self.group) as consumer:
+            found = consumer.committed([TopicPartition(self.stream, p) for p in range(2)], 30)
+        return {p.partition: p.offset for p in found}
+
+    def left_open(self, source: Source) -> confluent_kafka.Producer:
+        """A worker that was killed in the middle of a transaction: its records and positions are there, open."""
+        settings = producer_settings(self.kafka.access, ClientErrors(self.kafka.access), 0)
+        settings["delivery.timeout.ms"] = 10_000
+        client = confluent_kafka.Producer(settings | {"transactional.id": self.id, "transaction.timeout.ms": 600_000})
+        client.init_transactions(BEGIN_S)
+        client.begin_transaction()
+        client.produce(self.topic, b"never seen", partition=0)
+        client.send_offsets_to_transaction([TopicPartition(self.stream, 0, 9)], source.membership(), BEGIN_S)
+        assert client.flush(BEGIN_S) == 0
+        return client
+
+    def close(self) -> None:
+        self._cleanup.close()
+
+
+@pytest.fixture(params=["memory", "kafka"])
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    if request.param == "memory":
+        yield MemoryBench()
+    else:
+        with contextlib.closing(KafkaBench(request.getfixturevalue("kafka"))) as kafka_bench:
+            yield kafka_bench
+
+
+@pytest.fixture
+def kafka_bench(kafka: KafkaServer) -> Iterator[KafkaBench]:
+    with contextlib.closing(KafkaBench(kafka)) as kafka_bench:
+        yield kafka_bench
+
+
+def member(bench: Bench) -> Source:
+    """A member of the group that has all partitions."""
+    source = bench.source()
+    assert joined(source).owned == {0, 1}
+    return source
+
+
+def begun(bench: Bench) -> TransactionalProducer:
+    producer = bench.producer()
+    producer.connect(BEGIN_S)
+    producer.begin(BEGIN_S)
+    return producer
+
+
+def write(producer: TransactionalProducer, topic: str, *values: bytes, partition: int = 0) -> None:
+    for value in values:
+        producer.produce(topic, value, b"k", partition, STAMP, [("h", b"1")])
+
+
+class TestCommit:
+    def test_records_and_positions_come_together(self, bench: Bench) -> None:
+        source, producer = member(bench), begun(bench)
+        write(producer, bench.topic, b"a", b"b")
+        write(producer, bench.topic, b"c", partition=1)
+        assert (bench.values(), bench.positions()) == ([], {0: 0, 1: 0})
+        producer.commit({0: 5, 1: 3}, source.membership)
+        assert (bench.values(), bench.positions()) == ([b"a", b"b", b"c"], {0: 5, 1: 3})
+        assert source.committed() == {0: 5, 1: 3}
+
+    def test_one_after_the_other(self, bench: Bench) -> None:
+        source, producer = member(bench), begun(bench)
+        for number in range(20):
+            write(producer, bench.topic, b"%02d" % number)
+            producer.commit({0: number + 1}, source.membership)
+        assert bench.values() == [b"%02d" % n for n in range(20)]
+        assert bench.positions() == {0: 20, 1: 0}
+
+    def test_positions_alone(self, bench: Bench) -> None:
+        source, producer = member(bench), begun(bench)
+        producer.commit({1: 7}, source.membership)
+        assert (bench.values(), bench.positions()) == ([], {0: 0, 1: 7})
+
+    def test_as_many_as_one_may_hold(self, bench: Bench) -> None:
+        source, producer = member(bench), begun(bench)
+        write(producer, bench.topic, *(b"%05d" % n for n in range(20_000)))
+        producer.commit({0: 1}, source.membership)
+        assert bench.values() == [b"%05d" % n for n in range(20_000)]
+
+    def test_forgotten_partitions_are_left_out(self, bench: Bench) -> None:
+        source, producer = member(bench), begun(bench)
+        write(producer, bench.topic, b"a")
+        write(producer, bench.topic, b"b", partition=1)
+        producer.forget([0])
+        producer.commit({1: 1}, source.membership)
+        assert (bench.values(), bench.positions()) == ([b"b"], {0: 0, 1: 1})
+
+
+class TestFailures:
+    def test_a_refused_record_takes_all_others_with_it(self, bench: Bench) -> None:
+        source, producer = member(bench), begun(bench)
+        write(producer, bench.topic, b"a")
+        write(producer, bench.refusing, random.randbytes(8000))
+        with pytest.raises(DeliveryFailed, match=r"transaction|topic"):
+            producer.commit({0: 1}, source.membership)
+        producer.close()
+        successor = begun(bench)
+        assert source.committed() == {0: 0, 1: 0}
+        write(successor, bench.topic, b"b")
+        successor.commit({0: 1}, source.membership)
+        assert (bench.values(), bench.positions()) == ([b"b"], {0: 1, 1: 0})
+
+    def test_a_successor_shuts_its_predecessor_out(self, bench: Bench) -> None:
+        source, old = member(bench), begun(bench)
+        write(old, bench.topic, b"a")
+        old.commit({0: 1}, source.membership)
+        new = begun(bench)
+        write(old, bench.topic, b"b")
+        with pytest.raises(DeliveryFailed):
+            old.commit({0: 2}, source.membership)
+        write(new, bench.topic, b"B")
+        new.commit({0: 2}, source.membership)
+        assert (bench.values(), bench.positions()) == ([b"a", b"B"], {0: 2, 1: 0})
+
+    def test_a_worker_without_its_partitions_stores_nothing(self, bench: Bench) -> None:
+        """Its place in the group was taken, and it does not know yet."""
+        old, producer = member(bench), begun(bench)
+        member(bench)
+        write(producer, bench.topic, b"a")
+        with pytest.raises(DeliveryFailed):
+            producer.commit({0: 1}, old.membership)
+        producer.close()
+        begun(bench)
+        assert (bench.values(), bench.positions()) == ([], {0: 0, 1: 0})
+
+    def test_connect_names_a_missing_topic(self, kafka: KafkaServer) -> None:
+        with pytest.raises(BrokerUnavailable):
+            TransactionalKafkaProducer(kafka.access, ["no-such-topic"], "stream", "tx-missing").connect(30)
+        with pytest.raises(BrokerUnavailable, match="no-such-topic"):
+            MemoryTransactionalProducer(MemoryTopics([]), "tx", ["no-such-topic"]).connect(30)
+
+
+class TestKafkaAlone:
+    def test_what_a_killed_worker_left_open_ends_when_its_successor_begins(self, kafka_bench: KafkaBench) -> None:
+        """Its readers don't wait for the transaction's timeout, here ten minutes; nor does the next member."""
+        source = member(kafka_bench)
+        zombie = kafka_bench.left_open(source)
+        producer = begun(kafka_bench)
+        assert source.committed() == {0: 0, 1: 0}
+        write(producer, kafka_bench.topic, b"seen")
+        producer.commit({0: 1}, source.membership)
+        assert kafka_bench.values() == [b"seen"]
+        with pytest.raises(confluent_kafka.KafkaException):
+            zombie.commit_transaction(BEGIN_S)
+        assert (kafka_bench.values(), kafka_bench.positions()) == ([b"seen"], {0: 1, 1: 0})
+
+    def test_an_open_transaction_holds_the_next_member_until_it_ends(self, kafka_bench: KafkaBench) -> None:
+        """A partition may move to a worker of another slot, which can't end the transaction: it waits for the end."""
+        source = member(kafka_bench)
+        client = kafka_bench.left_open(source)
+        end = threading.Timer(0.5, client.commit_transaction, (BEGIN_S,))
+        end.start()
+        assert source.committed() == {0: 9, 1: 0}
+        end.join()
+
+    def test_a_wrong_password(self, kafka: KafkaServer, kafka_bench: KafkaBench) -> None:
+        access = kafka.access.model_copy(update={"password": "wrong"})
+        producer = TransactionalKafkaProducer(access, [kafka_bench.topic], kafka_bench.stream, "tx-wrong")
+        with pytest.raises(BrokerUnavailable, match="refuses the user"):
+            producer.begin(2)
+        producer.close()

@@ -1,0 +1,203 @@
+"""Workers that deliver exactly once, case by case."""
+
+from collections.abc import Callable
+
+import pytest
+
+from headwater.engine.exactly_once import TransactionSize
+from headwater.engine.health import Probe
+from headwater.errors import BrokerUnavailable
+from tests.unit.engine.test_worker import arrived, steps
+from tests.unit.engine.world import DEAD, OUTPUTS, Member, World, origin
+
+
+@pytest.fixture
+def world() -> World:
+    return World(exactly_once=True)
+
+
+def working(world: World) -> Member:
+    """A worker that owns all partitions."""
+    member = world.member()
+    steps(member, 2)
+    return member
+
+
+class TestFlow:
+    def test_results_dead_letters_and_positions_come_together(self, world: World) -> None:
+        member = working(world)
+        world.weather.slowness = 1
+        world.append(0, "pass", "drop", "twice", "bad")
+        seen: set[tuple[int, int, int]] = set()
+        for _ in range(30):
+            member.worker.step()
+            seen.add((len(arrived(world)), len(arrived(world, DEAD)), world.group.committed[0]))
+        assert seen == {(0, 0, 0), (3, 1, 4)}
+        assert arrived(world, OUTPUTS[1]) == arrived(world) == ["stream/0/0/0", "stream/0/2/0", "stream/0/2/1"]
+
+    def test_a_record_that_comes_alone_does_not_wait(self, world: World) -> None:
+        member = working(world)
+        steps(member, 20)
+        before = world.weather.clock.now
+        world.append(0, "pass")
+        member.worker.step()
+        assert world.total() == len(OUTPUTS)
+        assert world.weather.clock.now == before
+
+    def test_positions_move_without_results_too(self, world: World) -> None:
+        member = working(world)
+        world.append(0, "drop", "drop")
+        steps(member, 20)
+        assert world.group.committed[0] == 2
+
+    def test_what_was_read_is_finished_at_a_stop(self, world: World) -> None:
+        member = working(world)
+        world.weather.slowness = 4
+        world.append(0, "pass", "twice")
+        member.worker.step()
+        member.worker.stop()
+        assert member.worker.finish()
+        assert world.group.committed[0] == 2
+        assert len(arrived(world)) == 3
+
+
+class TestFailures:
+    def test_a_failed_transaction_is_made_again(self, world: World) -> None:
+        member = working(world)
+        world.append(0, "pass", "pass")
+        world.weather.refuse = 1
+        steps(member, 80)
+        assert arrived(world) == ["stream/0/0/0", "stream/0/1/0"]
+        assert world.group.committed[0] == 2
+        assert (len(member.producers), member.worker.observer.rewinds) == (2, 1)
+        assert member.worker.observer.totals["messages_received"] == 2
+
+    def test_one_whose_answer_was_lost_is_not(self, world: World) -> None:
+        member = working(world)
+        world.append(0, "pass", "pass")
+        world.weather.lost_answers = 1
+        steps(member, 80)
+        world.append(0, "pass")
+        steps(member, 80)
+        assert arrived(world) == ["stream/0/0/0", "stream/0/1/0", "stream/0/2/0"]
+        assert world.group.committed[0] == 3
+
+    def test_the_coordinator_is_waited_for(self, world: World) -> None:
+        member = working(world)
+        world.append(0, "pass")
+        world.weather.refuse, world.weather.coordinator_up = 1, False
+        steps(member, 300)
+        assert world.total() == 0
+        world.weather.coordinator_up = True
+        steps(member, 300)
+        assert arrived(world) == ["stream/0/0/0"]
+
+    def test_a_failed_transaction_at_the_end_is_no_end(self, world: World) -> None:
+        member = working(world)
+        world.weather.refuse, world.weather.slowness = 1, 4
+        world.append(0, "pass")
+        member.worker.step()
+        member.worker.stop()
+        assert not member.worker.finish()
+        assert world.group.committed[0] == 0
+
+
+class TestOwnership:
+    def test_lost_partitions_are_not_written(self, world: World) -> None:
+        first = working(world)
+        world.append(0, "pass")
+        world.append(2, "pass")
+        first.worker._checkpoint_at = world.weather.clock.now + 10
+        steps(first, 5)
+        world.group.remove(first.source)
+        second = world.member(slot=1)
+        for _ in range(40):
+            second.worker.step()
+            first.worker.step()
+        for partition in range(3):
+            world.append(partition, "pass")
+        world.weather.clock.sleep(10)
+        for _ in range(40):
+            first.worker.step()
+            second.worker.step()
+        assert sorted(arrived(world)) == [f"stream/{n}/0" for n in ("0/0", "0/1", "1/0", "2/0", "2/1")]
+
+    def test_a_worker_whose_place_was_taken_writes_nothing_more(self, world: World) -> None:
+        zombie = working(world)
+        world.append(0, "pass")
+        zombie.worker._checkpoint_at = world.weather.clock.now + 1
+        steps(zombie, 5)
+        world.group.remove(zombie.source)
+        successor = world.member()
+        world.weather.clock.sleep(2)
+        zombie.worker._checkpoint()
+        assert world.total() == 0
+        steps(successor, 30)
+        assert arrived(world) == ["stream/0/0/0"]
+
+    def test_the_transactional_id_is_taken_when_the_worker_may_join(self, world: World) -> None:
+        asked: list[int] = []
+
+        class Gate(Probe):
+            def may_join(self, timeout_s: float) -> bool:
+                asked.append(world.topics.epochs["slot-0"])
+                return len(asked) > 3
+
+        world.member(Gate(None, world.weather.clock))
+        assert asked == [0] * 4
+        assert world.topics.epochs["slot-0"] == 1
+
+    def test_a_coordinator_that_is_away_at_the_start_is_waited_for(self, world: World) -> None:
+        world.weather.coordinator_up = False
+
+        def back() -> None:
+            world.weather.coordinator_up = True
+
+        world.weather.clock.at(1010, back)
+        world.append(0, "pass")
+        member = world.member()
+        steps(member, 30)
+        assert arrived(world) == ["stream/0/0/0"]
+
+
+class TestTransactionSize:
+    def test_slow_ones_get_smaller_until_they_end_in_time(self, world: World) -> None:
+        member = working(world)
+        world.weather.transaction_s = 4.0
+        world.append(0, *["pass"] * 1000)
+        steps(member, 10)
+        assert member.worker._delivery.room() < 1000
+        world.weather.transaction_s = 0.0
+        steps(member, 300, until=lambda: world.group.committed[0] == 1000)
+        assert [origin(r) for r in world.arrived(OUTPUTS[0])] == [f"stream/0/{n}/0" for n in range(1000)]
+
+    @pytest.mark.parametrize(
+        ("learn", "limit"),
+        [
+            (lambda size: size.learn(10_000, 0.1), 20_000),
+            (lambda size: size.learn(10_000, 4.0), 2_500),
+            (lambda size: size.failed(8_000), 2_000),
+            (lambda size: size.failed(0), 1),
+            (lambda size: (size.learn(100, 10.0), size.learn(10, 0.5)), 20),
+        ],
+    )
+    def test_rule(self, learn: Callable[[TransactionSize], object], limit: int) -> None:
+        size = TransactionSize()
+        learn(size)
+        assert size.limit == limit
+
+
+def test_a_broker_that_can_not_tell_the_positions_is_asked_again(world: World) -> None:
+    member = working(world)
+    committed, refusals = member.source.committed, iter([True, True])
+
+    def refuse_twice() -> dict[int, int]:
+        if next(refusals, False):
+            raise BrokerUnavailable("A transaction is still open.")
+        return committed()
+
+    member.source.committed = refuse_twice  # type: ignore[method-assign]  # fails twice
+    world.append(0, "pass")
+    world.weather.refuse = 1
+    steps(member, 100)
+    assert arrived(world) == ["stream/0/0/0"]
