@@ -1,6 +1,7 @@
 """What a worker that only copies does per second, beside bare librdkafka copies: `python benches/worker_copy.py`.
 
-"values" copies values alone; "headers" writes what the worker writes: key, time, partition and two headers.
+"values" copies values alone; "headers" writes what the worker writes: key, time, partition and two headers. "once" is the
+worker in its exactly-once mode.
 All read and write the same real broker, turn about. Rates are between the broker's first and last append; CPU is that
 of the copying process alone, between the same moments. The outputs are compared record by record.
 """
@@ -26,6 +27,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from headwater.brokers.client import ClientErrors, admin_settings, consumer_settings, producer_settings
 from headwater.brokers.embedded import EmbeddedKafka
+from headwater.model.flow import DeliveryMode
 from headwater.model.worker import KafkaAccess, SinkSpec, WorkerSpec
 from headwater.telemetry import configure_logging
 
@@ -127,7 +129,7 @@ def everything(message: Message) -> dict[str, Any]:
     }
 
 
-def worker_command(access: KafkaAccess, target: str, folder: Path) -> list[str]:
+def worker_command(access: KafkaAccess, target: str, folder: Path, delivery: DeliveryMode) -> list[str]:
     """A worker without transforms, whose group begins at the first record."""
     group = f"{GROUP}-{target}"
     consumer = Consumer(consumer_settings(access, ClientErrors(access), group))
@@ -145,6 +147,7 @@ def worker_command(access: KafkaAccess, target: str, folder: Path) -> list[str]:
         dead_letter_topic=DEAD,
         kafka=access,
         redis_url="redis://127.0.0.1:1",
+        delivery=delivery,
     )
     path = folder / f"{target}.json"
     path.write_text(spec.model_dump_json())
@@ -233,7 +236,8 @@ def run(access: KafkaAccess, target: str, command: list[str], records: list[byte
 def main(count: int = 400_000, rounds: int = 3) -> None:
     """Copy in turns and print the medians and their ratio."""
     records = list(make_records(count))
-    results: dict[str, list[Result]] = {"values": [], "headers": [], "worker": []}
+    results: dict[str, list[Result]] = {"values": [], "headers": [], "worker": [], "once": []}
+    modes: dict[str, DeliveryMode] = {"worker": "at_least_once", "once": "exactly_once"}
     with tempfile.TemporaryDirectory() as name, broker(Path(name)) as access:
         fill(access, records)
         create(access, DEAD)
@@ -241,14 +245,16 @@ def main(count: int = 400_000, rounds: int = 3) -> None:
             for who, runs in results.items():
                 target = f"{who}-{number}"
                 create(access, target)
-                mine = who == "worker"
-                command = worker_command(access, target, Path(name)) if mine else bare_command(access, target, who)
+                if who in modes:
+                    command = worker_command(access, target, Path(name), modes[who])
+                else:
+                    command = bare_command(access, target, who)
                 runs.append(run(access, target, command, records, who))
                 typer.echo(f"{who:8} {runs[-1].per_s:9,.0f} records/s {runs[-1].cpu_s:6.2f} CPU s per million")
     rate = {who: statistics.median(run.per_s for run in runs) for who, runs in results.items()}
     cpu = {who: statistics.median(run.cpu_s for run in runs) for who, runs in results.items()}
-    for who in ("values", "headers"):
-        typer.echo(f"worker / {who}: rate {rate['worker'] / rate[who]:.2f}, CPU {cpu['worker'] / cpu[who]:.2f}")
+    for mine, other in (("worker", "values"), ("worker", "headers"), ("once", "worker")):
+        typer.echo(f"{mine} / {other}: rate {rate[mine] / rate[other]:.2f}, CPU {cpu[mine] / cpu[other]:.2f}")
 
 
 if __name__ == "__main__":

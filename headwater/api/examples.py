@@ -55,6 +55,7 @@ FLOW_CONFIG: dict[str, Any] = {
         "transforms": [{"uid": FILTER_UID, **FILTER}, {"uid": SCRIPT_UID, **SCRIPT}],
         "sinks": [{"uid": SINK_UID, "type": "kafka", "name": "transfers"}],
         "parallelism": 1,
+        "delivery": "at_least_once",
     },
 }
 

@@ -44,13 +44,14 @@ def ok(response: httpx.Response) -> Any:
 class Feeder:
     """Feeds records until it is stopped; count says how many there were."""
 
-    def __init__(self, stack: Stack) -> None:
+    def __init__(self, stack: Stack, entity: str = ENTITY) -> None:
         self._stack = stack
+        self._entity = entity
         self.count = 0
 
     def __call__(self, stop: threading.Event) -> None:
         while not stop.wait(0.05):
-            self._stack.feed("base", ENTITY, map(record, range(self.count, self.count + 50)))
+            self._stack.feed("base", self._entity, map(record, range(self.count, self.count + 50)))
             self.count += 50
 
 

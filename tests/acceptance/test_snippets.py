@@ -55,7 +55,9 @@ TRANSFORMS = [
 
 @dataclass
 class Output:
-    """A topic with RECORDS records in it, the first half of them twice; its programs, and their folder."""
+    """A topic with RECORDS records in it, the first half of them twice, and one in a transaction that was aborted;
+    its programs, and their folder.
+    """
 
     snippets: dict[str, str]
     lines: list[bytes]
@@ -89,6 +91,16 @@ def repeat(stack: Stack, records: list[Read]) -> None:
     assert producer.flush(60) == 0
 
 
+def abort(stack: Stack, topic: str) -> None:
+    """Write a record that must not be read: the worker that delivers exactly once ended before its transaction did."""
+    producer = Producer({**stack.admin_config(), "transactional.id": f"aborted-{topic}", "log_level": 0})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce(topic, b'"never committed"', partition=0)
+    assert producer.flush(60) == 0
+    producer.abort_transaction(60)
+
+
 @pytest.fixture
 def output(stack: Stack, client: httpx.Client, tmp_path: Path) -> Iterator[Output]:
     half = len(TRANSFERS) // 2
@@ -96,6 +108,7 @@ def output(stack: Stack, client: httpx.Client, tmp_path: Path) -> Iterator[Outpu
         with reading(made.sink) as reader:
             stack.feed("base", "erc20_token_transfer", TRANSFERS[:half])
             repeat(stack, reader.read(RECORDS // 2))
+            abort(stack, made.sink["topic"])
             stack.feed("base", "erc20_token_transfer", TRANSFERS[half:])
             records = reader.read(RECORDS)
         assert sorted((r.json() for r in records), key=lambda r: r["log_index"]) == EXPECTED

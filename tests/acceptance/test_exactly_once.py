@@ -1,0 +1,98 @@
+"""A deployment with `"delivery": "exactly_once"`: a reader of committed records sees each result once."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.acceptance.stack import Deployed, Reader, Stack, beside, deployed, kill, pipeline, reading, until
+from tests.acceptance.test_redeploy import FLOW, Feeder, marks, ok
+
+ENTITY = "decoded_log"
+ONCE = {"delivery": "exactly_once"}
+KILLS = 3
+
+
+def check_once(reader: Reader, count: int) -> None:
+    """Every number once, without dropping repeats; in order per partition."""
+    reader.read(count)
+    assert sorted(each.json()["n"] for each in reader.records) == list(range(count))
+    for partition in {each.partition for each in reader.records}:
+        mine = [each.source[1] for each in reader.records if each.partition == partition]
+        assert mine == sorted(mine)
+
+
+def shown(client: httpx.Client, made: Deployed) -> str:
+    mode: str = ok(client.get(f"{FLOW}/{made.id}"))["pipeline_config"]["delivery"]
+    return mode
+
+
+class Killer:
+    """Kills the workers of a deployment at random moments."""
+
+    def __init__(self, stack: Stack, made: Deployed) -> None:
+        self._stack, self._made, self._draw = stack, made, random.Random(5)
+        self.killed = 0
+
+    def __call__(self, stop: threading.Event) -> None:
+        while not stop.wait(self._draw.uniform(0.3, 1.5)):
+            pids = self._stack.workers_of(self._made)
+            kill(pids)
+            self.killed += len(pids)
+
+
+def test_kills_and_redeploys(stack: Stack, client: httpx.Client, tmp_path: Path) -> None:
+    with deployed(client, pipeline(ENTITY, transforms=[marks("0")], **ONCE)) as made, reading(made.sink) as reader:
+        assert shown(client, made) == "exactly_once"
+        fed, killer = Feeder(stack, ENTITY), Killer(stack, made)
+        with beside(fed):
+            with beside(killer):
+                until(lambda: (reader.poll(), killer.killed >= KILLS)[1], what="some kills")
+            ok(client.patch(f"{FLOW}/{made.id}/transforms/{made.uid()}", json=marks("1")))
+            until(lambda: reader.poll() != [] and reader.records[-1].json()["mark"] == "1")
+            kill(stack.workers_of(made))
+            at_least_once = pipeline(ENTITY, transforms=[marks("2")])
+            ok(client.put(f"{FLOW}/{made.id}", json=at_least_once))
+            ok(client.post(f"{FLOW}/{made.id}/deploy"))
+            assert shown(client, made) == "at_least_once"
+            until(lambda: reader.poll() != [] and reader.records[-1].json()["mark"] == "2")
+            ok(client.put(f"{FLOW}/{made.id}", json=pipeline(ENTITY, transforms=[marks("3")], **ONCE)))
+            ok(client.post(f"{FLOW}/{made.id}/deploy"))
+            until(lambda: reader.poll() != [] and reader.records[-1].json()["mark"] == "3")
+        check_once(reader, fed.count)
+        assert printed(made.sink["snippets"]["python"], tmp_path, fed.count) == list(range(fed.count))
+
+
+def printed(program: str, folder: Path, count: int) -> list[Any]:
+    """What the program of the deploy answer prints."""
+    path = folder / "read.py"
+    path.write_text(program, "utf-8")
+    limit = {"HEADWATER_MAX_RECORDS": str(count)}
+    done = subprocess.run(
+        [sys.executable, path], env=os.environ | limit, capture_output=True, timeout=60, check=False, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return sorted(json.loads(line)["n"] for line in done.stdout.splitlines())
+
+
+@pytest.mark.parametrize("mode", ["at_most_once", 1])
+def test_other_words_are_refused(client: httpx.Client, mode: object) -> None:
+    refused = client.post(FLOW, json=pipeline(ENTITY, delivery=mode))
+    assert refused.status_code == 422
+    assert [fault["pointer"] for fault in refused.json()["errors"]] == ["/pipeline_config/delivery"]
+
+
+def test_a_stream_that_is_not_on_the_sinks_cluster_is_refused(client: httpx.Client) -> None:
+    body = pipeline(ENTITY, **ONCE)
+    body["pipeline_config"]["source"]["is_zerolag"] = True
+    refused = client.post(FLOW, json=body)
+    assert refused.status_code == 422
+    faults = {fault["pointer"]: fault["detail"] for fault in refused.json()["errors"]}
+    assert "bound to no topic of the Kafka cluster" in faults["/pipeline_config/delivery"]
