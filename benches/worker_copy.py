@@ -1,8 +1,7 @@
 """What a worker that only copies does per second, beside bare librdkafka copies: `python benches/worker_copy.py`.
 
-"values" copies values alone; "headers" writes what the worker writes: key, time, partition and two headers. "once" is the
-worker in its exactly-once mode.
-All read and write the same real broker, turn about. Rates are between the broker's first and last append; CPU is that
+"values" copies values alone; "headers" writes what the worker writes: key, time, partition and two headers; "once" is the
+worker that delivers exactly once. All read and write the same real broker, turn about. Rates are between the broker's first and last append; CPU is that
 of the copying process alone, between the same moments. The outputs are compared record by record.
 """
 
