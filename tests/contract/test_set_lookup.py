@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from headwater.errors import SetStoreUnavailable
-from headwater.stores.redis.client import Client, Script, Word, connect
+from headwater.stores.redis.client import Client, Command, Script, Word, connect
 from headwater.stores.redis.lookup import ENTRIES_PER_LOOKUP, FEWEST_ASKED, REBUILD_AFTER_S, RedisSetLookup
 from headwater.stores.redis.sets import RedisSetStore
 from tests.support.sets import TARGET, numbers
@@ -19,7 +19,7 @@ PRESENT, ABSENT = numbers(0, 2_000), numbers(10_000, 12_000)
 
 
 class Counting(Client):
-    """Notes how many keys each script was run on."""
+    """Notes how many keys each question was about."""
 
     def __init__(self, server: redis.Redis) -> None:
         super().__init__(server)
@@ -28,6 +28,10 @@ class Counting(Client):
     def run(self, script: Script, keys: Sequence[Word], args: Sequence[Word]) -> Any:
         self.keys.append(len(keys))
         return super().run(script, keys, args)
+
+    def transaction(self, commands: Sequence[Command]) -> list[Any]:
+        self.keys.append(len(commands))
+        return super().transaction(commands)
 
 
 class Clock:

@@ -5,10 +5,12 @@ of 17 to 64 bytes; addresses, hashes and base58 keys are among them. For other l
 is as fast.
 """
 
+import struct
 from binascii import unhexlify
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -24,15 +26,15 @@ FEW = 200
 _PREFIX = {42: b"0x", 66: b"0x", 64: b""}
 _SHORTEST, _TWO_STEPS, _LONGEST = 17, 32, 64
 
-_SECRET = np.frombuffer(
+_SECRET = struct.unpack(
+    "<8Q",
     bytes.fromhex(
         "b8fe6c3923a44bbe7c01812cf721ad1cded46de9839097db7240a4a4b7b3671f"
         "cb79e64eccc0e578825ad07dccff7221b8084674f743248ee03590e6813a264c"
     ),
-    "<u8",
 )
 """The first 64 bytes of XXH3's default secret."""
-_PRIME = np.uint64(0x9E3779B185EBCA87)
+_PRIME = 0x9E3779B185EBCA87
 _AVALANCHE = np.uint64(0x165667919E3779F9)
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
@@ -68,8 +70,7 @@ def encode(values: Sequence[str]) -> list[Batch]:
     """The stored forms of normalised values, one batch per width and way of encoding."""
     if not values:
         return []
-    lengths = set(map(len, values))
-    if len(lengths) == 1:
+    if len(set(map(len, values))) == 1:
         return list(_of_one_length(values, np.arange(len(values))))
     rows: defaultdict[int, list[int]] = defaultdict(list)
     for row, value in enumerate(values):
@@ -161,20 +162,30 @@ def _by_width(stored: list[bytes], rows: Rows) -> Iterator[Batch]:
 
 def _xxh3(stored: Bytes, hash_key: int) -> Hashes:
     count, width = stored.shape
-    seed = np.uint64(hash_key)
-    steps = ((0, 0), (width - 16, 2), (16, 4), (width - 32, 6))[: 2 if width <= _TWO_STEPS else 4]
-    words = np.empty((2, len(steps), count), np.uint64)
-    for step, (at, secret) in enumerate(steps):
-        pair = np.ascontiguousarray(stored[:, at : at + 16]).view("<u8")
-        np.bitwise_xor(pair[:, 0], _SECRET[secret : secret + 1] + seed, out=words[0, step])
-        np.bitwise_xor(pair[:, 1], _SECRET[secret + 1 : secret + 2] - seed, out=words[1, step])
-    hashed = np.full(count, width, np.uint64) * _PRIME
-    for folded in _folded_product(*words):
-        hashed += folded
+    stored = np.ascontiguousarray(stored)
+    keys = _keys(width, hash_key)
+    words = np.empty((2, len(keys), count), np.uint64)
+    for step, (at, lower, upper) in enumerate(keys):
+        for half, key in enumerate((lower, upper)):
+            column: Hashes = np.ndarray(count, "<u8", stored.data, at + 8 * half, (width,))
+            np.bitwise_xor(column, key, out=words[half, step])
+    hashed: Hashes = np.add.reduce(_folded_product(*words))
+    hashed += np.uint64(width * _PRIME % (1 << 64))
     hashed ^= hashed >> np.uint64(37)
     hashed *= _AVALANCHE
     hashed ^= hashed >> _HALF
     return hashed
+
+
+@lru_cache(maxsize=1000)
+def _keys(width: int, seed: int) -> list[tuple[int, np.uint64, np.uint64]]:
+    """Where 16 bytes are taken from, and what each half is combined with."""
+    steps = ((0, 0), (width - 16, 2), (16, 4), (width - 32, 6))[: 2 if width <= _TWO_STEPS else 4]
+    all_bits = (1 << 64) - 1
+    return [
+        (at, np.uint64(_SECRET[secret] + seed & all_bits), np.uint64(_SECRET[secret + 1] - seed & all_bits))
+        for at, secret in steps
+    ]
 
 
 def _folded_product(a: Hashes, b: Hashes) -> Hashes:

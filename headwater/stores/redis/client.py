@@ -10,12 +10,14 @@ know (it was restarted) did not run and is sent in full.
 import hashlib
 import re
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import hiredis
 import redis
@@ -83,11 +85,49 @@ def packed(commands: Sequence[Command]) -> Packed:
     return b"".join([hiredis.pack_command(command) for command in commands]), len(commands)
 
 
+class _Lines:
+    """Connections between two uses, by their pool. A pool's own way of lending takes as long as a round trip."""
+
+    def __init__(self) -> None:
+        self._idle: WeakKeyDictionary[Any, deque[Any]] = WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def one(self, pool: Any) -> Iterator[Any]:
+        """A connection that nobody else uses meanwhile."""
+        with self._lock:
+            idle = self._idle.setdefault(pool, deque())
+        try:
+            connection = idle.pop()
+        except IndexError:
+            connection = pool.get_connection()
+        else:
+            _drop_if_dead(connection)
+        try:
+            yield connection
+        except BaseException:
+            connection.disconnect()  # answers left unread would be taken for those of the next commands
+            raise
+        finally:
+            idle.append(connection)
+
+
+def _drop_if_dead(connection: Any) -> None:
+    """A connection that the server closed is readable. It connects again when something is sent."""
+    try:
+        dead = connection.can_read()
+    except (redis.ConnectionError, redis.TimeoutError, OSError):
+        dead = True
+    if dead:
+        connection.disconnect()
+
+
 class Client:
     """A server or replica group. Thread-safe; methods may block for ANSWER_TIMEOUT_S and raise SetStoreUnavailable."""
 
     def __init__(self, server: redis.Redis) -> None:
         self._server: Any = server  # execute_command has no types
+        self._lines = _Lines()
 
     def call(self, *command: Word) -> Any:
         """Send one command. Its first argument is its key."""
@@ -114,22 +154,23 @@ class Client:
 
         The next part is made while the server works on the one before.
         """
-        with _told():
-            pool = self._node(key).connection_pool
-            connection = pool.get_connection()
-            try:
-                waiting = 0
-                for commands, count in parts:
-                    connection.send_packed_command([commands])
-                    if waiting:
-                        yield [connection.read_response() for _ in range(waiting)]
-                    waiting = count
-                yield [connection.read_response() for _ in range(waiting)]
-            except BaseException:
-                connection.disconnect()  # answers left unread would be taken for those of the next commands
-                raise
-            finally:
-                pool.release(connection)
+        with _told(), self._lines.one(self._node(key).connection_pool) as connection:
+            waiting = 0
+            for commands, count in parts:
+                connection.send_packed_command([commands])
+                if waiting:
+                    yield [connection.read_response() for _ in range(waiting)]
+                waiting = count
+            yield [connection.read_response() for _ in range(waiting)]
+
+    def transaction(self, commands: Sequence[Command]) -> list[Any]:
+        """Send several commands that are done as one, on keys of one hash tag: see `pipeline`."""
+        *_, answers = self._send(commands[0][1], [("MULTI",), *commands, ("EXEC",)])
+        for answer in answers:
+            if isinstance(answer, redis.RedisError):
+                with _told():
+                    raise answer
+        return list(answers)
 
     def _send(self, key: Word, commands: Sequence[Command]) -> list[Any]:
         [answers] = self.stream(key, [packed(commands)])
@@ -156,6 +197,7 @@ class ClusterClient(Client):
     """
 
     def __init__(self, open_cluster: Callable[[], Any]) -> None:
+        self._lines = _Lines()
         self._open = open_cluster
         self._cluster: Any = None
         self._stale = False

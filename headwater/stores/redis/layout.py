@@ -110,6 +110,11 @@ class Layout:
         return Placed(hashes[order], [stored[at] for at in order.tolist()])
 
     @property
+    def contains_command(self) -> str:
+        """The command that looks a value up in a bucket."""
+        return "HEXISTS" if self.kind == "hash" else "SISMEMBER"
+
+    @property
     def list_command(self) -> str:
         """The command that reads a bucket."""
         return "HKEYS" if self.kind == "hash" else "SMEMBERS"

@@ -48,7 +48,10 @@ log = structlog.get_logger(__name__)
 
 @dataclass(slots=True, eq=False)
 class _Filter:
-    """What is known of one generation: every value that it held at (version, stamp) is a maybe."""
+    """What is known of one generation: every value that it held at (version, stamp) is a maybe.
+
+    at_rest: the set had not changed between the last two questions.
+    """
 
     layout: Layout
     bloom: Bloom
@@ -56,6 +59,7 @@ class _Filter:
     version: int
     stamp: bytes
     added: int = 0
+    at_rest: bool = True
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -78,7 +82,7 @@ class _Filter:
 
 @dataclass(frozen=True, slots=True)
 class _Reply:
-    """What lookup.lua tells."""
+    """What the server tells. answers: a byte per value, 1 for members."""
 
     version: int
     answers: bytes
@@ -90,7 +94,7 @@ class _Reply:
     @classmethod
     def of(cls, reply: list[Any]) -> "_Reply":
         version, _, answers, chained, reached, stamp, *packed = reply
-        return cls(int(version), answers, bool(chained), int(reached), stamp, packed)
+        return cls(int(version), answers.translate(_FROM_DIGITS), bool(chained), int(reached), stamp, packed)
 
 
 @dataclass(slots=True, eq=False)
@@ -164,16 +168,14 @@ class RedisSetLookup:
     def _filtered(self, target: SetId, known: _Known, current: _Filter, values: Sequence[str]) -> list[bool] | None:
         """None when the filter could not be brought up to date."""
         batches = batch.encode(values)
-        hashes = np.empty(len(values), np.uint64)
-        for one in batches:
-            hashes[one.rows] = one.hashes(current.layout.hash_key)
+        hashes = _hashes(batches, len(values), current.layout.hash_key)
         version, stamp = current.position
         maybe = current.bloom.maybe(hashes)
         for _ in range(_ROUND_TRIPS):
             if np.count_nonzero(maybe) > VALUES_PER_LOOKUP:
                 return None
             rows, stored = _chosen(batches, maybe)
-            reply = self._ask(Keys.of(target), current.layout, (version, stamp), stored, hashes[rows])
+            reply = self._ask(target, current, (version, stamp), stored, hashes[rows])
             if reply is None or not reply.chained:
                 known.lose_filter()
                 return None
@@ -185,18 +187,41 @@ class RedisSetLookup:
             if not more.any():
                 self._consider_growing(target, known, current)
                 answers = np.zeros(len(values), bool)
-                answers[rows] = np.frombuffer(reply.answers, np.uint8) == ord("1")
+                answers[rows] = np.frombuffer(reply.answers, bool)
                 return answers.tolist()
             maybe |= more
         return None
 
     def _ask(
-        self, keys: Keys, layout: Layout, position: tuple[int, bytes], stored: Sequence[bytes], hashes: Hashes
+        self, target: SetId, current: _Filter, position: tuple[int, bytes], stored: Sequence[bytes], hashes: Hashes
     ) -> _Reply | None:
         """None when the generation is no longer the current one."""
+        keys, layout = Keys.of(target), current.layout
+        buckets = layout.bucket_keys(hashes)
+        if current.at_rest:
+            answers = self._ask_at_rest(keys, layout, position, buckets, stored)
+            if answers is not None:
+                return _Reply(position[0], answers, True, *position, [])
         args: list[Word] = [layout.gen, layout.kind, *position, ENTRIES_PER_LOOKUP, *stored]
-        reply = self._client.run(_LOOKUP, [keys.m, keys.log, *layout.bucket_keys(hashes)], args)
-        return _Reply.of(reply) if reply is not None else None
+        told = self._client.run(_LOOKUP, [keys.m, keys.log, *buckets], args)
+        reply = _Reply.of(told) if told is not None else None
+        current.at_rest = reply is not None and (reply.version, reply.stamp) == position
+        return reply
+
+    def _ask_at_rest(
+        self,
+        keys: Keys,
+        layout: Layout,
+        position: tuple[int, bytes],
+        buckets: Sequence[str],
+        stored: Sequence[bytes],
+    ) -> bytes | None:
+        """The answers when the set has not changed since `position`, else None. Half the script's work."""
+        asked = [(layout.contains_command, bucket, value) for bucket, value in zip(buckets, stored, strict=True)]
+        (gen, version, stamp), *answers = self._client.transaction([("HMGET", keys.m, "gen", "ver", "stamp"), *asked])
+        if gen is None or (int(gen), int(version), stamp or b"") != (layout.gen, *position):
+            return None
+        return bytes(answers)
 
     # Building.
 
@@ -247,7 +272,7 @@ class RedisSetLookup:
             return
         known.built_at = self._clock()
         built = _Filter(layout, Bloom(capacity), capacity, int(version), stamp or b"")
-        if self._read_all(keys, layout, built.bloom, int(count)) and self._reaches_end(keys, built):
+        if self._read_all(keys, layout, built.bloom, int(count)) and self._reaches_end(target, built):
             known.filter, known.asked = built, 0
 
     def _make_room(self, target: SetId, capacity: int) -> bool:
@@ -279,13 +304,13 @@ class RedisSetLookup:
 
     def _catch_up(self, target: SetId, known: _Known) -> None:
         current = known.filter
-        if current is not None and not self._reaches_end(Keys.of(target), current):
+        if current is not None and not self._reaches_end(target, current):
             known.lose_filter()
 
-    def _reaches_end(self, keys: Keys, current: _Filter) -> bool:
+    def _reaches_end(self, target: SetId, current: _Filter) -> bool:
         """Add what was added since the filter's version. False when the log does not tell all of it."""
         while True:
-            reply = self._ask(keys, current.layout, current.position, (), _NO_HASHES)
+            reply = self._ask(target, current, current.position, (), _NO_HASHES)
             if reply is None or not reply.chained or self._closed.is_set():
                 return False
             current.advance(reply.reached, reply.stamp, reply.packed)
@@ -293,16 +318,27 @@ class RedisSetLookup:
                 return True
 
 
+_FROM_DIGITS = bytes.maketrans(b"01", b"\0\1")
 _NOTHING = np.zeros(0, bool)
 _NO_HASHES = np.zeros(0, np.uint64)
 
 
+def _hashes(batches: Sequence[batch.Batch], count: int, hash_key: int) -> Hashes:
+    """The hash of each value."""
+    if len(batches) == 1:
+        return batches[0].hashes(hash_key)
+    hashes = np.empty(count, np.uint64)
+    for one in batches:
+        hashes[one.rows] = one.hashes(hash_key)
+    return hashes
+
+
 def _chosen(batches: Sequence[batch.Batch], mask: Any) -> tuple[Any, list[bytes]]:
     """Rows and stored forms of the chosen values."""
-    rows: list[Any] = [np.zeros(0, np.intp)]
+    rows: list[Any] = []
     stored: list[bytes] = []
     for one in batches:
-        chosen = mask[one.rows]
+        chosen = np.flatnonzero(mask if len(batches) == 1 else mask[one.rows])
         rows.append(one.rows[chosen])
         stored += batch.Batch(rows[-1], one.stored[chosen]).forms()
-    return np.concatenate(rows), stored
+    return rows[0] if len(rows) == 1 else np.concatenate(rows), stored
