@@ -1,0 +1,68 @@
+"""Copies by librdkafka alone, from Python: what the pipelines are compared with. `python -m benches._copies …`
+
+Two processes share the partitions. "bare" writes values alone; "headers" writes what a worker writes (key, time,
+partition and two headers). Both wait for all reports every second, then commit.
+"""
+
+import sys
+import time
+from typing import Any
+
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+
+from headwater.brokers.client import ClientErrors, admin_settings, consumer_settings
+from headwater.model.worker import KafkaAccess
+
+BATCH = 2000
+FLUSH_EVERY_S = 1.0
+
+
+def copy(access: KafkaAccess, source: str, target: str, partitions: list[int], *, with_headers: bool) -> None:
+    """Until it is killed."""
+    errors = ClientErrors(access)
+    consumer = Consumer(consumer_settings(access, errors, f"copies-{target}"))
+    producer = Producer(
+        admin_settings(access, errors)
+        | {"compression.type": "lz4", "linger.ms": 20, "batch.size": 262_144, "acks": "all"}
+        | {"queue.buffering.max.messages": 200_000, "queue.buffering.max.kbytes": 262_144}
+    )
+    consumer.assign([TopicPartition(source, partition, 0) for partition in partitions])
+    due = time.monotonic() + FLUSH_EVERY_S
+    while True:
+        for message in consumer.consume(BATCH, 0.1):
+            row = everything(message, source) if with_headers else {"value": message.value()}
+            while True:
+                try:
+                    producer.produce(target, **row)
+                    break
+                except BufferError:
+                    producer.poll(0.05)
+        producer.poll(0)
+        if time.monotonic() >= due:
+            producer.flush()
+            consumer.commit(asynchronous=True)
+            due = time.monotonic() + FLUSH_EVERY_S
+
+
+def everything(message: Message, source: str) -> dict[str, Any]:
+    """A record as a worker writes it."""
+    origin = f"{source}/{message.partition()}/{message.offset()}/0".encode()
+    return {
+        "value": message.value(),
+        "key": message.key(),
+        "partition": message.partition(),
+        "timestamp": message.timestamp()[1],
+        "headers": [("headwater-src", origin), ("headwater-cfg", b"1")],
+    }
+
+
+def command(access: KafkaAccess, source: str, target: str, partitions: list[int], kind: str) -> list[str]:
+    """The command line of one process. kind: "bare" or "headers"."""
+    numbers = ",".join(map(str, partitions))
+    return [sys.executable, "-m", "benches._copies", access.model_dump_json(), source, target, numbers, kind]
+
+
+if __name__ == "__main__":
+    _, access, source, target, numbers, kind = sys.argv
+    partitions = [int(number) for number in numbers.split(",")]
+    copy(KafkaAccess.model_validate_json(access), source, target, partitions, with_headers=kind == "headers")

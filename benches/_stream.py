@@ -1,0 +1,87 @@
+"""A broker with a stream of records, for the benchmarks of the data plane."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from headwater.brokers.client import ClientErrors, admin_settings, consumer_settings, producer_settings
+from headwater.brokers.embedded import EmbeddedKafka
+from headwater.model.worker import KafkaAccess
+
+PARTITIONS = 4
+CACHE_DIR = Path("~/.cache/headwater")
+WAIT_S = 240.0
+POLL_S = 0.2
+
+
+@contextmanager
+def broker(folder: Path) -> Iterator[KafkaAccess]:
+    """A broker of its own; its administrator's access."""
+    embedded = EmbeddedKafka(folder, CACHE_DIR)
+    embedded.prepare()
+    child = embedded.start()
+    try:
+        embedded.wait_ready(child)
+        yield embedded.access()
+    finally:
+        child.stop(15)
+
+
+def admin_of(access: KafkaAccess) -> AdminClient:
+    """For topics."""
+    return AdminClient(admin_settings(access, ClientErrors(access)))
+
+
+@contextmanager
+def topic(access: KafkaAccess, name: str) -> Iterator[str]:
+    """A topic that stamps the time of the append; removed afterwards."""
+    admin = admin_of(access)
+    config = {"message.timestamp.type": "LogAppendTime"}
+    admin.create_topics([NewTopic(name, PARTITIONS, 1, config=config)])[name].result(WAIT_S)
+    while not all(p.leader >= 0 for p in admin.list_topics(name, timeout=WAIT_S).topics[name].partitions.values()):
+        time.sleep(POLL_S)
+    yield name
+    admin.delete_topics([name])[name].result(WAIT_S)
+
+
+def fill(access: KafkaAccess, name: str, values: Sequence[bytes], count: int) -> None:
+    """Record i of the stream, i % len(values) of `values`, is record i // PARTITIONS of partition i % PARTITIONS."""
+    producer = Producer(
+        producer_settings(access, ClientErrors(access), 50)
+        | {"queue.buffering.max.messages": 200_000, "batch.num.messages": 10_000}
+    )
+    for number in range(count):
+        while True:
+            try:
+                producer.produce(name, values[number % len(values)], b"%d" % number, number % PARTITIONS)
+                break
+            except BufferError:
+                producer.poll(0.05)
+    assert producer.flush(WAIT_S) == 0
+
+
+def start_at_the_beginning(access: KafkaAccess, group: str, source: str) -> None:
+    """A worker never chooses where it starts."""
+    consumer = Consumer(consumer_settings(access, ClientErrors(access), group))
+    consumer.commit(offsets=[TopicPartition(source, p, 0) for p in range(PARTITIONS)], asynchronous=False)
+    consumer.close()
+
+
+def wait_until_there(access: KafkaAccess, name: str, count: int) -> None:
+    """Look at the end offsets now and then: a reader would take the pipeline's CPU."""
+    consumer = Consumer(consumer_settings(access, ClientErrors(access), "ends"))
+    deadline = time.monotonic() + WAIT_S
+    while (there := records_in(consumer, name)) < count:
+        assert time.monotonic() < deadline, f"{there:,} of {count:,} records came"
+        time.sleep(POLL_S)
+    consumer.close()
+
+
+def records_in(consumer: Consumer, name: str) -> int:
+    """How many records a topic holds."""
+    marks = [consumer.get_watermark_offsets(TopicPartition(name, p), WAIT_S) for p in range(PARTITIONS)]
+    return sum(high - low for low, high in filter(None, marks))

@@ -1,0 +1,287 @@
+"""What one worker does per second, beside copies by librdkafka alone: `python -m benches.pipelines`.
+
+Every pipeline reads the same stream of a real broker, turn about with two processes that only copy. Rates are input
+records per second between the broker's first and last append of the outputs, CPU seconds those of the worker with its
+V8 child in the same time; the first part of the stream warms both up. Every output is checked: that it is right, there
+once, and in order. `--delivery exactly_once` runs the pipelines so; `--only` chooses works, separated by semicolons.
+"""
+
+import itertools
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import typer
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from benches import _copies
+from benches._stream import PARTITIONS, WAIT_S, broker, fill, start_at_the_beginning, topic, wait_until_there
+from benches._workload import DATASET, DISTINCT, TRANSFORMS, Workload, members
+from headwater.brokers.client import ClientErrors, consumer_settings
+from headwater.model.dataset import dataset_set, filter_set
+from headwater.model.flow import DeliveryMode
+from headwater.model.worker import KafkaAccess, SinkSpec, WorkerSpec
+from headwater.stores.embedded import EmbeddedValkey
+from headwater.stores.redis.client import connect
+from headwater.stores.redis.names import RedisDatasetNames
+from headwater.stores.redis.sets import RedisSetStore
+from headwater.telemetry import configure_logging
+
+SOURCE, DEAD, OWNER, CONFIG = "stream", "dlq", "bench", "config"
+COPIES = ("bare", "headers")
+SAMPLE_S = 0.02
+WARM_UP = 4
+"""A pipeline is measured behind this part of the stream: 1 / WARM_UP."""
+
+REFERENCES: dict[str, tuple[float, float]] = {
+    "copy": (1.25, 1.05),
+    "script": (0.5, 2.9),
+    "filter": (1.6, 0.7),
+    "filter, script": (1.3, 0.95),
+    "contains": (0.4, 3.2),
+}
+"""What is aimed at: the least rate and the most CPU, as a multiple of the bare copy's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One run. cpu_s: per million input records. peak_mb: resident memory, worker and child."""
+
+    per_s: float
+    cpu_s: float
+    peak_mb: float
+
+
+@dataclass(slots=True)
+class Usage:
+    """CPU and memory of processes and their children, sampled on a thread."""
+
+    pids: list[int]
+    samples: list[tuple[float, float]] = field(default_factory=list)
+    peak_mb: float = 0.0
+
+    def watch(self, stop: threading.Event) -> None:
+        while not stop.wait(SAMPLE_S):
+            pids = list(itertools.chain.from_iterable(map(tree, self.pids)))
+            self.samples.append((time.time(), sum(map(cpu_seconds, pids))))
+            self.peak_mb = max(self.peak_mb, sum(map(resident_mb, pids)))
+
+    def cpu_at(self, moment: float) -> float:
+        return next((used for at, used in self.samples if at >= moment), self.samples[-1][1])
+
+
+def tree(pid: int) -> list[int]:
+    """A process and what it started."""
+    try:
+        children = [p for task in Path(f"/proc/{pid}/task").iterdir() for p in (task / "children").read_text().split()]
+    except OSError:
+        return []
+    return [pid, *itertools.chain.from_iterable(tree(int(child)) for child in children)]
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process and its threads."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident_mb(pid: int) -> float:
+    """Resident memory of a process."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0.0
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """When the outputs were appended, in seconds: the first one behind the warm-up, and the last."""
+
+    began: float
+    ended: float
+
+
+@dataclass(slots=True)
+class Bench:
+    """What all runs share. count: records in the stream."""
+
+    access: KafkaAccess
+    folder: Path
+    redis_url: str
+    workload: Workload
+    count: int
+    delivery: DeliveryMode
+    _number: Iterator[int] = field(default_factory=itertools.count)
+
+    def run(self, work: str) -> Result:
+        """One run from start to end, checked."""
+        expected = sum(map(self.workload.passes(work), (n % DISTINCT for n in range(self.count))))
+        with topic(self.access, f"out-{next(self._number)}") as target:
+            with running(self._commands(work, target)) as usage:
+                wait_until_there(self.access, target, expected)
+                time.sleep(5 * SAMPLE_S)
+            outputs = self._check(work, target, expected)
+        measured = self.count * (WARM_UP - 1) / WARM_UP
+        cpu_s = usage.cpu_at(outputs.ended) - usage.cpu_at(outputs.began)
+        return Result(measured / (outputs.ended - outputs.began), cpu_s * 1e6 / measured, usage.peak_mb)
+
+    def _commands(self, work: str, target: str) -> list[list[str]]:
+        if work in COPIES:
+            halves = [list(range(half, PARTITIONS, 2)) for half in range(2)]
+            return [_copies.command(self.access, SOURCE, target, half, work) for half in halves]
+        group = f"wrk-{target}"
+        start_at_the_beginning(self.access, group, SOURCE)
+        spec = WorkerSpec(
+            deployment_id=target,
+            config_id=CONFIG,
+            owner=OWNER,
+            revision=1,
+            source_topic=SOURCE,
+            source_group=group,
+            transforms=TRANSFORMS[work],
+            sinks=[SinkSpec(uid="s", name="out", type="kafka", topic=target)],
+            dead_letter_topic=DEAD,
+            kafka=self.access,
+            redis_url=self.redis_url,
+            delivery=self.delivery,
+        )
+        path = self.folder / f"spec-{target}.json"
+        path.write_text(spec.model_dump_json())
+        return [[sys.executable, "-m", "headwater", "worker", "--spec", str(path)]]
+
+    def _check(self, work: str, target: str, expected: int) -> Outputs:
+        consumer = Consumer(consumer_settings(self.access, ClientErrors(self.access), "check"))
+        began, ended, left = float("inf"), 0.0, expected
+        known: dict[int, bytes] = {}
+        bag = dict.fromkeys(self.workload.values, 0)
+        last = [-1] * PARTITIONS
+        consumer.assign([TopicPartition(target, p, 0) for p in range(PARTITIONS)])
+        while left:
+            messages = consumer.consume(min(10_000, left), WAIT_S)
+            left -= len(messages)
+            for message in messages:
+                value, partition, appended = message.value() or b"", message.partition() or 0, message.timestamp()[1]
+                ended = max(ended, appended)
+                if work == "bare":
+                    bag[value] += 1
+                    behind = (message.offset() or 0) * PARTITIONS >= self.count // WARM_UP
+                else:
+                    came_from, offset = origin(message)
+                    assert came_from == partition
+                    assert offset > last[partition], "repeated, or out of order"
+                    last[partition] = offset
+                    number = (offset * PARTITIONS + partition) % DISTINCT
+                    if known.get(number) != value:
+                        assert self.workload.is_right(work, number, value), value
+                        known[number] = value
+                    behind = offset * PARTITIONS >= self.count // WARM_UP
+                if behind:
+                    began = min(began, appended)
+        consumer.close()
+        if work == "bare":
+            assert set(bag.values()) == {self.count // DISTINCT}
+        return Outputs(began / 1000, ended / 1000)
+
+
+def origin(message: Message) -> tuple[int, int]:
+    """Partition and offset of the record that this one was made of."""
+    told: Any = dict(message.headers() or [])["headwater-src"]
+    _, partition, offset, _ = told.split(b"/")
+    return int(partition), int(offset)
+
+
+@contextmanager
+def running(commands: Sequence[list[str]]) -> Iterator[Usage]:
+    """Processes that are watched, and ended with the block."""
+    processes = [subprocess.Popen(command) for command in commands]
+    usage, stop = Usage([process.pid for process in processes]), threading.Event()
+    watcher = threading.Thread(target=usage.watch, args=(stop,))
+    watcher.start()
+    try:
+        yield usage
+    finally:
+        stop.set()
+        watcher.join()
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait()
+
+
+@contextmanager
+def sets(folder: Path) -> Iterator[str]:
+    """A set store with the filter and the dataset; its URL."""
+    embedded = EmbeddedValkey(folder)
+    child = embedded.start()
+    embedded.wait_ready(child, timeout_s=30.0)
+    try:
+        with closing(connect(embedded.url)) as client:
+            store = RedisSetStore(client)
+            values = members()
+            for target in (filter_set(CONFIG, "filter"), dataset_set(DATASET)):
+                store.replace(target, values)
+            RedisDatasetNames(client).put(OWNER, DATASET, DATASET)
+        yield embedded.url
+    finally:
+        child.stop(grace_s=10.0)
+
+
+def in_turns(works: Sequence[str], rounds: int, run: Callable[[str], Result]) -> dict[str, list[Result]]:
+    """Every work once per round."""
+    results: dict[str, list[Result]] = {work: [] for work in works}
+    for _ in range(rounds):
+        for work in works:
+            results[work].append(run(work))
+            typer.echo(f"  {line(work, results[work][-1])}")
+    return results
+
+
+def line(work: str, result: Result) -> str:
+    return f"{work:15} {result.per_s:9,.0f} records/s {result.cpu_s:6.2f} CPU s per million {result.peak_mb:6,.0f} MB"
+
+
+def median(results: Sequence[Result]) -> Result:
+    return Result(*(statistics.median(getattr(r, name) for r in results) for name in ("per_s", "cpu_s", "peak_mb")))
+
+
+def main(
+    count: int = 2_000_000, rounds: int = 3, only: str = ";".join(TRANSFORMS), delivery: str = "at_least_once"
+) -> None:
+    """Run all in turns and print the medians and their ratios."""
+    works = [*COPIES, *only.split(";")]
+    assert count % DISTINCT == 0
+    mode: DeliveryMode = "exactly_once" if delivery == "exactly_once" else "at_least_once"
+    with (
+        tempfile.TemporaryDirectory() as name,
+        broker(Path(name) / "kafka") as access,
+        sets(Path(name) / "valkey") as url,
+        topic(access, SOURCE),
+        topic(access, DEAD),
+    ):
+        workload = Workload()
+        fill(access, SOURCE, workload.values, count)
+        bench = Bench(access, Path(name), url, workload, count, mode)
+        medians = {work: median(results) for work, results in in_turns(works, rounds, bench.run).items()}
+    bare = medians["bare"]
+    for work, result in medians.items():
+        rate, cpu = result.per_s / bare.per_s, result.cpu_s / bare.cpu_s
+        aim = "" if work not in REFERENCES else "; aim: rate ≥ {} x, CPU ≤ {} x".format(*REFERENCES[work])
+        typer.echo(f"{line(work, result)};  rate {rate:.2f} x, CPU {cpu:.2f} x the bare copy{aim}")
+
+
+if __name__ == "__main__":
+    configure_logging("info")
+    typer.run(main)
