@@ -16,9 +16,21 @@ MetricType = Literal[
     "output_error",  # records that a sink could not take
     "data_age",  # delivery − the record's own event time, ms
 ]
+CountType = Literal["messages_received", "messages_sent", "processor_error", "output_error"]
+"""The metrics that are numbers of records."""
+
+TimeType = Literal[
+    "total_latency",
+    "processing_latency",
+    "data_age",
+    "lookup_latency",  # a question to the set store → its answer, ms; not among the public types
+]
+"""The metrics that are times in ms, measured as histograms (model/metric.py)."""
+
 _OWN_MEMBERS = frozenset({"event", "level", "timestamp", "exc_info", "_record", "_from_structlog"})
 
 METRIC_TYPES: tuple[MetricType, ...] = get_args(MetricType)
+COUNT_TYPES: tuple[CountType, ...] = get_args(CountType)
 
 
 Tap = Callable[[str, str], None]

@@ -15,6 +15,7 @@ from headwater.model.deployment import Deployment, LogLine, Observed, Progress, 
 from headwater.model.flow import Flow
 from headwater.model.idempotency import Answered, Claim
 from headwater.model.key import ApiKey
+from headwater.model.metric import Interval, Measured, TimeRange
 
 MAX_LOG_LINES = 1000
 
@@ -319,3 +320,30 @@ class DatasetNames(Protocol):
 
     def resolve(self, owner: str, names: Sequence[str]) -> list[str | None]:
         """The dataset id of each name, None when unknown."""
+
+
+class MetricStore(Protocol):
+    """What is measured of deployments. Workers write, the API reads.
+
+    Exact per source position: for each partition of a source group the store knows who counts its records, and the
+    mark: the position up to which they are counted. Data is removed by itself some time after its range has passed.
+    """
+
+    def take(self, deployment_id: str, group: str, owner: str, partitions: Collection[int]) -> Mapping[int, int]:
+        """Count these partitions from now on: writes of any earlier owner are refused. The marks there are."""
+
+    def write(self, deployment_id: str, group: str, owner: str, measured: Measured) -> frozenset[int]:
+        """Add what was measured and move the marks, in one step. The partitions whose counts were refused.
+
+        Refused: those that another owner took. Counts up to a mark that is reached already are not added again, so a
+        write whose answer was lost may be sent again as it was. Times are added when any counts are.
+        """
+
+    def read(self, deployment_id: str, time_range: TimeRange, now_s: float) -> Mapping[int, Interval]:
+        """What was measured in a range, by the start of the interval; intervals without anything are left out."""
+
+    def last_progress(self, deployment_id: str) -> float | None:
+        """When a mark moved last, in seconds since the epoch; None when none has moved, or not for a week."""
+
+    def drop(self, deployment_id: str, now_s: float) -> None:
+        """Remove all of a deployment. Only when none of its workers runs."""

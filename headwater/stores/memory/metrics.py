@@ -1,0 +1,76 @@
+"""Metrics in memory: the twin of stores/redis/metrics.py. Nothing is removed by time."""
+
+import threading
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from headwater.model.metric import TIME_RANGES, Counts, Interval, Measured, TimeRange, Times
+
+
+@dataclass(slots=True)
+class _Deployment:
+    """owners, marks: by group and partition. intervals: by resolution and start."""
+
+    owners: dict[tuple[str, int], str] = field(default_factory=dict)
+    marks: dict[tuple[str, int], int] = field(default_factory=dict)
+    intervals: dict[tuple[int, int], Interval] = field(default_factory=lambda: defaultdict(Interval))
+    last_progress: float | None = None
+
+    def add(self, minute: int, counts: Counts, times: Times) -> None:
+        """Add to the interval of each resolution."""
+        for resolution_s in (one.resolution_s for one in TIME_RANGES):
+            self.intervals[resolution_s, minute // resolution_s * resolution_s].add(counts, times)
+
+
+class MemoryMetrics:
+    """MetricStore in memory."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._deployments: dict[str, _Deployment] = defaultdict(_Deployment)
+
+    def take(self, deployment_id: str, group: str, owner: str, partitions: Collection[int]) -> Mapping[int, int]:
+        """See MetricStore."""
+        with self._lock:
+            found = self._deployments[deployment_id]
+            found.owners.update({(group, partition): owner for partition in partitions})
+            return {p: found.marks[group, p] for p in partitions if (group, p) in found.marks}
+
+    def write(self, deployment_id: str, group: str, owner: str, measured: Measured) -> frozenset[int]:
+        """See MetricStore."""
+        with self._lock:
+            found = self._deployments[deployment_id]
+            refused = frozenset(p for p in measured.spans if found.owners.get((group, p), owner) != owner)
+            new = [
+                (p, span)
+                for p, span in measured.spans.items()
+                if p not in refused and found.marks.get((group, p), -1) < span.end
+            ]
+            for partition, span in new:
+                found.owners[group, partition], found.marks[group, partition] = owner, span.end
+                found.last_progress = float(measured.minute)
+                found.add(measured.minute, span.counts, {})
+            if new:
+                found.add(measured.minute, {}, measured.times)
+            return refused
+
+    def read(self, deployment_id: str, time_range: TimeRange, now_s: float) -> Mapping[int, Interval]:
+        """See MetricStore."""
+        with self._lock:
+            intervals, resolution_s = self._deployments[deployment_id].intervals, time_range.resolution_s
+            return {
+                start: intervals[resolution_s, start]
+                for start in time_range.starts(now_s)
+                if (resolution_s, start) in intervals
+            }
+
+    def last_progress(self, deployment_id: str) -> float | None:
+        """See MetricStore."""
+        with self._lock:
+            return self._deployments[deployment_id].last_progress
+
+    def drop(self, deployment_id: str, now_s: float) -> None:  # noqa: ARG002  # nothing is found by its time here
+        """See MetricStore."""
+        with self._lock:
+            self._deployments.pop(deployment_id, None)

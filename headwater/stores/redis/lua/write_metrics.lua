@@ -1,0 +1,30 @@
+-- Add counts and times to one interval of each resolution, and move the marks. Returns the refused partitions' fields.
+-- KEYS: who, interval...   ARGV: owner, milliseconds to live of each key, number of spans,
+--   then per span: field, end, number of words, name, count...; then the times: name, count...
+local owner, refused, added, at = ARGV[1], {}, false, #KEYS + 3
+
+local function add(first, last)
+  for k = 2, #KEYS do
+    for i = first, last, 2 do redis.call('HINCRBY', KEYS[k], ARGV[i], ARGV[i + 1]) end
+  end
+  added = true
+end
+
+for _ = 1, tonumber(ARGV[#KEYS + 2]) do
+  local field, words = ARGV[at], tonumber(ARGV[at + 2])
+  local known = redis.call('HMGET', KEYS[1], field .. ':owner', field .. ':mark')
+  if known[1] and known[1] ~= owner then
+    refused[#refused + 1] = field
+  elseif not known[2] or tonumber(known[2]) < tonumber(ARGV[at + 1]) then
+    redis.call('HSET', KEYS[1], field .. ':owner', owner, field .. ':mark', ARGV[at + 1])
+    add(at + 3, at + 2 + words)
+  end
+  at = at + 3 + words
+end
+
+if added then
+  add(at, #ARGV)
+  redis.call('HSET', KEYS[1], 'at', redis.call('TIME')[1])
+  for k = 1, #KEYS do redis.call('PEXPIRE', KEYS[k], ARGV[k + 1]) end
+end
+return refused

@@ -1,0 +1,182 @@
+"""What every MetricStore does."""
+
+import random
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from headwater.errors import SetStoreUnavailable
+from headwater.model.metric import TIME_RANGES, Histogram, Measured, Span
+from headwater.stores.base import MetricStore
+from headwater.stores.memory.metrics import MemoryMetrics
+from headwater.stores.redis.client import connect
+from headwater.stores.redis.metrics import RedisMetrics
+from headwater.telemetry import CountType
+
+HOUR, DAY, WEEK = TIME_RANGES
+NOW = int(time.time())
+MINUTE = NOW // 60 * 60
+ID, GROUP = "d1", "wrk-d1.1"
+
+
+@pytest.fixture(params=["memory", "valkey_url", "cluster_url"])
+def store(request: pytest.FixtureRequest) -> Iterator[MetricStore]:
+    if request.param == "memory":
+        yield MemoryMetrics()
+        return
+    with closing(connect(request.getfixturevalue(request.param))) as client:
+        yield RedisMetrics(client)
+
+
+def span(end: int, **counts: int) -> Span:
+    typed: Any = counts
+    return Span(end, typed)
+
+
+def received(end: int, count: int) -> Span:
+    return span(end, messages_received=count)
+
+
+def measured(spans: dict[int, Span], minute: int = MINUTE, **times: list[float]) -> Measured:
+    histograms: dict[Any, Histogram] = {}
+    for name, values in times.items():
+        for value in values:
+            histograms.setdefault(name, Histogram()).add(value)
+    return Measured(minute, spans, histograms)
+
+
+def total(store: MetricStore, what: CountType = "messages_received", deployment_id: str = ID) -> int:
+    return sum(one.counts[what] for one in store.read(deployment_id, HOUR, NOW).values())
+
+
+def test_nothing(store: MetricStore) -> None:
+    assert store.read(ID, HOUR, NOW) == {}
+    assert store.last_progress(ID) is None
+    store.drop(ID, NOW)
+
+
+def test_counts_and_times_add_up_at_each_resolution(store: MetricStore) -> None:
+    earlier = MINUTE - 60
+    store.write(ID, GROUP, "a", measured({0: span(7, messages_received=5, messages_sent=2)}, earlier, data_age=[1.0]))
+    store.write(ID, GROUP, "a", measured({0: received(9, 2), 1: received(3, 3)}, total_latency=[5.0, 500.0, 5.0]))
+    store.write(ID, GROUP, "a", measured({0: received(10, 1)}, total_latency=[5.0]))
+    found = store.read(ID, HOUR, NOW)
+    assert list(found) == [earlier, MINUTE]
+    assert dict(found[earlier].counts) == {"messages_received": 5, "messages_sent": 2}
+    assert dict(found[MINUTE].counts) == {"messages_received": 6}
+    assert found[earlier].times.keys() == {"data_age"}
+    assert sorted(found[MINUTE].times["total_latency"].values()) == [1, 3]
+    assert found[MINUTE].times["total_latency"].percentile(50) == pytest.approx(5, rel=0.02)
+    for time_range in (DAY, WEEK):
+        intervals = store.read(ID, time_range, NOW)
+        assert all(start % time_range.resolution_s == 0 for start in intervals)
+        assert sum(one.counts["messages_received"] for one in intervals.values()) == 11
+        assert sum(one.times["total_latency"].total() for one in intervals.values() if "total_latency" in one.times) == 4
+
+
+def test_only_the_range_is_read(store: MetricStore) -> None:
+    for age in (8 * 24 * 3600, 25 * 3600, 60 * 60, 59 * 60, 0):
+        store.write(ID, GROUP, "a", measured({0: received(10**9 - age, 1)}, MINUTE - age))
+    counted = [store.read(ID, time_range, NOW).values() for time_range in TIME_RANGES]
+    assert [sum(one.counts["messages_received"] for one in intervals) for intervals in counted] == [2, 3, 4]
+
+
+def test_the_new_owner_gets_the_marks_and_the_old_one_is_refused(store: MetricStore) -> None:
+    assert store.take(ID, GROUP, "a", [0, 1]) == {}
+    assert store.write(ID, GROUP, "a", measured({0: received(5, 5), 1: received(8, 8)})) == frozenset()
+    assert store.take(ID, GROUP, "b", [0, 2]) == {0: 5}
+    refused = store.write(ID, GROUP, "a", measured({0: received(7, 2), 1: received(9, 1)}, total_latency=[1.0]))
+    assert refused == {0}
+    assert total(store) == 14
+    assert store.write(ID, GROUP, "b", measured({0: received(6, 1)})) == frozenset()
+    assert total(store) == 15
+
+
+def test_a_refused_write_brings_no_times(store: MetricStore) -> None:
+    store.take(ID, GROUP, "b", [0])
+    store.write(ID, GROUP, "a", measured({0: received(7, 2)}, total_latency=[1.0]))
+    assert store.read(ID, HOUR, NOW) == {}
+
+
+def test_a_write_sent_twice_counts_once(store: MetricStore) -> None:
+    store.take(ID, GROUP, "a", [0])
+    once = measured({0: received(7, 2)}, total_latency=[1.0])
+    assert [store.write(ID, GROUP, "a", once) for _ in range(2)] == [frozenset(), frozenset()]
+    found = store.read(ID, HOUR, NOW)[MINUTE]
+    assert (found.counts["messages_received"], found.times["total_latency"].total()) == (2, 1)
+
+
+def test_a_partition_that_nobody_took_may_be_counted(store: MetricStore) -> None:
+    assert store.write(ID, GROUP, "a", measured({0: received(7, 2)})) == frozenset()
+    assert store.write(ID, GROUP, "b", measured({0: received(8, 1)})) == {0}
+
+
+def test_marks_are_of_one_group(store: MetricStore) -> None:
+    store.write(ID, GROUP, "a", measured({0: received(7, 2)}))
+    assert store.take(ID, "wrk-d1.2", "b", [0]) == {}
+    assert store.write(ID, "wrk-d1.2", "b", measured({0: received(3, 3)})) == frozenset()
+    assert total(store) == 5
+
+
+def test_progress(store: MetricStore) -> None:
+    before = time.time()
+    store.take(ID, GROUP, "a", [0])
+    assert store.last_progress(ID) is None
+    store.write(ID, GROUP, "a", measured({0: received(7, 2)}))
+    at = store.last_progress(ID)
+    assert at is not None
+    assert before - 60 <= at <= time.time()
+
+
+def test_deployments_are_apart_and_dropped_whole(store: MetricStore) -> None:
+    for deployment_id in ("d1", "d2"):
+        store.write(deployment_id, GROUP, "a", measured({0: received(7, 2)}, data_age=[1.0]))
+    store.drop("d1", NOW)
+    assert (total(store, deployment_id="d1"), total(store, deployment_id="d2")) == (0, 2)
+    assert store.last_progress("d1") is None
+    assert store.take("d1", GROUP, "b", [0]) == {}
+
+
+def test_any_order_of_owners_counts_each_position_once(store: MetricStore) -> None:
+    """Owners that take, write late, repeat themselves and lose the partition: in sum each record counts once."""
+    draw = random.Random(3)
+    counted = 0
+    for owner in "abcdefgh":
+        at = store.take(ID, GROUP, owner, [0]).get(0, 0)
+        assert at == counted
+        for end in range(at + 1, at + draw.randint(2, 5)):
+            write = measured({0: received(end, 1)})
+            for _ in range(draw.randint(1, 3)):
+                assert store.write(ID, GROUP, owner, write) == frozenset()
+            counted = end
+        for late in "abcdefgh".partition(owner)[0]:
+            assert store.write(ID, GROUP, late, measured({0: received(counted + 9, 9)})) == {0}
+    assert total(store) == counted
+
+
+def test_all_keys_expire_share_a_slot_and_are_dropped(valkey_url: str) -> None:
+    with closing(connect(valkey_url)) as client, redis.Redis.from_url(valkey_url) as server:
+        store = RedisMetrics(client)
+        store.take(ID, GROUP, "a", [0])
+        store.write(ID, GROUP, "a", measured({0: received(7, 2)}, data_age=[1.0]))
+        keys = list(server.keys("*"))
+        assert len(keys) == 4
+        assert all(key.startswith(b"{dm:d1}:") for key in keys)
+        ages = [server.ttl(key) for key in sorted(keys)]
+        assert all(0 < age < 9 * 24 * 3600 for age in ages)
+        store.drop(ID, NOW)
+        assert server.dbsize() == 0
+
+
+def test_a_server_that_is_away(tmp_path: Path) -> None:
+    with closing(connect(f"unix://{tmp_path}/none.sock")) as client:
+        store = RedisMetrics(client)
+        with pytest.raises(SetStoreUnavailable):
+            store.take(ID, GROUP, "a", [0])
+        with pytest.raises(SetStoreUnavailable):
+            store.read(ID, HOUR, NOW)
