@@ -1,37 +1,12 @@
-"""Names of metrics, and logging. Logs, libraries' too, are JSON lines on standard error (plain text in a terminal)."""
+"""Logging. Logs, libraries' too, are JSON lines on standard error (plain text in a terminal)."""
 
 import logging
 import sys
 from collections.abc import Callable
-from typing import Literal, get_args
 
 import structlog
 
-MetricType = Literal[
-    "messages_received",  # records read from the source
-    "messages_sent",  # records acknowledged by a sink, once per sink
-    "total_latency",  # source timestamp → sink acknowledgement, ms
-    "processing_latency",  # consumed → handed to the producer, ms
-    "processor_error",  # records that a transform could not process
-    "output_error",  # records that a sink could not take
-    "data_age",  # delivery − the record's own event time, ms
-]
-CountType = Literal["messages_received", "messages_sent", "processor_error", "output_error"]
-"""The metrics that are numbers of records."""
-
-TimeType = Literal[
-    "total_latency",
-    "processing_latency",
-    "data_age",
-    "lookup_latency",  # a question to the set store → its answer, ms; not among the public types
-]
-"""The metrics that are times in ms, measured as histograms (model/metric.py)."""
-
 _OWN_MEMBERS = frozenset({"event", "level", "timestamp", "exc_info", "_record", "_from_structlog"})
-
-METRIC_TYPES: tuple[MetricType, ...] = get_args(MetricType)
-COUNT_TYPES: tuple[CountType, ...] = get_args(CountType)
-
 
 Tap = Callable[[str, str], None]
 """Takes the level and the text of each line."""

@@ -2,8 +2,10 @@
 
 import argparse
 import gc
+import secrets
 import signal
 import sys
+from collections import deque
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -13,8 +15,11 @@ import structlog
 
 from headwater.engine import chain
 from headwater.engine.delivery import AtLeastOnce, DeadLetters, Delivery
+from headwater.engine.event_time import EventTime
 from headwater.engine.exactly_once import ExactlyOnce
 from headwater.engine.health import Probe, WorkerLog
+from headwater.engine.observe import Observer, TimedLookup
+from headwater.engine.recorder import Recorder
 from headwater.engine.worker import Worker
 from headwater.errors import HeadwaterError
 from headwater.model.deployment import transactional_ids
@@ -26,6 +31,7 @@ from headwater.sinks.transactional import TransactionalKafkaProducer
 from headwater.sources import SOURCES
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.lookup import RedisSetLookup
+from headwater.stores.redis.metrics import RedisMetrics
 from headwater.stores.redis.names import RedisDatasetNames
 from headwater.telemetry import configure_logging
 from headwater.transforms import TRANSFORMS
@@ -34,6 +40,9 @@ from headwater.transforms.base import Resources
 log = structlog.get_logger(__name__)
 
 FAILED = 1
+METRICS_ANSWER_TIMEOUT_S = 0.3
+"""How long a write of metrics may hold up the records, once in a while when the store is away."""
+MAX_LOOKUP_TIMES = 100_000
 
 
 def command(spec: Path, slot: int, probe_fd: int) -> list[str]:
@@ -61,8 +70,9 @@ def run_worker(spec: WorkerSpec, spec_hash: str, slot: int, probe_fd: int | None
     probe = Probe(probe_fd)
     probe.send(Heartbeat(state="starting", spec_hash=spec_hash))
     try:
-        with _resources(spec, worker_log) as resources:
-            worker = _worker(spec, spec_hash, slot, resources, probe, worker_log)
+        lookup_times: deque[float] = deque(maxlen=MAX_LOOKUP_TIMES)
+        with _resources(spec, worker_log, lookup_times) as resources, _observer(spec, lookup_times) as observer:
+            worker = _worker(spec, spec_hash, slot, resources, observer, probe, worker_log)
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda *_: worker.stop())
             spare_the_garbage_collector()
@@ -81,11 +91,20 @@ def spare_the_garbage_collector() -> None:
 
 
 @contextmanager
-def _resources(spec: WorkerSpec, worker_log: WorkerLog) -> Iterator[Resources]:
+def _observer(spec: WorkerSpec, lookup_times: deque[float]) -> Iterator[Observer]:
+    """What counts the records. It has a connection of its own, which it waits for only briefly."""
+    with closing(connect(spec.redis_url, answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)) as client:
+        recorder = Recorder(RedisMetrics(client), spec.deployment_id, spec.source_group, secrets.token_hex(8))
+        yield Observer(recorder, EventTime(spec.event_time), lookup_times)
+
+
+@contextmanager
+def _resources(spec: WorkerSpec, worker_log: WorkerLog, lookup_times: deque[float]) -> Iterator[Resources]:
     """What the transforms are built with; a sandbox only when a script needs one."""
     with closing(connect(spec.redis_url)) as client, closing(RedisSetLookup(client)) as sets:
         names = RedisDatasetNames(client)
-        resources = Resources(spec.config_id, spec.owner, sets, names, spec.jit, worker_log.write)
+        timed = TimedLookup(sets, lookup_times)
+        resources = Resources(spec.config_id, spec.owner, timed, names, spec.jit, worker_log.write)
         if not any(transform.type == "v8" for transform in spec.transforms):
             yield resources
             return
@@ -94,11 +113,18 @@ def _resources(spec: WorkerSpec, worker_log: WorkerLog) -> Iterator[Resources]:
 
 
 def _worker(
-    spec: WorkerSpec, spec_hash: str, slot: int, resources: Resources, probe: Probe, worker_log: WorkerLog
+    spec: WorkerSpec,
+    spec_hash: str,
+    slot: int,
+    resources: Resources,
+    observer: Observer,
+    probe: Probe,
+    worker_log: WorkerLog,
 ) -> Worker:
     transforms = chain.build(spec.transforms, TRANSFORMS, resources)
     source = SOURCES["kafka"](spec, slot)
-    return Worker(source, transforms, _delivery(spec, slot), spec_hash=spec_hash, probe=probe, worker_log=worker_log)
+    delivery = _delivery(spec, slot)
+    return Worker(source, transforms, delivery, observer, spec_hash=spec_hash, probe=probe, worker_log=worker_log)
 
 
 def _delivery(spec: WorkerSpec, slot: int) -> Delivery:

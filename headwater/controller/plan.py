@@ -15,6 +15,7 @@ from headwater.model.deployment import (
     transactional_ids,
     worker_user,
 )
+from headwater.model.stream import event_time
 from headwater.model.worker import KafkaAccess, SinkSpec, WorkerSet, WorkerSpec
 
 
@@ -105,6 +106,7 @@ def worker_set(deployment: Deployment, revision: Revision, source_topic: str, se
         dead_letter_topic=dead_letter_topic(deployment.flow_id),
         kafka=settings.kafka.model_copy(update=user),
         redis_url=settings.redis_url,
+        event_time=event_time(revision.config.source.chain, revision.config.source.entity),
         slots=revision.config.parallelism,
         jit=settings.jit,
         delivery=revision.config.delivery,

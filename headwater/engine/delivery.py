@@ -118,6 +118,9 @@ class Delivery(Protocol):
     def unacknowledged(self, timeout_s: float) -> int:
         """Wait for acknowledgements; how many records still have none."""
 
+    def outstanding(self) -> int:
+        """How many records no reader can have yet. Never waits."""
+
     def failures(self) -> list[str]:
         """What Kafka refused since the last call; then nothing delivered since the last commit may be committed."""
 
@@ -172,6 +175,9 @@ class AtLeastOnce:
 
     def unacknowledged(self, timeout_s: float) -> int:
         return self._producer.flush(timeout_s)
+
+    def outstanding(self) -> int:
+        return self._producer.outstanding()
 
     def failures(self) -> list[str]:
         return self._producer.failures()

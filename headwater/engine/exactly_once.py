@@ -87,6 +87,9 @@ class ExactlyOnce:
     def unacknowledged(self, timeout_s: float) -> int:  # noqa: ARG002 - the commit is the acknowledgement
         return 0
 
+    def outstanding(self) -> int:
+        return self._held
+
     def failures(self) -> list[str]:
         return []
 

@@ -1,45 +1,173 @@
 """Counts and times, per batch. They become final with the commit that covers their records."""
 
-from collections import Counter
-from dataclasses import dataclass, field
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
 
 from headwater.engine.chain import Flight
+from headwater.engine.counting import Counted, Tally
+from headwater.engine.event_time import EventTime
+from headwater.engine.recorder import Recorder
+from headwater.model.dataset import SetId
+from headwater.model.metric import CountType, Histogram, TimeType
 from headwater.model.record import Failure
-from headwater.telemetry import MetricType
+from headwater.sources.base import Positions
+from headwater.stores.base import SetLookup
+
+MINUTE_S = 60
+AGES_PER_BATCH = 32
+"""Records of a batch whose age is measured: reading all of them would cost more than copying them."""
 
 
-@dataclass(slots=True)
-class Observer:
-    """totals: counts of committed records, and `processing_latency` as the sum over batches, in ms.
+class TimedLookup:
+    """A SetLookup that notes how long each question takes, in ms. Thread-safe."""
 
-    Records that are read again after a refused delivery are counted once.
+    def __init__(self, sets: SetLookup, times: deque[float], clock: Callable[[], float] = time.monotonic) -> None:
+        self._sets = sets
+        self._times = times
+        self._clock = clock
+
+    def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
+        """See SetLookup."""
+        began = self._clock()
+        members = self._sets.contains_many(target, values)
+        self._times.append(1000 * (self._clock() - began))
+        return members
+
+
+class _Sent(NamedTuple):
+    """A batch on its way to the sinks.
+
+    end: records produced up to its last one. timestamps: of the source records, ms → how often. event_times: of some.
     """
 
-    totals: Counter[MetricType] = field(default_factory=Counter)
-    batches: int = 0
-    rewinds: int = 0
-    _open: Counter[MetricType] = field(default_factory=Counter)
-    _open_batches: int = 0
+    end: int
+    timestamps: Counter[int]
+    event_times: list[float]
 
-    def delivered(self, flight: Flight, sent: int, refused: list[Failure], now: float) -> None:
-        """Note a batch that was handed to the producer."""
-        self._open["messages_received"] += len(flight.source)
-        self._open["messages_sent"] += sent
-        self._open["output_error"] += len(refused)
-        self._open["processor_error"] += len(flight.rejected) - len(refused)
-        self._open["processing_latency"] += int(1000 * (now - flight.read_at))
-        self._open_batches += 1
 
-    def committed(self) -> None:
-        """All that was delivered is acknowledged, and its positions are on their way."""
-        self.totals += self._open
-        self.batches += self._open_batches
+class Observer:
+    """totals, times: counts and times of this worker's committed records, also of those that an earlier one counted.
+
+    Records that are read again after a refused delivery are counted once. lookup_times: filled by TimedLookup, emptied
+    here. now: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        event_time: EventTime | None = None,
+        lookup_times: deque[float] | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.totals: Counter[CountType] = Counter()
+        self.times: dict[TimeType, Histogram] = {}
+        self.batches = 0
+        self.rewinds = 0
+        self._recorder = recorder
+        self._event_time = event_time or EventTime(None)
+        self._lookup_times = deque[float]() if lookup_times is None else lookup_times
+        self._now = now
+        self._tally = Tally()
         self._forget()
 
-    def rewound(self) -> None:
-        """What was delivered since the last commit is read again."""
+    def assigned(self, partitions: Iterable[int]) -> None:
+        """These partitions are ours from now on."""
+        self._recorder.assigned(partitions)
+
+    def dropped(self, partitions: Sequence[int]) -> None:
+        """These partitions are not ours any more: what is not committed of them is another worker's to count."""
+        self._tally.drop(partitions)
+        self._recorder.released(partitions)
+
+    def delivered(self, flight: Flight, positions: Positions, sent: int, refused: list[Failure], took_s: float) -> None:
+        """Note a batch that was handed to the producer `took_s` after it was read."""
+        counted = Counted.of(flight, sent, refused)
+        self._totals["messages_received"] += len(flight.source)
+        self._totals["messages_sent"] += sent
+        self._totals["output_error"] += len(refused)
+        self._totals["processor_error"] += len(flight.rejected) - len(refused)
+        self._batches += 1
+        if self._recorder.all_new(positions):
+            self._tally.count(counted, positions)
+        else:
+            self._tally.undecided.append(counted)
+        if counted:
+            self._tally.time("processing_latency").add(1000 * took_s, len(counted))
+        self._produced += sent + len(flight.rejected)
+        if flight.kept:
+            self._sent.append(_Sent(self._produced, Counter(flight.kept.timestamps), self._event_times(flight)))
+
+    def _event_times(self, flight: Flight) -> list[float]:
+        """The own times of some delivered records, in ms; the broker's time where a record does not tell."""
+        kept, source, row, times = flight.kept, flight.source, 0, []
+        for sample in range(0, len(kept), -(-len(kept) // AGES_PER_BATCH)):
+            partition, offset = kept.partitions[sample], kept.offsets[sample]
+            row = source.offsets.index(offset, row)  # what is kept stands in the order of the source
+            while source.partitions[row] != partition:
+                row = source.offsets.index(offset, row + 1)
+            told = self._event_time.read(source.values[row])
+            times.append(float(source.timestamps[row]) if told is None else told)
+        return times
+
+    @property
+    def awaits(self) -> bool:
+        """True while delivered records may be unacknowledged."""
+        return bool(self._sent)
+
+    def acknowledged(self, outstanding: int) -> None:
+        """Of all that was delivered, so many records have no acknowledgement yet. Batches end in their order."""
+        now_ms = 1000 * self._now()
+        while self._sent and self._sent[0].end <= self._produced - outstanding:
+            sent = self._sent.popleft()
+            stamps, weights = (np.fromiter(column, np.int64) for column in zip(*sent.timestamps.items(), strict=True))
+            self._tally.time("total_latency").add_many(now_ms - stamps, weights)
+            ages = now_ms - np.array(sent.event_times, np.float64)
+            self._tally.time("data_age").add_many(ages, np.ones(len(ages), np.int64))
+
+    def record(self, *, at_once: bool) -> None:
+        """The positions of all that was delivered are about to be committed.
+
+        at_once: write also when the store was away a moment ago.
+        """
+        while self._lookup_times:
+            self._tally.time("lookup_latency").add(self._lookup_times.popleft())
+        self._hand_over()
+        self._recorder.flush(at_once=at_once)
+
+    def _hand_over(self) -> None:
+        """Give the recorder what was measured."""
+        tally, self._tally = self._tally, Tally()
+        for name, histogram in tally.times.items():
+            self.times.setdefault(name, Histogram()).update(histogram)
+        tally.times.pop("lookup_latency", None)
+        if tally.counts or tally.undecided or tally.times:
+            self._recorder.add(int(self._now()) // MINUTE_S * MINUTE_S, tally)
+
+    def committed(self) -> None:
+        """They are committed."""
+        self.acknowledged(0)
+        self.totals += self._totals
+        self.batches += self._batches
+        self._forget()
+
+    def flush(self) -> None:
+        """Write what could not be written before."""
+        self._hand_over()
+        self._recorder.flush()
+
+    def rewound(self, positions: Positions) -> None:
+        """What was delivered since the last commit is read again, from these positions on."""
         self.rewinds += 1
+        self._tally = Tally()
+        self._recorder.rewound(positions)
         self._forget()
 
     def _forget(self) -> None:
-        self._open, self._open_batches = Counter(), 0
+        self._totals: Counter[CountType] = Counter()
+        self._batches = 0
+        self._sent: deque[_Sent] = deque()
+        self._produced = 0

@@ -29,6 +29,8 @@ log = structlog.get_logger(__name__)
 
 MAX_IN_FLIGHT = 2
 IDLE_POLL_S = 0.1
+AWAITING_POLL_S = 0.01
+"""The same while acknowledgements are awaited: they are seen between polls, and their time is measured."""
 HOLD_POLL_S = 0.1
 ROOM_S = 0.02
 FLUSH_S = 0.1
@@ -53,6 +55,7 @@ class Worker:
         source: Source,
         transforms: Sequence[Transform],
         delivery: Delivery,
+        observer: Observer,
         *,
         spec_hash: str = "",
         probe: Probe | None = None,
@@ -61,7 +64,7 @@ class Worker:
         sleep: Callable[[float], None] = time.sleep,
         rng: Callable[[], float] = random.random,
     ) -> None:
-        self.observer = Observer()
+        self.observer = observer
         self._source = source
         self._transforms = transforms
         self._delivery = delivery
@@ -165,7 +168,8 @@ class Worker:
         limit = min(self._size.limit, self._delivery.room())
         if len(self._flights) >= MAX_IN_FLIGHT or not limit:
             return False
-        batch = self._poll(limit, 0 if self._flights else IDLE_POLL_S)
+        idle_s = AWAITING_POLL_S if self.observer.awaits else IDLE_POLL_S
+        batch = self._poll(limit, 0 if self._flights else idle_s)
         if not batch:
             return False
         self._ledger.read(batch)
@@ -213,8 +217,9 @@ class Worker:
         sent, refused = self._delivery.deliver(flight)
         now = self._clock()
         self._size.learn(flight, now, self._waited_s)
-        self._ledger.delivered(flight.positions())
-        self.observer.delivered(flight, sent, refused, now)
+        positions = flight.positions()
+        self._ledger.delivered(positions)
+        self.observer.delivered(flight, positions, sent, refused, now - flight.read_at)
 
     # Waiting.
 
@@ -273,6 +278,7 @@ class Worker:
     def _checkpoint(self) -> None:
         """Commit what is delivered, once all of it is acknowledged. After a quiet time that is due at once."""
         if not self._ledger.pending:
+            self.observer.flush()
             self._store({}, wait=False)
             return
         if self._wait_for_acknowledgements():
@@ -280,6 +286,8 @@ class Worker:
         self._checkpoint_at = self._clock() + self._delivery.checkpoint_s
 
     def _commit(self, *, wait: bool) -> bool:
+        self.observer.acknowledged(self._delivery.outstanding())
+        self.observer.record(at_once=wait)
         stored = self._store(self._ledger.pending, wait=wait)
         if self._refusals:
             return False
@@ -315,8 +323,9 @@ class Worker:
             return
         count, first = len(self._refusals), self._refusals[0]
         log.warning("Kafka refused records; they are read again", count=count, first=first)
-        self._source.seek(self._ledger.rewind(stored))
-        self.observer.rewound()
+        positions = self._ledger.rewind(stored)
+        self._source.seek(positions)
+        self.observer.rewound(positions)
         self._refusals.clear()
         self._wait(f"Kafka refused records: {first}", self._broker_backoff)
 
@@ -325,6 +334,7 @@ class Worker:
     def assigned(self, partitions: list[int]) -> None:
         log.debug("partitions assigned", partitions=partitions)
         self._joined = True
+        self.observer.assigned(partitions)
 
     def revoked(self, partitions: list[int]) -> None:
         if self._settle(REVOKE_BUDGET_S):
@@ -338,6 +348,7 @@ class Worker:
     def _forget(self, partitions: list[int]) -> None:
         self._ledger.drop(partitions)
         self._delivery.forget(partitions)
+        self.observer.dropped(partitions)
         for flight in self._flights:
             flight.drop(partitions)
 
@@ -368,6 +379,8 @@ class Worker:
         return "waiting" if self._reason else "ready"
 
     def _report(self) -> None:
+        if self.observer.awaits:
+            self.observer.acknowledged(self._delivery.outstanding())
         state = self._state()
         if not self._probe.due(state, self._reason):
             return
@@ -378,6 +391,7 @@ class Worker:
             progress=self._progress,
             committed_batches=self.observer.batches,
             counters=dict(self.observer.totals),
+            times={name: dict(histogram) for name, histogram in self.observer.times.items()},
             logs=self._worker_log.take(),
         )
         self._probe.send(beat)

@@ -9,12 +9,33 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from headwater.telemetry import CountType, TimeType
+MetricType = Literal[
+    "messages_received",  # records read from the source
+    "messages_sent",  # records acknowledged by a sink, once per sink
+    "total_latency",  # source timestamp → sink acknowledgement, ms
+    "processing_latency",  # consumed → handed to the producer, ms
+    "processor_error",  # records that a transform could not process
+    "output_error",  # records that a sink could not take
+    "data_age",  # delivery − the record's own event time, ms
+]
+CountType = Literal["messages_received", "messages_sent", "processor_error", "output_error"]
+"""The types that are numbers of records."""
+TimeType = Literal[
+    "total_latency",
+    "processing_latency",
+    "data_age",
+    "lookup_latency",  # a question to the set store → its answer, ms; not among the public types
+]
+"""The types that are times, measured as histograms."""
+
+METRIC_TYPES: tuple[MetricType, ...] = get_args(MetricType)
+COUNT_TYPES: tuple[CountType, ...] = get_args(CountType)
+TIME_TYPES: tuple[TimeType, ...] = get_args(TimeType)
 
 ERROR = 0.02
 FLOOR_MS = 0.001
@@ -41,7 +62,7 @@ class Histogram(Counter[int]):
         """Add a value. A time below zero, which clocks that disagree can give, counts as 0."""
         self[max(0, math.ceil(math.log(max(value_ms, FLOOR_MS) / FLOOR_MS) / _LOG_GAMMA))] += weight
 
-    def add_many(self, values_ms: npt.NDArray[np.float64], weights: npt.NDArray[np.int64]) -> None:
+    def add_many(self, values_ms: npt.NDArray[np.floating[Any]], weights: npt.NDArray[np.int64]) -> None:
         """Add many values, each `weight` times."""
         logs = np.log(np.maximum(values_ms, FLOOR_MS) / FLOOR_MS) / _LOG_GAMMA
         sums = np.bincount(np.maximum(np.ceil(logs), 0).astype(np.int64), weights).astype(np.int64)

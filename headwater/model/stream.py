@@ -71,6 +71,13 @@ def find_chain(name: str) -> Chain | None:
     return next((c for c in CATALOG if c.name == name), None)
 
 
+def event_time(chain: str, entity: str) -> str | None:
+    """The member of a stream's records that has their own time; None when there is none, or no such stream."""
+    found = find_chain(chain)
+    known = found.entity(entity) if found is not None else None
+    return known.event_time if known is not None else None
+
+
 def stream_name(chain: str, entity: str, *, zerolag: bool = False) -> str:
     """The name of a stream in settings: `<chain>.<entity>`, with `.zerolag` for the faster feed."""
     return f"{chain}.{entity}.zerolag" if zerolag else f"{chain}.{entity}"

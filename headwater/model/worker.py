@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from headwater.model.flow import DeliveryMode
+from headwater.model.metric import CountType, TimeType
 from headwater.model.transform import Transform
 
 
@@ -35,7 +36,10 @@ class SinkSpec(BaseModel):
 
 
 class WorkerSpec(BaseModel):
-    """All that a worker needs. It needs Kafka and the set store, never SQL."""
+    """All that a worker needs. It needs Kafka and the set store, never SQL.
+
+    event_time: the member of the stream's records that has their own time, if there is one.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -50,6 +54,7 @@ class WorkerSpec(BaseModel):
     dead_letter_topic: str
     kafka: KafkaAccess
     redis_url: str
+    event_time: str | None = None
     slots: int = 1
     jit: bool = False
     delivery: DeliveryMode = "at_least_once"
@@ -85,8 +90,8 @@ class Heartbeat(BaseModel):
 
     state: "starting", "prepared" (it could join at once, and waits until it may), "ready", "waiting" (a store or
     broker is away), "draining", "failed" (the last one, with the reason). progress counts records that were read or
-    proven absent by a poll; a worker whose progress stands still is stuck. counters: committed counts by metric
-    type, since the start.
+    proven absent by a poll; a worker whose progress stands still is stuck. counters, times: of committed records,
+    since the start; times are histograms, bin → count (model/metric.py).
     """
 
     model_config = ConfigDict(frozen=True)
@@ -96,5 +101,6 @@ class Heartbeat(BaseModel):
     reason: str = ""
     progress: int = 0
     committed_batches: int = 0
-    counters: dict[str, int] = Field(default_factory=dict)
+    counters: dict[CountType, int] = Field(default_factory=dict)
+    times: dict[TimeType, dict[int, int]] = Field(default_factory=dict)
     logs: list[WrittenLine] = Field(default_factory=list)

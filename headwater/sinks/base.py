@@ -52,6 +52,9 @@ class Producer(Writer, Protocol):
     def saturated(self) -> bool:
         """True while records wait for room in the queue: hand over no further batch."""
 
+    def outstanding(self) -> int:
+        """The number of records without an acknowledgement. Never waits."""
+
     def flush(self, timeout_s: float) -> int:
         """Wait for acknowledgements; the number of records that still have none."""
 

@@ -130,6 +130,9 @@ class KafkaProducer:
         for row in waiting:
             self.produce(*row)
 
+    def outstanding(self) -> int:
+        return len(self._client) + len(self._overflow)
+
     def flush(self, timeout_s: float) -> int:
         self._drain()
         return self._serve(self._client.flush, timeout_s) + len(self._overflow)

@@ -66,6 +66,9 @@ class MemoryProducer:
             self.deliver(len(self._queue) - self._max_queued)
         return False
 
+    def outstanding(self) -> int:
+        return len(self._queue)
+
     def flush(self, timeout_s: float) -> int:  # noqa: ARG002 - nothing here takes time
         self.deliver(len(self._queue))
         return len(self._queue)

@@ -336,7 +336,7 @@ class MetricStore(Protocol):
         """Add what was measured and move the marks, in one step. The partitions whose counts were refused.
 
         Refused: those that another owner took. Counts up to a mark that is reached already are not added again, so a
-        write whose answer was lost may be sent again as it was. Times are added when any counts are.
+        write whose answer was lost may be sent again as it was. Times are added when any counts are, or none were sent.
         """
 
     def read(self, deployment_id: str, time_range: TimeRange, now_s: float) -> Mapping[int, Interval]:

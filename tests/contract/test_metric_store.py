@@ -11,12 +11,11 @@ import pytest
 import redis
 
 from headwater.errors import SetStoreUnavailable
-from headwater.model.metric import TIME_RANGES, Histogram, Measured, Span
+from headwater.model.metric import TIME_RANGES, CountType, Histogram, Measured, Span
 from headwater.stores.base import MetricStore
 from headwater.stores.memory.metrics import MemoryMetrics
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.metrics import RedisMetrics
-from headwater.telemetry import CountType
 
 HOUR, DAY, WEEK = TIME_RANGES
 NOW = int(time.time())
@@ -76,7 +75,9 @@ def test_counts_and_times_add_up_at_each_resolution(store: MetricStore) -> None:
         intervals = store.read(ID, time_range, NOW)
         assert all(start % time_range.resolution_s == 0 for start in intervals)
         assert sum(one.counts["messages_received"] for one in intervals.values()) == 11
-        assert sum(one.times["total_latency"].total() for one in intervals.values() if "total_latency" in one.times) == 4
+        assert (
+            sum(one.times["total_latency"].total() for one in intervals.values() if "total_latency" in one.times) == 4
+        )
 
 
 def test_only_the_range_is_read(store: MetricStore) -> None:
@@ -101,6 +102,11 @@ def test_a_refused_write_brings_no_times(store: MetricStore) -> None:
     store.take(ID, GROUP, "b", [0])
     store.write(ID, GROUP, "a", measured({0: received(7, 2)}, total_latency=[1.0]))
     assert store.read(ID, HOUR, NOW) == {}
+
+
+def test_times_alone(store: MetricStore) -> None:
+    store.write(ID, GROUP, "a", measured({}, total_latency=[1.0, 2.0]))
+    assert store.read(ID, HOUR, NOW)[MINUTE].times["total_latency"].total() == 2
 
 
 def test_a_write_sent_twice_counts_once(store: MetricStore) -> None:

@@ -41,9 +41,14 @@ class ValkeyServer:
 
     def kill(self) -> None:
         """SIGKILL, as a crash would."""
+        self.send(signal.SIGKILL)
         assert self._child is not None
-        self._child.send(signal.SIGKILL)
         self._child.wait(READY_WITHIN_S)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        assert self._child is not None
+        self._child.send(number)
 
     def stop(self) -> None:
         """End it, however it is."""

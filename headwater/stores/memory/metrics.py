@@ -51,7 +51,7 @@ class MemoryMetrics:
                 found.owners[group, partition], found.marks[group, partition] = owner, span.end
                 found.last_progress = float(measured.minute)
                 found.add(measured.minute, span.counts, {})
-            if new:
+            if new or not measured.spans:
                 found.add(measured.minute, {}, measured.times)
             return refused
 

@@ -9,9 +9,18 @@ Every key expires some time after the last range that it is in.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import cast
 
-from headwater.model.metric import TIME_RANGES, Histogram, Interval, Measured, Span, TimeRange, Times
+from headwater.model.metric import (
+    TIME_RANGES,
+    CountType,
+    Histogram,
+    Interval,
+    Measured,
+    Span,
+    TimeRange,
+    Times,
+    TimeType,
+)
 from headwater.stores.redis.client import Client, Script, Word
-from headwater.telemetry import CountType, TimeType
 
 SLACK_S = 600
 """How much longer than needed keys are kept: clocks differ."""

@@ -1,15 +1,19 @@
 """Workers in a world of faults: nothing is lost, repeats follow failures only, the order holds, commits are honest.
 
 Exactly once, nothing is repeated either: at any moment the outputs are those of the committed positions, no more.
+
+Each record is counted once: never twice, and not at all only when a worker went while the metric store was away.
 """
 
+import contextlib
+from collections import Counter
 from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.unit.engine.world import COPIES, DEAD, OUTPUTS, Member, World, origin, without_repeats
+from tests.unit.engine.world import COPIES, DEAD, OUTPUTS, Killed, Member, World, origin, without_repeats, word
 
 PARTITIONS = 3
 partitions = st.integers(0, PARTITIONS - 1)
@@ -31,6 +35,7 @@ class WorkerStory(RuleBasedStateMachine):
         self.members: list[Member] = [self.world.member()]
         self.allowed = 0
         self.bounded = True
+        self.moved = self.metrics_were_away = False
 
     def uncommitted(self) -> int:
         """Records that arrived, or are queued or in flight, and that no commit covers yet."""
@@ -46,7 +51,26 @@ class WorkerStory(RuleBasedStateMachine):
 
     def rebalance(self) -> None:
         """A rebalance repeats nothing, unless its budget runs out."""
+        self.moved = True
         self.bounded &= self.weather.store_up and self.weather.acks_per_flush > 100 and not self.weather.refuse
+
+    def step(self, member: Member, data: Any) -> Member:
+        """A step, and who goes on if it was the last one."""
+        try:
+            member.worker.step()
+        except Killed:
+            return self.kill(member, data)
+        return member
+
+    def kill(self, member: Member, data: Any) -> Member:
+        """Killed: a part of what was queued still arrives; the successor comes up at once."""
+        self.fault()
+        self.rebalance()
+        survivors = {p: data.draw(st.integers(0, 20)) for p in range(PARTITIONS)}
+        member.producers[-1].die(survivors)
+        self.world.group.remove(member.source)
+        successor = self.members[self.members.index(member)] = self.world.member(slot=member.slot)
+        return successor
 
     @rule(partition=partitions, kinds=kinds)
     def append(self, partition: int, kinds: list[str]) -> None:
@@ -56,7 +80,7 @@ class WorkerStory(RuleBasedStateMachine):
     def work(self, data: Any, steps: int, pace: float) -> None:
         member = data.draw(st.sampled_from(self.members))
         for _ in range(steps):
-            member.worker.step()
+            member = self.step(member, data)
             self.weather.clock.sleep(pace)
 
     @rule(data=st.data(), batches=st.lists(kinds, min_size=1, max_size=4), pace=st.sampled_from([0.0, 0.2, 1.1]))
@@ -64,20 +88,39 @@ class WorkerStory(RuleBasedStateMachine):
         member = data.draw(st.sampled_from(self.members))
         for batch in batches:
             self.world.append(data.draw(partitions), *batch)
-            member.worker.step()
+            member = self.step(member, data)
             self.weather.clock.sleep(pace)
 
     @precondition(lambda self: not self.calm)
     @rule(data=st.data())
     def crash(self, data: Any) -> None:
-        """Killed: a part of what was queued still arrives; the successor comes up at once."""
-        self.fault()
-        self.rebalance()
-        member = data.draw(st.sampled_from(self.members))
-        survivors = {p: data.draw(st.integers(0, 20)) for p in range(PARTITIONS)}
-        member.producers[-1].die(survivors)
-        self.world.group.remove(member.source)
-        self.members[self.members.index(member)] = self.world.member(slot=member.slot)
+        self.kill(data.draw(st.sampled_from(self.members)), data)
+
+    @precondition(lambda self: not self.calm)
+    @rule()
+    def crash_between_metrics_and_commit(self) -> None:
+        self.weather.killed_at_commit = True
+
+    @precondition(lambda self: not self.calm)
+    @rule(steps=st.integers(1, 8), pace=st.sampled_from([0.0, 0.2, 1.1]))
+    def suspended_while_it_writes_metrics(self, steps: int, pace: float) -> None:
+        """Its session ends meanwhile, and another worker takes over, before the write arrives."""
+        killed_at_commit = self.weather.killed_at_commit
+
+        def taken_over() -> None:
+            self.fault()
+            self.rebalance()
+            for member in self.members:
+                self.world.group.remove(member.source)
+            successor = self.world.member(slot=1 + max(member.slot for member in self.members))
+            self.members.append(successor)
+            self.weather.killed_at_commit = False
+            for _ in range(steps):
+                successor.worker.step()
+                self.weather.clock.sleep(pace)
+            self.weather.killed_at_commit = killed_at_commit
+
+        self.weather.at_write = taken_over
 
     @precondition(lambda self: not self.calm)
     @rule(data=st.data())
@@ -91,16 +134,21 @@ class WorkerStory(RuleBasedStateMachine):
     @rule()
     def second_worker_joins(self) -> None:
         self.rebalance()
-        self.members.append(self.world.member(slot=1 - self.members[0].slot))
+        self.members.append(self.world.member(slot=1 + self.members[0].slot))
 
-    @precondition(lambda self: len(self.members) == 2)
+    @precondition(lambda self: len(self.members) >= 2)
     @rule(data=st.data())
     def one_worker_leaves(self, data: Any) -> None:
         self.rebalance()
-        member = self.members.pop(data.draw(st.integers(0, 1)))
+        member = data.draw(st.sampled_from(self.members))
         member.worker.stop()
-        self.bounded &= member.worker.finish()
-        member.worker.close()
+        try:
+            self.bounded &= member.worker.finish()
+        except Killed:
+            self.kill(member, data)
+        else:
+            self.members.remove(member)
+            member.worker.close()
 
     @precondition(lambda self: not self.calm)
     @rule()
@@ -111,6 +159,11 @@ class WorkerStory(RuleBasedStateMachine):
     @rule(up=st.booleans())
     def set_store(self, up: bool) -> None:
         self.weather.store_up = up
+
+    @rule(up=st.sampled_from([True, False, None]))
+    def metric_store(self, up: bool | None) -> None:
+        self.weather.metrics_up = up
+        self.metrics_were_away |= not up
 
     @precondition(lambda self: not self.calm)
     @rule(acks=st.sampled_from([0, 2, 1 << 30]))
@@ -131,13 +184,31 @@ class WorkerStory(RuleBasedStateMachine):
         if not hasattr(self, "world"):
             return
         self.weather.store_up, self.weather.acks_per_flush, self.weather.refuse = True, 1 << 30, 0
+        self.weather.metrics_up, self.weather.at_write, self.weather.killed_at_commit = True, None, False
         for _ in range(2000):
-            if self.world.group.committed == dict(enumerate(self.world.source.ends)):
+            if self.world.group.committed == dict(enumerate(self.world.source.ends)) and self.all_written():
                 break
             for member in self.members:
                 member.worker.step()
         self.check_everything_arrived()
         self.check_repeats()
+        self.check_counts()
+
+    def all_written(self) -> bool:
+        recorders = [member.worker.observer._recorder for member in self.members]
+        return not any(recorder._waiting or recorder._sent for recorder in recorders)
+
+    def check_counts(self) -> None:
+        kinds = [word(record.value) for records in self.world.source.partitions for record in records]
+        owed = {
+            "messages_received": len(kinds),
+            "messages_sent": sum(COPIES[kind] for kind in kinds) * len(OUTPUTS),
+            "processor_error": kinds.count("bad"),
+        }
+        counted = self.world.counted()
+        assert all(counted[name] <= count for name, count in owed.items()), "a record was counted twice"
+        if not (self.moved and self.metrics_were_away):
+            assert counted == +Counter(owed)
 
     def check_everything_arrived(self) -> None:
         assert self.world.group.committed == dict(enumerate(self.world.source.ends))
@@ -184,9 +255,10 @@ class ExactlyOnceStory(WorkerStory):
         zombie = data.draw(st.sampled_from(self.members))
         self.world.group.remove(zombie.source)
         self.members[self.members.index(zombie)] = self.world.member(slot=zombie.slot)
-        for _ in range(steps):
-            zombie.worker.step()
-            self.weather.clock.sleep(pace)
+        with contextlib.suppress(Killed):
+            for _ in range(steps):
+                zombie.worker.step()
+                self.weather.clock.sleep(pace)
         zombie.producers[-1].die({})
         self.world.group.remove(zombie.source)
 

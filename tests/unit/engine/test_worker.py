@@ -56,7 +56,7 @@ class TestFlow:
             world.weather.slowness = slowness
             world.append(0, "pass")
             member.worker.step()
-        steps(member, 20)
+        steps(member, 120)
         assert arrived(world) == [f"stream/0/{n}/0" for n in range(4)]
 
     def test_counts_follow_the_commits(self) -> None:
@@ -100,7 +100,7 @@ class TestCheckpoint:
         assert states == [f"paused after {PAUSE_AFTER_S:.0f} s"]
         assert world.group.committed[0] == 1
         world.append(0, "pass")
-        steps(member, 30)
+        steps(member, 130)
         assert world.group.committed[0] == 2
 
     def test_positions_that_cannot_be_stored_are_no_end(self) -> None:
@@ -116,9 +116,9 @@ class TestCheckpoint:
             commit(positions, wait=wait)
 
         member.source.commit = refuse_once  # type: ignore[method-assign]  # fails once
-        steps(member, 15)
+        steps(member, 115)
         world.append(0, "pass")
-        steps(member, 15)
+        steps(member, 115)
         assert world.group.committed[0] == 1
 
 
@@ -155,7 +155,7 @@ class TestRefusal:
         steps(member, 2)
         world.append(0, "pass", "pass")
         world.weather.refuse = 1
-        steps(member, 80)
+        steps(member, 180)
         assert without_repeats(world.arrived(OUTPUTS[0])) == ["stream/0/0/0", "stream/0/1/0"]
         assert world.group.committed[0] == 2
         assert (len(member.producers), member.worker.observer.rewinds) == (2, 1)
@@ -204,7 +204,7 @@ class TestRebalance:
         world.group.remove(first.source)
         second = world.member()
         steps(first, 10)
-        steps(second, 30)
+        steps(second, 130)
         assert world.group.owners[0] is second.source
         assert world.group.committed[0] == 1
         assert without_repeats(world.arrived(OUTPUTS[0])) == ["stream/0/0/0"]

@@ -1,21 +1,28 @@
 """A world in memory for the worker: a clock, transforms that can be slow or away, a producer that can refuse."""
 
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+import itertools
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from headwater.engine.delivery import AtLeastOnce, DeadLetters, Delivery
 from headwater.engine.exactly_once import ExactlyOnce
 from headwater.engine.health import Probe
+from headwater.engine.observe import Observer
+from headwater.engine.recorder import Recorder
 from headwater.engine.worker import Worker
 from headwater.errors import BrokerUnavailable, DeliveryFailed, SetStoreUnavailable
+from headwater.model.metric import TIME_RANGES, Measured
 from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.sinks.kafka import KafkaSink
 from headwater.sinks.memory import MemoryProducer, MemoryTopics, MemoryTransactionalProducer, Produced
+from headwater.sources.base import Positions
 from headwater.sources.memory import MemoryGroup, MemorySource, MemoryTopic
+from headwater.stores.memory.metrics import MemoryMetrics
 from headwater.transforms.base import Pending
 
 SOURCE, OUTPUTS, DEAD = "stream", ("out-a", "out-b"), "dead"
+DEPLOYMENT = "d1"
 COPIES = {"pass": 1, "drop": 0, "twice": 2, "bad": 0}
 """Outputs per source record, by the word that its value starts with."""
 
@@ -42,13 +49,16 @@ class Clock:
 
 @dataclass
 class Weather:
-    """What the tests turn: the store, the transforms' slowness, the broker's acknowledgements and refusals.
+    """What the tests turn: the stores, the transforms' slowness, the broker's acknowledgements and refusals.
 
-    lost_answers: transactions that are committed, but whose producers don't hear of it.
+    lost_answers: transactions that are committed, but whose producers don't hear of it. metrics_up: False: no write of
+    metrics arrives; None: writes arrive, and their answers are lost. at_write: called once, when metrics are written
+    next. killed_at_commit: the next worker that commits dies instead.
     """
 
     clock: Clock = field(default_factory=Clock)
     store_up: bool = True
+    metrics_up: bool | None = True
     slowness: int = 0
     acks_per_flush: int = 1 << 30
     refuse: int = 0
@@ -56,6 +66,12 @@ class Weather:
     coordinator_up: bool = True
     transaction_s: float = 0.0
     on_refusal: Callable[[], None] = lambda: None
+    at_write: Callable[[], None] | None = None
+    killed_at_commit: bool = False
+
+
+class Killed(BaseException):
+    """The end of a worker in the middle of a step."""
 
 
 class PendingBatch:
@@ -171,6 +187,9 @@ class WeatherTransactionalProducer(MemoryTransactionalProducer):
         super().begin(timeout_s)
 
     def commit(self, positions: Mapping[int, int], membership: Callable[[], object]) -> None:
+        if self._weather.killed_at_commit:
+            self._weather.killed_at_commit = False
+            raise Killed
         self._weather.clock.sleep(self._weather.transaction_s)
         if self._weather.refuse:
             self._weather.refuse -= 1
@@ -183,6 +202,45 @@ class WeatherTransactionalProducer(MemoryTransactionalProducer):
     def die(self, survivors: dict[int, int]) -> None:
         """The process is killed: a transaction that was not committed never is."""
         self._rows.clear()
+
+
+class WeatherMetrics(MemoryMetrics):
+    """Metrics that can be away."""
+
+    def __init__(self, weather: Weather) -> None:
+        super().__init__()
+        self._weather = weather
+
+    def take(self, deployment_id: str, group: str, owner: str, partitions: Collection[int]) -> Mapping[int, int]:
+        self._check()
+        return super().take(deployment_id, group, owner, partitions)
+
+    def write(self, deployment_id: str, group: str, owner: str, measured: Measured) -> frozenset[int]:
+        at_write, self._weather.at_write = self._weather.at_write, None
+        if at_write is not None:
+            at_write()
+        if self._weather.metrics_up is None:
+            super().write(deployment_id, group, owner, measured)
+        self._check()
+        return super().write(deployment_id, group, owner, measured)
+
+    def _check(self) -> None:
+        if not self._weather.metrics_up:
+            raise SetStoreUnavailable("The set store does not answer.")
+
+
+class WeatherSource(MemorySource):
+    """A source whose worker may die at a commit."""
+
+    def __init__(self, group: MemoryGroup, weather: Weather) -> None:
+        super().__init__(group, weather.clock.sleep)
+        self._weather = weather
+
+    def commit(self, positions: Positions, *, wait: bool) -> None:
+        if positions and self._weather.killed_at_commit:
+            self._weather.killed_at_commit = False
+            raise Killed
+        super().commit(positions, wait=wait)
 
 
 @dataclass
@@ -204,6 +262,8 @@ class World:
         self.source = MemoryTopic(SOURCE, [[] for _ in range(partitions)])
         self.group = MemoryGroup(self.source, dict.fromkeys(range(partitions), 0))
         self.topics = MemoryTopics([*OUTPUTS, DEAD])
+        self.metrics = WeatherMetrics(self.weather)
+        self._owners = itertools.count()
         self._max_queued = max_queued
         self._exactly_once = exactly_once
 
@@ -211,13 +271,17 @@ class World:
         """A worker that has started, and not yet made a step; with start=False, one for `run`."""
         producers: list[WeatherProducer | WeatherTransactionalProducer] = []
         clock = self.weather.clock
-        source = MemorySource(self.group, clock.sleep)
+        source = WeatherSource(self.group, self.weather)
         transforms = [
             StoryTransform("filter", self.weather, needs_store=True),
             StoryTransform("script", self.weather, needs_store=False),
         ]
         delivery = self._delivery(producers, slot)
-        worker = Worker(source, transforms, delivery, probe=probe, clock=clock, sleep=clock.sleep, rng=lambda: 0.5)
+        recorder = Recorder(self.metrics, DEPLOYMENT, "group", f"owner {next(self._owners)}", clock)
+        observer = Observer(recorder, now=clock)
+        worker = Worker(
+            source, transforms, delivery, observer, probe=probe, clock=clock, sleep=clock.sleep, rng=lambda: 0.5
+        )
         if start:
             worker.start()
         return Member(worker, source, transforms, producers, slot)
@@ -247,6 +311,13 @@ class World:
     def arrived(self, topic: str) -> list[Produced]:
         """The records of an output topic, in order."""
         return self.topics.records[topic]
+
+    def counted(self) -> Counter[str]:
+        """All counts in the metric store."""
+        weeks = range(0, 1 + int(self.weather.clock.now), TIME_RANGES[-1].seconds)
+        found = (self.metrics.read(DEPLOYMENT, TIME_RANGES[-1], end) for end in [*weeks, self.weather.clock.now])
+        intervals = {start: interval for some in found for start, interval in some.items()}
+        return sum((Counter[str](interval.counts) for interval in intervals.values()), Counter())
 
     def total(self) -> int:
         """Records on all output topics."""

@@ -33,6 +33,9 @@ class Recorder:
     def saturated(self) -> bool:
         return False
 
+    def outstanding(self) -> int:
+        return self._unstored
+
     def flush(self, timeout_s: float) -> int:
         return self._unstored
 

@@ -22,7 +22,7 @@ for _ = 1, tonumber(ARGV[#KEYS + 2]) do
   at = at + 3 + words
 end
 
-if added then
+if added or ARGV[#KEYS + 2] == '0' then
   add(at, #ARGV)
   redis.call('HSET', KEYS[1], 'at', redis.call('TIME')[1])
   for k = 1, #KEYS do redis.call('PEXPIRE', KEYS[k], ARGV[k + 1]) end

@@ -1,0 +1,148 @@
+"""Carries what a worker measures to the metric store: each source position once, and without ever holding up records.
+
+A write comes after the acknowledgements of the sinks and before the commit of the offsets, and moves the marks in the
+same step. Who is killed in between leaves marks above its commits: the next owner of the partition reads those records
+again and does not count them again. An owner that has lost its partition without knowing it is refused by the store.
+
+When the store is away, what was measured is kept, by the minute, and the store is asked again now and then. A write
+whose answer was lost is sent again as it was: the store knows by the marks whether it was done.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+
+import structlog
+
+from headwater.engine.counting import Tally
+from headwater.errors import SetStoreUnavailable
+from headwater.model.metric import Measured
+from headwater.sources.base import Positions
+from headwater.stores.base import MetricStore
+
+log = structlog.get_logger(__name__)
+
+RETRY_S = 10.0
+"""How long a store that was away is left alone: a try may cost its whole time limit."""
+MAX_WRITES_AT_ONCE = 100
+MAX_UNDECIDED = 200_000
+"""Records that are kept one by one until the marks are known; more than a crash can have left above the commits."""
+
+
+class Recorder:
+    """Used by the engine's thread. owner: a name that no other worker has or had. clock: monotonic seconds.
+
+    Inside: partitions whose marks are not known yet (`_untaken`), those whose records may lie below their marks
+    (`_below`), and how far this worker has counted (`_reached`).
+    """
+
+    def __init__(
+        self,
+        store: MetricStore,
+        deployment_id: str,
+        group: str,
+        owner: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._of = (deployment_id, group, owner)
+        self._clock = clock
+        self._waiting: deque[tuple[int, Tally]] = deque()
+        self._sent: Measured | None = None
+        self._untaken: set[int] = set()
+        self._marks: Positions = {}
+        self._below: set[int] = set()
+        self._reached: Positions = {}
+        self._retry_at = float("-inf")
+
+    def all_new(self, partitions: Iterable[int]) -> bool:
+        """True when no record that is read now from these partitions can have been counted before."""
+        return self._untaken.isdisjoint(partitions) and self._below.isdisjoint(partitions)
+
+    def assigned(self, partitions: Iterable[int]) -> None:
+        """Take over the counting of these partitions."""
+        new = set(partitions)
+        self._marks.update({p: self._reached.get(p, 0) for p in new})
+        self._untaken |= new
+        self.flush()
+
+    def rewound(self, positions: Positions) -> None:
+        """Records are read again from these positions on."""
+        self._drop_undecided(positions)
+        again = {p for p, position in positions.items() if position < self._reached.get(p, 0)}
+        self._marks.update({p: max(self._marks.get(p, 0), self._reached[p]) for p in again})
+        self._below |= again
+
+    def _drop_undecided(self, positions: Positions) -> None:
+        for _, tally in self._waiting:
+            tally.drop_undecided(positions)
+
+    def released(self, partitions: Iterable[int]) -> None:
+        """These partitions are not ours any more. What was counted and committed of them is still written."""
+        gone = set(partitions)
+        self._drop_undecided(dict.fromkeys(gone, 0))
+        self._untaken -= gone
+        self._below -= gone
+
+    def add(self, minute: int, tally: Tally) -> None:
+        """Take what was measured of records that are acknowledged, before their positions are committed."""
+        if not self._untaken:
+            self._decide(tally, self._marks)
+        if self._waiting and self._waiting[-1][0] == minute:
+            self._waiting[-1][1].add(tally)
+        else:
+            self._waiting.append((minute, tally))
+        self._bound()
+
+    def _decide(self, tally: Tally, marks: Positions) -> None:
+        tally.decide(marks)
+        self._reached |= tally.ends
+        self._below -= {p for p, end in tally.ends.items() if end >= self._marks.get(p, 0)}
+
+    def _bound(self) -> None:
+        """Of very many undecided records only the first can be counted already; the later ones are not."""
+        undecided = [tally for _, tally in self._waiting if tally.undecided]
+        if sum(len(counted) for tally in undecided for counted in tally.undecided) > MAX_UNDECIDED:
+            for tally in undecided:
+                self._decide(tally, {})
+
+    def flush(self, *, at_once: bool = False) -> None:
+        """Write what waits. After a failure only when it is time for another try, or at_once."""
+        if not at_once and self._clock() < self._retry_at:
+            return
+        try:
+            self._take()
+            for _ in range(MAX_WRITES_AT_ONCE):
+                if not self._write():
+                    break
+        except SetStoreUnavailable as error:
+            if self._retry_at == float("-inf"):
+                log.warning("metrics are kept until the set store is back", reason=error.detail)
+            self._retry_at = self._clock() + RETRY_S
+        else:
+            self._retry_at = float("-inf")
+
+    def _take(self) -> None:
+        if self._untaken:
+            marks = self._store.take(*self._of, sorted(self._untaken))
+            self._marks.update({p: max(mark, self._marks[p]) for p, mark in marks.items()})
+            self._below |= {p for p in self._untaken if self._marks[p]}
+            self._untaken.clear()
+        for _, tally in self._waiting:
+            if tally.undecided:
+                self._decide(tally, self._marks)
+
+    def _write(self) -> bool:
+        """One write; False when nothing waits."""
+        if self._sent is None:
+            if not self._waiting:
+                return False
+            minute, tally = self._waiting.popleft()
+            self._sent = tally.measured(minute)
+        refused = self._store.write(*self._of, self._sent)
+        if refused:
+            log.warning("another worker counts these partitions now", partitions=sorted(refused))
+            for partition in refused:
+                self._reached.pop(partition, None)
+        self._sent = None
+        return True

@@ -1,0 +1,160 @@
+"""Times of batches: from where to where they are measured."""
+
+import json
+from collections import deque
+
+import pytest
+
+from headwater.engine.chain import Flight
+from headwater.engine.event_time import EventTime
+from headwater.engine.observe import AGES_PER_BATCH, Observer, TimedLookup
+from headwater.engine.recorder import Recorder
+from headwater.model.dataset import dataset_set
+from headwater.model.metric import ERROR, TIME_RANGES, Interval, TimeType
+from headwater.model.record import Failure, RecordBatch
+from headwater.stores.memory.metrics import MemoryMetrics
+from headwater.stores.memory.sets import MemorySetStore
+
+NOW_S = 1767323040.0
+NOW_MS = 1000 * NOW_S
+
+
+class Clock:
+    """Seconds since the epoch."""
+
+    def __init__(self) -> None:
+        self.now = NOW_S
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def batch(count: int, *, age_ms: float = 0, first: int = 0, told_ms: float | None = None) -> RecordBatch:
+    """Records of two partitions in turn, with equal offsets in both, that the broker stamped `age_ms` ago."""
+    value = b"" if told_ms is None else json.dumps({"time": told_ms}).encode()
+    return RecordBatch(
+        "stream",
+        [value] * count,
+        [None] * count,
+        [int(NOW_MS - age_ms)] * count,
+        [row % 2 for row in range(count)],
+        [first + row // 2 for row in range(count)],
+        [0] * count,
+    )
+
+
+class Scene:
+    """An observer and its store."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.store = MemoryMetrics()
+        self.lookup_times: deque[float] = deque()
+        recorder = Recorder(self.store, "d1", "group", "a")
+        self.observer = Observer(recorder, EventTime("time"), self.lookup_times, self.clock)
+        self.observer.assigned([0, 1])
+
+    def deliver(self, read: RecordBatch, *, sinks: int = 1, took_s: float = 0.0, refused: int = 0) -> None:
+        flight = Flight(read, [], 0.0)
+        failures = [Failure(row, "TooLarge", "too large", "out") for row in range(refused)]
+        flight.reject(failures)
+        self.observer.delivered(flight, flight.positions(), len(read) * sinks - refused, failures, took_s)
+
+    def commit(self) -> None:
+        self.observer.acknowledged(0)
+        self.observer.record(at_once=False)
+        self.observer.committed()
+
+    def written(self) -> Interval:
+        (interval,) = self.store.read("d1", TIME_RANGES[0], self.clock.now).values()
+        return interval
+
+    def median(self, name: TimeType) -> float | None:
+        return self.written().times[name].percentile(50)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def test_total_latency_ends_with_the_acknowledgement(scene: Scene) -> None:
+    scene.deliver(batch(4, age_ms=10), sinks=2)
+    scene.deliver(batch(2, age_ms=10, first=2), sinks=2)
+    scene.clock.now += 0.030
+    scene.observer.acknowledged(4)
+    awaits = [scene.observer.awaits]
+    scene.clock.now += 1.0
+    scene.commit()
+    assert [*awaits, scene.observer.awaits] == [True, False]
+    times = scene.written().times["total_latency"]
+    assert times.total() == 6
+    assert times.percentile(50) == pytest.approx(40, rel=ERROR)
+    assert times.percentile(99) == pytest.approx(1040, rel=ERROR)
+
+
+def test_what_the_commit_alone_acknowledges_is_timed_after_it(scene: Scene) -> None:
+    """As in a transaction. Nothing else may follow, so it is written by the next turn of the loop."""
+    scene.deliver(batch(2, age_ms=10))
+    scene.observer.acknowledged(2)
+    scene.observer.record(at_once=False)
+    assert "total_latency" not in scene.written().times
+    scene.clock.now += 1.0
+    scene.observer.committed()
+    scene.observer.flush()
+    assert scene.median("total_latency") == pytest.approx(1010, rel=ERROR)
+
+
+def test_processing_latency_weighs_a_batch_by_its_records(scene: Scene) -> None:
+    scene.deliver(batch(9), took_s=0.005)
+    scene.deliver(batch(1, first=9), took_s=0.5)
+    scene.commit()
+    assert scene.written().times["processing_latency"].total() == 10
+    assert scene.median("processing_latency") == pytest.approx(5, rel=ERROR)
+
+
+def test_data_age_is_by_the_records_own_time(scene: Scene) -> None:
+    scene.deliver(batch(1000, age_ms=10, told_ms=NOW_MS - 2000))
+    scene.commit()
+    ages = scene.written().times["data_age"]
+    assert 0 < ages.total() <= AGES_PER_BATCH
+    assert ages.mean() == pytest.approx(2000, rel=ERROR)
+
+
+def test_data_age_is_by_the_brokers_time_where_a_record_does_not_tell(scene: Scene) -> None:
+    scene.deliver(batch(3, age_ms=10))
+    scene.commit()
+    assert scene.median("data_age") == pytest.approx(10, rel=ERROR)
+
+
+def test_errors_by_who_could_not_take_the_record(scene: Scene) -> None:
+    scene.deliver(batch(4), refused=1)
+    scene.commit()
+    assert dict(scene.written().counts) == {"messages_received": 4, "messages_sent": 3, "output_error": 1}
+    assert scene.observer.totals == scene.written().counts
+
+
+def test_what_is_read_again_counts_once(scene: Scene) -> None:
+    scene.deliver(batch(4))
+    scene.observer.rewound({0: 0, 1: 0})
+    scene.deliver(batch(4))
+    scene.commit()
+    assert scene.written().counts["messages_received"] == 4
+    assert scene.observer.totals["messages_received"] == 4
+
+
+def test_partitions_that_go_before_the_commit_are_not_counted(scene: Scene) -> None:
+    scene.deliver(batch(4))
+    scene.observer.dropped([1])
+    scene.commit()
+    assert scene.written().counts["messages_received"] == 2
+
+
+def test_lookups_are_timed_for_the_worker_alone(scene: Scene) -> None:
+    ticks = iter([0.0, 0.004])
+    lookup = TimedLookup(MemorySetStore(), scene.lookup_times, lambda: next(ticks))
+    assert lookup.contains_many(dataset_set("d"), ["a"]) == [False]
+    scene.deliver(batch(1))
+    scene.commit()
+    assert scene.observer.times["lookup_latency"].percentile(99) == pytest.approx(4, rel=ERROR)
+    assert "lookup_latency" not in scene.written().times

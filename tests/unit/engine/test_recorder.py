@@ -1,0 +1,219 @@
+"""What is measured reaches the store once, whatever happens between it and the worker."""
+
+from collections.abc import Callable
+
+import pytest
+
+from headwater.engine import recorder as module
+from headwater.engine.counting import Counted, Tally
+from headwater.engine.recorder import MAX_UNDECIDED, RETRY_S, Recorder
+from headwater.model.metric import Measured
+from tests.unit.engine.world import DEPLOYMENT, Weather, WeatherMetrics, World
+
+GROUP = "group"
+
+
+class Store(WeatherMetrics):
+    """Notes the writes that were tried."""
+
+    def __init__(self, weather: Weather) -> None:
+        super().__init__(weather)
+        self.tried: list[Measured] = []
+
+    def write(self, deployment_id: str, group: str, owner: str, measured: Measured) -> frozenset[int]:
+        self.tried.append(measured)
+        return super().write(deployment_id, group, owner, measured)
+
+
+class Scene:
+    """A store, and workers that count."""
+
+    def __init__(self) -> None:
+        self.weather = Weather()
+        self.store = Store(self.weather)
+
+    def recorder(self, owner: str) -> Recorder:
+        return Recorder(self.store, DEPLOYMENT, GROUP, owner, self.weather.clock)
+
+    def received(self) -> int:
+        world = World()
+        world.metrics, world.weather = self.store, self.weather
+        return world.counted()["messages_received"]
+
+
+def batch(first: int, end: int, partition: int = 0) -> Counted:
+    offsets = list(range(first, end))
+    partitions = [partition] * len(offsets)
+    return Counted(partitions, offsets, partitions, offsets, [], 1)
+
+
+def commit(recorder: Recorder, *batches: Counted, minute: int = 960, at_once: bool = False) -> None:
+    """What the observer does with delivered batches."""
+    tally = Tally()
+    for counted in batches:
+        if recorder.all_new(counted.ends()):
+            tally.count(counted, counted.ends())
+        else:
+            tally.undecided.append(counted)
+    tally.time("processing_latency").add(1.0)
+    recorder.add(minute, tally)
+    recorder.flush(at_once=at_once)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def test_records_below_the_mark_are_not_counted_again(scene: Scene) -> None:
+    first, second = scene.recorder("a"), scene.recorder("b")
+    first.assigned([0])
+    commit(first, batch(0, 10))
+    second.assigned([0])
+    assert not second.all_new([0])
+    commit(second, batch(4, 8), batch(8, 15))
+    assert second.all_new([0])
+    commit(second, batch(15, 20))
+    assert scene.received() == 20
+
+
+def test_partitions_that_stand_still_slow_nothing(scene: Scene) -> None:
+    first, second = scene.recorder("a"), scene.recorder("b")
+    first.assigned([0, 1])
+    commit(first, batch(0, 10, partition=0), batch(0, 10, partition=1))
+    second.assigned([0, 1])
+    commit(second, batch(10, 12, partition=0))
+    assert second.all_new([0])
+
+
+def test_without_the_store_counts_are_kept_and_the_store_is_left_alone(scene: Scene) -> None:
+    recorder = scene.recorder("a")
+    recorder.assigned([0])
+    scene.weather.metrics_up = False
+    for number in range(5):
+        commit(recorder, batch(number, number + 1), minute=960 + 60 * (number // 3))
+    assert len(scene.store.tried) == 1
+    scene.weather.metrics_up = True
+    recorder.flush()
+    assert scene.received() == 0
+    scene.weather.clock.sleep(RETRY_S)
+    recorder.flush()
+    assert scene.received() == 5
+    assert [written.minute for written in scene.store.tried[1:]] == [960, 960, 1020]
+
+
+def test_a_worker_that_ends_does_not_wait_for_its_next_try(scene: Scene) -> None:
+    recorder = scene.recorder("a")
+    recorder.assigned([0])
+    scene.weather.metrics_up = False
+    commit(recorder, batch(0, 3))
+    scene.weather.metrics_up = True
+    commit(recorder, batch(3, 5), at_once=True)
+    assert scene.received() == 5
+
+
+def test_a_write_whose_answer_was_lost_is_repeated_as_it_was(scene: Scene) -> None:
+    recorder = scene.recorder("a")
+    recorder.assigned([0])
+    scene.weather.metrics_up = None
+    commit(recorder, batch(0, 3))
+    commit(recorder, batch(3, 5))
+    assert scene.received() == 3
+    scene.weather.metrics_up = True
+    scene.weather.clock.sleep(RETRY_S)
+    recorder.flush()
+    assert scene.received() == 5
+
+
+@pytest.mark.parametrize("limit", [MAX_UNDECIDED, 3])
+def test_a_start_without_the_store_counts_exactly_once_it_is_there(
+    scene: Scene, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_UNDECIDED", limit)
+    first, second = scene.recorder("a"), scene.recorder("b")
+    first.assigned([0])
+    commit(first, batch(0, 10))
+    scene.weather.metrics_up = False
+    second.assigned([0])
+    commit(second, batch(10 if limit == 3 else 4, 12))
+    commit(second, batch(12, 15))
+    scene.weather.metrics_up = True
+    scene.weather.clock.sleep(RETRY_S)
+    second.flush()
+    assert scene.received() == 15
+
+
+def test_a_partition_that_comes_back_is_not_counted_again(scene: Scene) -> None:
+    """Its positions were committed in vain, and what was counted of it is not written yet."""
+    recorder = scene.recorder("a")
+    recorder.assigned([0])
+    scene.weather.metrics_up = False
+    commit(recorder, batch(0, 10))
+    recorder.released([0])
+    recorder.assigned([0])
+    commit(recorder, batch(5, 12))
+    scene.weather.metrics_up = True
+    scene.weather.clock.sleep(RETRY_S)
+    recorder.flush()
+    assert scene.received() == 12
+
+
+@pytest.mark.parametrize("up_at_first", [True, False])
+def test_a_transaction_that_failed_after_its_records_were_counted(scene: Scene, up_at_first: bool) -> None:
+    scene.weather.metrics_up = up_at_first
+    recorder = scene.recorder("a")
+    recorder.assigned([0])
+    commit(recorder, batch(0, 4))
+    commit(recorder, batch(4, 10))
+    recorder.rewound({0: 4})
+    scene.weather.metrics_up = True
+    commit(recorder, batch(4, 8))
+    scene.weather.clock.sleep(RETRY_S)
+    commit(recorder, batch(8, 15))
+    assert scene.received() == 15
+
+
+def test_a_worker_that_was_replaced_without_knowing_it_is_refused(scene: Scene) -> None:
+    zombie, successor = scene.recorder("a"), scene.recorder("b")
+    zombie.assigned([0, 1])
+    commit(zombie, batch(0, 10))
+    successor.assigned([0])
+    commit(zombie, batch(10, 20), batch(0, 5, partition=1))
+    commit(successor, batch(10, 18))
+    assert scene.received() == 18 + 5
+
+
+def test_batches_before_and_after_the_marks_are_known(scene: Scene) -> None:
+    recorder = scene.recorder("a")
+    tally = Tally()
+    tally.undecided.append(batch(0, 3))
+    tally.count(batch(3, 6), {0: 6})
+    recorder.assigned([0])
+    recorder.add(960, tally)
+    recorder.flush()
+    commit(recorder, batch(6, 8))
+    assert scene.store.tried[0].spans[0].end == 6
+    assert scene.received() == 8
+
+
+def test_nothing_is_written_without_news(scene: Scene) -> None:
+    recorder = scene.recorder("a")
+    recorder.assigned([0])
+    commit(recorder, batch(0, 1))
+    for _ in range(5):
+        recorder.flush()
+    assert len(scene.store.tried) == 1
+
+
+def test_an_outage_of_a_day_is_written_in_pieces(scene: Scene) -> None:
+    recorder = scene.recorder("a")
+    recorder.assigned([0])
+    scene.weather.metrics_up = False
+    for minute in range(250):
+        commit(recorder, batch(minute, minute + 1), minute=60 * minute)
+    scene.weather.metrics_up = True
+    flushes: list[Callable[[], None]] = [recorder.flush] * 3
+    for flush in flushes:
+        scene.weather.clock.sleep(RETRY_S)
+        flush()
+    assert scene.store.last_progress(DEPLOYMENT) == 60 * 249
