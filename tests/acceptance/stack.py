@@ -86,8 +86,8 @@ def alive(pid: int) -> bool:
 class External:
     """Kafka, Valkey and PostgreSQL outside of Headwater. settings: the variables that name them."""
 
-    def __init__(self, directory: Path) -> None:
-        command = [sys.executable, "-m", "tests.support.external", str(directory)]
+    def __init__(self, directory: Path, advertised_host: str = "") -> None:
+        command = [sys.executable, "-m", "tests.support.external", str(directory), advertised_host]
         self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdout is not None
         self.settings: dict[str, str] = json.loads(self._process.stdout.readline())

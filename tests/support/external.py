@@ -1,7 +1,8 @@
 """Kafka, Valkey and PostgreSQL as other people run them: apart from Headwater, reached by settings alone.
 
-`python -m tests.support.external DIR` starts them, prints the settings as one JSON object, and starts again what dies,
-until SIGTERM or the end of its input. So tests may kill a part by its process, as they kill those of `headwater up`.
+`python -m tests.support.external DIR [HOST]` starts them, prints the settings as one JSON object, and starts again what
+dies, until SIGTERM or the end of its input. So tests may kill a part by its process, as they kill those of
+`headwater up`. HOST: where Kafka tells clients to connect that come by its other listener, whose port is in ports.json.
 """
 
 import json
@@ -64,7 +65,7 @@ class TcpValkey:
                     return
 
 
-def main(directory: Path) -> None:
+def main(directory: Path, advertised_host: str) -> None:
     """Run until SIGTERM."""
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -72,7 +73,9 @@ def main(directory: Path) -> None:
     threading.Thread(target=_stop_with_the_input, args=(stop,), daemon=True).start()
     supervisor, postgres = Supervisor(), PostgresServer()
     try:
-        print(json.dumps(_start(directory, supervisor, postgres, stop)), flush=True)
+        directory.mkdir(parents=True)
+        kafka = EmbeddedKafka(directory, CACHE_DIR, advertised_host=advertised_host)
+        print(json.dumps(_start(directory, kafka, supervisor, postgres, stop)), flush=True)
         while not stop.wait(TICK_S):
             supervisor.tick()
     finally:
@@ -85,9 +88,10 @@ def _stop_with_the_input(stop: threading.Event) -> None:
     stop.set()
 
 
-def _start(directory: Path, supervisor: Supervisor, postgres: PostgresServer, stop: threading.Event) -> dict[str, str]:
-    directory.mkdir(parents=True)
-    kafka, valkey = EmbeddedKafka(directory, CACHE_DIR), TcpValkey(directory / "tcp-valkey")
+def _start(
+    directory: Path, kafka: EmbeddedKafka, supervisor: Supervisor, postgres: PostgresServer, stop: threading.Event
+) -> dict[str, str]:
+    valkey = TcpValkey(directory / "tcp-valkey")
     kafka.prepare()
     child = supervisor.add(Service("kafka", kafka.start, grace_s=30.0))
     supervisor.add(Service("valkey", valkey.start))
@@ -107,4 +111,4 @@ def _start(directory: Path, supervisor: Supervisor, postgres: PostgresServer, st
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *(sys.argv[2:] or [""]))

@@ -1,0 +1,55 @@
+"""Writes numbered records to a stream at a steady rate; none is lost on the way, whatever is done to the broker."""
+
+import threading
+import time
+from typing import Any
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from tests.chaos.load import Load
+from tests.chaos.witness import Settings
+
+TURN_S = 0.02
+FLUSH_WITHIN_S = 180.0
+
+
+class Feeder:
+    """count: the records written so far."""
+
+    def __init__(self, settings: Settings, topic: str, load: Load, rate: int) -> None:
+        own: dict[str, Any] = {
+            "enable.idempotence": True,
+            "linger.ms": 1,
+            "delivery.timeout.ms": 600_000,
+            "reconnect.backoff.max.ms": 500,
+            "on_delivery": self._delivered,
+            "log_level": 0,
+        }
+        self._producer = Producer({**settings, **own})
+        self._topic = topic
+        self._load = load
+        self._rate = rate
+        self._failed: list[str] = []
+        self.count = 0
+
+    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            self._failed.append(error.str())
+
+    def __call__(self, stop: threading.Event) -> None:
+        """Feed until told to stop, and see that the broker has everything."""
+        due = time.monotonic()
+        while not stop.wait(max(0.0, due - time.monotonic())):
+            due = max(due + TURN_S, time.monotonic() - 1.0)  # what an outage held up is not made up for
+            self._turn(max(1, int(self._rate * TURN_S)))
+        left = self._producer.flush(FLUSH_WITHIN_S)
+        assert (left, self._failed) == (0, []), "the stream lost records that the feeder wrote"
+
+    def _turn(self, count: int) -> None:
+        for n in range(self.count, self.count + count):
+            try:
+                self._producer.produce(self._topic, self._load.value(n), b"%d" % n)
+            except BufferError:
+                break
+            self.count += 1
+        self._producer.poll(0)

@@ -1,0 +1,193 @@
+"""A TCP proxy that behaves like a bad network: slow, narrow, torn, deaf on one side. Bytes are never lost or changed.
+
+Real packet loss looks to a program like a connection that stands still, and goes on or is reset; so does this.
+"""
+
+import asyncio
+import contextlib
+import math
+import random
+import socket
+import struct
+import threading
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Address = tuple[str, int]
+Direction = Literal["to_server", "to_client"]
+
+CHUNK_BYTES = 64 << 10
+SLICE_PAUSE_S = 0.001
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, for 0 s: close sends RST
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """How the network is.
+
+    latency_s: of each chunk, half of it to all of it. slice_bytes: the most that arrives at once; 0 for no limit.
+    held: directions in which nothing passes.
+    """
+
+    latency_s: float = 0.0
+    bytes_per_s: float = math.inf
+    slice_bytes: int = 0
+    held: frozenset[Direction] = frozenset()
+
+
+CLEAR = Conditions()
+
+
+@dataclass(eq=False)
+class _Connection:
+    """One client's connection, and the one made for it to the server. abandoned: the server's side went silently."""
+
+    client: asyncio.StreamWriter
+    server: asyncio.StreamWriter
+    abandoned: bool = field(default=False)
+
+    def reset(self) -> None:
+        """End both sides at once."""
+        for side in (self.client, self.server):
+            _reset(side)
+
+
+class Proxy:
+    """Listens at one address and passes connections on to another, under conditions that may change at any time.
+
+    Used by one thread beside its own; a run number makes its random choices.
+    """
+
+    def __init__(self, listen: Address, target: Address, run_number: int) -> None:
+        self.address = listen
+        self._target = target
+        self._random = random.Random(run_number)
+        self._conditions = CLEAR
+        self._connections: set[_Connection] = set()
+        self._loop = asyncio.new_event_loop()
+        self._changed = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=f"proxy {listen[1]}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to listen. Raises OSError."""
+        self._thread.start()
+        self._server = self._call(self._open())
+
+    async def _open(self) -> asyncio.Server:
+        return await asyncio.start_server(self._accepted, *self.address, limit=CHUNK_BYTES)
+
+    def _call(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def stop(self) -> None:
+        """End all connections and listen no more."""
+        self._call(self._close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _close(self) -> None:
+        self._server.close()
+        await self._reset_all()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # What may go wrong.
+
+    def set(self, conditions: Conditions) -> None:
+        """From now on the network is like this. Connections that half_open left to themselves are reset."""
+        self._call(self._set(conditions))
+
+    async def _set(self, conditions: Conditions) -> None:
+        self._conditions = conditions
+        self._changed.set()
+        self._changed.clear()
+        for connection in [one for one in self._connections if one.abandoned]:
+            connection.reset()
+            self._connections.discard(connection)
+
+    def reset(self) -> None:
+        """Every connection ends with a reset; new ones work."""
+        self._call(self._reset_all())
+
+    async def _reset_all(self) -> None:
+        for connection in self._connections:
+            connection.reset()
+        self._connections.clear()
+
+    def half_open(self) -> None:
+        """The server loses every connection and the clients hear nothing of it, until `set`. New ones work."""
+        self._call(self._half_open())
+
+    async def _half_open(self) -> None:
+        for connection in self._connections:
+            connection.abandoned = True
+            _reset(connection.server)
+
+    # Passing on.
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            await self._pass_on(reader, writer)
+        finally:
+            self._tasks.discard(task)
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            from_server, to_server = await asyncio.open_connection(*self._target, limit=CHUNK_BYTES)
+        except OSError:
+            _reset(writer)
+            return
+        connection = _Connection(writer, to_server)
+        self._connections.add(connection)
+        with contextlib.suppress(OSError):
+            await asyncio.gather(
+                self._pump(reader, to_server, "to_server", connection),
+                self._pump(from_server, writer, "to_client", connection),
+            )
+        if not connection.abandoned:
+            self._connections.discard(connection)
+            connection.reset()
+
+    async def _pump(
+        self, source: asyncio.StreamReader, target: asyncio.StreamWriter, way: Direction, connection: _Connection
+    ) -> None:
+        while data := await source.read(CHUNK_BYTES):
+            await self._delay(len(data), way)
+            if connection.abandoned:
+                return
+            await self._write(data, target)
+        if target.can_write_eof() and not connection.abandoned:
+            target.write_eof()
+
+    async def _delay(self, size: int, way: Direction) -> None:
+        now = self._conditions
+        pause_s = now.latency_s * self._random.uniform(0.5, 1.0) + size / now.bytes_per_s
+        if pause_s:
+            await asyncio.sleep(pause_s)
+        while way in self._conditions.held:
+            await self._changed.wait()
+
+    async def _write(self, data: bytes, target: asyncio.StreamWriter) -> None:
+        most = self._conditions.slice_bytes
+        while most and len(data) > most:
+            size = self._random.randint(1, most)
+            target.write(data[:size])
+            data = data[size:]
+            await target.drain()
+            await asyncio.sleep(SLICE_PAUSE_S)
+        target.write(data)
+        await target.drain()
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    raw = writer.get_extra_info("socket")
+    with contextlib.suppress(OSError):
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    writer.transport.abort()
