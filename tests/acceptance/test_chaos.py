@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos import copy
+from tests.chaos.copy import Strikes, copy
+from tests.chaos.trial import Options
 
 RUN_NUMBER = 10900
 """Its first strikes: Kafka killed, a narrow link to Valkey, V8 child and Valkey killed, a sliced link to Kafka, worker
@@ -14,17 +15,8 @@ killed."""
 @pytest.mark.long
 @pytest.mark.timeout(300)
 def test_the_copy_test(tmp_path: Path) -> None:
-    options = copy.Options(
-        RUN_NUMBER,
-        records=20_000,
-        strikes=6,
-        kind="contains",
-        rate=1_000,
-        gap_s=1.0,
-        longest_stop_s=3.0,
-        poison_every=1_000,
-    )
-    report = copy.run(tmp_path, options)
+    options = Options(RUN_NUMBER, records=20_000, kinds=["contains"], rate=1_000, poison_every=1_000)
+    report = copy(tmp_path, options, Strikes(6, gap_s=1.0, longest_s=3.0), print)
     assert report.faults == [], report.text()
     assert report.fed >= options.records
-    assert report.dead_letters_planted >= report.fed // options.poison_every
+    assert report.pipelines["contains"].dead_letters == report.fed // options.poison_every

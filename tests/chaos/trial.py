@@ -1,0 +1,299 @@
+"""One run: an installation, pipelines on one stream, a feeder, readers that check, and something that disturbs them."""
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.acceptance.stack import Deployed, External, Stack, beside, client_config, deploy, free_port, pipeline, until
+from tests.chaos.feeder import Feeder
+from tests.chaos.load import DATASET, KINDS, MEMBER_VALUES, THROWS, Kind, Load
+from tests.chaos.witness import Settings, Witness
+from tests.support.proxy import Proxy
+
+CHAIN, ENTITY = "base", "erc20_token_transfer"
+STREAM = f"stream.{CHAIN}.{ENTITY}"
+PROXY_HOST = "127.0.0.2"
+TICK_S = 0.02
+STUCK_AFTER_S = 180.0
+LONGEST_RUN_S = 30 * 24 * 3600.0
+_FENCED = re.compile(rb"[Ff]enc(ed|ing)|InvalidProducerEpoch")
+_TELLING = ("org.apache.kafka.coordinator", "kafka.coordinator", "org.apache.kafka.storage.internals.log")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What every run has. records: the fewest; rate: a second; network: Kafka and Valkey are behind proxies.
+
+    reread: at the end a second reader compares the whole topics; not for runs longer than the topics keep records.
+    """
+
+    run_number: int
+    records: int
+    kinds: Sequence[str] = ("v8",)
+    delivery: str = "at_least_once"
+    rate: int = 2_000
+    poison_every: int = 10_000
+    poisons: Sequence[str] = THROWS
+    network: bool = True
+    reread: bool = True
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A deployed pipeline, and who reads its results and dead letters."""
+
+    name: str
+    kind: Kind
+    made: Deployed
+    witness: Witness
+    dead: Witness
+
+    def stats(self, client: httpx.Client) -> dict[str, Any]:
+        """`workers_health` of its stats; empty while there are none."""
+        answer = client.get(f"/api/v1/flow/{self.made.id}/deploy/stats")
+        health: dict[str, Any] = answer.json()["workers_health"] if answer.status_code == 200 else {}
+        return health
+
+
+@dataclass
+class Installation:
+    """A stack, the settings of clients that go straight to its broker, the proxies on its links, Kafka's logs."""
+
+    stack: Stack
+    direct: Settings
+    proxies: dict[str, Proxy]
+    kafka_logs: Path
+    flows: list[Flow] = field(default_factory=list)
+    feeder: Feeder | None = None
+
+    @property
+    def newest_ms(self) -> int:
+        """The time up to which every pipeline has sent on what was fed."""
+        return min(flow.witness.newest_ms for flow in self.flows)
+
+
+@dataclass
+class Result:
+    """What came of one pipeline. restarts: of its worker, without those of a controller that was killed."""
+
+    outputs: int
+    lost: int
+    wrong: int
+    inversions: int
+    repeats: int
+    dead_letters: int
+    dead_letters_lost: int
+    dead_letters_wrong: int
+    dead_letter_repeats: int
+    readers_agree: bool
+    restarts: int
+    age_ms: dict[str, float]
+
+    def faults(self, delivery: str) -> list[str]:
+        """What must not be."""
+        zeros = ["lost", "wrong", "inversions", "dead_letters_lost", "dead_letters_wrong"]
+        zeros += ["repeats", "dead_letter_repeats"] if delivery == "exactly_once" else []
+        found = [f"{name}: {getattr(self, name)}" for name in zeros if getattr(self, name)]
+        return found if self.readers_agree else [*found, "a second reader saw something else"]
+
+
+@dataclass
+class Report:
+    """What a run found. more: what its disturbance adds; faults: what must not be, none when it passed."""
+
+    options: dict[str, Any]
+    fed: int = 0
+    seconds: float = 0.0
+    pipelines: dict[str, Result] = field(default_factory=dict)
+    broker_fencings: int = 0
+    more: dict[str, Any] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+
+    def text(self) -> str:
+        """As JSON."""
+        return json.dumps(asdict(self) | {"verdict": "failed" if self.faults else "passed"}, indent=2)
+
+
+Disturbance = Callable[[Installation, Report], None]
+
+
+def run(directory: Path, options: Options, disturb: Disturbance) -> Report:
+    """One run, from an empty directory to its report. disturb: called while records flow; may note faults."""
+    began = time.monotonic()
+    report = Report(asdict(options))
+    load = Load(options.run_number, options.poison_every, options.poisons)
+    with installed(directory, options) as made:
+        _deploy(made, options, load)
+        made.feeder = feeder = Feeder(made.direct, STREAM, load, options.rate)
+        with ExitStack() as reading:
+            for flow in made.flows:
+                reading.enter_context(beside(flow.witness))
+                reading.enter_context(beside(flow.dead))
+            with beside(feeder):
+                disturb(made, report)
+                until(lambda: feeder.count >= options.records, LONGEST_RUN_S, "the number of records")
+            report.fed = feeder.count
+            _wait_for_the_rest(made.flows, report.fed)
+        for flow in made.flows:
+            report.pipelines[flow.name] = _result(made, flow, options, load, report.fed)
+            report.faults += [f"{flow.name}: {one}" for one in report.pipelines[flow.name].faults(options.delivery)]
+        _tear_down(made, report)
+    report.broker_fencings = _fencings(made.kafka_logs)
+    report.seconds = round(time.monotonic() - began, 1)
+    return report
+
+
+# An installation.
+
+
+@contextmanager
+def installed(directory: Path, options: Options) -> Iterator[Installation]:
+    """Everything up, and at the end gone."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as closing:
+        closing.enter_context(telling_broker())
+        made = _behind_proxies(directory, options, closing) if options.network else _embedded(directory)
+        made.stack.start()
+        closing.callback(made.stack.stop)
+        if not made.direct:
+            made.direct = made.stack.admin_config()
+        yield made
+
+
+@contextmanager
+def telling_broker() -> Iterator[None]:
+    """Kafka's coordinators tell whom they fence, which they do at a level that is off otherwise."""
+    options = " ".join(f"-Dorg.slf4j.simpleLogger.log.{name}=info" for name in _TELLING)
+    before = os.environ.get("JAVA_TOOL_OPTIONS")
+    os.environ["JAVA_TOOL_OPTIONS"] = f"{before or ''} {options}"
+    try:
+        yield
+    finally:
+        del os.environ["JAVA_TOOL_OPTIONS"]
+        os.environ.update({} if before is None else {"JAVA_TOOL_OPTIONS": before})
+
+
+def _embedded(directory: Path) -> Installation:
+    return Installation(Stack(directory / "data"), {}, {}, directory / "data" / "logs")
+
+
+def _behind_proxies(directory: Path, options: Options, closing: ExitStack) -> Installation:
+    """Kafka and Valkey apart from `up`, each behind a proxy.
+
+    Kafka tells clients of its outer listener to come to the same port of another loopback address: the proxy's.
+    """
+    parts = External(directory / "parts", PROXY_HOST)
+    closing.callback(parts.stop)
+    stack = Stack(directory / "data", external=parts)
+    direct = stack.admin_config()
+    kafka_port = json.loads((directory / "parts" / "ports.json").read_text())["kafka"]
+    before, _, valkey = parts.settings["HEADWATER_REDIS_URL"].rpartition(":")
+    valkey_port, _, database = valkey.partition("/")
+    proxies = {
+        "kafka": Proxy((PROXY_HOST, kafka_port), ("127.0.0.1", kafka_port), options.run_number),
+        "valkey": Proxy(("127.0.0.1", free_port()), ("127.0.0.1", int(valkey_port)), options.run_number),
+    }
+    for proxy in proxies.values():
+        proxy.start()
+        closing.callback(proxy.stop)
+    parts.settings["HEADWATER_KAFKA_BOOTSTRAP_SERVERS"] = f"{PROXY_HOST}:{kafka_port}"
+    parts.settings["HEADWATER_REDIS_URL"] = f"{before}:{proxies['valkey'].address[1]}/{database}"
+    return Installation(stack, direct, proxies, directory / "parts" / "logs")
+
+
+# Pipelines.
+
+
+def _deploy(made: Installation, options: Options, load: Load) -> None:
+    with made.stack.client() as client:
+        _fill_dataset(client)
+        for name in options.kinds:
+            kind = KINDS[name]
+            extra = {} if options.delivery == "at_least_once" else {"delivery": options.delivery}
+            body = pipeline(ENTITY, CHAIN, name=name, transforms=list(kind.transforms), **extra)
+            flow = deploy(client, body)
+            witness = Witness(_settings(made, flow), flow.sink["topic"], partial(load.outputs, kind))
+            dead_topic = flow.answer["dead_letter"]["topic"]
+            dead = Witness(_settings(made, flow), dead_topic, partial(load.dead_letters, kind))
+            made.flows.append(Flow(name, kind, flow, witness, dead))
+
+
+def _fill_dataset(client: httpx.Client) -> None:
+    made = client.post("/api/v1/flow/datasets", json={"name": DATASET})
+    assert made.status_code == 201, made.text
+    entries = f"/api/v1/flow/datasets/{made.json()['id']}/entries"
+    assert client.post(entries, json={"values": MEMBER_VALUES}).json() == {"count": len(MEMBER_VALUES)}
+
+
+def _settings(made: Installation, flow: Deployed) -> Settings:
+    """Those of the deployment's reader, past the proxy: what is measured is the way to the topic."""
+    return {**client_config(flow.sink), "bootstrap.servers": made.direct["bootstrap.servers"]}
+
+
+def _wait_for_the_rest(flows: Sequence[Flow], fed: int) -> None:
+    """Until everything came, or nothing came for a long time."""
+    witnesses = [witness for flow in flows for witness in (flow.witness, flow.dead)]
+    while not all(witness.account.complete(fed) for witness in witnesses):
+        if time.monotonic() - max(witness.came_at for witness in witnesses) > STUCK_AFTER_S:
+            return
+        time.sleep(TICK_S)
+
+
+def _result(made: Installation, flow: Flow, options: Options, load: Load, fed: int) -> Result:
+    seen, dead = flow.witness.account, flow.dead.account
+    agree = True
+    if options.reread:
+        topic = flow.made.sink["topic"]
+        again = Witness(_settings(made, flow.made), topic, partial(load.outputs, flow.kind)).read_to_the_end()
+        agree = again.account.digest() == seen.digest()
+    return Result(
+        outputs=seen.count,
+        lost=seen.lost(fed),
+        wrong=seen.wrong,
+        inversions=seen.inversions,
+        repeats=seen.repeats,
+        dead_letters=dead.count,
+        dead_letters_lost=dead.lost(fed),
+        dead_letters_wrong=dead.wrong,
+        dead_letter_repeats=dead.repeats,
+        readers_agree=agree,
+        restarts=_restarts_when_healthy(made, flow),
+        age_ms=summary(sorted(flow.witness.ages_ms)),
+    )
+
+
+def _restarts_when_healthy(made: Installation, flow: Flow) -> int:
+    """At the end every pipeline is whole again."""
+    with made.stack.client() as client:
+        until(lambda: flow.stats(client).get("healthy_workers") == 1, what=f"health of {flow.name} at the end")
+        return sum(worker["restart_count"] for worker in flow.stats(client)["workers"])
+
+
+def _tear_down(made: Installation, report: Report) -> None:
+    with made.stack.client() as client:
+        for flow in made.flows:
+            gone = client.delete(f"/api/v1/flow/{flow.made.id}")
+            if gone.status_code != 200:
+                report.faults.append(f"{flow.name} can't be deleted: {gone.text}")
+
+
+def _fencings(logs: Path) -> int:
+    lines = (line for log in sorted(logs.glob("kafka.log*")) for line in log.read_bytes().splitlines())
+    return sum(bool(_FENCED.search(line)) for line in lines)
+
+
+def summary(values: Sequence[float]) -> dict[str, float]:
+    """Median, 99th percentile and maximum of sorted values."""
+    if not values:
+        return {"count": 0}
+    p50, p99 = (values[min(len(values) - 1, int(len(values) * part))] for part in (0.5, 0.99))
+    return {"count": len(values), "p50": p50, "p99": p99, "max": values[-1]}
