@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PY_FILES := headwater tests benches
 
-.PHONY: help setup up demo fmt check test test-all bench chaos run docs conformance
+.PHONY: help setup up demo fmt check test test-all bench chaos soak run docs conformance
 
 help:  ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -51,6 +51,9 @@ bench: setup  ## All benchmarks; each prints its figure and a ratio to a referen
 chaos: setup  ## Nothing is lost, whatever is killed (RECORDS=1000000 KILLS=60 SEED=7 KIND=v8 DELIVERY=at_least_once)
 	$(BIN)/python -m tests.chaos copy --records $(or $(RECORDS),1000000) --kills $(or $(KILLS),60) --seed $(or $(SEED),0) \
 		--kind $(or $(KIND),v8) --delivery $(or $(DELIVERY),at_least_once) $(CHAOS_FLAGS)
+
+soak: setup  ## Nothing grows, for hours under load and change (HOURS=2)
+	$(BIN)/python -m tests.chaos soak --hours $(or $(HOURS),2) --seed $(or $(SEED),0) $(CHAOS_FLAGS)
 
 docs: setup  ## Write the reference pages that are generated from the code
 	$(BIN)/headwater docs

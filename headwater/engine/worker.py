@@ -73,7 +73,7 @@ class Worker:
         self._worker_log = worker_log or WorkerLog()
         self._clock = clock
         self._sleep = sleep
-        self._away_backoff = Backoff(0.1, 5.0, rng)
+        self._away_backoff = Backoff(0.1, 1.0, rng)
         self._broker_backoff = Backoff(1.0, 30.0, rng)
         self._flights: deque[Flight] = deque()
         self._size = BatchSize()

@@ -1,11 +1,16 @@
-"""Short forms of `make chaos` and `make soak`: see docs/reliability.md."""
+"""Short forms of what `python -m tests.chaos` does (docs/reliability.md): content alone, no time."""
 
+import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.acceptance.stack import Stack
 from tests.chaos.copy import Strikes, copy
-from tests.chaos.trial import Options
+from tests.chaos.faults import hit
+from tests.chaos.proofs import take_the_set_store
+from tests.chaos.trial import Installation, Options, Report, observe
 
 RUN_NUMBER = 10900
 """Its first strikes: Kafka killed, a narrow link to Valkey, V8 child and Valkey killed, a sliced link to Kafka, worker
@@ -20,3 +25,19 @@ def test_the_copy_test(tmp_path: Path) -> None:
     assert report.faults == [], report.text()
     assert report.fed >= options.records
     assert report.pipelines["contains"].dead_letters == report.fed // options.poison_every
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("away_s", [10.0, pytest.param(60.0, marks=[pytest.mark.slow, pytest.mark.timeout(300)])])
+def test_the_set_store_is_away(stack: Stack, away_s: float) -> None:
+    [valkey] = stack.below("valkey-server")
+
+    def disturb(made: Installation, report: Report) -> None:
+        take_the_set_store(
+            made, report, away_s, partial(hit, valkey, signal.SIGSTOP), partial(hit, valkey, signal.SIGCONT)
+        )
+
+    stream = ("polygon", "erc20_token_transfer" if away_s == 10.0 else "erc721_token_transfer")
+    options = Options(1, 0, ["v8", "contains", "filter"], rate=200, poison_every=500, stream=stream)
+    made = Installation(stack, stack.admin_config(), {}, stack.data_dir / "logs")
+    assert observe(made, options, disturb).faults == []

@@ -50,6 +50,11 @@ class Account:
         self.missing.update((partition, (end, i)) for i in range(number, before))
         self._next[partition] = (end, before + 1)
 
+    @property
+    def reached(self) -> int:
+        """How many records are behind the last outputs."""
+        return sum(offset + 1 for offset, _ in self._next)
+
     def complete(self, fed: int) -> bool:
         """True when everything came of the first `fed` records."""
         return not self.missing and not any(self._left(partition, fed, 1) for partition in range(PARTITIONS))

@@ -53,6 +53,7 @@ class _Chaos:
         self._deeds = shuffled([deed for deed in deeds if not plan.only or deed.name in plan.only], which)
         self._ends: list[tuple[float, Callable[[], None]]] = []
         self._strikes: list[Strike] = []
+        self._began = time.time()
 
     def run(self, report: Report) -> None:
         """Do all strikes, and wait until their effects are over."""
@@ -64,6 +65,7 @@ class _Chaos:
         finally:
             for _, end in self._ends:
                 end()
+            report.more["timeline"] = [strike.text(self._began) for strike in self._strikes]
         report.more |= {
             "strikes": dict(sorted(Counter(strike.name for strike in self._strikes).items())),
             "recovery_s": _recovery([strike for strike in self._strikes if strike.alone]),
@@ -120,4 +122,4 @@ def _recovery(strikes: list[Strike]) -> dict[str, dict[str, float]]:
     by_name: dict[str, list[float]] = {}
     for strike in strikes:
         by_name.setdefault(strike.name, []).append(round(strike.recovery_s, 2))
-    return {name: summary(sorted(values)) for name, values in sorted(by_name.items())}
+    return {name: summary(Counter(values)) for name, values in sorted(by_name.items())}

@@ -37,6 +37,11 @@ class Strike:
         assert self.came_at is not None
         return max(0.0, self.came_at - self.ended)
 
+    def text(self, began: float) -> str:
+        """A line of the report, times since `began`."""
+        came = "nothing came" if self.came_at is None else f"output at {self.came_at - began:.1f} s"
+        return f"{self.at - began:.1f} s to {self.ended - began:.1f} s: {self.name}; {came}"
+
 
 class Done(NamedTuple):
     """at: when it began, by the wall clock. end: what ends a deed that lasts."""

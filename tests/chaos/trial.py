@@ -4,7 +4,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -19,8 +19,6 @@ from tests.chaos.load import DATASET, KINDS, MEMBER_VALUES, THROWS, Kind, Load
 from tests.chaos.witness import Settings, Witness
 from tests.support.proxy import Proxy
 
-CHAIN, ENTITY = "base", "erc20_token_transfer"
-STREAM = f"stream.{CHAIN}.{ENTITY}"
 PROXY_HOST = "127.0.0.2"
 TICK_S = 0.02
 STUCK_AFTER_S = 180.0
@@ -33,7 +31,8 @@ _TELLING = ("org.apache.kafka.coordinator", "kafka.coordinator", "org.apache.kaf
 class Options:
     """What every run has. records: the fewest; rate: a second; network: Kafka and Valkey are behind proxies.
 
-    reread: at the end a second reader compares the whole topics; not for runs longer than the topics keep records.
+    stream: chain and entity; nothing else may be in it. reread: at the end a second reader compares the whole topics;
+    not for runs longer than the topics keep records.
     """
 
     run_number: int
@@ -43,6 +42,7 @@ class Options:
     rate: int = 2_000
     poison_every: int = 10_000
     poisons: Sequence[str] = THROWS
+    stream: tuple[str, str] = ("base", "erc20_token_transfer")
     network: bool = True
     reread: bool = True
 
@@ -108,7 +108,7 @@ class Result:
 
 @dataclass
 class Report:
-    """What a run found. more: what its disturbance adds; faults: what must not be, none when it passed."""
+    """What a run found. more: what its disturbance adds; faults: what must not be; late: what took too long."""
 
     options: dict[str, Any]
     fed: int = 0
@@ -117,10 +117,16 @@ class Report:
     broker_fencings: int = 0
     more: dict[str, Any] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
+    late: list[str] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        """True when nothing was wrong, and nothing late."""
+        return not self.faults and not self.late
 
     def text(self) -> str:
         """As JSON."""
-        return json.dumps(asdict(self) | {"verdict": "failed" if self.faults else "passed"}, indent=2)
+        return json.dumps(asdict(self) | {"verdict": "passed" if self.passed else "failed"}, indent=2)
 
 
 Disturbance = Callable[[Installation, Report], None]
@@ -129,11 +135,19 @@ Disturbance = Callable[[Installation, Report], None]
 def run(directory: Path, options: Options, disturb: Disturbance) -> Report:
     """One run, from an empty directory to its report. disturb: called while records flow; may note faults."""
     began = time.monotonic()
+    with installed(directory, options) as made:
+        report = observe(made, options, disturb)
+    report.broker_fencings = _fencings(made.kafka_logs)
+    report.seconds = round(time.monotonic() - began, 1)
+    return report
+
+
+def observe(made: Installation, options: Options, disturb: Disturbance) -> Report:
+    """One run on an installation that is there already; its pipelines are gone afterwards."""
     report = Report(asdict(options))
     load = Load(options.run_number, options.poison_every, options.poisons)
-    with installed(directory, options) as made:
-        _deploy(made, options, load)
-        made.feeder = feeder = Feeder(made.direct, STREAM, load, options.rate)
+    with _deployed(made, options, load, report):
+        made.feeder = feeder = Feeder(made.direct, "stream." + ".".join(options.stream), load, options.rate)
         with ExitStack() as reading:
             for flow in made.flows:
                 reading.enter_context(beside(flow.witness))
@@ -146,9 +160,6 @@ def run(directory: Path, options: Options, disturb: Disturbance) -> Report:
         for flow in made.flows:
             report.pipelines[flow.name] = _result(made, flow, options, load, report.fed)
             report.faults += [f"{flow.name}: {one}" for one in report.pipelines[flow.name].faults(options.delivery)]
-        _tear_down(made, report)
-    report.broker_fencings = _fencings(made.kafka_logs)
-    report.seconds = round(time.monotonic() - began, 1)
     return report
 
 
@@ -213,25 +224,35 @@ def _behind_proxies(directory: Path, options: Options, closing: ExitStack) -> In
 # Pipelines.
 
 
-def _deploy(made: Installation, options: Options, load: Load) -> None:
+@contextmanager
+def _deployed(made: Installation, options: Options, load: Load, report: Report) -> Iterator[None]:
     with made.stack.client() as client:
-        _fill_dataset(client)
-        for name in options.kinds:
-            kind = KINDS[name]
-            extra = {} if options.delivery == "at_least_once" else {"delivery": options.delivery}
-            body = pipeline(ENTITY, CHAIN, name=name, transforms=list(kind.transforms), **extra)
-            flow = deploy(client, body)
-            witness = Witness(_settings(made, flow), flow.sink["topic"], partial(load.outputs, kind))
-            dead_topic = flow.answer["dead_letter"]["topic"]
-            dead = Witness(_settings(made, flow), dead_topic, partial(load.dead_letters, kind))
-            made.flows.append(Flow(name, kind, flow, witness, dead))
+        dataset = _filled_dataset(client)
+        made.flows = [_deploy(made, client, name, options, load) for name in options.kinds]
+        yield
+    with made.stack.client() as client:  # another one: what the run has killed may have held the first one's connection
+        for url in [*(f"/api/v1/flow/{flow.made.id}" for flow in made.flows), dataset]:
+            gone = client.delete(url)
+            if not gone.is_success:
+                report.faults.append(f"{url} can't be deleted: {gone.text}")
 
 
-def _fill_dataset(client: httpx.Client) -> None:
+def _filled_dataset(client: httpx.Client) -> str:
+    """The path of the dataset that scripts ask."""
     made = client.post("/api/v1/flow/datasets", json={"name": DATASET})
     assert made.status_code == 201, made.text
-    entries = f"/api/v1/flow/datasets/{made.json()['id']}/entries"
-    assert client.post(entries, json={"values": MEMBER_VALUES}).json() == {"count": len(MEMBER_VALUES)}
+    url = f"/api/v1/flow/datasets/{made.json()['id']}"
+    assert client.post(f"{url}/entries", json={"values": MEMBER_VALUES}).json() == {"count": len(MEMBER_VALUES)}
+    return url
+
+
+def _deploy(made: Installation, client: httpx.Client, name: str, options: Options, load: Load) -> Flow:
+    kind, (chain, entity) = KINDS[name], options.stream
+    extra = {} if options.delivery == "at_least_once" else {"delivery": options.delivery}
+    flow = deploy(client, pipeline(entity, chain, name=name, transforms=list(kind.transforms), **extra))
+    settings, letters = _settings(made, flow), flow.answer["dead_letter"]["topic"]
+    witness = Witness(settings, flow.sink["topic"], partial(load.outputs, kind))
+    return Flow(name, kind, flow, witness, Witness(settings, letters, partial(load.dead_letters, kind)))
 
 
 def _settings(made: Installation, flow: Deployed) -> Settings:
@@ -267,7 +288,7 @@ def _result(made: Installation, flow: Flow, options: Options, load: Load, fed: i
         dead_letter_repeats=dead.repeats,
         readers_agree=agree,
         restarts=_restarts_when_healthy(made, flow),
-        age_ms=summary(sorted(flow.witness.ages_ms)),
+        age_ms=summary(flow.witness.ages_ms),
     )
 
 
@@ -278,22 +299,21 @@ def _restarts_when_healthy(made: Installation, flow: Flow) -> int:
         return sum(worker["restart_count"] for worker in flow.stats(client)["workers"])
 
 
-def _tear_down(made: Installation, report: Report) -> None:
-    with made.stack.client() as client:
-        for flow in made.flows:
-            gone = client.delete(f"/api/v1/flow/{flow.made.id}")
-            if gone.status_code != 200:
-                report.faults.append(f"{flow.name} can't be deleted: {gone.text}")
-
-
 def _fencings(logs: Path) -> int:
     lines = (line for log in sorted(logs.glob("kafka.log*")) for line in log.read_bytes().splitlines())
     return sum(bool(_FENCED.search(line)) for line in lines)
 
 
-def summary(values: Sequence[float]) -> dict[str, float]:
-    """Median, 99th percentile and maximum of sorted values."""
-    if not values:
+def summary(counts: Mapping[Any, int]) -> dict[str, float]:
+    """Median, 99th percentile and maximum of values that are given with how often they came."""
+    total = sum(counts.values())
+    if not total:
         return {"count": 0}
-    p50, p99 = (values[min(len(values) - 1, int(len(values) * part))] for part in (0.5, 0.99))
-    return {"count": len(values), "p50": p50, "p99": p99, "max": values[-1]}
+    left, found = [0.5 * total, 0.99 * total], []
+    seen = 0
+    for value in sorted(counts):
+        seen += counts[value]
+        while left and seen >= left[0]:
+            found.append(value)
+            left.pop(0)
+    return {"count": total, "p50": found[0], "p99": found[1], "max": max(counts)}

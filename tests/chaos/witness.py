@@ -2,7 +2,7 @@
 
 import threading
 import time
-from array import array
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -30,7 +30,7 @@ class Witness:
         self._at_end: set[int] = set()
         self.account = Account(wanted)
         self.newest_ms = 0
-        self.ages_ms = array("l")
+        self.ages_ms: Counter[int] = Counter()
         self.came_at = time.monotonic()
 
     def __call__(self, stop: threading.Event) -> None:
@@ -63,4 +63,4 @@ class Witness:
         if self.account.count > before:
             source_ms = record.timestamp()[1]
             self.newest_ms = max(self.newest_ms, source_ms)
-            self.ages_ms.append(int(time.time() * 1000) - source_ms)
+            self.ages_ms[max(0, int(time.time() * 1000) - source_ms)] += 1

@@ -27,13 +27,14 @@ class Conditions:
     """How the network is.
 
     latency_s: of each chunk, half of it to all of it. slice_bytes: the most that arrives at once; 0 for no limit.
-    held: directions in which nothing passes.
+    held: directions in which nothing passes. refused: every connection is reset, new ones too.
     """
 
     latency_s: float = 0.0
     bytes_per_s: float = math.inf
     slice_bytes: int = 0
     held: frozenset[Direction] = frozenset()
+    refused: bool = False
 
 
 CLEAR = Conditions()
@@ -105,7 +106,7 @@ class Proxy:
         self._conditions = conditions
         self._changed.set()
         self._changed.clear()
-        for connection in [one for one in self._connections if one.abandoned]:
+        for connection in [one for one in self._connections if one.abandoned or conditions.refused]:
             connection.reset()
             self._connections.discard(connection)
 
@@ -139,6 +140,9 @@ class Proxy:
             self._tasks.discard(task)
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._conditions.refused:
+            _reset(writer)
+            return
         try:
             from_server, to_server = await asyncio.open_connection(*self._target, limit=CHUNK_BYTES)
         except OSError:

@@ -127,6 +127,7 @@ class WorkerProcess:
             ]  # fmt: skip
             self._child: Child = spawn(command, stdout=output, stderr=output, pass_fds=[theirs.fileno()])
         self._log = log
+        self.pid = self._child.pid
 
     def wait(self, wanted: Callable[[Heartbeat], bool]) -> Heartbeat:
         """The next heartbeat that is as wanted."""

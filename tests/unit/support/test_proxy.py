@@ -100,6 +100,19 @@ def test_a_reset_ends_connections_and_not_the_proxy(proxy: Proxy) -> None:
         assert exchange(connection) == DATA
 
 
+def test_refused_connections_are_reset_until_they_are_not(proxy: Proxy) -> None:
+    with connected(proxy) as connection:
+        assert exchange(connection, b"before") == b"before"
+        proxy.set(Conditions(refused=True))
+        with pytest.raises(ConnectionResetError):
+            connection.recv(100)
+    with pytest.raises(ConnectionResetError), connected(proxy) as connection:
+        connection.recv(100)
+    proxy.set(CLEAR)
+    with connected(proxy) as connection:
+        assert exchange(connection) == DATA
+
+
 def test_a_half_open_connection_says_nothing_until_it_is_reset(proxy: Proxy) -> None:
     with connected(proxy) as connection:
         assert exchange(connection, b"before") == b"before"

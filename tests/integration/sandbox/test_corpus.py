@@ -1,0 +1,96 @@
+"""All hostile scripts in one worker: it lives on, everything else is delivered in order, memory comes back."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Message
+
+from headwater.model.transform import V8Transform
+from headwater.orchestrators.usage import resident_bytes
+from headwater.sandbox.supervisor import RECYCLE_ABOVE_BYTES
+from tests.integration.engine.harness import PARTITIONS, Pipeline, WorkerProcess, headers, wait_for
+from tests.integration.sandbox.corpus import CASES, Case
+from tests.support.kafka import KafkaServer
+
+BETWEEN = 25
+"""Good records between two bad ones."""
+WARM = 1_000
+WORKER_GROWTH_BYTES = 64 << 20
+
+
+def script(cases: Sequence[Case]) -> str:
+    bodies = ",\n".join(f"function (d) {{\n{case.body}\n}}" for case in cases)
+    return f"const cases = [{bodies}];\nfunction process(d) {{ return d.bad === undefined ? d : cases[d.bad](d) }}"
+
+
+def records(cases: Sequence[Case]) -> list[dict[str, int]]:
+    """Good records to warm up, then a bad one after every BETWEEN good ones."""
+    made = [{"n": n} for n in range(WARM)]
+    for bad in range(len(cases)):
+        made += [{"n": len(made) + i} for i in range(BETWEEN)]
+        made.append({"bad": bad})
+    return made
+
+
+def by_record(found: Sequence[Message], fed: Sequence[Any]) -> list[tuple[int, Message]]:
+    """Each output with the number of the record that it came of: record n is at n // PARTITIONS in n % PARTITIONS."""
+    sources = [headers(message)["headwater-src"].split("/") for message in found]
+    numbers = [int(offset) * PARTITIONS + int(partition) for _, partition, offset, _ in sources]
+    assert all(number < len(fed) for number in numbers)
+    return list(zip(numbers, found, strict=True))
+
+
+def check(pipeline: Pipeline, fed: Sequence[dict[str, int]], cases: Sequence[Case]) -> int:
+    """Every good record is there, unchanged, in order; each bad one came to what it may. Returns the dead letters."""
+    results = by_record(pipeline.records(), fed)
+    good = [(number, json.loads(message.value() or b"")) for number, message in results if "n" in fed[number]]
+    assert sorted(good) == [(number, record) for number, record in enumerate(fed) if "n" in record]
+    for partition in range(PARTITIONS):
+        mine = [number for number, _ in good if number % PARTITIONS == partition]
+        assert mine == sorted(mine)
+    dead = by_record(pipeline.records(pipeline.dead), fed)
+    came = {number: headers(message)["headwater-error"] for number, message in dead}
+    came |= {number: (message.value() or b"").decode() for number, message in results if "bad" in fed[number]}
+    bad = {number: cases[record["bad"]] for number, record in enumerate(fed) if "bad" in record}
+    assert {case.name: came.get(n) for n, case in bad.items() if came.get(n) not in case.outcomes} == {}
+    return len(dead)
+
+
+def resident(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
+
+
+def children(pid: int) -> list[int]:
+    return [int(c) for task in Path(f"/proc/{pid}/task").iterdir() for c in (task / "children").read_text().split()]
+
+
+def wait_for_memory(worker: WorkerProcess, before: int) -> None:
+    """Until no child is larger than what is replaced, and the worker itself is as it was."""
+    wait_for(lambda: all(resident_bytes(pid) < RECYCLE_ABOVE_BYTES for pid in children(worker.pid)), "small children")
+    assert resident(worker.pid) - before < WORKER_GROWTH_BYTES
+
+
+@pytest.mark.parametrize(
+    "cases",
+    [
+        pytest.param([case for case in CASES if not case.slow], id="quick"),
+        pytest.param(CASES, id="all", marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
+    ],
+)
+def test_one_worker_survives_all(kafka: KafkaServer, tmp_path: Path, cases: list[Case]) -> None:
+    pipeline = Pipeline(kafka, tmp_path, [V8Transform(uid="t1", type="v8", script=script(cases))])
+    fed = records(cases)
+    pipeline.feed(fed[:WARM])
+    with pipeline.worker() as worker:
+        pipeline.wait_committed(WARM)
+        before = resident(worker.pid)
+        pipeline.feed(fed[WARM:])
+        for committed in range(WARM, len(fed), 100):  # a time limit for each hundred records, not for all
+            pipeline.wait_committed(min(committed + 100, len(fed)))
+        beat = worker.wait(lambda beat: beat.counters.get("messages_received") == len(fed))
+        wait_for_memory(worker, before)
+        assert worker.terminate() == 0
+    assert beat.counters["processor_error"] == check(pipeline, fed, cases)
