@@ -71,8 +71,8 @@ class KafkaSource:
     def _on_assign(self, _consumer: object, partitions: list[TopicPartition]) -> None:
         if partitions:
             self._consumer.incremental_assign(self._starts([p.partition for p in partitions]))
-            if self._paused:
-                self._consumer.pause(partitions)
+            # librdkafka remembers a pause of partitions that went away before it ended.
+            (self._consumer.pause if self._paused else self._consumer.resume)(partitions)
         self._assigned.update(p.partition for p in partitions)
         if self._listener is not None:
             self._listener.assigned([p.partition for p in partitions])

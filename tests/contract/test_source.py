@@ -350,6 +350,24 @@ class TestRebalance:
         assert ("revoked", [moved]) in owner.calls
         assert sorted(listener.owned for _, listener in newcomers) == [set(), {moved}]
 
+    def test_a_pause_ends_for_partitions_that_are_away_too(self, bench: Bench) -> None:
+        """One goes to another member during a pause, and comes back when the pause is over."""
+        first, owner = start(bench)
+        first.pause()
+        second, other = bench.source(), Listener()
+        second.join(other)
+        for _ in range(POLLS):
+            if other.owned:
+                break
+            assert not first.poll(10, POLL_S)
+            assert not second.poll(10, POLL_S)
+        assert len(owner.owned) == 1
+        first.resume()
+        second.close()
+        bench.append(0, [b"a"])
+        bench.append(1, [b"b"])
+        assert sorted(read(first, 2)) == [(0, 0, b"a"), (1, 0, b"b")]
+
 
 class TestKafkaAlone:
     def test_a_wrong_password(self, kafka: KafkaServer, kafka_bench: KafkaBench) -> None:
