@@ -11,6 +11,7 @@ from fastapi import FastAPI
 import headwater
 from headwater.api import (
     datasets,
+    deployment_metrics,
     deployments,
     filter_values,
     flow,
@@ -42,6 +43,7 @@ ROUTERS = (
     validate.router,
     transforms.router,
     deployments.router,
+    deployment_metrics.router,
     filter_values.router,
     health.router,
 )

@@ -125,6 +125,15 @@ LOGS = {
     ]
 }
 
+SERIES: dict[str, Any] = {
+    "config_id": CONFIG_ID,
+    "metrics": [
+        {"metric_type": "messages_received", "points": [{"timestamp": "2026-01-02T03:05:00.000Z", "value": 1200}]},
+        {"metric_type": "total_latency", "points": [{"timestamp": "2026-01-02T03:05:00.000Z", "value": 14.3}]},
+        {"metric_type": "processor_error", "points": []},
+    ],
+}
+
 DATASET = {"id": DATASET_ID, "name": "watched", "type": "redis", "created_at": FIRST, "updated_at": FIRST}
 STREAM: dict[str, Any] = {
     "chain": "base",
@@ -193,6 +202,7 @@ OF_SCHEMAS: dict[str, Any] = {
 """The example of each response body, by the name of its schema."""
 
 OF_OPERATIONS: dict[str, Any] = {
+    "getDeploymentMetrics": SERIES,
     "changeTransform": SAVED_TRANSFORMS[0],
     "replaceTransforms": SAVED_TRANSFORMS,
     "deleteConfiguration": {"message": f"Pipeline {CONFIG_ID} successfully deleted"},

@@ -23,7 +23,14 @@ _OF_A_CONFIGURATION = (
     "tearDown",
     "deleteConfiguration",
 )
-_OF_A_DEPLOYMENT = ("getDeployment", "getDeploymentStats", "getDeploymentLogs", "rotateCredentials", "tearDown")
+_OF_A_DEPLOYMENT = (
+    "getDeployment",
+    "getDeploymentStats",
+    "getDeploymentMetrics",
+    "getDeploymentLogs",
+    "rotateCredentials",
+    "tearDown",
+)
 _OF_A_TRANSFORM = (
     "changeTransform",
     "addFilterValues",

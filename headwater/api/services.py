@@ -17,6 +17,7 @@ from headwater.services.flows import Flows
 from headwater.services.idempotency import Calls
 from headwater.services.keys import Keys
 from headwater.services.limits import RateLimits
+from headwater.services.metrics import Metrics
 from headwater.services.trials import Trials
 
 Probe = Callable[[], object]
@@ -37,6 +38,7 @@ class Services:
     flows: Flows
     trials: Trials
     deployments: Deployments
+    metrics: Metrics
     filters: Filters
     datasets: Datasets
     bindings: Bindings

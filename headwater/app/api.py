@@ -33,12 +33,14 @@ from headwater.services.idempotency import Calls
 from headwater.services.ids import new_id, utc_now
 from headwater.services.keys import Keys
 from headwater.services.limits import RateLimits
+from headwater.services.metrics import Metrics
 from headwater.services.trials import Trials
 from headwater.settings import Settings
 from headwater.stores.base import Leases
 from headwater.stores.redis.buckets import RedisBuckets
 from headwater.stores.redis.client import Client, connect
 from headwater.stores.redis.drafts import RedisDraftSets
+from headwater.stores.redis.metrics import RedisMetrics
 from headwater.stores.redis.names import RedisDatasetNames
 from headwater.stores.redis.sets import RedisSetStore
 from headwater.stores.sql.database import Database
@@ -50,6 +52,8 @@ PASSWORD_BYTES = 24
 GRACE_S = 5
 RATE_ANSWER_TIMEOUT_S = 0.5
 """A request that can't be counted by then passes uncounted."""
+METRICS_ANSWER_TIMEOUT_S = 2.0
+"""The health of workers is shown with it, also while the set store is away."""
 SWITCH_INTERVAL_S = 0.001
 """How long a thread may compute before another one gets its turn: uploads compute, and other requests wait for them."""
 
@@ -102,6 +106,9 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
         trials=Trials(checker, TRANSFORMS, resources, utc_now, time.monotonic),
         deployments=Deployments(
             database.flows, database.deployments, utc_now, new_id, lambda: secrets.token_urlsafe(PASSWORD_BYTES)
+        ),
+        metrics=Metrics(
+            RedisMetrics(connect(addresses.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)), utc_now
         ),
         filters=Filters(database.flows, database.deployments, audited),
         datasets=Datasets(database.datasets, names, audited, utc_now, new_id),

@@ -29,9 +29,11 @@ from headwater.services.flows import Flows, FlowStores
 from headwater.services.idempotency import Calls
 from headwater.services.ids import new_id
 from headwater.services.keys import Keys
+from headwater.services.metrics import Metrics
 from headwater.services.trials import Trials
 from headwater.stores.base import DeploymentStore
 from headwater.stores.memory.control import MemoryDatabase
+from headwater.stores.memory.metrics import MemoryMetrics
 from headwater.stores.memory.sets import MemoryDatasetNames, MemoryDraftSets, MemorySetStore
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import Resources
@@ -231,6 +233,7 @@ class Installation:
     database: MemoryDatabase = field(default_factory=MemoryDatabase)
     sets: MemorySetStore = field(default_factory=MemorySetStore)
     names: MemoryDatasetNames = field(default_factory=MemoryDatasetNames)
+    metrics: MemoryMetrics = field(default_factory=MemoryMetrics)
     clock: Clock = field(default_factory=Clock)
     probes: dict[str, Probe] = field(default_factory=dict)
     bindings: Bindings = field(default_factory=lambda: Bindings({"base.log.zerolag": "fast.base.log"}))
@@ -262,6 +265,7 @@ class Installation:
                 self.clock.monotonic,
             ),
             deployments=Deployments(flows, self.controller, self.clock, new_id, lambda: f"secret{next(numbers)}"),
+            metrics=Metrics(self.metrics, self.clock),
             filters=Filters(flows, self.controller, audited),
             datasets=Datasets(self.database.datasets, self.names, audited, self.clock, new_id),
             bindings=self.bindings,

@@ -6,11 +6,18 @@ from typing import Any
 import httpx
 import pytest
 
+from headwater.model.metric import Histogram, Measured, Span
 from tests.support.sql import a_line
 from tests.unit.api.installation import FLOW, Installation, User
 from tests.unit.api.test_openapi import operations, sent_examples
 
-NEED_A_DEPLOYMENT = ("getDeployment", "getDeploymentStats", "getDeploymentLogs", "rotateCredentials")
+NEED_A_DEPLOYMENT = (
+    "getDeployment",
+    "getDeploymentStats",
+    "getDeploymentMetrics",
+    "getDeploymentLogs",
+    "rotateCredentials",
+)
 DRAWN_UP_BY_SOMEONE_ELSE = {"getReadiness": "dependencies", "listStreams": "example"}
 """Members whose own members depend on the installation."""
 
@@ -29,6 +36,7 @@ class World:
     def __init__(self, headwater: Installation, schema: dict[str, Any]) -> None:
         self.user: User = headwater.user(next(owners))
         self._deployments = headwater.database.deployments
+        self._metrics, self._clock = headwater.metrics, headwater.clock
         self._schema = schema
         flow = self.create(FLOW)
         self.ids = {
@@ -37,6 +45,14 @@ class World:
             "dataset_id": self.create(f"{FLOW}/datasets")["id"],
         }
 
+    def _write(self, deployments: list[str]) -> None:
+        """What their workers would."""
+        self._deployments.write_logs({made: [a_line()] for made in deployments})
+        for made in deployments:
+            minute = int(self._clock.monotonic()) // 60 * 60
+            counted = {0: Span(1, {"messages_received": 1})}
+            self._metrics.write(made, "group", "a", Measured(minute, counted, {"total_latency": Histogram({1: 1})}))
+
     def create(self, path: str) -> dict[str, Any]:
         created: dict[str, Any] = self.user.post(path, sent_examples(self._schema["paths"][path]["post"])[0]).json()
         return created
@@ -44,7 +60,7 @@ class World:
     def send(self, method: str, path: str, operation: dict[str, Any], body: Any) -> httpx.Response:
         if operation["operationId"] in NEED_A_DEPLOYMENT:
             self.user.post(f"{FLOW}/{self.ids['config_id']}/deploy")
-            self._deployments.write_logs({made.id: [a_line()] for made in self._deployments.unfinished()})
+            self._write([made.id for made in self._deployments.unfinished()])
         if operation["operationId"] == "createDataset":
             self.user.delete(f"{FLOW}/datasets/{self.ids['dataset_id']}")
         required = [p for p in operation.get("parameters", []) if p["in"] == "query" and p["required"]]

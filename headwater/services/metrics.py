@@ -1,0 +1,96 @@
+"""What was measured of a deployment: as series over time, and in sum."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import structlog
+
+from headwater.errors import SetStoreUnavailable
+from headwater.model.deployment import Deployment
+from headwater.model.metric import COUNT_TYPES, METRIC_TYPES, CountType, Histogram, Interval, MetricType, TimeRange
+from headwater.services.ids import Clock
+from headwater.stores.base import MetricStore
+
+log = structlog.get_logger(__name__)
+
+SHORTEST = timedelta(seconds=1)
+"""A rate per minute is of at least that long."""
+
+Point = tuple[datetime, float]
+"""The start of an interval, and the value in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A range in sum. minutes: how many of the range the pipeline was deployed."""
+
+    whole: Interval
+    minutes: float
+
+    def per_minute(self, name: CountType) -> float:
+        """Records per minute."""
+        return self.whole.counts[name] / self.minutes
+
+    def rate(self, name: CountType) -> float:
+        """Share of the records received, 0 to 1; 0 without any."""
+        received = self.whole.counts["messages_received"]
+        return self.whole.counts[name] / received if received else 0.0
+
+    def times(self, name: MetricType) -> Histogram:
+        """The histogram of a time."""
+        return next((times for known, times in self.whole.times.items() if known == name), Histogram())
+
+
+class Metrics:
+    """All methods but `last_progress` raise SetStoreUnavailable."""
+
+    def __init__(self, store: MetricStore, now: Clock) -> None:
+        self._store = store
+        self._now = now
+
+    def series(
+        self, deployment: Deployment, time_range: TimeRange, types: Collection[MetricType]
+    ) -> Mapping[MetricType, Sequence[Point]]:
+        """Points by type, in the order of METRIC_TYPES; a type of which nothing was measured has none.
+
+        Counts have a point for every interval from the first in which the pipeline did anything; times for those in
+        which they were measured.
+        """
+        now_s = self._now().timestamp()
+        found = self._store.read(deployment.id, time_range, now_s)
+        active = [start for start in time_range.starts(now_s) if found and start >= min(found)]
+        return {name: _points(name, active, found) for name in METRIC_TYPES if name in types}
+
+    def summary(self, deployment: Deployment, time_range: TimeRange) -> Summary:
+        """The range as one."""
+        now = self._now()
+        whole = Interval()
+        for interval in self._store.read(deployment.id, time_range, now.timestamp()).values():
+            whole.add(interval.counts, interval.times)
+        first = _time(time_range.starts(now.timestamp())[0])
+        deployed = max(now - max(first, deployment.created_at), SHORTEST)
+        return Summary(whole, deployed / timedelta(minutes=1))
+
+    def last_progress(self, deployment: Deployment) -> datetime | None:
+        """When positions were committed last; None when that is not known."""
+        try:
+            at = self._store.last_progress(deployment.id)
+        except SetStoreUnavailable as error:
+            log.warning("the last progress is not known", deployment=deployment.id, reason=error.detail)
+            return None
+        return None if at is None else _time(at)
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _points(name: MetricType, starts: Sequence[int], found: Mapping[int, Interval]) -> list[Point]:
+    if name in COUNT_TYPES:
+        counts = [found[start].counts[name] if start in found else 0 for start in starts]
+        return [(_time(start), count) for start, count in zip(starts, counts, strict=True)] if any(counts) else []
+    medians = {
+        start: interval.times[name].percentile(50) for start, interval in found.items() if name in interval.times
+    }
+    return [(_time(start), median) for start, median in sorted(medians.items()) if median is not None]
