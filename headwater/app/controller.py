@@ -29,9 +29,13 @@ from headwater.services.ids import utc_now
 from headwater.settings import Settings
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.drafts import RedisDraftSets
+from headwater.stores.redis.metrics import RedisMetrics
 from headwater.stores.redis.names import RedisDatasetNames
 from headwater.stores.redis.sets import RedisSetStore
 from headwater.stores.sql.database import Database
+
+METRICS_ANSWER_TIMEOUT_S = 2.0
+"""How long a teardown waits at most for the metrics to go."""
 
 
 def run(settings: Settings) -> None:
@@ -59,6 +63,7 @@ def run(settings: Settings) -> None:
             database.flows,
             database.revisions,
             sets,
+            RedisMetrics(connect(addresses.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)),
             broker,
             orchestrator,
             WorkerSettings(addresses.kafka(), addresses.redis_url(), settings.v8_jit),

@@ -11,16 +11,20 @@ are prepared to take over, those of the stable one run on (see orchestrators/bas
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import structlog
+
 from headwater.brokers.base import Broker, Resources
 from headwater.controller.plan import WorkerSettings, everything, readers, resources, retired_topics, worker_set
 from headwater.controller.turns import Turns
-from headwater.errors import DeployFailed
+from headwater.errors import DeployFailed, SetStoreUnavailable
 from headwater.model.deployment import Condition, Deployment, Desired, Observed, Phase, Revision, WorkerStatus
 from headwater.model.flow import Flow, Source
 from headwater.model.worker import WorkerSet
 from headwater.orchestrators.base import Orchestrator
 from headwater.stores import removal
-from headwater.stores.base import FlowStore, RevisionStore, SetStore
+from headwater.stores.base import FlowStore, MetricStore, RevisionStore, SetStore
+
+log = structlog.get_logger(__name__)
 
 READY_WITHIN_S = 50.0
 STABLE_AFTER_S = 30.0
@@ -53,6 +57,7 @@ class Reconciler:
     flows: FlowStore
     revisions: RevisionStore
     sets: SetStore
+    metrics: MetricStore
     broker: Broker
     orchestrator: Orchestrator
     settings: WorkerSettings
@@ -188,7 +193,15 @@ class Reconciler:
         if not self.orchestrator.drop(deployment.id):
             return None
         self.broker.drop(everything(deployment))
+        self._drop_metrics(deployment)
         return _observed(deployment, condition=Condition.STABLE, phase=Phase.ABSENT)
+
+    def _drop_metrics(self, deployment: Deployment) -> None:
+        """They expire by themselves; a teardown does not wait for the set store."""
+        try:
+            self.metrics.drop(deployment.id)
+        except SetStoreUnavailable as error:
+            log.warning("metrics are left to expire", deployment=deployment.id, reason=error.detail)
 
 
 def _rolled_back(deployment: Deployment) -> bool:

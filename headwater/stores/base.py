@@ -345,5 +345,5 @@ class MetricStore(Protocol):
     def last_progress(self, deployment_id: str) -> float | None:
         """When a mark moved last, in seconds since the epoch; None when none has moved, or not for a week."""
 
-    def drop(self, deployment_id: str, now_s: float) -> None:
+    def drop(self, deployment_id: str) -> None:
         """Remove all of a deployment. Only when none of its workers runs."""

@@ -56,7 +56,7 @@ def total(store: MetricStore, what: CountType = "messages_received", deployment_
 def test_nothing(store: MetricStore) -> None:
     assert store.read(ID, HOUR, NOW) == {}
     assert store.last_progress(ID) is None
-    store.drop(ID, NOW)
+    store.drop(ID)
 
 
 def test_counts_and_times_add_up_at_each_resolution(store: MetricStore) -> None:
@@ -141,7 +141,7 @@ def test_progress(store: MetricStore) -> None:
 def test_deployments_are_apart_and_dropped_whole(store: MetricStore) -> None:
     for deployment_id in ("d1", "d2"):
         store.write(deployment_id, GROUP, "a", measured({0: received(7, 2)}, data_age=[1.0]))
-    store.drop("d1", NOW)
+    store.drop("d1")
     assert (total(store, deployment_id="d1"), total(store, deployment_id="d2")) == (0, 2)
     assert store.last_progress("d1") is None
     assert store.take("d1", GROUP, "b", [0]) == {}
@@ -174,7 +174,7 @@ def test_all_keys_expire_share_a_slot_and_are_dropped(valkey_url: str) -> None:
         assert all(key.startswith(b"{dm:d1}:") for key in keys)
         ages = [server.ttl(key) for key in sorted(keys)]
         assert all(0 < age < 9 * 24 * 3600 for age in ages)
-        store.drop(ID, NOW)
+        store.drop(ID)
         assert server.dbsize() == 0
 
 

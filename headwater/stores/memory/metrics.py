@@ -70,7 +70,7 @@ class MemoryMetrics:
         with self._lock:
             return self._deployments[deployment_id].last_progress
 
-    def drop(self, deployment_id: str, now_s: float) -> None:  # noqa: ARG002  # nothing is found by its time here
+    def drop(self, deployment_id: str) -> None:
         """See MetricStore."""
         with self._lock:
             self._deployments.pop(deployment_id, None)

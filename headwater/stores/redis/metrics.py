@@ -6,7 +6,8 @@
 Every key expires some time after the last range that it is in.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import cast
 
 from headwater.model.metric import (
@@ -30,10 +31,11 @@ _TAKE, _WRITE = Script.load("take_metrics"), Script.load("write_metrics")
 
 
 class RedisMetrics:
-    """MetricStore on one server, replica group or cluster. Thread-safe."""
+    """MetricStore on one server, replica group or cluster. Thread-safe. now: seconds since the epoch."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, now: Callable[[], float] = time.time) -> None:
         self._client = client
+        self._now = now
 
     def take(self, deployment_id: str, group: str, owner: str, partitions: Collection[int]) -> Mapping[int, int]:
         """See MetricStore."""
@@ -61,8 +63,9 @@ class RedisMetrics:
         at: bytes | None = self._client.call("HGET", _who(deployment_id), "at")
         return None if at is None else float(at)
 
-    def drop(self, deployment_id: str, now_s: float) -> None:
-        """See MetricStore."""
+    def drop(self, deployment_id: str) -> None:
+        """See MetricStore. What was written late, after an outage, may be left; it expires."""
+        now_s = self._now()
         intervals = (_key(deployment_id, one, start) for one in TIME_RANGES for start in _kept(one, now_s))
         self._client.call("UNLINK", _who(deployment_id), *intervals)
 

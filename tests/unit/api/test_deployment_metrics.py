@@ -43,7 +43,7 @@ class Scene:
         body: dict[str, Any] = answer.json()
         return body
 
-    def points(self, name: str, **query: Any) -> list[tuple[str, float]]:
+    def points(self, name: str, **query: Any) -> list[Any]:
         (series,) = (one for one in self.get(**query)["metrics"] if one["metric_type"] == name)
         return [(point["timestamp"], point["value"]) for point in series["points"]]
 

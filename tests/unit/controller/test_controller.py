@@ -3,9 +3,13 @@
 import threading
 from datetime import UTC, datetime
 
+import pytest
+
 from headwater.controller.reconcile import READY_WITHIN_S
+from headwater.errors import SetStoreUnavailable
 from headwater.model.dataset import Dataset, dataset_set, filter_set
 from headwater.model.deployment import Condition, Phase
+from headwater.model.metric import Measured, Span
 from tests.unit.controller.world import DEPLOYMENT, FLOW, TOPIC, World, flow
 
 
@@ -125,6 +129,23 @@ class TestDown:
         assert world.broker.inventory().groups == frozenset()
         assert world.sets.count(filter_set(FLOW, "t1"))[0] == 1
         assert world.database.flows.get("owner", FLOW)
+
+    @pytest.mark.parametrize("away", [False, True])
+    def test_metrics_go_too_and_nobody_waits_for_them(
+        self, world: World, away: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(_: str) -> None:
+            raise SetStoreUnavailable("The set store does not answer.")
+
+        world.deploy()
+        world.run()
+        world.metrics.write(DEPLOYMENT, "g", "a", Measured(60, {0: Span(1, {"messages_received": 1})}, {}))
+        if away:
+            monkeypatch.setattr(world.metrics, "drop", fail)
+        world.database.deployments.desire_absent(FLOW)
+        world.run()
+        assert world.active is None
+        assert (world.metrics.last_progress(DEPLOYMENT) is None) != away
 
     def test_groups_with_members_go_later(self, world: World) -> None:
         world.deploy()

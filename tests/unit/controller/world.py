@@ -14,6 +14,7 @@ from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.worker import KafkaAccess
 from headwater.orchestrators.memory import MemoryOrchestrator
 from headwater.stores.memory.control import MemoryDatabase
+from headwater.stores.memory.metrics import MemoryMetrics
 from headwater.stores.memory.sets import MemoryDatasetNames, MemoryDraftSets, MemorySetStore
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -56,6 +57,7 @@ class World:
         self.broker = MemoryBroker()
         self.sets = MemorySetStore()
         self.names = MemoryDatasetNames()
+        self.metrics = MemoryMetrics()
         self.auto = auto
         self.broker.ensure(Resources((TopicSpec(TOPIC, 4),), (), (), ()))
         self.start_controller()
@@ -68,6 +70,7 @@ class World:
             self.database.flows,
             self.database.revisions,
             self.sets,
+            self.metrics,
             self.broker,
             self.orchestrator,
             settings,
