@@ -16,6 +16,9 @@ class Settings(BaseSettings):
     data_dir: Path = Field(DEFAULT_DATA_DIR, description="Where `up` keeps everything.")
     host: str = Field("127.0.0.1", description="Address that the API and Kafka listen on.")
     port: int = Field(8080, ge=1, le=65535, description="The API's port.")
+    metrics_port: int = Field(
+        0, ge=0, le=65535, description="Port of 127.0.0.1 with Prometheus series of single pipelines; 0 means none."
+    )
     advertised_host: str = Field("", description="Host name that Kafka clients are told; default: `host`.")
     api_processes: int = Field(2, ge=1, le=64, description="API processes that `up` starts.")
     log_level: str = Field("info", description="debug, info, warning or error.")

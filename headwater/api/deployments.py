@@ -120,13 +120,14 @@ def logs(
 @router.get(
     "/deploy/stats",
     operation_id="getDeploymentStats",
-    summary="Health of the workers",
+    summary="Health and progress of the workers",
     responses=failures(404),
     openapi_extra=needs("flow:read"),
 )
 def stats(config_id: str, caller: Caller, given: Given) -> DeploymentStats:
-    """A change shows within 5 seconds."""
-    return DeploymentStats.of(given.deployments.get(caller.owner, config_id))
+    """A change of a worker shows within 5 seconds. The lag is that of this moment."""
+    deployment = given.deployments.get(caller.owner, config_id)
+    return DeploymentStats.of(deployment, given.metrics.lag(deployment), given.metrics.last_progress(deployment))
 
 
 def _body(deployment: Deployment, kafka: KafkaEndpoint) -> DeploymentBody:

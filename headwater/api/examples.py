@@ -110,7 +110,9 @@ STATS: dict[str, Any] = {
                 "reason": "",
             }
         ],
-    }
+    },
+    "lag": 12,
+    "last_progress_at": LATER,
 }
 
 LOGS = {

@@ -227,14 +227,22 @@ class WorkersHealth(BaseModel):
 
 
 class DeploymentStats(BaseModel):
-    """The health of a deployment's workers."""
+    """The health of a deployment's workers, and how far they have come."""
 
     workers_health: WorkersHealth
+    lag: int | None = Field(
+        description="Records in the source that are not processed yet, by their offsets; null when Kafka is away."
+    )
+    last_progress_at: Timestamp | None = Field(
+        description="When a batch of records was finished last; null when none was within a week, or the set store is "
+        "away."
+    )
 
     @classmethod
-    def of(cls, deployment: Deployment) -> Self:
+    def of(cls, deployment: Deployment, lag: int | None, last_progress_at: datetime | None) -> Self:
         """The body for a deployment."""
-        return cls(workers_health=WorkersHealth.of(deployment.workers))
+        health = WorkersHealth.of(deployment.workers)
+        return cls(workers_health=health, lag=lag, last_progress_at=last_progress_at)
 
 
 VERSION = Field(description="The set's version after the write.")

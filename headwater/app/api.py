@@ -108,7 +108,7 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
             database.flows, database.deployments, utc_now, new_id, lambda: secrets.token_urlsafe(PASSWORD_BYTES)
         ),
         metrics=Metrics(
-            RedisMetrics(connect(addresses.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)), utc_now
+            RedisMetrics(connect(addresses.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)), broker.lag, utc_now
         ),
         filters=Filters(database.flows, database.deployments, audited),
         datasets=Datasets(database.datasets, names, audited, utc_now, new_id),

@@ -16,6 +16,7 @@ from headwater.brokers.base import STREAM_TOPIC_CONFIG, Broker, Resources, Topic
 from headwater.brokers.kafka import KafkaBroker
 from headwater.children import Backoff
 from headwater.controller.controller import Controller
+from headwater.controller.exporter import PipelineCollector, serving
 from headwater.controller.plan import WorkerSettings
 from headwater.controller.reconcile import Reconciler
 from headwater.controller.sweeper import Sweeper
@@ -86,7 +87,8 @@ def run(settings: Settings) -> None:
         )
         name = f"{socket.gethostname()}:{home.path}"
         try:
-            Controller(name, database, orchestrator, reconciler, sweeper, time.monotonic).run(stop)
+            with serving(settings.metrics_port, PipelineCollector(orchestrator, broker.lag)):
+                Controller(name, database, orchestrator, reconciler, sweeper, time.monotonic).run(stop)
         finally:
             orchestrator.close()
 

@@ -1,6 +1,6 @@
 """Protocol of a broker: topics, users and access rules, as the controller needs them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, Protocol
@@ -100,6 +100,12 @@ class Broker(Protocol):
         the first worker of a group starts, while the group is empty. A partition that first appears after the group
         has commits starts at its first offset. Raises BrokerUnavailable also when the topic does not exist, and when
         partitions must be pinned while the group has members.
+        """
+
+    def lag(self, groups: Collection[str]) -> Mapping[str, int]:
+        """By group, the offsets between what it has committed and the ends of its partitions; answers fast or fails.
+
+        A group without commits is missing, as is a partition without one from its group's number.
         """
 
     def drop(self, owned: Resources) -> None:

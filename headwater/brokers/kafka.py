@@ -1,7 +1,7 @@
 """Topics, users and access rules of a Kafka cluster (KRaft with the StandardAuthorizer)."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
@@ -39,6 +39,8 @@ from headwater.model.worker import KafkaAccess
 
 REQUEST_S = 5.0
 """How long one request may take."""
+LAG_REQUEST_S = 2.0
+"""The same where somebody waits for an answer that has other parts too."""
 SETTLE_S = 15.0
 """How long a change may take to show: brokers learn of it after the controller has answered."""
 SCRAM_ITERATIONS: Final = 8192
@@ -120,6 +122,41 @@ class KafkaBroker:
                 self._commit(group, topic, starts)
                 committed |= starts
         return committed
+
+    def lag(self, groups: Collection[str]) -> Mapping[str, int]:
+        """See base.Broker. Two requests, whatever the number of groups and partitions."""
+        with self._talking():
+            asked = [
+                future
+                for group in groups
+                for future in self._admin.list_consumer_group_offsets(
+                    [ConsumerGroupTopicPartitions(group)], request_timeout=LAG_REQUEST_S
+                ).values()
+            ]
+            committed = {answer.group_id: answer.topic_partitions or [] for answer in _results(asked, _ABSENT)}
+            ends = self._ends({TopicPartition(p.topic, p.partition) for of in committed.values() for p in of})
+        lags = {
+            group: [
+                ends[p.topic, p.partition] - p.offset for p in of if (p.topic, p.partition) in ends and p.offset >= 0
+            ]
+            for group, of in committed.items()
+        }
+        return {group: max(0, sum(partitions)) for group, partitions in lags.items() if partitions}
+
+    def _ends(self, partitions: set[TopicPartition]) -> dict[tuple[str, int], int]:
+        """The end of each partition; one whose topic is gone is left out."""
+        if not partitions:
+            return {}
+        answers = self._admin.list_offsets(
+            dict.fromkeys(partitions, _LATEST),
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            request_timeout=LAG_REQUEST_S,
+        )
+        return {
+            (asked.topic, asked.partition): future.result().offset
+            for asked, future in answers.items()
+            if _error_code(future) not in _ABSENT
+        }
 
     def drop(self, owned: Resources) -> None:
         """See base.Broker. Returns when nothing of it shows any more."""

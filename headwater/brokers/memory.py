@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from headwater.brokers import base
 from headwater.brokers.base import AccessRule, Inventory, Resources, TopicSpec
@@ -69,6 +69,17 @@ class MemoryBroker:
             if starts:
                 self.commits[group] |= {(topic, number): offset for number, offset in starts.items()}
             return committed | starts
+
+    def lag(self, groups: Collection[str]) -> Mapping[str, int]:
+        """See base.Broker."""
+        with self._lock:
+            self._check()
+            lags: dict[str, int] = {}
+            for group in groups:
+                for (topic, number), offset in self.commits.get(group, {}).items():
+                    if topic in self.logs:
+                        lags[group] = lags.get(group, 0) + len(self.logs[topic][number]) - offset
+            return lags
 
     def drop(self, owned: Resources) -> None:
         """See base.Broker."""

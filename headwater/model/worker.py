@@ -104,3 +104,12 @@ class Heartbeat(BaseModel):
     counters: dict[CountType, int] = Field(default_factory=dict)
     times: dict[TimeType, dict[int, int]] = Field(default_factory=dict)
     logs: list[WrittenLine] = Field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """What a worker said last."""
+
+    worker: str
+    spec: WorkerSpec = field(repr=False)
+    heartbeat: Heartbeat

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from headwater.model.deployment import LogLine, WorkerStatus
-from headwater.model.worker import WorkerSet
+from headwater.model.worker import Pulse, WorkerSet
 
 
 class Orchestrator(Protocol):
@@ -32,6 +32,9 @@ class Orchestrator(Protocol):
 
     def take_logs(self) -> dict[str, list[LogLine]]:
         """The lines that workers wrote since the last call, oldest first, by deployment id."""
+
+    def pulses(self) -> Sequence[Pulse]:
+        """The last heartbeat of every worker that has a part in a group: not of successors that prepare."""
 
     def running(self) -> frozenset[str]:
         """The ids of all deployments that have workers: what the sweeper compares."""

@@ -6,13 +6,14 @@ from datetime import UTC, datetime
 
 from headwater.errors import OrchestratorUnavailable
 from headwater.model.deployment import LogLine, Status, WorkerStatus
-from headwater.model.worker import WorkerSet
+from headwater.model.worker import Heartbeat, Pulse, WorkerSet
 
 
 class MemoryOrchestrator:
     """Implements orchestrators.base.Orchestrator. With auto=False workers wait for `settle`.
 
-    deaths: by deployment id and spec hash; a test raises them, and takes the readiness with `die`.
+    heartbeats: of ready workers, where a test says more than that they are ready. deaths: by deployment id and spec
+    hash; a test raises them, and takes the readiness with `die`.
     """
 
     def __init__(self, *, auto: bool = True) -> None:
@@ -21,6 +22,7 @@ class MemoryOrchestrator:
         self._next: dict[str, WorkerSet] = {}
         self._ready: set[str] = set()
         self._closed = False
+        self.heartbeats: dict[str, Heartbeat] = {}
         self.deaths: Counter[tuple[str, str]] = Counter()
 
     def ensure(self, wanted: WorkerSet) -> None:
@@ -79,6 +81,17 @@ class MemoryOrchestrator:
     def take_logs(self) -> dict[str, list[LogLine]]:
         self._check_open()
         return {}
+
+    def pulses(self) -> Sequence[Pulse]:
+        self._check_open()
+        return [
+            Pulse(
+                worker, wanted.spec, self.heartbeats.get(worker, Heartbeat(state="ready", spec_hash=wanted.spec_hash))
+            )
+            for wanted in self._sets.values()
+            if wanted.deployment_id in self._ready
+            for worker in (f"{wanted.deployment_id}-{slot}" for slot in range(wanted.slots))
+        ]
 
     def running(self) -> frozenset[str]:
         self._check_open()

@@ -23,7 +23,7 @@ import structlog
 from headwater.children import Child, spawn
 from headwater.errors import OrchestratorUnavailable
 from headwater.model.deployment import LogLine, WorkerStatus
-from headwater.model.worker import WorkerSet
+from headwater.model.worker import Pulse, WorkerSet
 from headwater.orchestrators.running import Running
 from headwater.orchestrators.slot import Role, Slot
 from headwater.orchestrators.usage import KernelKills, resident_bytes
@@ -135,6 +135,16 @@ class ProcessOrchestrator:
                     taken.setdefault(deployment_id, []).extend(slot.lines)
                     slot.lines.clear()
             return {owner: sorted(lines, key=lambda line: line.time) for owner, lines in taken.items()}
+
+    def pulses(self) -> Sequence[Pulse]:
+        with self._lock:
+            self._check_open()
+            workers = [(self._sets[owner], slot) for (owner, _), slot in self._slots.items() if owner in self._sets]
+            return [
+                Pulse(slot.name, wanted.spec, slot.worker.running.heartbeat)
+                for wanted, slot in workers
+                if slot.worker.running is not None and slot.worker.running.heartbeat is not None
+            ]
 
     def running(self) -> frozenset[str]:
         with self._lock:

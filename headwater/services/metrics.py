@@ -1,13 +1,13 @@
 """What was measured of a deployment: as series over time, and in sum."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import structlog
 
-from headwater.errors import SetStoreUnavailable
-from headwater.model.deployment import Deployment
+from headwater.errors import BrokerUnavailable, SetStoreUnavailable
+from headwater.model.deployment import Deployment, source_group
 from headwater.model.metric import COUNT_TYPES, METRIC_TYPES, CountType, Histogram, Interval, MetricType, TimeRange
 from headwater.services.ids import Clock
 from headwater.stores.base import MetricStore
@@ -43,10 +43,11 @@ class Summary:
 
 
 class Metrics:
-    """All methods but `last_progress` raise SetStoreUnavailable."""
+    """`series` and `summary` raise SetStoreUnavailable. lag: see brokers.base.Broker."""
 
-    def __init__(self, store: MetricStore, now: Clock) -> None:
+    def __init__(self, store: MetricStore, lag: Callable[[Collection[str]], Mapping[str, int]], now: Clock) -> None:
         self._store = store
+        self._lag = lag
         self._now = now
 
     def series(
@@ -71,6 +72,15 @@ class Metrics:
         first = _time(time_range.starts(now.timestamp())[0])
         deployed = max(now - max(first, deployment.created_at), SHORTEST)
         return Summary(whole, deployed / timedelta(minutes=1))
+
+    def lag(self, deployment: Deployment) -> int | None:
+        """How many offsets of the source are not committed yet; None when that is not known."""
+        group = source_group(deployment.id, deployment.shown.source_epoch)
+        try:
+            return self._lag([group]).get(group)
+        except BrokerUnavailable as error:
+            log.warning("the lag is not known", deployment=deployment.id, reason=error.detail)
+            return None
 
     def last_progress(self, deployment: Deployment) -> datetime | None:
         """When positions were committed last; None when that is not known."""

@@ -333,3 +333,31 @@ class TestDropGroups:
 
     def test_no_group(self, bench: Bench) -> None:
         assert bench.broker.drop_groups(["no-such-prefix."])
+
+
+class TestLag:
+    def test_is_what_is_not_committed(self, bench: Bench) -> None:
+        first, second = deployment(), deployment()
+        for owned in (first, second):
+            bench.broker.ensure(owned)
+        topic = topic_of(first)
+        bench.append(topic, 0, [1_000] * 3)
+        groups = [f"{first.users[0].name}.1", f"{second.users[0].name}.1"]
+        bench.broker.pin(groups[0], topic, "latest")
+        bench.broker.pin(groups[1], topic_of(second), "latest")
+        assert bench.broker.lag(groups) == {groups[0]: 0, groups[1]: 0}
+        bench.append(topic, 0, [1_000] * 2)
+        bench.append(topic, 1, [1_000] * 5)
+        assert bench.broker.lag([groups[0]]) == {groups[0]: 7}
+
+    def test_of_groups_without_commits(self, bench: Bench) -> None:
+        assert bench.broker.lag([]) == {}
+        assert bench.broker.lag(["no-such-group"]) == {}
+
+    def test_of_a_topic_that_is_gone(self, bench: Bench) -> None:
+        owned = deployment()
+        bench.broker.ensure(owned)
+        group = f"{owned.users[0].name}.1"
+        bench.broker.pin(group, topic_of(owned), "latest")
+        bench.broker.drop(owned)
+        assert bench.broker.lag([group]) == {}

@@ -96,6 +96,10 @@ class TestEveryOrchestrator:
         until(ready(orchestrator, "hash1", 2))
         assert {w.status for w in orchestrator.status("d1")} == {Status.RUNNING}
         assert orchestrator.running() == {"d1"}
+        pulses = sorted(orchestrator.pulses(), key=lambda pulse: pulse.worker)
+        assert [(p.worker, p.spec.config_id, p.heartbeat.state) for p in pulses] == [
+            (f"d1-{slot}", "c1", "ready") for slot in range(2)
+        ]
 
     def test_ensure_twice_changes_nothing(self, orchestrator: Orchestrator) -> None:
         orchestrator.ensure(worker_set())
@@ -121,6 +125,7 @@ class TestEveryOrchestrator:
         assert orchestrator.drop("d1")
         assert list(orchestrator.status("d1")) == []
         assert orchestrator.running() == frozenset()
+        assert orchestrator.pulses() == []
 
     def test_ensure_again_while_stopping(self, orchestrator: Orchestrator) -> None:
         orchestrator.ensure(worker_set())

@@ -14,6 +14,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from headwater.api.app import create_api
 from headwater.api.services import Probe, Services
+from headwater.brokers.memory import MemoryBroker
 from headwater.errors import ScriptRefused
 from headwater.model.deployment import Condition, Deployment, Observed, Phase, Progress
 from headwater.model.key import DEFAULT_SCOPES
@@ -234,6 +235,7 @@ class Installation:
     sets: MemorySetStore = field(default_factory=MemorySetStore)
     names: MemoryDatasetNames = field(default_factory=MemoryDatasetNames)
     metrics: MemoryMetrics = field(default_factory=MemoryMetrics)
+    broker: MemoryBroker = field(default_factory=MemoryBroker)
     clock: Clock = field(default_factory=Clock)
     probes: dict[str, Probe] = field(default_factory=dict)
     bindings: Bindings = field(default_factory=lambda: Bindings({"base.log.zerolag": "fast.base.log"}))
@@ -265,7 +267,7 @@ class Installation:
                 self.clock.monotonic,
             ),
             deployments=Deployments(flows, self.controller, self.clock, new_id, lambda: f"secret{next(numbers)}"),
-            metrics=Metrics(self.metrics, self.clock),
+            metrics=Metrics(self.metrics, self.broker.lag, self.clock),
             filters=Filters(flows, self.controller, audited),
             datasets=Datasets(self.database.datasets, self.names, audited, self.clock, new_id),
             bindings=self.bindings,

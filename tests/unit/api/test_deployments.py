@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
+from headwater.brokers.base import Resources, TopicSpec
+from headwater.errors import SetStoreUnavailable
 from headwater.model.deployment import LogLine, Status, WorkerStatus
+from headwater.model.metric import Measured, Span
 from tests.unit.api.installation import FLOW, Installation, User, installation
 
 STARTED = datetime(2026, 1, 2, 3, 4, 5, 123000, UTC)
@@ -263,6 +266,7 @@ class TestStats:
         headwater.database.deployments.report_workers({deployment.id: workers})
         response = alice.get(f"{FLOW}/{config_id}/deploy/stats")
         assert response.status_code == 200
+        assert (response.json()["lag"], response.json()["last_progress_at"]) == (None, None)
         health: dict[str, Any] = response.json()["workers_health"]
         entries = health.pop("workers")
         assert health == {
@@ -283,6 +287,30 @@ class TestStats:
             "start_time": "2026-01-02T03:04:05.123Z",
             "reason": "killed for memory",
         }
+
+    def test_tells_how_far_it_has_come(self, headwater: Installation, alice: User, config_id: str) -> None:
+        alice.post(f"{FLOW}/{config_id}/deploy")
+        deployment = headwater.database.deployments.active(config_id)
+        assert deployment is not None
+        headwater.broker.ensure(Resources((TopicSpec("stream", 1),), (), (), ()))
+        headwater.broker.pin(f"wrk-{deployment.id}.1", "stream", "latest")
+        headwater.broker.append("stream", 0, 0)
+        minute = 1767323040
+        headwater.metrics.write(deployment.id, "g", "a", Measured(minute, {0: Span(1, {})}, {}))
+        stats = alice.get(f"{FLOW}/{config_id}/deploy/stats").json()
+        assert (stats["lag"], stats["last_progress_at"]) == (1, "2026-01-02T03:04:00.000Z")
+
+    def test_is_told_while_kafka_and_the_set_store_are_away(
+        self, headwater: Installation, alice: User, config_id: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def away(_: str) -> None:
+            raise SetStoreUnavailable("The set store does not answer.")
+
+        alice.post(f"{FLOW}/{config_id}/deploy")
+        headwater.broker.away = True
+        monkeypatch.setattr(headwater.metrics, "last_progress", away)
+        stats = alice.get(f"{FLOW}/{config_id}/deploy/stats").json()
+        assert (stats["lag"], stats["last_progress_at"]) == (None, None)
 
     def test_not_deployed(self, alice: User, config_id: str) -> None:
         alice.problem(alice.get(f"{FLOW}/{config_id}/deploy/stats"), 404, "not-found")

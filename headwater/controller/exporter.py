@@ -1,0 +1,137 @@
+"""Prometheus series of single pipelines, from what their workers said last: no store is asked.
+
+On a port of their own, since their number grows with the number of deployments. Counters begin at 0 with each worker's
+process, as Prometheus expects; those of `deploy/metrics` don't.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import accumulate
+
+import structlog
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from headwater.errors import BrokerUnavailable, OrchestratorUnavailable, SetupError
+from headwater.model.metric import COUNT_TYPES, TIME_TYPES, CountType, TimeType, upper_bound, value_of
+from headwater.model.worker import Pulse
+from headwater.orchestrators.base import Orchestrator
+
+log = structlog.get_logger(__name__)
+
+HOST = "127.0.0.1"
+PREFIX = "headwater_pipeline_"
+LABELS = ("config_id", "deployment_id")
+WORKER_LABELS = (*LABELS, "worker")
+BOUNDS_MS = tuple(0.1 * 2 ** (step / 2) for step in range(41))
+"""From 0.1 ms to 105 s, each √2 times the one before."""
+
+_COUNTS: dict[CountType, str] = {
+    "messages_received": "Records read from the source.",
+    "messages_sent": "Records acknowledged by a sink, once per sink.",
+    "processor_error": "Records that a transform could not process.",
+    "output_error": "Records that a sink could not take.",
+}
+_TIMES: dict[TimeType, str] = {
+    "total_latency": "From the source record's timestamp to the sink's acknowledgement.",
+    "processing_latency": "From read to handed to the producer.",
+    "data_age": "Delivery minus the record's own time, of a sample.",
+    "lookup_latency": "From a batch's question to the set store to the answer.",
+}
+
+
+class PipelineCollector(Collector):
+    """lag: see brokers.base.Broker."""
+
+    def __init__(self, orchestrator: Orchestrator, lag: Callable[[Collection[str]], Mapping[str, int]]) -> None:
+        self._orchestrator = orchestrator
+        self._lag = lag
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing is known before a scrape."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """All series; the lag is missing while the broker is away."""
+        try:
+            pulses = self._orchestrator.pulses()
+        except OrchestratorUnavailable as error:
+            log.warning("no series of pipelines", reason=error.detail)
+            return
+        yield from (_counter(name, pulses) for name in COUNT_TYPES)
+        yield from (_histogram(name, pulses) for name in TIME_TYPES)
+        yield _ready(pulses)
+        yield self._lags(pulses)
+
+    def _lags(self, pulses: Sequence[Pulse]) -> Metric:
+        family = GaugeMetricFamily(f"{PREFIX}lag", "Records of the source that are not processed yet.", labels=LABELS)
+        groups = {pulse.spec.source_group: pulse.spec for pulse in pulses}
+        try:
+            lags = self._lag(groups) if groups else {}
+        except BrokerUnavailable as error:
+            log.warning("the lag of pipelines is not known", reason=error.detail)
+            return family
+        for group, lag in lags.items():
+            family.add_metric((groups[group].config_id, groups[group].deployment_id), lag)
+        return family
+
+
+def _labels(pulse: Pulse) -> tuple[str, str, str]:
+    return pulse.spec.config_id, pulse.spec.deployment_id, pulse.worker
+
+
+def _counter(name: CountType, pulses: Sequence[Pulse]) -> Metric:
+    family = CounterMetricFamily(f"{PREFIX}{name}", _COUNTS[name], labels=WORKER_LABELS)
+    for pulse in pulses:
+        family.add_metric(_labels(pulse), pulse.heartbeat.counters.get(name, 0))
+    return family
+
+
+def _ready(pulses: Sequence[Pulse]) -> Metric:
+    family = GaugeMetricFamily(f"{PREFIX}worker_ready", "1 when the worker is ready.", labels=WORKER_LABELS)
+    for pulse in pulses:
+        family.add_metric(_labels(pulse), pulse.heartbeat.state == "ready")
+    return family
+
+
+def _histogram(name: TimeType, pulses: Sequence[Pulse]) -> Metric:
+    family = HistogramMetricFamily(f"{PREFIX}{name}_seconds", _TIMES[name], labels=WORKER_LABELS)
+    for pulse in pulses:
+        bins = pulse.heartbeat.times.get(name, {})
+        total_ms = sum(value_of(bin_) * count for bin_, count in bins.items())
+        family.add_metric(_labels(pulse), _buckets(bins), total_ms / 1000)
+    return family
+
+
+def _buckets(bins: Mapping[int, int]) -> list[tuple[str, float]]:
+    """Cumulative counts by upper bound in seconds. A bin that a bound cuts belongs above it."""
+    counts = [0] * (len(BOUNDS_MS) + 1)
+    for bin_, count in bins.items():
+        counts[bisect_left(BOUNDS_MS, upper_bound(bin_))] += count
+    bounds = [*(f"{bound / 1000:.6g}" for bound in BOUNDS_MS), "+Inf"]
+    return list(zip(bounds, accumulate(counts), strict=True))
+
+
+@contextmanager
+def serving(port: int, collector: PipelineCollector) -> Iterator[None]:
+    """Serve the series at http://127.0.0.1:<port>/metrics; 0 is no port. Raises SetupError when it is taken."""
+    if not port:
+        yield
+        return
+    registry = CollectorRegistry()
+    registry.register(collector)
+    try:
+        server, thread = start_http_server(port, addr=HOST, registry=registry)
+    except OSError as error:
+        reason = error.strerror or error
+        sentence = f"Metrics of pipelines can't be served on {HOST}:{port} ({reason})."
+        raise SetupError(f"{sentence} Choose another port with --metrics-port.") from error
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
