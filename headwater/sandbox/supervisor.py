@@ -278,10 +278,12 @@ class Sandbox:
         raise ScriptRefused(f"The script can't be loaded: its top level ends its process ({died}).")
 
     def _reload(self, child: LockedChild, number: int) -> None:
-        try:
-            self._load(child, number, self._scripts[number])
-        except ScriptRefused as error:
-            raise SandboxFailed(f"A script that was accepted before is refused: {error.detail}") from error
+        """Load a script that was accepted before. One that took too long says that the machine is busy: child dies."""
+        error = child.load(number, self._scripts[number])
+        if error is not None and error.error == "Timeout":
+            raise Died(child.kill())
+        if error is not None:
+            raise SandboxFailed(f"A script that was accepted before is refused: {refused(error).detail}")
 
     def _load(self, child: LockedChild, number: int, script: str) -> None:
         error = child.load(number, script)

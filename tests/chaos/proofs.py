@@ -22,7 +22,7 @@ LATE_MS = 2_000
 """What the age of 99 of 100 outputs must stay below while records of the stream loop."""
 RESUMED_WITHIN_S = 2.0
 """How soon pipelines must go on when the set store is back."""
-SETTLED_RECORDS = 1_000
+SETTLED_RECORDS = 400
 ASK_THE_STORE = frozenset(["contains", "filter"])
 
 

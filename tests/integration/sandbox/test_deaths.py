@@ -1,5 +1,6 @@
 """Children that die or grow, at any moment: nothing is lost, nobody is blamed, nothing is left behind."""
 
+import contextlib
 import os
 import random
 import select
@@ -16,8 +17,10 @@ import pytest
 
 from headwater.errors import SandboxFailed, SetStoreUnavailable
 from headwater.sandbox import Sandbox, supervisor
+from headwater.sandbox.child import LockedChild
 from headwater.sandbox.engine import Engine
 from headwater.sandbox.job import Job
+from headwater.sandbox.results import ScriptError
 from headwater.sandbox.supervisor import Answer, Question
 from tests.support.sandbox import batch, lines, lookup
 
@@ -57,9 +60,10 @@ class Killer(threading.Thread):
         while self.killed < self._kills:
             time.sleep(self._random.uniform(0.002, 0.12))
             pid = self._sandbox.pid
-            if pid is not None:
-                os.kill(pid, signal.SIGKILL)
-                self.killed += 1
+            with contextlib.suppress(ProcessLookupError):  # it was just being replaced
+                if pid is not None:
+                    os.kill(pid, signal.SIGKILL)
+                    self.killed += 1
 
 
 def test_kills_at_random_moments_lose_and_blame_nothing() -> None:
@@ -112,6 +116,23 @@ def test_a_stopped_child_is_given_up_and_blames_nobody(monkeypatch: pytest.Monke
         job = sandbox.submit(number, batch(lines(*RECORDS)))
         finish(job, sandbox)
         assert outputs(job) == EXPECTED
+
+
+def test_a_machine_too_busy_to_load_a_script_again_blames_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a record was blamed, its script is loaded anew; a child that can't in time gives way to another."""
+    script = "function process(d) { if (d.bad) for (;;); return d }"
+    with Sandbox() as sandbox:
+        number = sandbox.add(script, lookup({}))
+        before, load = sandbox.pid, LockedChild.load
+        late = iter([ScriptError("Timeout", "the top level of the script ran for more than 1 s")])
+        monkeypatch.setattr(LockedChild, "load", lambda *args: next(late, None) or load(*args))
+        job = sandbox.submit(number, batch(lines({"n": 1}, {"bad": 1}, {"n": 2})))
+        finish(job, sandbox)
+        assert (job.outputs, [*job.errors]) == ([b'{"n":1}', b"", b'{"n":2}'], [1])
+        after = sandbox.submit(number, batch(lines(*RECORDS[:3])))
+        finish(after, sandbox)
+        assert (outputs(after), after.errors) == (RECORDS[:3], {})
+        assert sandbox.pid != before
 
 
 def test_a_store_that_is_away_keeps_the_batch() -> None:
