@@ -39,7 +39,7 @@ class DeadLetters:
         if oversize(value, key, headers) is not None:
             value = _stub(value or b"", key)
             key = None if oversize(value, key, headers) is not None else key
-        producer.produce(self._topic, value, key, rejected.partition, source.timestamps[row], headers)
+        producer.produce([(self._topic, value, key, rejected.partition, source.timestamps[row], headers)])
 
 
 def _stub(value: bytes, key: bytes | None) -> bytes:

@@ -40,7 +40,7 @@ def feed(
     for line in lines:
         key = natural_key(chain, line)
         partition = next(turns) if key is None else partition_of(key, partitions)
-        producer.produce(topic, line, key, partition, 0, [])
+        producer.produce([(topic, line, key, partition, 0, [])])
         sent += 1
         if sent % check_every == 0:
             while producer.saturated():

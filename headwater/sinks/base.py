@@ -12,9 +12,16 @@ MAX_RECORD_BYTES = 1_040_000
 """Limit of key, value and headers together; the topics take 1,048,588 bytes with Kafka's framing."""
 
 
+def source_ids(batch: RecordBatch) -> list[bytes]:
+    """The value of `headwater-src` for each row: removes repeats after a failure."""
+    prefixes = {partition: f"{batch.topic}/{partition}/".encode() for partition in set(batch.partitions)}
+    rows = zip(batch.partitions, batch.offsets, batch.indexes, strict=True)
+    return [b"%b%d/%d" % (prefixes[partition], offset, index) for partition, offset, index in rows]
+
+
 def source_id(topic: str, partition: int, offset: int, index: int) -> bytes:
-    """The value of `headwater-src`: removes repeats after a failure."""
-    return b"%b/%d/%d/%d" % (topic.encode(), partition, offset, index)
+    """The same of one record."""
+    return f"{topic}/{partition}/{offset}/{index}".encode()
 
 
 def oversize(value: bytes | None, key: bytes | None, headers: Headers) -> str | None:
@@ -28,19 +35,15 @@ def oversize(value: bytes | None, key: bytes | None, headers: Headers) -> str | 
     return None
 
 
+Row = tuple[str, bytes | None, bytes | None, int, int, Headers]
+"""One record: topic, value, key, partition, timestamp in ms, headers."""
+
+
 class Writer(Protocol):
     """What a sink writes to."""
 
-    def produce(
-        self,
-        topic: str,
-        value: bytes | None,
-        key: bytes | None,
-        partition: int,
-        timestamp_ms: int,
-        headers: Headers,
-    ) -> None:
-        """Queue one record. Never waits: what the queue has no room for is kept in memory. `oversize` must be None."""
+    def produce(self, rows: Iterable[Row]) -> None:
+        """Queue records. Never waits: what the queue has no room for is kept in memory. `oversize` must be None."""
 
 
 class Producer(Writer, Protocol):

@@ -1,16 +1,26 @@
 """Kafka as a sink: one sink per topic, and the producer that all sinks of a worker share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import Any
 
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from headwater.brokers.client import ClientErrors, producer_settings, unavailable
-from headwater.model.record import Failure, Headers, RecordBatch
+from headwater.model.record import Failure, RecordBatch
 from headwater.model.transform import MAX_OUTPUT_BYTES
 from headwater.model.worker import KafkaAccess, SinkSpec
-from headwater.sinks.base import CONFIG_HEADER, MAX_RECORD_BYTES, SOURCE_HEADER, Writer, oversize, source_id
+from headwater.sinks.base import (
+    CONFIG_HEADER,
+    MAX_RECORD_BYTES,
+    SOURCE_HEADER,
+    Row,
+    Writer,
+    oversize,
+    source_id,
+    source_ids,
+)
 
 DRAIN_S = 2.0
 """How long a closing producer waits for requests that are on their way, so that none arrives after its successor's."""
@@ -24,9 +34,6 @@ SETTINGS: dict[str, Any] = {
     "batch.num.messages": 10_000,
     "queue.buffering.max.messages": 100_000,
 }
-
-Row = tuple[str, bytes | None, bytes | None, int, int, Headers]
-"""The arguments of `produce`."""
 
 
 class KafkaSink:
@@ -42,12 +49,12 @@ class KafkaSink:
         if failures:
             refused = {failure.row for failure in failures}
             batch = batch.select([row not in refused for row in range(len(batch))])
-        topic, config, produce, source = self._topic, self._config, producer.produce, batch.topic.encode()
-        for value, key, partition, timestamp, offset, index in zip(
-            batch.values, batch.keys, batch.partitions, batch.timestamps, batch.offsets, batch.indexes, strict=True
-        ):
-            origin = b"%b/%d/%d/%d" % (source, partition, offset, index)
-            produce(topic, value, key, partition, timestamp, [(SOURCE_HEADER, origin), config])
+        headers = [[(SOURCE_HEADER, origin), self._config] for origin in source_ids(batch)]
+        producer.produce(
+            zip(
+                repeat(self._topic), batch.values, batch.keys, batch.partitions, batch.timestamps, headers, strict=False
+            )
+        )
         return failures
 
     def _too_large(self, batch: RecordBatch) -> list[Failure]:
@@ -101,24 +108,24 @@ class KafkaProducer:
     def connect(self, timeout_s: float) -> None:
         require_topics(self._client, self._topics, self._access, self._errors, timeout_s)
 
-    def produce(
-        self,
-        topic: str,
-        value: bytes | None,
-        key: bytes | None,
-        partition: int,
-        timestamp_ms: int,
-        headers: Headers,
-    ) -> None:
-        if self._overflow:
-            self._overflow.append((topic, value, key, partition, timestamp_ms, headers))
-            return
-        try:
-            self._produce(topic, value, key, partition, None, None, timestamp_ms, headers)
-        except BufferError:
-            self._overflow.append((topic, value, key, partition, timestamp_ms, headers))
-        except KafkaException as error:
-            self._failed.append(f"{topic}, partition {partition}: {error.args[0].str()}")
+    def produce(self, rows: Iterable[Row]) -> None:
+        left = iter(rows)
+        if not self._overflow:
+            self._queue(left)
+        self._overflow += left
+
+    def _queue(self, rows: Iterator[Row]) -> None:
+        """Queue records until there is no room for one; that one overflows."""
+        produce = self._produce
+        for row in rows:
+            topic, value, key, partition, timestamp_ms, headers = row
+            try:
+                produce(topic, value, key, partition, None, None, timestamp_ms, headers)
+            except BufferError:
+                self._overflow.append(row)
+                return
+            except KafkaException as error:
+                self._failed.append(f"{topic}, partition {partition}: {error.args[0].str()}")
 
     def saturated(self) -> bool:
         self._serve(self._client.poll, 0)
@@ -127,8 +134,7 @@ class KafkaProducer:
 
     def _drain(self) -> None:
         waiting, self._overflow = self._overflow, []
-        for row in waiting:
-            self.produce(*row)
+        self.produce(waiting)
 
     def outstanding(self) -> int:
         return len(self._client) + len(self._overflow)

@@ -1,12 +1,12 @@
 """Twins of the Kafka producers: topics in memory; records arrive when flushed, or with their transaction."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, cast
 
 from headwater.errors import BrokerUnavailable, DeliveryFailed
 from headwater.model.record import Headers
-from headwater.sinks.base import oversize
+from headwater.sinks.base import Row, oversize
 
 MAX_QUEUED_RECORDS = 100_000
 
@@ -20,6 +20,12 @@ class Produced(NamedTuple):
     partition: int
     timestamp_ms: int
     headers: Headers
+
+
+def _produced(rows: Iterable[Row]) -> Iterator[Produced]:
+    for row in map(Produced._make, rows):
+        assert oversize(row.value, row.key, row.headers) is None, "the sink checks the size"
+        yield row
 
 
 class MemoryTopics:
@@ -49,17 +55,8 @@ class MemoryProducer:
     def connect(self, timeout_s: float) -> None:  # noqa: ARG002 - nothing here takes time
         self._topics.require(self._needed)
 
-    def produce(
-        self,
-        topic: str,
-        value: bytes | None,
-        key: bytes | None,
-        partition: int,
-        timestamp_ms: int,
-        headers: Headers,
-    ) -> None:
-        assert oversize(value, key, headers) is None, "the sink checks the size"
-        self._queue.append(Produced(topic, value, key, partition, timestamp_ms, headers))
+    def produce(self, rows: Iterable[Row]) -> None:
+        self._queue += _produced(rows)
 
     def saturated(self) -> bool:
         if len(self._queue) > self._max_queued:
@@ -114,17 +111,8 @@ class MemoryTransactionalProducer:
         self._topics.epochs[self._id] += 1
         self._epoch = self._topics.epochs[self._id]
 
-    def produce(
-        self,
-        topic: str,
-        value: bytes | None,
-        key: bytes | None,
-        partition: int,
-        timestamp_ms: int,
-        headers: Headers,
-    ) -> None:
-        assert oversize(value, key, headers) is None, "the sink checks the size"
-        self._rows.append(Produced(topic, value, key, partition, timestamp_ms, headers))
+    def produce(self, rows: Iterable[Row]) -> None:
+        self._rows += _produced(rows)
 
     def forget(self, partitions: Iterable[int]) -> None:
         gone = set(partitions)

@@ -15,9 +15,9 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from headwater.brokers.client import ClientErrors, producer_settings, unavailable
 from headwater.errors import DeliveryFailed
-from headwater.model.record import Headers
 from headwater.model.worker import KafkaAccess
-from headwater.sinks.kafka import SETTINGS, Row, require_topics
+from headwater.sinks.base import Row
+from headwater.sinks.kafka import SETTINGS, require_topics
 
 TRANSACTION_TIMEOUT_S: Final = 15.0
 """How long a dead worker's open transaction may hold up readers, when no successor ends it sooner."""
@@ -64,16 +64,8 @@ class TransactionalKafkaProducer:
             self._errors.check()
             raise unavailable(error, self._access) from error
 
-    def produce(
-        self,
-        topic: str,
-        value: bytes | None,
-        key: bytes | None,
-        partition: int,
-        timestamp_ms: int,
-        headers: Headers,
-    ) -> None:
-        self._rows.append((topic, value, key, partition, timestamp_ms, headers))
+    def produce(self, rows: Iterable[Row]) -> None:
+        self._rows += rows
 
     def forget(self, partitions: Iterable[int]) -> None:
         gone = set(partitions)

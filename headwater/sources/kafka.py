@@ -183,7 +183,7 @@ class KafkaSource:
             self._topic,
             list(map(Message.value, messages)),
             list(map(Message.key, messages)),
-            [max(0, ms) for _, ms in map(Message.timestamp, messages)],
+            _milliseconds(messages),
             cast("list[int]", list(map(Message.partition, messages))),
             cast("list[int]", list(map(Message.offset, messages))),
             [0] * len(messages),
@@ -247,6 +247,12 @@ class KafkaSource:
     def close(self) -> None:
         self._listener = None
         self._consumer.close()
+
+
+def _milliseconds(messages: list[Message]) -> list[int]:
+    """The broker's times; 0 where there is none."""
+    times = [ms for _, ms in map(Message.timestamp, messages)]
+    return times if min(times, default=0) >= 0 else [max(0, ms) for ms in times]
 
 
 def build(spec: WorkerSpec, slot: int) -> KafkaSource:

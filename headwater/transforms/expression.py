@@ -19,7 +19,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -49,6 +49,7 @@ class Expression:
         names = list(dict.fromkeys(_names(node)))
         self._decode, field = _reader(names)
         self._select = _compile(node, field)
+        self._read_texts = _text_reader(node)
 
     def select(self, value: bytes | None) -> list[str]:
         """The texts to look up: the record passes when any is in the set. Raises RecordRefused."""
@@ -56,6 +57,22 @@ class Expression:
             return _texts(self._select(self._read(value)))
         except RecursionError:
             raise RecordRefused("InvalidJSON", "The record is nested too deeply.") from None
+
+    def select_single(self, values: Sequence[bytes | None]) -> list[str] | None:
+        """The text to look up of each record, "" for none, when the expression is a member that is a string or null in
+        all of them; else None: use `select`. Takes a third of its time.
+        """
+        if self._read_texts is None or None in values:
+            return None
+        try:
+            found = self._read_texts(cast("Sequence[bytes]", values))
+        except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
+            return None
+        texts = [text or "" for text in found] if None in found else cast("list[str]", found)
+        lowered = [*map(str.lower, texts)]
+        if max(map(len, lowered), default=0) > MAX_VALUE_CHARS:
+            lowered = ["" if len(text) > MAX_VALUE_CHARS else text for text in lowered]
+        return lowered
 
     def _read(self, value: bytes | None) -> Any:
         if not value:
@@ -131,6 +148,27 @@ def _reader(names: Sequence[str]) -> tuple[Callable[[bytes], Any], Callable[[str
     fields: list[tuple[str, type, Any]] = [(slot, Raw, _NULL) for slot in slots.values()]
     record_type = msgspec.defstruct("Record", fields, rename={slot: name for name, slot in slots.items()}, gc=False)
     return msgspec.json.Decoder(record_type).decode, lambda name: attrgetter(slots[name])
+
+
+def _text_reader(node: Node) -> Callable[[Sequence[bytes]], list[str | None]] | None:
+    """Reads one member of each record; None for an expression that is more than a member, in lower case or not.
+
+    Raises UnicodeDecodeError, and DecodeError for a record that is no object with a string or null there.
+    """
+    while isinstance(node, Chain) and not any(node.steps):
+        node = node.source
+    if not isinstance(node, Field) or _UNNAMEABLE.search(node.name):
+        return None
+    record_type = msgspec.defstruct("Record", [("text", str | None, None)], rename={"text": node.name}, gc=False)
+    decode, text = msgspec.json.Decoder(record_type).decode, attrgetter("text")
+
+    def read(values: Sequence[bytes]) -> list[str | None]:
+        for value in values:
+            if not value.isascii():
+                value.decode()
+        return [*map(text, map(decode, values))]
+
+    return read
 
 
 def _compile(node: Node, field: Callable[[str], Select]) -> Select:

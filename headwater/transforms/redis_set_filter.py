@@ -27,6 +27,9 @@ class RedisSetFilter:
 
     def start(self, batch: RecordBatch) -> Pending:
         """See Transform. Selects the values; the set is asked when the result is taken."""
+        singles = self._expression.select_single(batch.values)
+        if singles is not None:
+            return _Lookup(self._sets, self._target, batch, _Singles(singles), [])
         texts: list[list[str]] = []
         failures: list[Failure] = []
         select = self._expression.select
@@ -36,17 +39,47 @@ class RedisSetFilter:
             except RecordRefused as refused:
                 texts.append([])
                 failures.append(Failure(row, refused.error, refused.message, self.uid))
-        return _Lookup(self._sets, self._target, batch, texts, failures)
+        return _Lookup(self._sets, self._target, batch, _Lists(texts), failures)
 
     def close(self) -> None:
         """See Transform."""
 
 
+class _Singles:
+    """One text per row; "" is in no set."""
+
+    def __init__(self, texts: list[str]) -> None:
+        self._texts = texts
+
+    def distinct(self) -> list[str]:
+        """What to look up."""
+        return list({*self._texts} - {""})
+
+    def keep(self, members: set[str]) -> list[bool]:
+        """Which rows stay."""
+        return [*map(members.__contains__, self._texts)]
+
+
+class _Lists:
+    """Any number of texts per row, which stays when one is a member."""
+
+    def __init__(self, texts: list[list[str]]) -> None:
+        self._texts = texts
+
+    def distinct(self) -> list[str]:
+        """What to look up."""
+        return list(set(chain.from_iterable(self._texts)))
+
+    def keep(self, members: set[str]) -> list[bool]:
+        """Which rows stay."""
+        return [not members.isdisjoint(texts) for texts in self._texts]
+
+
 class _Lookup:
-    """A batch whose values are selected. texts: what to look up, by row."""
+    """A batch whose values are selected."""
 
     def __init__(
-        self, sets: SetLookup, target: SetId, batch: RecordBatch, texts: list[list[str]], failures: list[Failure]
+        self, sets: SetLookup, target: SetId, batch: RecordBatch, texts: _Singles | _Lists, failures: list[Failure]
     ) -> None:
         self._sets = sets
         self._target = target
@@ -60,7 +93,6 @@ class _Lookup:
 
     def result(self) -> Outcome:
         """See Pending. One round trip; asks again each time it is called."""
-        distinct = list(set(chain.from_iterable(self._texts)))
+        distinct = self._texts.distinct()
         members = set(compress(distinct, self._sets.contains_many(self._target, distinct))) if distinct else set()
-        keep = [not members.isdisjoint(texts) for texts in self._texts]
-        return Outcome(self._batch.select(keep), list(self._failures))
+        return Outcome(self._batch.select(self._texts.keep(members)), list(self._failures))

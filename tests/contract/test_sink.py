@@ -99,15 +99,15 @@ class TestProducer:
     def test_a_record_keeps_all_of_itself(self, bench: Bench) -> None:
         producer = bench.producer()
         producer.connect(30)
-        producer.produce(bench.topic, b"v", b"k", 1, STAMP, [("h", b"1"), ("i", b"2")])
-        producer.produce(bench.topic, None, None, 0, STAMP, [])
+        producer.produce([(bench.topic, b"v", b"k", 1, STAMP, [("h", b"1"), ("i", b"2")])])
+        producer.produce([(bench.topic, None, None, 0, STAMP, [])])
         assert flush(producer) == []
         assert bench.records(2) == [(0, None, None, STAMP, []), (1, b"v", b"k", STAMP, [("h", b"1"), ("i", b"2")])]
 
     def test_order_per_partition(self, bench: Bench) -> None:
         producer = bench.producer()
         for number in range(2000):
-            producer.produce(bench.topic, b"%d" % number, None, number % 2, STAMP, [])
+            producer.produce([(bench.topic, b"%d" % number, None, number % 2, STAMP, [])])
         assert flush(producer) == []
         values = [record[1] for record in bench.records(2000)]
         assert values == [b"%d" % n for n in (*range(0, 2000, 2), *range(1, 2000, 2))]
@@ -116,21 +116,21 @@ class TestProducer:
         """More than the queue holds: the rest stays in memory until there is room."""
         producer = bench.producer()
         for number in range(103_000):
-            producer.produce(bench.topic, b"%d" % number, None, 0, STAMP, [])
+            producer.produce([(bench.topic, b"%d" % number, None, 0, STAMP, [])])
         assert flush(producer) == []
         assert not producer.saturated()
         assert [record[1] for record in bench.records(103_000)] == [b"%d" % n for n in range(103_000)]
 
     def test_a_refused_record_is_told(self, bench: Bench) -> None:
         producer, topic = bench.producer(), bench.refusing
-        producer.produce(topic, random.randbytes(8000), None, 0, STAMP, [])
+        producer.produce([(topic, random.randbytes(8000), None, 0, STAMP, [])])
         assert topic in " ".join(flush(producer))
         assert producer.failures() == []
 
     def test_closing_with_records_queued(self, bench: Bench) -> None:
         producer = bench.producer()
         for _ in range(1000):
-            producer.produce(bench.topic, b"v", None, 0, STAMP, [])
+            producer.produce([(bench.topic, b"v", None, 0, STAMP, [])])
         producer.close()
 
     def test_connect_names_a_missing_topic(self, kafka: KafkaServer) -> None:
@@ -150,7 +150,7 @@ class TestProducer:
         topic = kafka.create_topic(kafka.unique("small"), 1, {"max.message.bytes": "3000"})
         producer = KafkaProducer(kafka.access, [topic])
         for number in range(300):
-            producer.produce(topic, random.randbytes(8000) if number == 150 else b"%d" % number, None, 0, STAMP, [])
+            producer.produce([(topic, random.randbytes(8000) if number == 150 else b"%d" % number, None, 0, STAMP, [])])
             producer.flush(0 if number % 10 else 0.1)
         assert flush(producer)
         producer.close()

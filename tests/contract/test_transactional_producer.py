@@ -149,7 +149,7 @@ def begun(bench: Bench) -> TransactionalProducer:
 
 def write(producer: TransactionalProducer, topic: str, *values: bytes, partition: int = 0) -> None:
     for value in values:
-        producer.produce(topic, value, b"k", partition, STAMP, [("h", b"1")])
+        producer.produce([(topic, value, b"k", partition, STAMP, [("h", b"1")])])
 
 
 class TestCommit:

@@ -3,6 +3,7 @@
 import gzip
 import itertools
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from headwater.errors import BrokerUnavailable, SetupError
 from headwater.ingest.feed import feed, partition_of
 from headwater.ingest.files import natural_key, read_lines
 from headwater.ingest.generator import TransferStream
-from headwater.model.record import Headers
+from headwater.sinks.base import Row
 
 
 class Recorder:
@@ -25,10 +26,8 @@ class Recorder:
     def connect(self, timeout_s: float) -> None:
         pass
 
-    def produce(
-        self, topic: str, value: bytes | None, key: bytes | None, partition: int, timestamp_ms: int, headers: Headers
-    ) -> None:
-        self.rows.append((value, key, partition))
+    def produce(self, rows: Iterable[Row]) -> None:
+        self.rows += [(value, key, partition) for _, value, key, partition, _, _ in rows]
 
     def saturated(self) -> bool:
         return False

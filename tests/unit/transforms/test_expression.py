@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headwater.errors import ExpressionRefused
+from headwater.model.dataset import MAX_VALUE_CHARS
 from headwater.transforms.expression import RecordRefused, parse
 from headwater.transforms.grammar import MAX_NESTING, Array, Chain, Coalesce, Field, Node
 
@@ -336,6 +337,30 @@ def test_as_an_independent_reading(query: str, document: str) -> None:
         assert refusal(f"root = {query}", document).error == "TypeError"
     else:
         assert select(f"root = {query}", document) == texts
+
+
+def broken() -> st.SearchStrategy[bytes | None]:
+    """What may stand where a record should."""
+    return st.none() | st.binary(max_size=30).map(lambda raw: b'{"a":' + raw + b"}")
+
+
+@given(
+    st.sampled_from(['this."a"', "this.b", "this.a.lowercase()", 'this."odd name"']),
+    st.lists(documents().map(str.encode) | broken(), max_size=4),
+)
+@example("this.a", [b'{"a": "X"}', b'{"a": null}', b"{}", '{"a": "İ"}'.encode()])
+@example("this.a", [b'{"a": "%s"}' % (b"x" * (MAX_VALUE_CHARS + 1)), b'{"a": ""}'])
+@example("this.a", [None, b'{"a": "x"}'])
+def test_all_at_once_is_as_one_by_one(query: str, records: list[bytes | None]) -> None:
+    expression = parse(f"root = {query}")
+    singles = expression.select_single(records)
+    if singles is not None:
+        assert [[text] if text else [] for text in singles] == [expression.select(record) for record in records]
+
+
+def test_all_at_once_is_the_usual_way() -> None:
+    for query in ("this.a", "this.a.lowercase()"):
+        assert parse(f"root = {query}").select_single([b'{"a": "X"}', '{"a": "É", "b": 1}'.encode()]) == ["x", "é"]
 
 
 @given(

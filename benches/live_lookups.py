@@ -1,0 +1,170 @@
+"""Four workers look up 50,000 records a second together while their set grows: `python -m benches.live_lookups`
+
+A whole installation: records come by Kafka, values by HTTP in requests of 250,000, five at once. Every answer is
+checked: a record whose value was in an answered request when the record was written passes, one whose value is never
+sent does not. Reference of the same run: the same lookups while nothing is written, before and after.
+"""
+
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from multiprocessing.sharedctypes import Synchronized
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from typing import Any
+
+import httpx
+import typer
+from confluent_kafka import Producer
+from prometheus_client.parser import text_string_to_metric_families
+
+from headwater.model.dataset import MAX_VALUES_PER_REQUEST
+from tests.acceptance.stack import Deployed, Reader, Stack, deployed, free_port, pipeline, reading, until
+
+WORKERS = 4
+RATE = 50_000
+SLICE_S = 0.05
+MEMBER_EVERY = 100
+UPLOADS = 5
+QUIET_S = 15.0
+ENTITY = "erc20_token_transfer"
+HISTOGRAM = "headwater_pipeline_lookup_latency_seconds"
+_SCATTER = 0x9E3779B97F4A7C15F39CC0605CEDC834109F0123
+
+
+def address(number: int) -> str:
+    """An address that stands for a number, and looks random."""
+    return f"0x{number * _SCATTER % (1 << 160):040x}"
+
+
+def feed(config: dict[str, Any], sent: "Synchronized[int]", fed: "Synchronized[int]", stop: Event) -> None:
+    """Write records at a steady rate; each MEMBER_EVERY-th is of a value that an answered request has brought."""
+    producer = Producer({**config, "linger.ms": 5, "compression.type": "lz4", "log_level": 0})
+    due, number = time.monotonic(), 0
+    while not stop.is_set():
+        sure = sent.value
+        for _ in range(int(RATE * SLICE_S)):
+            is_member = number % MEMBER_EVERY == 0 and sure > 0
+            who = address(number * 7919 % sure) if is_member else address(10**12 + number)
+            record = b'{"n":%d,"member":%d,"to_address":"%s"}' % (number, is_member, who.encode())
+            producer.produce(f"stream.base.{ENTITY}", record, b"%d" % number)
+            number += 1
+            fed.value += is_member
+        producer.poll(0)
+        due += SLICE_S
+        time.sleep(max(0.0, due - time.monotonic()))
+    assert producer.flush(60) == 0
+
+
+def upload(client: httpx.Client, url: str, values: int, sent: "Synchronized[int]") -> None:
+    """Send all values; `sent` says how many of the first ones are in answered requests."""
+    done: set[int] = set()
+
+    def post(first: int) -> None:
+        body = json.dumps({"values": [address(number) for number in range(first, first + MAX_VALUES_PER_REQUEST)]})
+        answer = client.post(url, content=body, headers={"Content-Type": "application/json"}, timeout=300)
+        assert answer.json()["added"] == MAX_VALUES_PER_REQUEST, answer.text
+        done.add(first)
+        while sent.value in done:
+            sent.value += MAX_VALUES_PER_REQUEST
+
+    with ThreadPoolExecutor(UPLOADS) as pool:
+        list(pool.map(post, range(0, values, MAX_VALUES_PER_REQUEST)))
+    assert sent.value == values
+
+
+class Latencies:
+    """The workers' histogram of lookup batches, from the port of metrics."""
+
+    def __init__(self, port: int) -> None:
+        self._url = f"http://127.0.0.1:{port}/metrics"
+        self._before = self._buckets()
+
+    def _buckets(self) -> dict[float, float]:
+        buckets: dict[float, float] = {}
+        for family in text_string_to_metric_families(httpx.get(self._url).text):
+            for sample in family.samples:
+                if sample.name == f"{HISTOGRAM}_bucket":
+                    bound = float(sample.labels["le"])
+                    buckets[bound] = buckets.get(bound, 0) + sample.value
+        return buckets
+
+    def since(self) -> str:
+        """Median and p99 of the batches since the last call: the upper bounds of their buckets."""
+        now = self._buckets()
+        counts = {bound: value - self._before.get(bound, 0) for bound, value in sorted(now.items())}
+        self._before = now
+        total = max(counts.values())
+        p50, p99 = (next(bound for bound, count in counts.items() if count >= share * total) for share in (0.5, 0.99))
+        return f"{total:,.0f} lookup batches: p50 ≤ {p50 * 1e3:.1f} ms  p99 ≤ {p99 * 1e3:.1f} ms"
+
+
+@contextmanager
+def feeding(stack: Stack, sent: "Synchronized[int]", fed: "Synchronized[int]") -> Iterator[None]:
+    context = get_context("spawn")
+    stop = context.Event()
+    feeder = context.Process(target=feed, args=(stack.admin_config(), sent, fed, stop))
+    feeder.start()
+    yield
+    stop.set()
+    feeder.join()
+    assert feeder.exitcode == 0
+
+
+def received(client: httpx.Client, made: Deployed) -> int:
+    """Records that the workers have read in the last hour, as the API tells."""
+    answer = client.get(f"/api/v1/flow/{made.id}/deploy/metrics", params={"metrics": "messages_received"}).json()
+    return int(sum(point["value"] for point in answer["metrics"][0]["points"]))
+
+
+def check(reader: Reader, members: int) -> None:
+    """All members came, each once, and nobody else."""
+    found = [record.json() for record in reader.read(members, 120)]
+    assert all(record["member"] for record in found)
+    assert len({record["n"] for record in found}) == len(found) == members
+
+
+def stretch(name: str, client: httpx.Client, made: Deployed, latencies: Latencies, work: Any) -> None:
+    """Print what the workers did while `work` ran."""
+    before, began = received(client, made), time.monotonic()
+    work()
+    rate = (received(client, made) - before) / (time.monotonic() - began)
+    typer.echo(f"{name}: {rate:,.0f} records/s looked up; {latencies.since()}")
+
+
+def main(values: int = 10_000_000) -> None:
+    """Run all."""
+    context = get_context("spawn")
+    sent, fed = context.Value("q", 0), context.Value("q", 0)
+    transforms = [{"type": "redis_set_filter", "filter_expr": "root = this.to_address"}]
+    port = free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        stack = Stack(Path(folder) / "data", flags=("--metrics-port", str(port)))
+        stack.start()
+        try:
+            with (
+                stack.client() as client,
+                deployed(client, pipeline(ENTITY, transforms=transforms, parallelism=WORKERS)) as made,
+                reading(made.sink) as reader,
+            ):
+                with feeding(stack, sent, fed):
+                    until(lambda: received(client, made) > 0)
+                    latencies = Latencies(port)
+                    stretch("nothing written", client, made, latencies, lambda: time.sleep(QUIET_S))
+                    began = time.monotonic()
+                    write = lambda: upload(client, made.filter_url(), values, sent)  # noqa: E731
+                    stretch("values added", client, made, latencies, write)
+                    typer.echo(f"  {values / (time.monotonic() - began):,.0f} values/s added")
+                    stretch("nothing written", client, made, latencies, lambda: time.sleep(QUIET_S))
+                check(reader, fed.value)
+                typer.echo(f"{fed.value:,} records of members passed, and no other")
+        finally:
+            stack.stop()
+
+
+if __name__ == "__main__":
+    typer.run(main)
