@@ -1,6 +1,8 @@
-"""What a pipeline tells of itself stays exact, whatever is killed."""
+"""What a pipeline tells of itself: exact, whatever is killed, and in the words of Prometheus too."""
 
+import os
 import random
+import signal
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.acceptance.stack import Deployed, Stack, beside, deployed, kill, pipeline, until
+from tests.acceptance.stack import Deployed, Stack, beside, deploy, deployed, free_port, kill, pipeline, until
 
 SCRIPT = """
 function process(record) {
@@ -66,3 +68,36 @@ def test_counts_are_exact_after_kills_at_any_moment(stack: Stack, client: httpx.
     assert found["messages_received"] == feed.count
     assert found["messages_sent"] == 3 * feed.count / 2
     assert found["processor_error"] == feed.count / 10
+
+
+def test_lag_and_series_of_single_pipelines(own_stack: Stack) -> None:
+    """On a port of their own; a pipeline that stands still shows what it has not read."""
+    port = free_port()
+    own_stack.flags = ("--metrics-port", str(port))
+    own_stack.start()
+    with own_stack.client() as client:
+        made = deploy(client, pipeline("log"))
+
+        def lag() -> Any:
+            return client.get(f"/api/v1/flow/{made.id}/deploy/stats").json()["lag"]
+
+        own_stack.feed("base", "log", ({"n": n} for n in range(50)))
+        until(lambda: "50.0" in series(port, made.id, "messages_received_total"), what="the counter")
+        until(lambda: lag() == 0, what="the end of the stream")
+        assert client.get(f"/api/v1/flow/{made.id}/deploy/stats").json()["last_progress_at"] is not None
+        for worker in own_stack.workers():
+            os.kill(worker, signal.SIGSTOP)
+        own_stack.feed("base", "log", ({"n": n} for n in range(7)))
+        assert lag() == 7
+        assert "7.0" in series(port, made.id, "lag")
+        for worker in own_stack.workers():
+            os.kill(worker, signal.SIGCONT)
+        until(lambda: lag() == 0, what="the end of the lag")
+        own_stack.stop()
+
+
+def series(port: int, config_id: str, name: str) -> str:
+    """The line of a series of one pipeline; empty while there is none."""
+    lines = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=10).text.splitlines()
+    found = [line for line in lines if line.startswith(f"headwater_pipeline_{name}{{") and config_id in line]
+    return found[0] if found else ""
