@@ -137,6 +137,7 @@ class KafkaProducer:
         self.produce(waiting)
 
     def outstanding(self) -> int:
+        self._serve(self._client.poll, 0)  # the length counts events of the client too, until they are served
         return len(self._client) + len(self._overflow)
 
     def flush(self, timeout_s: float) -> int:

@@ -121,6 +121,16 @@ class TestProducer:
         assert not producer.saturated()
         assert [record[1] for record in bench.records(103_000)] == [b"%d" % n for n in range(103_000)]
 
+    def test_how_many_are_outstanding(self, bench: Bench) -> None:
+        producer = bench.producer()
+        producer.connect(30)
+        for number in range(100):
+            producer.produce(bench.topic, b"%d" % number, None, 0, STAMP, [])
+        seen = [producer.outstanding()]
+        assert flush(producer) == []
+        assert 0 < seen[0] <= 100
+        assert producer.outstanding() == 0
+
     def test_a_refused_record_is_told(self, bench: Bench) -> None:
         producer, topic = bench.producer(), bench.refusing
         producer.produce([(topic, random.randbytes(8000), None, 0, STAMP, [])])
