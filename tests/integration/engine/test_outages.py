@@ -11,10 +11,11 @@ from headwater.brokers.client import ClientErrors, admin_settings
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.children import Child
 from headwater.model.dataset import filter_set
+from headwater.model.flow import DeliveryMode
 from headwater.model.transform import RedisSetFilterTransform, V8Transform
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.sets import RedisSetStore
-from tests.integration.engine.harness import Pipeline, check_copy, headers
+from tests.integration.engine.harness import Pipeline, check_copy, headers, wait_for
 from tests.support.kafka import CACHE_DIR, KafkaServer
 from tests.support.valkey import ValkeyServer
 
@@ -50,20 +51,31 @@ def mortal_kafka(tmp_path: Path) -> Iterator[MortalKafka]:
     broker.stop()
 
 
-@pytest.mark.slow
-def test_a_killed_broker_is_waited_out(mortal_kafka: MortalKafka, tmp_path: Path) -> None:
-    pipeline = Pipeline(mortal_kafka.server, tmp_path)
+LOST = "partitions lost"
+"""What a worker logs when the group has given its partitions to others, or would have."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize("outlives_the_session", [False, True])
+def test_a_killed_broker_is_waited_out(
+    mortal_kafka: MortalKafka, tmp_path: Path, delivery: DeliveryMode, outlives_the_session: bool
+) -> None:
+    """The producer's retries repeat nothing. A worker that loses its partitions reads on from what was committed."""
+    pipeline = Pipeline(mortal_kafka.server, tmp_path, delivery=delivery)
     records = [{"n": n, "pad": "x" * 300} for n in range(20_000)]
     pipeline.feed(records)
     with pipeline.watch_sink() as came, pipeline.worker() as worker:
         came()
         mortal_kafka.kill()
         assert "Kafka" in worker.wait(lambda beat: beat.state == "waiting").reason
+        if outlives_the_session:
+            wait_for(lambda: LOST in pipeline.log(), "the loss of the partitions")
         mortal_kafka.start()
-        worker.ready()
         pipeline.wait_committed(20_000)
+        worker.ready()
         assert worker.terminate() == 0
-    assert check_copy(pipeline, records, repeats=False) == 0
+    check_copy(pipeline, records, repeats=delivery == "at_least_once" and LOST in pipeline.log())
 
 
 def test_without_the_set_store_nothing_passes_and_nothing_is_dropped(
