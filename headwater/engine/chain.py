@@ -17,6 +17,10 @@ def build(
     return [builders[config.type](config, resources) for config in configs]
 
 
+STEP_S = 0.25
+"""A script may take longer; the worker looks after its group and its supervisor meanwhile."""
+
+
 class Rejected(NamedTuple):
     """A record that a step could not process: its source position, its number under the source record, and why."""
 
@@ -70,10 +74,15 @@ class Flight:
     def step(self, *, wait: bool) -> bool:
         """Take the result of the present transform and start the next one; False when there is none yet.
 
+        wait: for it, at most STEP_S.
         Raises SetStoreUnavailable (call again later), SandboxFailed.
         """
         pending = self._pending
-        if pending is None or not (wait or pending.done()):
+        if pending is None:
+            return False
+        if wait:
+            pending.wait(STEP_S)
+        if not pending.done():
             return False
         outcome = pending.result()
         self.rejected += self._locate(self.kept, outcome.failures)

@@ -15,6 +15,7 @@ import structlog
 
 from headwater.children import Backoff
 from headwater.engine.chain import BatchSize, Flight
+from headwater.engine.crashes import Crashes
 from headwater.engine.delivery import Delivery
 from headwater.engine.health import Probe, WorkerLog
 from headwater.engine.observe import Observer
@@ -77,6 +78,7 @@ class Worker:
         self._broker_backoff = Backoff(1.0, 30.0, rng)
         self._flights: deque[Flight] = deque()
         self._size = BatchSize()
+        self._crashes = Crashes()
         self._ledger = Ledger()
         self._refusals: list[str] = []
         self._prepared = self._joined = self._paused = self._stopping = False
@@ -146,6 +148,7 @@ class Worker:
     def step(self) -> None:
         """One turn: read, move batches on, deliver those that are finished, commit when it is time."""
         now = self._clock()
+        self._progress += 1
         if now < self._retry_at:
             self._hold(self._reason, HOLD_POLL_S)
             self._waited_s += self._clock() - now
@@ -159,7 +162,10 @@ class Worker:
 
     def _turn(self) -> None:
         read = not self._paused and self._read()
-        if self._advance(wait=not read) and self._clock() >= self._retry_at:
+        moved = self._advance(wait=not read)
+        if self._flights and not self._head_finished() and self._clock() - self._flights[0].read_at >= PAUSE_AFTER_S:
+            self._hold(self._reason or "The transforms need long for a batch of records.", 0)
+        elif moved and self._clock() >= self._retry_at:
             self._go_on()
         self._emit()
 
@@ -217,6 +223,8 @@ class Worker:
         sent, refused = self._delivery.deliver(flight)
         now = self._clock()
         self._size.learn(flight, now, self._waited_s)
+        if pause_s := self._crashes.note(flight.rejected, now):
+            self._retry_at = now + pause_s
         positions = flight.positions()
         self._ledger.delivered(positions)
         self.observer.delivered(flight, positions, sent, refused, now - flight.read_at)
@@ -371,23 +379,26 @@ class Worker:
 
     # Health.
 
-    def _state(self) -> str:
+    def _state(self) -> tuple[str, str]:
+        self._crashes.look(self._clock())
         if self._stopping:
-            return "draining"
+            return "draining", self._reason
         if not self._joined:
-            return "prepared" if self._prepared else "starting"
-        return "waiting" if self._reason else "ready"
+            return "prepared" if self._prepared else "starting", self._reason
+        if self._crashes.reason:
+            return "crashing", self._crashes.reason
+        return "waiting" if self._reason else "ready", self._reason
 
     def _report(self) -> None:
         if self.observer.awaits:
             self.observer.acknowledged(self._delivery.outstanding())
-        state = self._state()
-        if not self._probe.due(state, self._reason):
+        state, reason = self._state()
+        if not self._probe.due(state, reason):
             return
         beat = Heartbeat(
             state=state,
             spec_hash=self._spec_hash,
-            reason=self._reason,
+            reason=reason,
             progress=self._progress,
             committed_batches=self.observer.batches,
             counters=dict(self.observer.totals),

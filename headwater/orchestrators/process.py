@@ -24,7 +24,7 @@ from headwater.children import Child, spawn
 from headwater.errors import OrchestratorUnavailable
 from headwater.model.deployment import LogLine, WorkerStatus
 from headwater.model.worker import Pulse, WorkerSet
-from headwater.orchestrators.running import Running
+from headwater.orchestrators.running import STUCK_AFTER_S, Running
 from headwater.orchestrators.slot import Role, Slot
 from headwater.orchestrators.usage import KernelKills, resident_bytes
 
@@ -243,11 +243,18 @@ class ProcessOrchestrator:
             return
         if running.stop_by is None:
             if running.spec_hash == role.spec_hash:
+                self._kill_if_stuck(slot, running)
                 return
             running.stop_by = now + STOP_GRACE_S
             running.child.send(signal.SIGTERM)
         elif now >= running.stop_by:
             log.warning("worker ignored SIGTERM; it is killed", worker=slot.name, grace_s=STOP_GRACE_S)
+            running.child.send(signal.SIGKILL)
+
+    def _kill_if_stuck(self, slot: Slot, running: Running) -> None:
+        if running.is_stuck and not running.stuck:
+            log.warning("worker makes no progress; it is killed", worker=slot.name, after_s=STUCK_AFTER_S)
+            running.stuck = True
             running.child.send(signal.SIGKILL)
 
     def _reap(self, slot: Slot, role: Role, status: int, now: float) -> None:
@@ -278,7 +285,7 @@ class ProcessOrchestrator:
                 role.running.tell_to_join()
 
     def _watch(self, slot: Slot, spec_hash: str, child: Child, probe: socket.socket) -> Running:
-        running = Running(spec_hash, child, probe, lambda beat: slot.heard(running, beat))
+        running = Running(spec_hash, child, probe, lambda beat: slot.heard(running, beat), self._clock)
         self._selector.register(probe, selectors.EVENT_READ, running)
         self._selector.register(running.pidfd, selectors.EVENT_READ, running)
         return running

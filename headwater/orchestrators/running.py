@@ -14,33 +14,54 @@ from headwater.model.worker import JOIN, Heartbeat
 
 MAX_HEARTBEAT_BYTES = 1 << 20
 
+QUIET_AFTER_S = 3.0
+"""After how long without progress a worker is shown as not ready. A batch normally lasts under 0.25 s."""
+STUCK_AFTER_S = 60.0
+"""After how long it is killed. Nothing that a worker may wait for in silence lasts longer than half of it."""
+
 
 @dataclass(slots=True)
 class Running:
     """A process, what it runs, and what it said last.
 
     stop_by: set once it was asked to stop; monotonic seconds. used_bytes: its memory, once that was too much.
+    moved_at: when it last made progress, or said that it waits. stuck: it was killed because it made none.
     """
 
     spec_hash: str
     child: Child
     probe: socket.socket
     on_beat: Callable[[Heartbeat], None]
+    clock: Callable[[], float]
     heartbeat: Heartbeat | None = None
     reason: str = ""
     stop_by: float | None = None
     used_bytes: int | None = None
+    stuck: bool = False
+    moved_at: float = 0.0
     pidfd: int = -1
     start_time: datetime = field(default_factory=lambda: datetime.now(UTC))
     _unread: bytes = b""
 
     def __post_init__(self) -> None:
         self.pidfd = os.pidfd_open(self.child.pid)
+        self.moved_at = self.clock()
 
     @property
     def is_prepared(self) -> bool:
         """True when it could join at once."""
-        return self.heartbeat is not None and self.heartbeat.state == "prepared" and self.stop_by is None
+        said = self.heartbeat is not None and self.heartbeat.state == "prepared"
+        return said and self.stop_by is None and not self.is_quiet
+
+    @property
+    def is_quiet(self) -> bool:
+        """True when it has made no progress for QUIET_AFTER_S, and not said why."""
+        return self.clock() - self.moved_at >= QUIET_AFTER_S
+
+    @property
+    def is_stuck(self) -> bool:
+        """True when that has lasted for STUCK_AFTER_S."""
+        return self.clock() - self.moved_at >= STUCK_AFTER_S
 
     def tell_to_join(self) -> None:
         """Let it read records, as soon as it can. A process that has just died hears nothing."""
@@ -68,6 +89,8 @@ class Running:
         except ValidationError as error:
             self.reason = f"the worker wrote a heartbeat that can't be read: {error.error_count()} faults"
             return
+        if self.heartbeat is None or beat.state != "ready" or beat.progress != self.heartbeat.progress:
+            self.moved_at = self.clock()
         self.heartbeat, self.reason = beat, beat.reason
         self.on_beat(beat)
 

@@ -8,13 +8,14 @@ from datetime import UTC, datetime
 from headwater.children import Backoff
 from headwater.model.deployment import LogLine, Status, WorkerStatus
 from headwater.model.worker import Heartbeat
-from headwater.orchestrators.running import Running
+from headwater.orchestrators.running import QUIET_AFTER_S, STUCK_AFTER_S, Running
 
 CRASH_LOOP_DEATHS = 2
 MAX_LINES_HELD = 1000
 OOM_SHOWN_FOR_S = 900.0
 """How long a worker that was killed for memory is shown as such, after it runs again."""
 MIB = 1 << 20
+QUIET = f"It has made no progress for more than {QUIET_AFTER_S:.0f} s. At {STUCK_AFTER_S:.0f} s it is killed and started again."
 
 
 @dataclass(slots=True)
@@ -117,7 +118,9 @@ class Slot:
         assert running is not None
         role.running = None
         running.close()
-        if running.used_bytes is not None or (kernel_kills and status == -signal.SIGKILL):
+        if running.stuck:
+            self.died(role, f"killed: it made no progress for {STUCK_AFTER_S:.0f} s", now)
+        elif running.used_bytes is not None or (kernel_kills and status == -signal.SIGKILL):
             role.oom_killed_at = now
             self.died(role, _describe_oom(running), now)
         elif running.stop_by is None:
@@ -135,15 +138,16 @@ class Slot:
         """A worker or successor in the words of `deploy/stats`."""
         state, running = _state(role), role.running
         said = running.heartbeat.state if running is not None and running.heartbeat is not None else ""
+        quiet = state is Status.RUNNING and running is not None and running.is_quiet
         return WorkerStatus(
             name=self.name,
             status=state,
-            is_ready=state is Status.RUNNING and said == "ready",
+            is_ready=state is Status.RUNNING and said == "ready" and not quiet,
             is_crash_looping=state is Status.CRASH_LOOP_BACK_OFF,
             is_oom_killed=role.oom_killed_at is not None and now - role.oom_killed_at < OOM_SHOWN_FOR_S,
             restart_count=self.deaths,
             start_time=running.start_time if running is not None else self.made_at,
-            reason=(running.reason if running is not None else "") or role.reason,
+            reason=QUIET if quiet else (running.reason if running is not None else "") or role.reason,
             spec_hash=role.spec_hash or "",
             deaths=role.deaths,
             waits=said == "waiting",
@@ -157,7 +161,10 @@ def _state(role: Role) -> Status:
         return Status.PENDING if role.oom_killed_at is None else Status.OOM_KILLED
     if role.running.stop_by is not None or not role.is_wanted:
         return Status.TERMINATING
-    return Status.PENDING if role.running.heartbeat is None else Status.RUNNING
+    said = role.running.heartbeat
+    if said is not None and said.state == "crashing":
+        return Status.CRASH_LOOP_BACK_OFF
+    return Status.PENDING if said is None else Status.RUNNING
 
 
 def _describe_oom(running: Running) -> str:

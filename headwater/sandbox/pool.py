@@ -9,7 +9,6 @@ from headwater.sandbox.engine import Engine
 from headwater.sandbox.results import ScriptError
 
 _START_ATTEMPTS = 3
-_WAIT_S = 1.0
 
 
 class ChildPool:
@@ -52,10 +51,10 @@ class ChildPool:
         """True when a spare child stands by."""
         return self._starting is not None and self._starting.done()
 
-    def wait(self) -> None:
-        """Wait for the child that is being started, at most a second."""
+    def wait(self, timeout_s: float) -> None:
+        """Wait for the child that is being started."""
         if self._starting is not None:
-            wait([self._starting], _WAIT_S)
+            wait([self._starting], timeout_s)
 
     def close(self) -> None:
         """End the spare child, and the one that is being started."""

@@ -33,6 +33,7 @@ STARVED_AFTER_S = 10.0
 RECYCLE_ABOVE_BYTES = 180 << 20
 RECYCLE_INTERVAL_S = 10.0
 _MAX_QUESTIONS = 64
+_PAUSE_S = 1.0
 
 
 @dataclass(slots=True)
@@ -126,7 +127,7 @@ class Sandbox:
                 trouble, self._trouble = self._trouble, None
                 raise trouble
             if not job.finished:
-                self._pause()
+                self.pause(_PAUSE_S)
 
     def close(self) -> None:
         """End the children. Batches in work are given up."""
@@ -264,7 +265,7 @@ class Sandbox:
     def _ready_child(self) -> LockedChild:
         while self._child is None:
             if not self._replace():
-                self._pool.wait()
+                self._pool.wait(_PAUSE_S)
         return self._child
 
     def _load_first(self, number: int, script: str) -> None:
@@ -306,13 +307,13 @@ class Sandbox:
             child.kill()
             self._child = None
 
-    def _pause(self) -> None:
+    def pause(self, timeout_s: float) -> None:
         """Wait for whatever the first batch waits for."""
         exchange = self._exchange
         if self._child is None:
-            self._pool.wait()
+            self._pool.wait(timeout_s)
         elif exchange is not None and exchange.answer is not None:
-            wait([exchange.answer], 1.0)
+            wait([exchange.answer], timeout_s)
         elif exchange is not None:
             left_s = exchange.sent_s + exchange.segment.limit_ms / 1000 + KILL_AFTER_S - self._clock()
-            self._child.wait(max(0.05, left_s))
+            self._child.wait(min(timeout_s, max(0.05, left_s)))

@@ -31,6 +31,9 @@ class Pending(Protocol):
     def done(self) -> bool:
         """True when `result` will not block. Moves the work on as far as it goes without waiting."""
 
+    def wait(self, timeout_s: float) -> None:
+        """Return when it is done, or after about `timeout_s`."""
+
     def result(self) -> Outcome:
         """Wait for the outcome, at most some seconds.
 
@@ -61,6 +64,9 @@ class Finished:
 
     def done(self) -> bool:
         return True
+
+    def wait(self, timeout_s: float) -> None:
+        pass
 
     def result(self) -> Outcome:
         return self._outcome

@@ -91,6 +91,9 @@ class _Lookup:
         """True: what is left is one round trip."""
         return True
 
+    def wait(self, timeout_s: float) -> None:
+        """See Pending."""
+
     def result(self) -> Outcome:
         """See Pending. One round trip; asks again each time it is called."""
         distinct = self._texts.distinct()

@@ -4,6 +4,8 @@ The outputs of a record are numbered: output j of a record with the number i get
 the order, since a record has at most 10 outputs.
 """
 
+import time
+
 from headwater.errors import SandboxFailed
 from headwater.model.dataset import MAX_VALUE_CHARS, dataset_set
 from headwater.model.record import Failure, Outcome, RecordBatch
@@ -72,6 +74,11 @@ class _Running:
     def done(self) -> bool:
         self._sandbox.step()
         return self._job.finished or self._sandbox.blocked()
+
+    def wait(self, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not self.done() and (left_s := deadline - time.monotonic()) > 0:
+            self._sandbox.pause(left_s)
 
     def result(self) -> Outcome:
         self._sandbox.wait(self._job)

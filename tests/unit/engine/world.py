@@ -60,6 +60,7 @@ class Weather:
     store_up: bool = True
     metrics_up: bool | None = True
     slowness: int = 0
+    scripts_end: bool = True
     acks_per_flush: int = 1 << 30
     refuse: int = 0
     lost_answers: int = 0
@@ -84,6 +85,10 @@ class PendingBatch:
     def done(self) -> bool:
         self._left -= 1
         return self._left < 0
+
+    def wait(self, timeout_s: float) -> None:
+        self._left = min(self._left, 0) if self._weather.scripts_end else self._left
+        self._weather.clock.sleep(0 if self._weather.scripts_end else timeout_s)
 
     def result(self) -> Outcome:
         if self._step.needs_store and not self._weather.store_up:
