@@ -89,9 +89,9 @@ class Heartbeat(BaseModel):
     """What a worker writes to its probe, one JSON line a second and at every change of state.
 
     state: "starting", "prepared" (it could join at once, and waits until it may), "ready", "waiting" (a store or
-    broker is away), "crashing" (many records end the scripts' process), "draining", "failed" (the last one, with the reason). progress counts records that were read or
-    proven absent by a poll; a worker whose progress stands still is stuck. counters, times: of committed records,
-    since the start; times are histograms, bin → count (model/metric.py).
+    broker is away), "crashing" (many records end the scripts' process), "draining", "failed" (the last one, with the
+    reason). progress counts turns of the loop and records read; a worker whose progress stands still is stuck. counters,
+    times: of committed records, since the start; times are histograms, bin → count (model/metric.py).
     """
 
     model_config = ConfigDict(frozen=True)

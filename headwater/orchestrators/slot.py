@@ -15,7 +15,10 @@ MAX_LINES_HELD = 1000
 OOM_SHOWN_FOR_S = 900.0
 """How long a worker that was killed for memory is shown as such, after it runs again."""
 MIB = 1 << 20
-QUIET = f"It has made no progress for more than {QUIET_AFTER_S:.0f} s. At {STUCK_AFTER_S:.0f} s it is killed and started again."
+QUIET = (
+    f"It has made no progress for more than {QUIET_AFTER_S:.0f} s. "
+    f"At {STUCK_AFTER_S:.0f} s it is killed and started again."
+)
 
 
 @dataclass(slots=True)

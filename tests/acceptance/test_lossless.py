@@ -1,6 +1,8 @@
 """Nothing is lost, whatever is killed; repeats carry a repeated `headwater-src`; everything comes back by itself."""
 
 import json
+import os
+import signal
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -148,6 +150,38 @@ class TestHealth:
                 return bool(health["healthy_workers"] == 1 and health["workers"][0]["restart_count"] == 1)
 
             until(back, what="the worker's return in deploy/stats")
+
+    def test_a_stopped_worker_shows_within_five_seconds_and_goes_on(self, stack: Stack, client: httpx.Client) -> None:
+        """It would be killed after a minute."""
+        with deployed(client, pipeline()) as made, reading(made.sink) as reader:
+            url = f"/api/v1/flow/{made.id}/deploy/stats"
+
+            def seen(healthy: int) -> bool:
+                health = client.get(url).json()["workers_health"]
+                (worker,) = health["workers"]
+                counted: int = health["healthy_workers"]
+                assert worker["is_ready"] == (counted == 1)
+                assert counted == 1 or "no progress" in worker["reason"]
+                return counted == healthy
+
+            (pid,) = stack.workers_of(made)
+            os.kill(pid, signal.SIGSTOP)
+            stack.feed("base", "erc20_token_transfer", numbered(10))
+            until(lambda: seen(healthy=0), within_s=5, what="the stopped worker in deploy/stats")
+            os.kill(pid, signal.SIGCONT)
+            until(lambda: seen(healthy=1), what="its health")
+            assert len(reader.read(10)) == 10
+            assert client.get(url).json()["workers_health"]["workers"][0]["restart_count"] == 0
+
+    @pytest.mark.long
+    @pytest.mark.timeout(180)
+    def test_a_worker_that_stays_stopped_is_started_again(self, stack: Stack, client: httpx.Client) -> None:
+        with deployed(client, pipeline()) as made, reading(made.sink) as reader:
+            (pid,) = stack.workers_of(made)
+            os.kill(pid, signal.SIGSTOP)
+            stack.feed("base", "erc20_token_transfer", numbered(10))
+            assert len(reader.read(10, within_s=120)) == 10
+            assert not alive(pid)
 
 
 class TestEveryPartKilled:

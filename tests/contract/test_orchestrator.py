@@ -19,10 +19,11 @@ from headwater.model.worker import KafkaAccess, WorkerSet, WorkerSpec
 from headwater.orchestrators.base import Orchestrator
 from headwater.orchestrators.memory import MemoryOrchestrator
 from headwater.orchestrators.process import ProcessOrchestrator
+from headwater.orchestrators.running import QUIET_AFTER_S, STUCK_AFTER_S
 
 MEMORY_LIMIT = 128 << 20
 PROGRAM = """
-import json, os, pathlib, signal, sys, time
+import itertools, json, os, pathlib, select, signal, sys
 spec, slot, fd = pathlib.Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 revision = json.loads(spec.read_text())["revision"]
 if revision == 666:
@@ -32,15 +33,21 @@ line = {"time": "2026-01-02T03:04:05Z", "source": "script", "level": "info", "me
 beat = {"state": "prepared", "spec_hash": spec.stem.removeprefix("spec-"), "logs": [line]}
 if revision != 777:  # which never gets prepared
     os.write(fd, json.dumps(beat).encode() + b"\\n")
+beat["logs"] = []
+while not select.select([fd], [], [], 0.5)[0]:
+    if revision != 777:
+        os.write(fd, json.dumps(beat).encode() + b"\\n")
 os.read(fd, 100)
 with (spec.parent / f"joined-{slot}").open("a") as journal:
     journal.write(f"{revision} {os.getpid()}\\n")
     signal.signal(signal.SIGTERM, lambda *_: (journal.write(f"{revision} left\\n"), journal.flush(), sys.exit(0)))
     journal.flush()
-    beat |= {"state": "ready", "logs": [], "committed_batches": 1}
-    os.write(fd, json.dumps(beat).encode() + b"\\n")
+    beat |= {"state": "crashing" if revision == 555 else "ready", "committed_batches": 1}
     hoard = b"x" * (200 << 20) if revision == 888 else b""
-    time.sleep(600)
+    for progress in itertools.count():
+        beat["progress"] = min(progress, 3) if revision == 444 else progress
+        os.write(fd, json.dumps(beat).encode() + b"\\n")
+        select.select([], [], [], 0.5)
 """
 
 
@@ -83,11 +90,20 @@ def orchestrator(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Orc
     made.close()
 
 
-def process_orchestrator(tmp_path: Path) -> ProcessOrchestrator:
+class Clock:
+    """Real time, and what a test adds to it."""
+
+    added_s = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.added_s
+
+
+def process_orchestrator(tmp_path: Path, clock: Callable[[], float] = time.monotonic) -> ProcessOrchestrator:
     def command(spec: Path, slot: int, probe_fd: int) -> Sequence[str]:
         return [sys.executable, "-c", PROGRAM, str(spec), str(slot), str(probe_fd)]
 
-    return ProcessOrchestrator(tmp_path / "workers", command, MEMORY_LIMIT)
+    return ProcessOrchestrator(tmp_path / "workers", command, MEMORY_LIMIT, clock)
 
 
 class TestEveryOrchestrator:
@@ -164,8 +180,12 @@ class TestHandOver:
 
 class TestProcesses:
     @pytest.fixture
-    def processes(self, tmp_path: Path) -> Iterator[ProcessOrchestrator]:
-        made = process_orchestrator(tmp_path)
+    def clock(self) -> Clock:
+        return Clock()
+
+    @pytest.fixture
+    def processes(self, tmp_path: Path, clock: Clock) -> Iterator[ProcessOrchestrator]:
+        made = process_orchestrator(tmp_path, clock)
         yield made
         made.close()
 
@@ -196,6 +216,43 @@ class TestProcesses:
         assert worker.is_crash_looping
         assert not worker.is_ready
         assert "the script does not compile" in worker.reason
+
+    def test_a_stopped_worker_is_not_ready_and_killed_in_the_end(
+        self, processes: ProcessOrchestrator, tmp_path: Path, clock: Clock
+    ) -> None:
+        processes.ensure(worker_set())
+        until(ready(processes, "hash1"))
+        first = self.pid(tmp_path)
+        os.kill(first, signal.SIGSTOP)
+        clock.added_s += QUIET_AFTER_S
+        until(lambda: not self.worker(processes).is_ready)
+        assert "no progress for more than 3 s. At 60 s it is killed" in self.worker(processes).reason
+        os.kill(first, signal.SIGCONT)
+        until(ready(processes, "hash1"))
+        assert self.worker(processes).restart_count == 0
+        os.kill(first, signal.SIGSTOP)
+        clock.added_s += STUCK_AFTER_S
+        until(lambda: self.worker(processes).restart_count == 1)
+        assert self.worker(processes).reason == "killed: it made no progress for 60 s"
+        clock.added_s += 10
+        until(ready(processes, "hash1"))
+        assert self.pid(tmp_path) != first
+
+    def test_a_worker_that_only_says_that_it_lives_is_stuck(self, processes: ProcessOrchestrator, clock: Clock) -> None:
+        processes.ensure(worker_set(revision=444))
+        until(ready(processes, "hash444"))
+        until(lambda: not self.worker(processes).is_ready)
+        clock.added_s += STUCK_AFTER_S
+        until(lambda: self.worker(processes).restart_count == 1)
+
+    def test_a_worker_whose_scripts_keep_crashing_is_shown_and_left_alone(
+        self, processes: ProcessOrchestrator, tmp_path: Path
+    ) -> None:
+        processes.ensure(worker_set(revision=555))
+        until(lambda: self.worker(processes).status is Status.CRASH_LOOP_BACK_OFF)
+        worker = self.worker(processes)
+        assert (worker.is_crash_looping, worker.is_ready, worker.restart_count) == (True, False, 0)
+        assert len(self.journal(tmp_path)) == 1
 
     def test_a_worker_that_uses_too_much_memory_is_killed_and_shown_as_such(
         self, processes: ProcessOrchestrator

@@ -89,6 +89,8 @@ class Script:
     def done(self) -> bool:
         return True
 
+    def wait(self, timeout_s: float) -> None: ...
+
     def result(self) -> Outcome:
         if "fails" in self._script:
             failures = [Failure(i, "TypeError", "x is undefined", "", 2, 7) for i in range(len(self._batch))]

@@ -252,6 +252,7 @@ class ExactlyOnceStory(WorkerStory):
     @rule(data=st.data(), steps=st.integers(0, 6), pace=st.sampled_from([0.0, 0.2, 1.1]))
     def zombie(self, data: Any, steps: int, pace: float) -> None:
         """A worker is taken for dead while it is not: for a while it works beside its successor."""
+        self.rebalance()
         zombie = data.draw(st.sampled_from(self.members))
         self.world.group.remove(zombie.source)
         self.members[self.members.index(zombie)] = self.world.member(slot=zombie.slot)

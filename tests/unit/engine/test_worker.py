@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from headwater.engine.crashes import LONGEST_PAUSE_S, MOST_PER_WINDOW, WINDOW_S
 from headwater.engine.health import Probe
 from headwater.engine.worker import PAUSE_AFTER_S, Worker
 from headwater.errors import BrokerUnavailable, SandboxFailed, SourceGap
@@ -120,6 +121,56 @@ class TestCheckpoint:
         world.append(0, "pass")
         steps(member, 115)
         assert world.group.committed[0] == 1
+
+
+class TestScripts:
+    def test_one_that_takes_long_neither_loses_the_group_nor_looks_stuck(self) -> None:
+        world = World()
+        member = world.member()
+        steps(member, 2)
+        world.weather.slowness, world.weather.scripts_end = 1 << 30, False
+        world.append(0, "pass")
+        polls: list[float] = []
+        poll = member.source.poll
+
+        def counted(max_records: int, timeout_s: float) -> RecordBatch:
+            polls.append(world.weather.clock.now)
+            return poll(max_records, timeout_s)
+
+        member.source.poll = counted  # type: ignore[method-assign]  # notes the call
+        steps(member, 100)
+        assert world.weather.clock.now - polls[-1] < 1
+        assert member.worker._state() == ("waiting", "The transforms need long for a batch of records.")
+        before = member.worker._progress
+        member.worker.step()
+        assert member.worker._progress > before
+        world.weather.scripts_end = True
+        steps(member, 40)
+        assert arrived(world) == ["stream/0/0/0"]
+        assert member.worker._state() == ("ready", "")
+
+    def test_records_that_crash_them_slow_the_worker_down_and_show(self) -> None:
+        world = World()
+        member = world.member()
+        steps(member, 2)
+        apply = member.transforms[1].apply
+
+        def crash(batch: RecordBatch) -> Outcome:
+            outcome = apply(batch)
+            return Outcome(outcome.kept, [f._replace(error="SandboxCrash") for f in outcome.failures])
+
+        member.transforms[1].apply = crash  # type: ignore[method-assign]  # other errors
+        world.append(0, *["bad"] * (MOST_PER_WINDOW + 1), "pass")
+        before = world.weather.clock.now
+        steps(member, 20, until=lambda: world.total() > 0)
+        assert member.worker._state()[0] == "crashing"
+        world.append(0, "pass")
+        steps(member, 200, until=lambda: len(arrived(world)) == 2)
+        assert world.weather.clock.now - before >= LONGEST_PAUSE_S
+        assert len(arrived(world, DEAD)) == MOST_PER_WINDOW + 1
+        world.weather.clock.sleep(WINDOW_S)
+        member.worker.step()
+        assert member.worker._state() == ("ready", "")
 
 
 class TestSetStore:
