@@ -90,8 +90,8 @@ class Heartbeat(BaseModel):
 
     state: "starting", "prepared" (it could join at once, and waits until it may), "ready", "waiting" (a store or
     broker is away), "crashing" (many records end the scripts' process), "draining", "failed" (the last one, with the
-    reason). progress counts turns of the loop and records read; a worker whose progress stands still is stuck. counters,
-    times: of committed records, since the start; times are histograms, bin → count (model/metric.py).
+    reason). progress counts turns of the loop and records read; a worker whose progress stands still is stuck.
+    counters, times: of committed records, since the start; times are histograms, bin → count (model/metric.py).
     """
 
     model_config = ConfigDict(frozen=True)
