@@ -125,7 +125,7 @@ class TestProducer:
         producer = bench.producer()
         producer.connect(30)
         for number in range(100):
-            producer.produce(bench.topic, b"%d" % number, None, 0, STAMP, [])
+            producer.produce([(bench.topic, b"%d" % number, None, 0, STAMP, [])])
         seen = [producer.outstanding()]
         assert flush(producer) == []
         assert 0 < seen[0] <= 100
