@@ -22,7 +22,8 @@ MIB = 1 << 20
 PAGE_BYTES = 4096
 GROWTH_MIB = 1.0
 GROWTH_PER_S = 1800.0
-FEWEST_SAMPLES = 9
+JUDGED_FROM_S = 3600.0
+"""In a shorter run what a new process needs would be taken for growth: only content and changes are judged then."""
 OWN = ("parent", "controller", "api", "worker")
 """Judged by the slope of their memory; in the others a garbage collector or the data itself decides."""
 
@@ -109,20 +110,25 @@ class _Soak:
         out.flush()
 
     def _judge(self) -> None:
-        faults = self._report.faults
-        for role, series in self._series.items():
-            if role.startswith(OWN) and len(series.mib) >= FEWEST_SAMPLES and series.growth() > GROWTH_MIB:
-                faults.append(f"{role} grows by {series.growth():.2f} MiB in half an hour")
-            faults += [f"{role}: more {what}" for what in ("descriptors", "threads") if grown(getattr(series, what))]
-        if grown(self._processes):
-            faults.append("more processes")
-        if grown(self._lags, self._report.options["rate"]):
-            faults.append("the lag grows")
+        judged = self._pace.hours * 3600 >= JUDGED_FROM_S
+        if judged:
+            self._report.faults += self._growth()
         self._report.more |= {
             "changes": self._changes,
+            "growth_is_judged": judged,
             "lag": {"median": statistics.median(self._lags), "max": max(self._lags)},
             "processes": {role: _described(series) for role, series in sorted(self._series.items())},
         }
+
+    def _growth(self) -> Iterator[str]:
+        for role, series in self._series.items():
+            if role.startswith(OWN) and series.growth() > GROWTH_MIB:
+                yield f"{role} grows by {series.growth():.2f} MiB in half an hour"
+            yield from (f"{role}: more {what}" for what in ("descriptors", "threads") if grown(getattr(series, what)))
+        if grown(self._processes):
+            yield "more processes"
+        if grown(self._lags, self._report.options["rate"]):
+            yield "the lag grows"
 
 
 def _described(series: Series) -> dict[str, float]:
@@ -142,9 +148,7 @@ def _described(series: Series) -> dict[str, float]:
 def grown(values: list[float], tolerated: float = 1.0) -> bool:
     """True when the last third is above the one before it, median against median."""
     third = len(values) // 3
-    if third < FEWEST_SAMPLES // 3:
-        return False
-    return statistics.median(values[-third:]) > statistics.median(values[third : 2 * third]) + tolerated
+    return third > 0 and statistics.median(values[-third:]) > statistics.median(values[third : 2 * third]) + tolerated
 
 
 def roles(stack: Stack, flows: Iterable[Flow]) -> Iterator[tuple[str, list[int]]]:
