@@ -1,0 +1,43 @@
+"""The consumer of docs/delivery.md, as it stands there."""
+
+import re
+from pathlib import Path
+
+from confluent_kafka import Consumer
+
+from headwater.brokers.client import ClientErrors, consumer_settings
+from headwater.sinks.kafka import KafkaProducer
+from tests.support.kafka import KafkaServer
+
+PAGE = Path(__file__).parents[3] / "docs" / "delivery.md"
+MOST_LINES = 14
+
+
+class Done(Exception):
+    """The last record came."""
+
+
+def test_it_drops_repeats(kafka: KafkaServer) -> None:
+    [program] = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    assert program.count("\n") <= MOST_LINES
+    topic = kafka.create_topic(kafka.unique("out"), 1)
+    names = [b"in/0/0/0", b"in/0/1/0", b"in/0/0/0", b"in/0/1/0", b"in/0/2/0", b"in/0/1/0", b"in/0/3/0"]
+    producer = KafkaProducer(kafka.access, [topic])
+    producer.produce([(topic, name, None, 0, 1, [("headwater-src", name)]) for name in names])
+    assert producer.flush(60) == 0
+    producer.close()
+    handled: list[bytes] = []
+
+    def handle(value: bytes) -> None:
+        handled.append(value)
+        if value == names[-1]:
+            raise Done
+
+    group = kafka.unique("reader")
+    settings = consumer_settings(kafka.access, ClientErrors(kafka.access), group) | {"auto.offset.reset": "earliest"}
+    scope = {"Consumer": Consumer, "settings": settings, "topic": topic, "handle": handle}
+    try:
+        exec(program, scope)
+    except Done:
+        scope["consumer"].close()
+    assert handled == [b"in/0/0/0", b"in/0/1/0", b"in/0/2/0", b"in/0/3/0"]
