@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Consumer
 
@@ -35,7 +36,7 @@ def test_it_drops_repeats(kafka: KafkaServer) -> None:
 
     group = kafka.unique("reader")
     settings = consumer_settings(kafka.access, ClientErrors(kafka.access), group) | {"auto.offset.reset": "earliest"}
-    scope = {"Consumer": Consumer, "settings": settings, "topic": topic, "handle": handle}
+    scope: dict[str, Any] = {"Consumer": Consumer, "settings": settings, "topic": topic, "handle": handle}
     try:
         exec(program, scope)
     except Done:
