@@ -3,8 +3,11 @@
 import random
 from pathlib import Path
 
+import pytest
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from headwater.model.flow import DeliveryMode
 from tests.integration.engine.harness import PARTITIONS, Pipeline, check_copy
 from tests.support.kafka import KafkaServer
 
@@ -76,6 +79,40 @@ class TestRefusal:
             worker.ready()
             assert worker.terminate() == 0
         check_copy(pipeline, [*numbered(0, 4 * PARTITIONS), *big, *numbered(200, 300)], repeats=True)
+
+
+class TestTopicDeleted:
+    @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+    def test_the_worker_says_so_and_goes_on_when_it_is_back(
+        self, kafka: KafkaServer, tmp_path: Path, delivery: DeliveryMode
+    ) -> None:
+        pipeline = Pipeline(kafka, tmp_path, delivery=delivery)
+        with pipeline.worker() as worker:
+            worker.ready()
+            kafka.admin.delete_topics([pipeline.sink])[pipeline.sink].result(30)
+            pipeline.feed(numbered(0, 40))
+            assert worker.wait(lambda beat: beat.state == "waiting").reason
+            kafka.create_topic(pipeline.sink, PARTITIONS)
+            pipeline.wait_committed(40)
+            worker.ready()
+            assert worker.terminate() == 0
+        check_copy(pipeline, numbered(0, 40), repeats=delivery == "at_least_once")
+
+
+class TestGap:
+    def test_deleted_records_end_the_worker_with_their_offsets(self, kafka: KafkaServer, tmp_path: Path) -> None:
+        """They were deleted while no worker ran. Nothing is skipped: each start says the same."""
+        pipeline = Pipeline(kafka, tmp_path)
+        pipeline.feed(numbered(0, 40))
+        for future in kafka.admin.delete_records([TopicPartition(pipeline.source, 0, 5)]).values():
+            future.result(30)
+        for _ in range(2):
+            with pipeline.worker() as worker:
+                beat = worker.wait(lambda beat: beat.state == "failed")
+                assert (
+                    f"{pipeline.source}, partition 0, were deleted before they were read: offsets [0, 5)" in beat.reason
+                )
+                assert worker.exit_status() == 1
 
 
 def allow_large_records(kafka: KafkaServer, topic: str) -> None:
