@@ -1,12 +1,16 @@
 """A worker that only copies: killed, stopped, joined by another, refused by Kafka."""
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from headwater.brokers.base import AccessRule, Resources, User
+from headwater.brokers.kafka import KafkaBroker
+from headwater.model.deployment import transactional_ids
 from headwater.model.flow import DeliveryMode
 from tests.integration.engine.harness import PARTITIONS, Pipeline, check_copy
 from tests.support.kafka import KafkaServer
@@ -97,6 +101,38 @@ class TestTopicDeleted:
             worker.ready()
             assert worker.terminate() == 0
         check_copy(pipeline, numbered(0, 40), repeats=delivery == "at_least_once")
+
+
+class TestRights:
+    @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+    def test_a_right_that_is_taken_away_is_waited_for(
+        self, kafka: KafkaServer, tmp_path: Path, delivery: DeliveryMode
+    ) -> None:
+        broker, user = KafkaBroker(kafka.access, 1), User(kafka.unique("wrk"), "a password")
+        pipeline = Pipeline(kafka, tmp_path, delivery=delivery)
+        ids = transactional_ids(pipeline.spec.config_id)
+        rules = (
+            AccessRule(user.name, "topic", pipeline.source, ("READ",)),
+            AccessRule(user.name, "group", pipeline.group, ("READ",)),
+            AccessRule(user.name, "topic", pipeline.dead, ("WRITE",)),
+            AccessRule(user.name, "transactional_id", ids, ("WRITE",), prefixed=True),
+            AccessRule(user.name, "topic", pipeline.sink, ("WRITE",)),
+        )
+        owned = Resources((), (user,), rules, ())
+        broker.ensure(owned)
+        access = kafka.user(user.name, user.password)
+        pipeline.spec = pipeline.spec.model_copy(update={"kafka": access})
+        with pipeline.worker() as worker:
+            pipeline.feed(numbered(0, 40))
+            pipeline.wait_committed(40)
+            broker.trim(replace(owned, rules=rules[:-1]), [])
+            pipeline.feed(numbered(40, 80))
+            assert "uthorization" in worker.wait(lambda beat: beat.state == "waiting").reason
+            broker.ensure(owned)
+            pipeline.wait_committed(80)
+            worker.ready()
+            assert worker.terminate() == 0
+        check_copy(pipeline, numbered(0, 80), repeats=delivery == "at_least_once")
 
 
 class TestGap:
