@@ -1,8 +1,15 @@
 """A Bloom filter over hashes: "no" is certain, "maybe" has to be asked.
 
 All bits of a value lie in one 64-bit word, so that a batch is one gather and one comparison in numpy. With 16 bits per
-value 0.42 % of other values are maybes; at twice the capacity 3 %.
+value 0.42 % of other values are maybes.
+
+A filter grows by layers (Almeida et al., "Scalable Bloom Filters", 2007): when one is full, the next, as large as all
+before it or larger, takes what comes. So nothing is read again while a set grows. A value is a maybe when it is one in
+any layer: 0.42 % of other values per layer.
 """
+
+import threading
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +17,8 @@ import numpy.typing as npt
 from headwater.stores.redis.batch import Hashes
 
 BITS_PER_VALUE = 16
+_SMALL, _LARGE = 1_000, 1_000_000
+_FAST_GROWTH = 4
 _WORD_BITS = 64
 _HALF = np.uint64(32)
 _SIX_BITS = np.uint64(63)
@@ -18,23 +27,77 @@ _SHIFTS = [np.uint64(shift) for shift in (0, 6, 12, 18, 24)]  # the upper half o
 
 
 class Bloom:
-    """Values can be added, not removed. One thread may add while others ask."""
+    """Values can be added, not removed. Thread-safe.
 
-    def __init__(self, capacity: int) -> None:
-        self._words = np.zeros(size_bytes(capacity) // 8, np.uint64)
+    may_grow: whether there is room for a layer of so many bytes; without, the last one is filled beyond its capacity.
+    """
+
+    def __init__(self, capacity: int, may_grow: Callable[[int], bool] = lambda _: True) -> None:
+        self._layers = [_Layer(capacity)]
+        self._may_grow = may_grow
+        self._adding = threading.Lock()
+
+    @property
+    def layers(self) -> int:
+        """How many there are."""
+        return len(self._layers)
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes."""
+        return sum(layer.words.nbytes for layer in self._layers)
+
+    @property
+    def overfull(self) -> bool:
+        """True when more values than usual are maybes: there was no room to grow."""
+        return self._layers[-1].left < -self._layers[-1].capacity
 
     def add(self, hashes: Hashes) -> None:
         """From now on these are maybes."""
-        np.bitwise_or.at(self._words, self._places(hashes), _masks(hashes))
+        with self._adding:
+            new = hashes[~self.maybe(hashes)]
+            while len(new):
+                layer = self._layer_with_room()
+                count = layer.left if layer.left > 0 else len(new)
+                layer.add(new[:count])
+                new = new[count:]
+
+    def _layer_with_room(self) -> "_Layer":
+        if self._layers[-1].left <= 0:
+            total = sum(layer.capacity for layer in self._layers)
+            capacity = max(_SMALL, total * (_FAST_GROWTH if total < _LARGE else 1))
+            if self._may_grow(size_bytes(capacity)):
+                self._layers.append(_Layer(capacity))
+        return self._layers[-1]
 
     def maybe(self, hashes: Hashes) -> npt.NDArray[np.bool_]:
         """False for each hash that was certainly not added."""
         masks = _masks(hashes)
-        found: npt.NDArray[np.bool_] = (self._words[self._places(hashes)] & masks) == masks
+        first, *rest = self._layers
+        found = first.maybe(hashes, masks)
+        for layer in rest:
+            found |= layer.maybe(hashes, masks)
+        return found
+
+
+class _Layer:
+    """A part of a filter. left: how many values more it is meant for."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.left = capacity
+        self.words = np.zeros(size_bytes(capacity) // 8, np.uint64)
+
+    def add(self, hashes: Hashes) -> None:
+        np.bitwise_or.at(self.words, self._places(hashes), _masks(hashes))
+        self.left -= len(hashes)
+
+    def maybe(self, hashes: Hashes, masks: Hashes) -> npt.NDArray[np.bool_]:
+        found: npt.NDArray[np.bool_] = (self.words[self._places(hashes)] & masks) == masks
         return found
 
     def _places(self, hashes: Hashes) -> npt.NDArray[np.intp]:
-        return (((hashes >> _HALF) * np.uint64(len(self._words))) >> _HALF).astype(np.intp)
+        return (((hashes >> _HALF) * np.uint64(len(self.words))) >> _HALF).astype(np.intp)
 
 
 def size_bytes(capacity: int) -> int:

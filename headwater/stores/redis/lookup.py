@@ -35,7 +35,10 @@ MAX_FILTER_BYTES = 512 << 20
 REBUILD_AFTER_S = 60.0
 ASKED_PER_VALUE = 0.1
 FEWEST_ASKED = 100
-VALUES_PER_READ = 5_000  # some ms of work, of this process and of the server
+VALUES_PER_READ = 2_000  # a few ms of work, of this process and of the server
+REST, LONG_REST = 1.0, 4.0
+"""Rests between reads, in times of a read: without a filter, and with one that only has many layers."""
+MAX_LAYERS = 3
 ENTRIES_PER_LOOKUP = 400
 MAX_SETS = 1_000
 _ROUND_TRIPS = 3
@@ -55,10 +58,8 @@ class _Filter:
 
     layout: Layout
     bloom: Bloom
-    capacity: int
     version: int
     stamp: bytes
-    added: int = 0
     at_rest: bool = True
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -76,7 +77,6 @@ class _Filter:
         self.bloom.add(hashes)
         with self.lock:
             if version > self.version:
-                self.added += len(hashes)
                 self.version, self.stamp = version, stamp
 
 
@@ -185,7 +185,7 @@ class RedisSetLookup:
             version, stamp = reply.reached, reply.stamp
             more = current.bloom.maybe(hashes) & ~maybe if reply.packed else _NOTHING
             if not more.any():
-                self._consider_growing(target, known, current)
+                self._consider_anew(target, known, current)
                 answers = np.zeros(len(values), bool)
                 answers[rows] = np.frombuffer(reply.answers, bool)
                 return answers.tolist()
@@ -232,9 +232,10 @@ class RedisSetLookup:
         elif known.asked >= known.worth_asked and self._clock() - known.built_at >= REBUILD_AFTER_S:
             self._start(known, lambda: self._build(target, known))
 
-    def _consider_growing(self, target: SetId, known: _Known, current: _Filter) -> None:
-        """Writing so many values cost the server far more than reading all of them will."""
-        if current.added > current.capacity:
+    def _consider_anew(self, target: SetId, known: _Known, current: _Filter) -> None:
+        """Build one layer in place of many, once the set's growth has come to rest."""
+        due = self._clock() - known.built_at >= REBUILD_AFTER_S
+        if due and ((current.at_rest and current.bloom.layers > MAX_LAYERS) or current.bloom.overfull):
             self._start(known, lambda: self._build(target, known))
 
     def _start(self, known: _Known, work: Callable[[], None]) -> None:
@@ -271,8 +272,9 @@ class RedisSetLookup:
             known.asked = 0
             return
         known.built_at = self._clock()
-        built = _Filter(layout, Bloom(capacity), capacity, int(version), stamp or b"")
-        if self._read_all(keys, layout, built.bloom, int(count)) and self._reaches_end(target, built):
+        built = _Filter(layout, Bloom(capacity, self._may_grow), int(version), stamp or b"")
+        rest = REST if known.filter is None else LONG_REST
+        if self._read_all(keys, layout, built.bloom, int(count), rest) and self._reaches_end(target, built):
             known.filter, known.asked = built, 0
 
     def _make_room(self, target: SetId, capacity: int) -> bool:
@@ -281,13 +283,20 @@ class RedisSetLookup:
         with self._lock:
             for other, known in reversed(self._sets.items()):
                 if other != target and known.filter is not None:
-                    free -= size_bytes(known.filter.capacity)
+                    free -= known.filter.bloom.size_bytes
                     if free < 0:
                         known.filter = None
         return size_bytes(capacity) <= self._max_filter_bytes
 
-    def _read_all(self, keys: Keys, layout: Layout, bloom: Bloom, count: int) -> bool:
-        """Read all buckets, resting as long as it works. False when the generation was replaced meanwhile."""
+    def _may_grow(self, by_bytes: int) -> bool:
+        with self._lock:
+            filters = [known.filter for known in self._sets.values() if known.filter is not None]
+        return sum(one.bloom.size_bytes for one in filters) + by_bytes <= self._max_filter_bytes
+
+    def _read_all(self, keys: Keys, layout: Layout, bloom: Bloom, count: int, rest: float) -> bool:
+        """Read all buckets, resting `rest` times as long as it works. False when the generation was replaced
+        meanwhile.
+        """
         numbers = layout.nonempty(self._client.call("GET", layout.nz) or b"", 0)
         per_read = max(1, int(VALUES_PER_READ / max(1.0, count / (1 << layout.bits))))
         while part := layout.buckets(islice(numbers, per_read)):
@@ -298,7 +307,7 @@ class RedisSetLookup:
             if gen is None or int(gen) != layout.gen:
                 return False
             bloom.add(batch.hashes(list(chain.from_iterable(lists)), layout.hash_key))
-            if self._closed.wait(self._clock() - began):
+            if self._closed.wait(rest * (self._clock() - began)):
                 return False
         return True
 

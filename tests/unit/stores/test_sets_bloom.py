@@ -22,5 +22,33 @@ def test_denies_nearly_all_others() -> None:
     assert size_bytes(100_000) == 200_000
 
 
+def test_grows_by_layers() -> None:
+    rng = np.random.default_rng(2)
+    bloom, added = Bloom(100), rng.integers(0, 2**64, 200_000, dtype=np.uint64)
+    for part in np.array_split(added, 40):
+        bloom.add(part)
+    assert bloom.maybe(added).all()
+    assert bloom.maybe(rng.integers(0, 2**64, 100_000, dtype=np.uint64)).mean() < 0.006 * bloom.layers
+    assert bloom.layers < 8
+    assert bloom.size_bytes < 4.5 * size_bytes(200_000)
+
+
+def test_what_is_added_again_takes_no_room() -> None:
+    bloom, added = Bloom(1_000), np.arange(900, dtype=np.uint64) << np.uint64(40)
+    for _ in range(10):
+        bloom.add(added)
+    assert bloom.layers == 1
+
+
+def test_without_room_it_says_that_it_is_overfull() -> None:
+    rng = np.random.default_rng(3)
+    bloom, added = Bloom(1_000, lambda _: False), rng.integers(0, 2**64, 3_000, dtype=np.uint64)
+    bloom.add(added[:1_000])
+    assert not bloom.overfull
+    bloom.add(added[1_000:])
+    assert (bloom.layers, bloom.overfull) == (1, True)
+    assert bloom.maybe(added).all()
+
+
 def test_empty() -> None:
     assert not Bloom(0).maybe(np.arange(10, dtype=np.uint64)).any()
