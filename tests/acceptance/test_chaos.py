@@ -27,8 +27,9 @@ def test_the_copy_test(tmp_path: Path) -> None:
     assert report.pipelines["contains"].dead_letters == report.fed // options.poison_every
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("away_s", [10.0, pytest.param(60.0, marks=[pytest.mark.slow, pytest.mark.timeout(300)])])
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("away_s", [10.0, 60.0])
 def test_the_set_store_is_away(stack: Stack, away_s: float) -> None:
     [valkey] = stack.below("valkey-server")
 

@@ -173,7 +173,7 @@ class TestHealth:
             assert len(reader.read(10)) == 10
             assert client.get(url).json()["workers_health"]["workers"][0]["restart_count"] == 0
 
-    @pytest.mark.long
+    @pytest.mark.slow
     @pytest.mark.timeout(180)
     def test_a_worker_that_stays_stopped_is_started_again(self, stack: Stack, client: httpx.Client) -> None:
         with deployed(client, pipeline()) as made, reading(made.sink) as reader:

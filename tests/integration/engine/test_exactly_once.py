@@ -76,6 +76,7 @@ def kills(pipeline: Pipeline, seed: int, rounds: int) -> int:
 
 
 class TestKill:
+    @pytest.mark.long
     def test_results_and_dead_letters(self, kafka: KafkaServer, tmp_path: Path) -> None:
         transforms = [V8Transform(uid="t1", type="v8", script=SCRIPT)]
         pipeline = Pipeline(kafka, tmp_path, transforms, delivery="exactly_once")
@@ -88,6 +89,7 @@ class TestKill:
         pipeline = Pipeline(kafka, tmp_path, delivery="exactly_once")
         check_once(pipeline, kills(pipeline, seed, rounds=30))
 
+    @pytest.mark.slow
     def test_of_one_worker_of_two(self, kafka: KafkaServer, tmp_path: Path) -> None:
         """Partitions come and go while transactions are made."""
         pipeline = Pipeline(kafka, tmp_path, delivery="exactly_once")
@@ -108,6 +110,7 @@ class TestKill:
 
 
 class TestPlannedChanges:
+    @pytest.mark.long
     def test_one_mode_follows_the_other(self, kafka: KafkaServer, tmp_path: Path) -> None:
         pipeline = Pipeline(kafka, tmp_path)
         fed = Feeder(pipeline)

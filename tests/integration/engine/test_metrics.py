@@ -47,7 +47,7 @@ def test_counts_and_times_of_a_worker(kafka: KafkaServer, valkey_url: str, tmp_p
         assert 0 < (histogram.percentile(99) or 0) < 1.1 * took_ms
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [pytest.param(3, marks=pytest.mark.long), pytest.param(20, marks=pytest.mark.slow)])
 def test_counts_are_exact_whatever_is_killed(kafka: KafkaServer, valkey_url: str, tmp_path: Path, kills: int) -> None:
     script = """
     function process(record) {

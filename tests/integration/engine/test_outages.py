@@ -56,7 +56,7 @@ LOST = "partitions lost"
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize("delivery", ["at_least_once", pytest.param("exactly_once", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("outlives_the_session", [False, True])
 def test_a_killed_broker_is_waited_out(
     mortal_kafka: MortalKafka, tmp_path: Path, delivery: DeliveryMode, outlives_the_session: bool
