@@ -17,7 +17,7 @@ RUN_NUMBER = 10900
 killed."""
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_copy_test(tmp_path: Path) -> None:
     options = Options(RUN_NUMBER, records=20_000, kinds=["contains"], rate=1_000, poison_every=1_000)

@@ -46,7 +46,7 @@ class Feed:
 @pytest.mark.parametrize(
     "kills",
     [
-        pytest.param(3, marks=pytest.mark.long),
+        pytest.param(3, marks=pytest.mark.slow),
         pytest.param(20, marks=[pytest.mark.slow, pytest.mark.timeout(900)]),
     ],
 )
@@ -70,7 +70,7 @@ def test_counts_are_exact_after_kills_at_any_moment(stack: Stack, client: httpx.
     assert found["processor_error"] == feed.count / 10
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_lag_and_series_of_single_pipelines(own_stack: Stack) -> None:
     """On a port of their own; a pipeline that stands still shows what it has not read."""
     port = free_port()

@@ -110,7 +110,7 @@ class TestKill:
 
 
 class TestPlannedChanges:
-    @pytest.mark.long
+    @pytest.mark.slow
     def test_one_mode_follows_the_other(self, kafka: KafkaServer, tmp_path: Path) -> None:
         pipeline = Pipeline(kafka, tmp_path)
         fed = Feeder(pipeline)

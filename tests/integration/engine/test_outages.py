@@ -55,8 +55,8 @@ LOST = "partitions lost"
 """What a worker logs when the group has given its partitions to others, or would have."""
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("delivery", ["at_least_once", pytest.param("exactly_once", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
 @pytest.mark.parametrize("outlives_the_session", [False, True])
 def test_a_killed_broker_is_waited_out(
     mortal_kafka: MortalKafka, tmp_path: Path, delivery: DeliveryMode, outlives_the_session: bool
