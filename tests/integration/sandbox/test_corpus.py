@@ -76,7 +76,7 @@ def wait_for_memory(worker: WorkerProcess, before: int) -> None:
 @pytest.mark.parametrize(
     "cases",
     [
-        pytest.param([case for case in CASES if not case.slow], id="quick", marks=pytest.mark.slow),
+        pytest.param([case for case in CASES if not case.slow], id="quick", marks=pytest.mark.long),
         pytest.param(CASES, id="all", marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
     ],
 )
