@@ -38,10 +38,10 @@ check: setup  ## Lint, types, floors, format
 	$(BIN)/lint-imports
 
 test: setup  ## All tests but the longest; in CI only the slow ones are left out (TEST_FLAGS="-k name")
-	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow$(if $(CI),, and not long)" $(TEST_FLAGS)
+	$(BIN)/pytest -n 2 --dist loadscope -m "not slow$(if $(CI),, and not long)" $(TEST_FLAGS)
 
 test-all: setup  ## All tests, slow ones too
-	$(BIN)/pytest -n 2 --dist loadgroup $(TEST_FLAGS)
+	$(BIN)/pytest -n 2 --dist loadscope $(TEST_FLAGS)
 
 bench: setup  ## All benchmarks; each prints its figure and a ratio to a reference of the same run
 	@for bench in benches/[a-z]*.py; do \

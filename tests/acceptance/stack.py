@@ -66,8 +66,8 @@ def descendants(pid: int) -> list[Process]:
             number = int(entry.name)
             fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
             if fields[0] != "Z":
-                parents.setdefault(int(fields[1]), []).append(number)
                 commands[number] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                parents.setdefault(int(fields[1]), []).append(number)
     found, todo = [], [pid]
     while todo:
         for child in parents.get(todo.pop(), []):
