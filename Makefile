@@ -3,6 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 PY_FILES := headwater tests benches
+IN_GROUPS := -n 2 --dist loadscope --no-loadscope-reorder
 
 .PHONY: help setup up demo fmt check test test-all bench chaos soak run docs conformance
 
@@ -38,10 +39,10 @@ check: setup  ## Lint, types, floors, format
 	$(BIN)/lint-imports
 
 test: setup  ## All tests but the longest; in CI only the slow ones are left out (TEST_FLAGS="-k name")
-	$(BIN)/pytest -n 2 --dist loadscope -m "not slow$(if $(CI),, and not long)" $(TEST_FLAGS)
+	$(BIN)/pytest $(IN_GROUPS) -m "not slow$(if $(CI),, and not long)" $(TEST_FLAGS)
 
 test-all: setup  ## All tests, slow ones too
-	$(BIN)/pytest -n 2 --dist loadscope $(TEST_FLAGS)
+	$(BIN)/pytest $(IN_GROUPS) $(TEST_FLAGS)
 
 bench: setup  ## All benchmarks; each prints its figure and a ratio to a reference of the same run
 	@for bench in benches/[a-z]*.py; do \

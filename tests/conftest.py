@@ -1,6 +1,5 @@
 """Fixtures shared by all tests; the real servers are in tests/support."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,23 +20,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--external", action="store_true", help=text)
 
 
-class _TwoGroups(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types
-    """Acceptance tests and all others side by side: each group runs its servers once, one test after the other."""
+class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types
+    """A worker runs a group from start to end: so each group's servers run once, and its tests one after the other."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "acceptance" if nodeid.startswith("tests/acceptance/") else "others"
+        return _group(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     """For `-n 2`. The marks of `--dist loadgroup` would do, but pytest-xdist 3.8 loses them under pytest 9.2."""
-    return _TwoGroups(config, log)
+    return _Groups(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Unit tests come first: they need no broker while the acceptance tests begin with the busiest ones."""
-    items.sort(key=lambda item: _folder(item) != "unit")
+    """Unit tests come last: they need no servers, and the first worker that is done with its group takes them."""
+    items.sort(key=lambda item: _ORDER.index(_group(item.nodeid)))
 
 
-def _folder(item: pytest.Item) -> str:
-    return item.path.relative_to(Path(__file__).parent).parts[0]
+def _group(nodeid: str) -> str:
+    folder = nodeid.split("/")[1]
+    return folder if folder in _ORDER else "servers"
+
+
+_ORDER = ["acceptance", "servers", "unit"]

@@ -23,7 +23,11 @@ Hashes: TypeAlias = npt.NDArray[np.uint64]
 Rows: TypeAlias = npt.NDArray[np.intp]
 
 FEW = 200
-_PREFIX = {42: b"0x", 66: b"0x", 64: b""}
+_0X = [(0, b"0"), (1, b"x")]
+_PREFIX = {42: _0X, 66: _0X, 64: []}
+"""What hex of a length begins with: columns and their characters."""
+_CASE, _UPPER = 0x60, 0x40
+"""The bits that tell upper-case letters from lower-case ones and digits."""
 _SHORTEST, _TWO_STEPS, _LONGEST = 17, 32, 64
 
 _SECRET = struct.unpack(
@@ -70,8 +74,9 @@ def encode(values: Sequence[str]) -> list[Batch]:
     """The stored forms of normalised values, one batch per width and way of encoding."""
     if not values:
         return []
-    if len(set(map(len, values))) == 1:
-        return list(_of_one_length(values, np.arange(len(values))))
+    stored = _hex(values)
+    if stored is not None:
+        return [Batch.of(stored)]
     rows: defaultdict[int, list[int]] = defaultdict(list)
     for row, value in enumerate(values):
         rows[len(value)].append(row)
@@ -112,44 +117,42 @@ def decode(stored: Sequence[bytes]) -> list[str]:
 
 def _of_one_length(values: Sequence[str], rows: Rows) -> Iterator[Batch]:
     joined = "".join(values)
-    if not joined.isascii():
-        yield from _one_by_one(values, rows)
-        return
-    length = len(values[0])
-    text = joined.encode()
-    if length not in _PREFIX:
-        yield Batch(rows, _tagged(stored_values.TEXT, text, len(values)))
-    elif (digits := _digits(text, length, len(values))) is not None:
-        yield Batch(rows, _tagged(stored_values.TAGS[length], digits, len(values)))
+    stored = _hex(values)
+    if stored is not None:
+        yield Batch(rows, stored)
+    elif joined.isascii() and len(values[0]) not in _PREFIX:
+        yield Batch(rows, _text(joined.encode(), len(values)))
     else:
-        yield from _one_by_one(values, rows)
+        yield from _by_width([stored_values.encode(value) for value in values], rows)
 
 
-def _digits(text: bytes, length: int, count: int) -> bytes | None:
-    """The bytes that values of one length are the hex of; None when one of them is no lower-case hex."""
-    prefix = _PREFIX[length]
-    if any(text[at::length] != text[at : at + 1] * count for at in range(len(prefix))) or not text.startswith(prefix):
+def _hex(values: Sequence[str]) -> Bytes | None:
+    """The stored forms of values that are all hex of one length; None when one of them is not."""
+    lines, length, count = "\n".join(values), len(values[0]), len(values)
+    prefix = _PREFIX.get(length)
+    if prefix is None or len(lines) != (length + 1) * count - 1 or not lines.isascii():
         return None
-    table = np.frombuffer(text, np.uint8).reshape(count, length)[:, len(prefix) :]
-    digits = table.tobytes()
-    if digits != digits.lower():
+    text = lines.encode() + b"\n"
+    # Then each line is one value: a line break in a value would be a digit that is none.
+    if any(text[at :: length + 1] != char * count for at, char in [*prefix, (length, b"\n")]):
+        return None
+    digits = np.empty((count, 2 + length - len(prefix)), np.uint8)
+    digits[:, :2] = np.frombuffer(stored_values.TAGS[length].hex().encode(), np.uint8)
+    digits[:, 2:] = np.frombuffer(text, np.uint8).reshape(count, -1)[:, len(prefix) : length]
+    if ((digits & _CASE) == _UPPER).any():
         return None
     try:
-        return unhexlify(digits)
+        return np.frombuffer(unhexlify(digits.data), np.uint8).reshape(count, -1)
     except ValueError:
         return None
 
 
-def _tagged(tag: bytes, joined: bytes, count: int) -> Bytes:
+def _text(joined: bytes, count: int) -> Bytes:
     table = np.frombuffer(joined, np.uint8).reshape(count, -1)
     stored = np.empty((count, table.shape[1] + 1), np.uint8)
-    stored[:, 0] = tag[0]
+    stored[:, 0] = stored_values.TEXT[0]
     stored[:, 1:] = table
     return stored
-
-
-def _one_by_one(values: Sequence[str], rows: Rows) -> Iterator[Batch]:
-    return _by_width([stored_values.encode(value) for value in values], rows)
 
 
 def _by_width(stored: list[bytes], rows: Rows) -> Iterator[Batch]:
