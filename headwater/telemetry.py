@@ -44,7 +44,7 @@ def _tapping(tap: Tap) -> structlog.typing.Processor:
 
 
 def _renderers() -> list[structlog.typing.Processor]:
-    """The last steps of a line: plain text in a terminal, else JSON."""
+    """The last steps of a line: plain text in a terminal, else JSON. Tracebacks tell no values: some are secrets."""
     if sys.stderr.isatty():
-        return [structlog.dev.ConsoleRenderer()]
+        return [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
     return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+import structlog
 from xdist.scheduler import LoadScopeScheduling
 
 pytest_plugins = [
@@ -18,6 +19,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """`make test TEST_FLAGS="--external tests/acceptance"`."""
     text = "Run the acceptance tests on a PostgreSQL, a Valkey and a Kafka of their own, reached by settings alone."
     parser.addoption("--external", action="store_true", help=text)
+
+
+def pytest_configure() -> None:
+    """Where no test sets up logging: rich tracebacks of one error can take ten seconds."""
+    *processors, _ = structlog.get_config()["processors"]
+    console = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[*processors, console])
 
 
 class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
@@ -176,6 +177,7 @@ def test_sqlite(tmp_path: Path) -> None:
     _run(lambda: open_sqlite(tmp_path / f"{next(numbers)}.db"))
 
 
+@pytest.mark.long
 def test_postgresql(shared_postgres: PostgresServer, postgres_url: str) -> None:
     def open_empty() -> Database:
         empty_tables(shared_postgres)

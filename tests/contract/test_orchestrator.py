@@ -238,6 +238,7 @@ class TestProcesses:
         until(ready(processes, "hash1"))
         assert self.pid(tmp_path) != first
 
+    @pytest.mark.long
     def test_a_worker_that_only_says_that_it_lives_is_stuck(self, processes: ProcessOrchestrator, clock: Clock) -> None:
         processes.ensure(worker_set(revision=444))
         until(ready(processes, "hash444"))

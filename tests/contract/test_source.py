@@ -350,6 +350,7 @@ class TestRebalance:
         assert ("revoked", [moved]) in owner.calls
         assert sorted(listener.owned for _, listener in newcomers) == [set(), {moved}]
 
+    @pytest.mark.long
     def test_a_pause_ends_for_partitions_that_are_away_too(self, bench: Bench) -> None:
         """One goes to another member during a pause, and comes back when the pause is over."""
         first, owner = start(bench)

@@ -85,6 +85,7 @@ class TestRefusal:
         check_copy(pipeline, [*numbered(0, 4 * PARTITIONS), *big, *numbered(200, 300)], repeats=True)
 
 
+@pytest.mark.long
 class TestTopicDeleted:
     @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
     def test_the_worker_says_so_and_goes_on_when_it_is_back(

@@ -207,7 +207,10 @@ def children() -> set[str]:
     return {pid for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
 
 
-@pytest.mark.parametrize("times", [50, pytest.param(1_000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
+@pytest.mark.parametrize(
+    "times",
+    [pytest.param(50, marks=pytest.mark.long), pytest.param(1_000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])],
+)
 def test_nothing_is_left_behind(times: int) -> None:
     respawn(1)
     before = descriptors(), children()

@@ -6,6 +6,7 @@ Each record is counted once: never twice, and not at all only when a worker went
 """
 
 import contextlib
+import os
 from collections import Counter
 from typing import Any
 
@@ -282,7 +283,12 @@ class ExactlyOnceStory(WorkerStory):
         super().teardown()
 
 
-SETTINGS = settings(max_examples=300, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(
+    max_examples=300 if "CI" in os.environ else 100,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
 TestWorkerStory = WorkerStory.TestCase
 TestWorkerStory.settings = SETTINGS
 TestExactlyOnceStory = ExactlyOnceStory.TestCase
