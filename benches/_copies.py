@@ -52,7 +52,7 @@ def everything(message: Message, source: str) -> dict[str, Any]:
         "key": message.key(),
         "partition": message.partition(),
         "timestamp": message.timestamp()[1],
-        "headers": [("headwater-src", origin), ("headwater-cfg", b"1")],
+        "headers": [("headwater-src", origin)],
     }
 
 

@@ -17,13 +17,13 @@ from headwater.engine import chain
 from headwater.engine.delivery import AtLeastOnce, DeadLetters, Delivery
 from headwater.engine.event_time import EventTime
 from headwater.engine.exactly_once import ExactlyOnce
-from headwater.engine.health import Probe, WorkerLog
+from headwater.engine.health import Probe, Reporter
 from headwater.engine.observe import Observer, TimedLookup
 from headwater.engine.recorder import Recorder
 from headwater.engine.worker import Worker
 from headwater.errors import HeadwaterError
 from headwater.model.deployment import transactional_ids
-from headwater.model.worker import Heartbeat, WorkerSpec
+from headwater.model.worker import WorkerSpec
 from headwater.sandbox import Sandbox
 from headwater.sinks import SINKS
 from headwater.sinks.kafka import KafkaProducer
@@ -56,30 +56,28 @@ def command(spec: Path, slot: int, probe_fd: int) -> list[str]:
 
 def run_file(spec: Path, slot: int, probe_fd: int | None) -> int:
     """Run the worker of a spec file; its name tells the hash of what is in it. Returns the exit status."""
-    worker_log = WorkerLog()
-    configure_logging("info", worker_log.note)
-    spec_hash = spec.stem.removeprefix("spec-")
-    return run_worker(WorkerSpec.model_validate_json(spec.read_text()), spec_hash, slot, probe_fd, worker_log)
+    reporter = Reporter(Probe(probe_fd), spec_hash=spec.stem.removeprefix("spec-"))
+    configure_logging("info", reporter.log.note)
+    return run_worker(WorkerSpec.model_validate_json(spec.read_text()), slot, reporter)
 
 
-def run_worker(spec: WorkerSpec, spec_hash: str, slot: int, probe_fd: int | None, worker_log: WorkerLog) -> int:
+def run_worker(spec: WorkerSpec, slot: int, reporter: Reporter) -> int:
     """Run until SIGTERM or SIGINT; the exit status is 0 when all that was read is delivered and committed.
 
     An error ends the worker with status 1, after its sentence went to the log and to the supervisor.
     """
-    probe = Probe(probe_fd)
-    probe.send(Heartbeat(state="starting", spec_hash=spec_hash))
+    reporter.report("starting")
     try:
         lookup_times: deque[float] = deque(maxlen=MAX_LOOKUP_TIMES)
-        with _resources(spec, worker_log, lookup_times) as resources, _observer(spec, lookup_times) as observer:
-            worker = _worker(spec, spec_hash, slot, resources, observer, probe, worker_log)
+        with _resources(spec, reporter, lookup_times) as resources, _observer(spec, lookup_times) as observer:
+            worker = _worker(spec, slot, resources, observer, reporter)
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda *_: worker.stop())
             spare_the_garbage_collector()
             return 0 if worker.run() else FAILED
     except HeadwaterError as error:
         log.error("the worker ends", reason=error.detail, deployment=spec.deployment_id, slot=slot)
-        probe.send(Heartbeat(state="failed", spec_hash=spec_hash, reason=error.detail, logs=worker_log.take()))
+        reporter.report("failed", error.detail)
         return FAILED
 
 
@@ -99,12 +97,12 @@ def _observer(spec: WorkerSpec, lookup_times: deque[float]) -> Iterator[Observer
 
 
 @contextmanager
-def _resources(spec: WorkerSpec, worker_log: WorkerLog, lookup_times: deque[float]) -> Iterator[Resources]:
+def _resources(spec: WorkerSpec, reporter: Reporter, lookup_times: deque[float]) -> Iterator[Resources]:
     """What the transforms are built with; a sandbox only when a script needs one."""
     with closing(connect(spec.redis_url)) as client, closing(RedisSetLookup(client)) as sets:
         names = RedisDatasetNames(client)
         timed = TimedLookup(sets, lookup_times)
-        resources = Resources(spec.config_id, spec.owner, timed, names, spec.jit, worker_log.write)
+        resources = Resources(spec.config_id, spec.owner, timed, names, spec.jit, reporter.log.write)
         if not any(transform.type == "v8" for transform in spec.transforms):
             yield resources
             return
@@ -112,24 +110,15 @@ def _resources(spec: WorkerSpec, worker_log: WorkerLog, lookup_times: deque[floa
             yield replace(resources, sandbox=sandbox)
 
 
-def _worker(
-    spec: WorkerSpec,
-    spec_hash: str,
-    slot: int,
-    resources: Resources,
-    observer: Observer,
-    probe: Probe,
-    worker_log: WorkerLog,
-) -> Worker:
+def _worker(spec: WorkerSpec, slot: int, resources: Resources, observer: Observer, reporter: Reporter) -> Worker:
     transforms = chain.build(spec.transforms, TRANSFORMS, resources)
     source = SOURCES["kafka"](spec, slot)
-    delivery = _delivery(spec, slot)
-    return Worker(source, transforms, delivery, observer, spec_hash=spec_hash, probe=probe, worker_log=worker_log)
+    return Worker(source, transforms, _delivery(spec, slot), observer, reporter=reporter)
 
 
 def _delivery(spec: WorkerSpec, slot: int) -> Delivery:
     topics = [*(sink.topic for sink in spec.sinks), spec.dead_letter_topic]
-    sinks = [SINKS[sink.type](sink, spec.revision) for sink in spec.sinks]
+    sinks = [SINKS[sink.type](sink) for sink in spec.sinks]
     dead_letters = DeadLetters(spec.dead_letter_topic, spec.revision)
     if spec.delivery == "at_least_once":
         return AtLeastOnce(sinks, dead_letters, lambda: KafkaProducer(spec.kafka, topics))

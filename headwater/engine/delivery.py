@@ -109,6 +109,9 @@ class Delivery(Protocol):
     def deliver(self, flight: Flight) -> tuple[int, list[Failure]]:
         """See `write`. Never waits."""
 
+    def push(self) -> None:
+        """Send at once what waits for company: nothing else is there. Returns within a few ms."""
+
     def room(self) -> int:
         """How many records may be read before the next commit; with none, it is due."""
 
@@ -166,6 +169,9 @@ class AtLeastOnce:
 
     def deliver(self, flight: Flight) -> tuple[int, list[Failure]]:
         return write(flight, self._sinks, self._dead_letters, self._producer)
+
+    def push(self) -> None:
+        self._producer.push()
 
     def room(self) -> int:
         return ANY_NUMBER

@@ -78,6 +78,9 @@ class ExactlyOnce:
         self._held += sent + len(flight.rejected)
         return sent, refused
 
+    def push(self) -> None:
+        """Nothing to do: records wait for their transaction."""
+
     def room(self) -> int:
         return max(0, self._size.limit - self._held)
 

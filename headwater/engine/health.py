@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 import structlog
 
@@ -122,3 +122,21 @@ class Probe:
         except OSError as error:
             log.warning("the supervisor has gone; no more heartbeats are written", error=str(error))
             self._fd, self._unsent = None, b""
+
+
+class Reporter:
+    """What a worker says of itself. probe: None for a worker without a supervisor. log: goes with the heartbeats."""
+
+    def __init__(self, probe: Probe | None = None, spec_hash: str = "", worker_log: WorkerLog | None = None) -> None:
+        self.probe = probe or Probe(None)
+        self.log = worker_log or WorkerLog()
+        self._spec_hash = spec_hash
+
+    def due(self, state: str, reason: str) -> bool:
+        """See Probe."""
+        return self.probe.due(state, reason)
+
+    def report(self, state: str, reason: str = "", **figures: Any) -> None:
+        """Send a heartbeat. figures: its other members."""
+        beat = Heartbeat(state=state, spec_hash=self._spec_hash, reason=reason, logs=self.log.take(), **figures)
+        self.probe.send(beat)

@@ -3,7 +3,7 @@
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -74,6 +74,11 @@ class Observer:
         self._tally = Tally()
         self._arrived: list[tuple[float, _Sent]] = []
         self._forget()
+
+    def figures(self) -> dict[str, Any]:
+        """What a heartbeat tells of the committed records."""
+        times = {name: dict(histogram) for name, histogram in self.times.items()}
+        return {"committed_batches": self.batches, "counters": dict(self.totals), "times": times}
 
     def assigned(self, partitions: Iterable[int]) -> None:
         """These partitions are ours from now on."""

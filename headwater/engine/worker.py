@@ -17,12 +17,11 @@ from headwater.children import Backoff
 from headwater.engine.chain import BatchSize, Flight
 from headwater.engine.crashes import Crashes
 from headwater.engine.delivery import Delivery
-from headwater.engine.health import Probe, WorkerLog
+from headwater.engine.health import Reporter
 from headwater.engine.observe import Observer
 from headwater.engine.positions import Ledger
 from headwater.errors import BrokerUnavailable, DeliveryFailed, SetStoreUnavailable
 from headwater.model.record import RecordBatch
-from headwater.model.worker import Heartbeat
 from headwater.sources.base import Source
 from headwater.transforms.base import Transform
 
@@ -58,9 +57,7 @@ class Worker:
         delivery: Delivery,
         observer: Observer,
         *,
-        spec_hash: str = "",
-        probe: Probe | None = None,
-        worker_log: WorkerLog | None = None,
+        reporter: Reporter | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         rng: Callable[[], float] = random.random,
@@ -69,9 +66,7 @@ class Worker:
         self._source = source
         self._transforms = transforms
         self._delivery = delivery
-        self._spec_hash = spec_hash
-        self._probe = probe or Probe(None)
-        self._worker_log = worker_log or WorkerLog()
+        self._reporter = reporter or Reporter()
         self._clock = clock
         self._sleep = sleep
         self._away_backoff = Backoff(0.1, 1.0, rng)
@@ -109,7 +104,7 @@ class Worker:
     def start(self) -> None:
         """Connect, waiting for Kafka as long as it takes; join the group when the supervisor lets it."""
         self._until_kafka_answers(self._delivery.connect)
-        while not self._stopping and not self._probe.may_join(JOIN_POLL_S if self._prepared else 0):
+        while not self._stopping and not self._reporter.probe.may_join(JOIN_POLL_S if self._prepared else 0):
             self._prepared = True
             self._report()
         self._prepared = False
@@ -174,8 +169,10 @@ class Worker:
         limit = min(self._size.limit, self._delivery.room())
         if len(self._flights) >= MAX_IN_FLIGHT or not limit:
             return False
-        idle_s = AWAITING_POLL_S if self.observer.awaits else IDLE_POLL_S
-        batch = self._poll(limit, 0 if self._flights else idle_s)
+        batch = self._poll(limit, 0)
+        if batch is not None and not (batch or self._flights):
+            self._delivery.push()
+            batch = self._poll(limit, AWAITING_POLL_S if self.observer.awaits else IDLE_POLL_S)
         if not batch:
             return False
         self._ledger.read(batch)
@@ -219,7 +216,7 @@ class Worker:
 
     def _deliver(self, flight: Flight) -> None:
         for line in flight.logs:
-            self._worker_log.write(line)
+            self._reporter.log.write(line)
         sent, refused = self._delivery.deliver(flight)
         now = self._clock()
         self._size.learn(flight, now, self._waited_s)
@@ -393,16 +390,5 @@ class Worker:
         if self.observer.awaits:
             self.observer.acknowledged(self._delivery.outstanding())
         state, reason = self._state()
-        if not self._probe.due(state, reason):
-            return
-        beat = Heartbeat(
-            state=state,
-            spec_hash=self._spec_hash,
-            reason=reason,
-            progress=self._progress,
-            committed_batches=self.observer.batches,
-            counters=dict(self.observer.totals),
-            times={name: dict(histogram) for name, histogram in self.observer.times.items()},
-            logs=self._worker_log.take(),
-        )
-        self._probe.send(beat)
+        if self._reporter.due(state, reason):
+            self._reporter.report(state, reason, progress=self._progress, **self.observer.figures())

@@ -46,6 +46,7 @@ def feed(
             while producer.saturated():
                 producer.flush(ROOM_WITHIN_S)
             if rate:
+                producer.push()
                 sleep(max(0.0, sent / rate - (clock() - started)))
     left = producer.flush(FLUSH_WITHIN_S)
     failures = producer.failures()

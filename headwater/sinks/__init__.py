@@ -6,4 +6,4 @@ from headwater.model.worker import SinkSpec
 from headwater.sinks import kafka
 from headwater.sinks.base import Sink
 
-SINKS: dict[str, Callable[[SinkSpec, int], Sink]] = {"kafka": kafka.build}
+SINKS: dict[str, Callable[[SinkSpec], Sink]] = {"kafka": kafka.build}

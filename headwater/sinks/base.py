@@ -52,6 +52,9 @@ class Producer(Writer, Protocol):
     def connect(self, timeout_s: float) -> None:
         """Return when the broker answers and has all topics. Raises BrokerUnavailable."""
 
+    def push(self) -> None:
+        """Send what waits for company. Returns within a few ms, acknowledged or not."""
+
     def saturated(self) -> bool:
         """True while records wait for room in the queue: hand over no further batch."""
 

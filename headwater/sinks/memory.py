@@ -58,6 +58,9 @@ class MemoryProducer:
     def produce(self, rows: Iterable[Row]) -> None:
         self._queue += _produced(rows)
 
+    def push(self) -> None:
+        """Nothing to do: records wait here for their acknowledgement alone."""
+
     def saturated(self) -> bool:
         if len(self._queue) > self._max_queued:
             self.deliver(len(self._queue) - self._max_queued)

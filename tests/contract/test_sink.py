@@ -175,29 +175,29 @@ def batch(values: list[bytes | None], keys: list[bytes | None]) -> RecordBatch:
 
 
 class TestKafkaSink:
-    def test_origin_and_revision_travel_along(self, bench: Bench) -> None:
+    def test_the_origin_travels_along(self, bench: Bench) -> None:
         producer = bench.producer()
-        sink = KafkaSink("mine", bench.topic, 12)
+        sink = KafkaSink("mine", bench.topic)
         records = RecordBatch("stream", [b"v", b"w"], [b"k", None], [STAMP, STAMP + 1], [1, 0], [7, 9], [0, 3])
         assert sink.send(records, producer) == []
         assert flush(producer) == []
         assert bench.records(2) == [
-            (0, b"w", None, STAMP + 1, [("headwater-src", b"stream/0/9/3"), ("headwater-cfg", b"12")]),
-            (1, b"v", b"k", STAMP, [("headwater-src", b"stream/1/7/0"), ("headwater-cfg", b"12")]),
+            (0, b"w", None, STAMP + 1, [("headwater-src", b"stream/0/9/3")]),
+            (1, b"v", b"k", STAMP, [("headwater-src", b"stream/1/7/0")]),
         ]
 
     def test_the_largest_records_pass(self, bench: Bench) -> None:
         producer = bench.producer()
-        headers_bytes = len("headwater-src" + "stream/1/0/0" + "headwater-cfg" + "1")
+        headers_bytes = len("headwater-src" + "stream/1/0/0")
         key = b"k" * (MAX_RECORD_BYTES - 1_000_000 - headers_bytes)
-        assert KafkaSink("mine", bench.topic, 1).send(batch([b"x" * 1_000_000] * 2, [key, None]), producer) == []
+        assert KafkaSink("mine", bench.topic).send(batch([b"x" * 1_000_000] * 2, [key, None]), producer) == []
         assert flush(producer) == []
         assert [len(record[1] or b"") for record in bench.records(2)] == [1_000_000] * 2
 
     def test_larger_ones_fail_alone(self, bench: Bench) -> None:
         producer = bench.producer()
         records = batch([b"x" * 1_000_001, b"ok", b"x" * 1_000_000], [None, None, b"k" * 40_001])
-        failures = KafkaSink("mine", bench.topic, 1).send(records, producer)
+        failures = KafkaSink("mine", bench.topic).send(records, producer)
         assert [(f.row, f.error, f.transform) for f in failures] == [(0, "TooLarge", "mine"), (2, "TooLarge", "mine")]
         assert "1000001 bytes" in failures[0].message
         assert flush(producer) == []

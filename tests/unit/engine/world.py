@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from headwater.engine.delivery import AtLeastOnce, DeadLetters, Delivery
 from headwater.engine.exactly_once import ExactlyOnce
-from headwater.engine.health import Probe
+from headwater.engine.health import Probe, Reporter
 from headwater.engine.observe import Observer
 from headwater.engine.recorder import Recorder
 from headwater.engine.worker import Worker
@@ -285,7 +285,14 @@ class World:
         recorder = Recorder(self.metrics, DEPLOYMENT, "group", f"owner {next(self._owners)}", clock)
         observer = Observer(recorder, now=clock)
         worker = Worker(
-            source, transforms, delivery, observer, probe=probe, clock=clock, sleep=clock.sleep, rng=lambda: 0.5
+            source,
+            transforms,
+            delivery,
+            observer,
+            reporter=Reporter(probe),
+            clock=clock,
+            sleep=clock.sleep,
+            rng=lambda: 0.5,
         )
         if start:
             worker.start()
@@ -302,7 +309,7 @@ class World:
             producers.append(made)
             return made
 
-        sinks, dead_letters = [KafkaSink(name, name, 7) for name in OUTPUTS], DeadLetters(DEAD, 7)
+        sinks, dead_letters = [KafkaSink(name, name) for name in OUTPUTS], DeadLetters(DEAD, 7)
         if self._exactly_once:
             return ExactlyOnce(sinks, dead_letters, transactional_producer, self.weather.clock)
         return AtLeastOnce(sinks, dead_letters, producer)

@@ -29,6 +29,9 @@ class Recorder:
     def produce(self, rows: Iterable[Row]) -> None:
         self.rows += [(value, key, partition) for _, value, key, partition, _, _ in rows]
 
+    def push(self) -> None:
+        pass
+
     def saturated(self) -> bool:
         return False
 
