@@ -23,7 +23,8 @@ _WORD_BITS = 64
 _HALF = np.uint64(32)
 _SIX_BITS = np.uint64(63)
 _ONE = np.uint64(1)
-_SHIFTS = [np.uint64(shift) for shift in (0, 6, 12, 18, 24)]  # the upper half of a hash chooses the word
+_SHIFTS = [np.uint64(shift) for shift in (0, 6, 12, 18, 24)]
+_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Bloom:
@@ -97,7 +98,8 @@ class _Layer:
         return found
 
     def _places(self, hashes: Hashes) -> npt.NDArray[np.intp]:
-        return (((hashes >> _HALF) * np.uint64(len(self.words))) >> _HALF).astype(np.intp)
+        """Values come in the order of their hashes: by the upper bits as they are, a layer would fill in few places."""
+        return ((((hashes * _MIX) >> _HALF) * np.uint64(len(self.words))) >> _HALF).astype(np.intp)
 
 
 def size_bytes(capacity: int) -> int:

@@ -36,7 +36,7 @@ REBUILD_AFTER_S = 60.0
 ASKED_PER_VALUE = 0.1
 FEWEST_ASKED = 100
 VALUES_PER_READ = 2_000  # a few ms of work, of this process and of the server
-REST, LONG_REST = 1.0, 4.0
+REST, LONG_REST = 0.25, 4.0
 """Rests between reads, in times of a read: without a filter, and with one that only has many layers."""
 MAX_LAYERS = 3
 ENTRIES_PER_LOOKUP = 400
@@ -262,8 +262,8 @@ class RedisSetLookup:
             known.asked = 0
             return
         gen, version, stamp, count = self._client.call("HMGET", keys.m, "gen", "ver", "stamp", "count")
-        if gen is None or int(gen) != layout.gen:
-            return
+        if gen is None or int(gen) != layout.gen or not int(version):
+            return  # nothing was written yet, so the log has no entry to go on from
         known.worth_asked = max(FEWEST_ASKED, int(count) * ASKED_PER_VALUE)
         capacity = int(int(count) * _ROOM_TO_GROW) + FEWEST_ASKED
         if known.filter is None and known.asked < known.worth_asked:

@@ -1,11 +1,24 @@
 -- Add counts and times to one interval of each resolution, and move the marks. Returns the refused partitions' fields.
 -- KEYS: who, interval...   ARGV: owner, milliseconds to live of each key, number of spans,
 --   then per span: field, end, number of words, name, count...; then the times: name, count...
+local MOST = 500 -- fields that Lua passes to a command
 local owner, refused, added, at = ARGV[1], {}, false, #KEYS + 3
+
+-- Reading and writing all fields at once holds the server for a fifth of the time of as many HINCRBY.
+local function add_some(key, first, last)
+  local names, words = {}, {}
+  for i = first, last, 2 do names[#names + 1] = ARGV[i] end
+  local known = redis.call('HMGET', key, unpack(names))
+  for i, name in ipairs(names) do
+    words[2 * i - 1] = name
+    words[2 * i] = string.format('%.0f', (tonumber(known[i]) or 0) + tonumber(ARGV[first + 2 * i - 1]))
+  end
+  redis.call('HSET', key, unpack(words))
+end
 
 local function add(first, last)
   for k = 2, #KEYS do
-    for i = first, last, 2 do redis.call('HINCRBY', KEYS[k], ARGV[i], ARGV[i + 1]) end
+    for i = first, last, 2 * MOST do add_some(KEYS[k], i, math.min(last, i + 2 * MOST - 1)) end
   end
   added = true
 end
