@@ -167,12 +167,11 @@ def _xxh3(stored: Bytes, hash_key: int) -> Hashes:
     count, width = stored.shape
     stored = np.ascontiguousarray(stored)
     keys = _keys(width, hash_key)
-    words = np.empty((2, len(keys), count), np.uint64)
-    for step, (at, lower, upper) in enumerate(keys):
-        for half, key in enumerate((lower, upper)):
-            column: Hashes = np.ndarray(count, "<u8", stored.data, at + 8 * half, (width,))
-            np.bitwise_xor(column, key, out=words[half, step])
-    hashed: Hashes = np.add.reduce(_folded_product(*words))
+    words = np.empty((2 * len(keys), 2, count), np.uint64)
+    for pair, (first, second, key) in enumerate(keys):
+        columns: Hashes = np.ndarray((2, 2, count), "<u8", stored.data, first, (second - first, 8, width))
+        np.bitwise_xor(columns, key, out=words[2 * pair : 2 * pair + 2])
+    hashed: Hashes = np.add.reduce(_folded_product(words[:, 0], words[:, 1]))
     hashed += np.uint64(width * _PRIME % (1 << 64))
     hashed ^= hashed >> np.uint64(37)
     hashed *= _AVALANCHE
@@ -181,14 +180,13 @@ def _xxh3(stored: Bytes, hash_key: int) -> Hashes:
 
 
 @lru_cache(maxsize=1000)
-def _keys(width: int, seed: int) -> list[tuple[int, np.uint64, np.uint64]]:
-    """Where 16 bytes are taken from, and what each half is combined with."""
-    steps = ((0, 0), (width - 16, 2), (16, 4), (width - 32, 6))[: 2 if width <= _TWO_STEPS else 4]
+def _keys(width: int, seed: int) -> list[tuple[int, int, Hashes]]:
+    """Where twice 16 bytes are taken from, and what their halves are combined with: shape (2, 2, 1)."""
+    steps = ((0, width - 16), (16, width - 32))[: 1 if width <= _TWO_STEPS else 2]
     all_bits = (1 << 64) - 1
-    return [
-        (at, np.uint64(_SECRET[secret] + seed & all_bits), np.uint64(_SECRET[secret + 1] - seed & all_bits))
-        for at, secret in steps
-    ]
+    words = [(key - seed if at % 2 else key + seed) & all_bits for at, key in enumerate(_SECRET)]
+    keys = np.array(words, np.uint64).reshape(-1, 2, 2, 1)
+    return [(first, second, key) for (first, second), key in zip(steps, keys, strict=False)]
 
 
 def _folded_product(a: Hashes, b: Hashes) -> Hashes:

@@ -23,7 +23,9 @@ _WORD_BITS = 64
 _HALF = np.uint64(32)
 _SIX_BITS = np.uint64(63)
 _ONE = np.uint64(1)
-_SHIFTS = [np.uint64(shift) for shift in (0, 6, 12, 18, 24)]
+_TWO_BITS = np.array([1 << (number & 63) | 1 << (number >> 6) for number in range(1 << 12)], np.uint64)
+"""The bits that 12 bits of a hash stand for. By this table five bits take half as many steps as one by one."""
+_TWELVE_BITS, _TWELVE, _TWENTY_FOUR = np.uint64(0xFFF), np.uint64(12), np.uint64(24)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -99,7 +101,7 @@ class _Layer:
 
     def _places(self, hashes: Hashes) -> npt.NDArray[np.intp]:
         """Values come in the order of their hashes: by the upper bits as they are, a layer would fill in few places."""
-        return ((((hashes * _MIX) >> _HALF) * np.uint64(len(self.words))) >> _HALF).astype(np.intp)
+        return ((((hashes * _MIX) >> _HALF) * np.uint64(len(self.words))) >> _HALF).view(np.intp)
 
 
 def size_bytes(capacity: int) -> int:
@@ -108,7 +110,7 @@ def size_bytes(capacity: int) -> int:
 
 
 def _masks(hashes: Hashes) -> Hashes:
-    masks = np.zeros(len(hashes), np.uint64)
-    for shift in _SHIFTS:
-        masks |= _ONE << ((hashes >> shift) & _SIX_BITS)
+    masks: Hashes = _TWO_BITS[(hashes & _TWELVE_BITS).view(np.intp)]
+    masks |= _TWO_BITS[((hashes >> _TWELVE) & _TWELVE_BITS).view(np.intp)]
+    masks |= _ONE << ((hashes >> _TWENTY_FOUR) & _SIX_BITS)
     return masks

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
 import hiredis
@@ -95,14 +95,7 @@ class _Lines:
     @contextmanager
     def one(self, pool: Any) -> Iterator[Any]:
         """A connection that nobody else uses meanwhile."""
-        with self._lock:
-            idle = self._idle.setdefault(pool, deque())
-        try:
-            connection = idle.pop()
-        except IndexError:
-            connection = pool.get_connection()
-        else:
-            _drop_if_dead(connection)
+        connection, idle = self.take(pool)
         try:
             yield connection
         except BaseException:
@@ -110,6 +103,17 @@ class _Lines:
             raise
         finally:
             idle.append(connection)
+
+    def take(self, pool: Any) -> tuple[Any, deque[Any]]:
+        """A connection, and where to append it afterwards."""
+        with self._lock:
+            idle = self._idle.setdefault(pool, deque())
+        try:
+            connection = idle.pop()
+        except IndexError:
+            return pool.get_connection(), idle
+        _drop_if_dead(connection)
+        return connection, idle
 
 
 def _drop_if_dead(connection: Any) -> None:
@@ -189,8 +193,20 @@ class Client:
         return list(answers)
 
     def _send(self, key: Word, commands: Sequence[Command]) -> list[Any]:
-        [answers] = self.stream(key, [packed(commands)])
-        return answers
+        """As `stream` does with one part. Without its generators: each lookup comes through here."""
+        data, count = packed(commands)
+        try:
+            connection, idle = self._lines.take(self._node(key).connection_pool)
+            try:
+                connection.send_packed_command([data])
+                return _answers(connection, count)
+            except BaseException:
+                connection.disconnect()
+                raise
+            finally:
+                idle.append(connection)
+        except _ERRORS as error:
+            _tell(error)
 
     def _node(self, key: Word) -> Any:  # noqa: ARG002  # there is one
         """The server that holds a key."""
@@ -307,15 +323,23 @@ def _version(server: Any) -> tuple[int, int]:
     return int(major), int(minor)
 
 
+_ERRORS = (redis.RedisError, redis.exceptions.RedisClusterException)
+
+
 @contextmanager
 def _told() -> Iterator[None]:
     try:
         yield
-    except (redis.RedisError, redis.exceptions.RedisClusterException) as error:
-        sentence = _sentence(error)
-        if sentence is None:
-            raise
-        raise SetStoreUnavailable(sentence) from error
+    except _ERRORS as error:
+        _tell(error)
+
+
+def _tell(error: Exception) -> NoReturn:
+    """Raise SetStoreUnavailable, or the error itself when the server is well and the command was wrong."""
+    sentence = _sentence(error)
+    if sentence is None:
+        raise error
+    raise SetStoreUnavailable(sentence) from error
 
 
 def _sentence(error: Exception) -> str | None:
