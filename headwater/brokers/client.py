@@ -151,7 +151,7 @@ def producer_settings(
 ) -> ClientSettings:
     """Settings of an idempotent Producer.
 
-    linger_ms: how long a record may wait for company (5 idle, 50 under load). on_failure: called from `poll` and
+    linger_ms: how long a record may wait for company. on_failure: called from `poll` and
     `flush` for records that were refused for good; success is not reported, `flush() == 0` is its proof.
     """
     settings = _settings(access, errors) | {

@@ -127,9 +127,9 @@ class Probe:
 class Reporter:
     """What a worker says of itself. probe: None for a worker without a supervisor. log: goes with the heartbeats."""
 
-    def __init__(self, probe: Probe | None = None, spec_hash: str = "", worker_log: WorkerLog | None = None) -> None:
+    def __init__(self, probe: Probe | None = None, spec_hash: str = "") -> None:
         self.probe = probe or Probe(None)
-        self.log = worker_log or WorkerLog()
+        self.log = WorkerLog()
         self._spec_hash = spec_hash
 
     def due(self, state: str, reason: str) -> bool:

@@ -26,7 +26,7 @@ DRAIN_S = 2.0
 """How long a closing producer waits for requests that are on their way, so that none arrives after its successor's."""
 
 LINGER_MS = 50.0
-"""Under load: larger requests are cheaper (copies +19 %). Else `push` ends the wait."""
+"""Under load: larger requests are cheaper. Else `push` ends the wait."""
 PUSH_S = 0.001
 PUSH_EVERY_S = 0.005
 SETTINGS: dict[str, Any] = {

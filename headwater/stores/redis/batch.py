@@ -116,11 +116,10 @@ def decode(stored: Sequence[bytes]) -> list[str]:
 
 
 def _of_one_length(values: Sequence[str], rows: Rows) -> Iterator[Batch]:
-    joined = "".join(values)
     stored = _hex(values)
     if stored is not None:
         yield Batch(rows, stored)
-    elif joined.isascii() and len(values[0]) not in _PREFIX:
+    elif len(values[0]) not in _PREFIX and (joined := "".join(values)).isascii():
         yield Batch(rows, _text(joined.encode(), len(values)))
     else:
         yield from _by_width([stored_values.encode(value) for value in values], rows)
