@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.v8 import Bench
@@ -36,7 +36,42 @@ def same(given_: Any, left: Any) -> bool:
     return type(given_) is type(left) and bool(given_ == left)
 
 
+def near(number: int) -> st.SearchStrategy[int]:
+    """Integers that share a double, so that a literal taken from a wrong place shows."""
+    return st.integers(number - 2, number + 2)
+
+
+def texts() -> st.SearchStrategy[str]:
+    """Objects as anybody may write them: names that repeat, escapes, blanks, strings that look like members."""
+    blank = st.sampled_from(["", "", " ", "\n\t"])
+    name = st.sampled_from(["a", "b", "a", "\\u0061", "1", "2", "", "a-b", 'a\\"', "__proto__"])
+    number = (near(2**53 + 4) | near(10**30)).map(str) | st.sampled_from(["1e30", "9007199254740996.0", "7", "-0"])
+    fake = st.tuples(name, number).map(lambda fake: f'"x{fake[0]}\\"a\\":{fake[1]},"')
+    word = st.sampled_from(['"a"', '"\\"a\\":9007199254740993,"', "null", '":"'])
+
+    def compound(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+        member = st.tuples(name, blank, blank, inner, blank).map(lambda m: f'"{m[0]}"{m[1]}:{m[2]}{m[3]}{m[4]}')
+        listed = st.lists(inner, max_size=3).map(lambda items: f"[{','.join(items)}]")
+        return st.lists(member, max_size=4).map(lambda members: "{" + ",".join(members) + "}") | listed
+
+    return st.recursive(number | fake | word, compound, max_leaves=8)
+
+
 class TestNumbers:
+    @settings(max_examples=150, deadline=None)
+    @given(records=st.lists(texts(), min_size=1, max_size=20))
+    @example(records=['{"o":{"a" :9007199254740993},"a":9007199254740995}'])
+    @example(records=['{"a":9007199254740993,"\\u0061":9007199254740995}'])
+    @example(records=['[{"a":9007199254740993},{"a":9007199254740995}]'])
+    @example(records=['{"a":9007199254740993,"x":"\\"a\\":9007199254740995,"}'])
+    @example(records=['{"x":[9007199254740993],"a":9007199254740995}'])
+    def test_each_member_has_the_digits_of_its_own_literal(self, module_bench: Bench, records: list[str]) -> None:
+        lines = [f'{{"r":{text}}}'.encode() for text in records]
+        kept, failures = module_bench.run("function process(d) { return d }", lines)
+        assert failures == []
+        for line, value in zip(lines, kept, strict=True):
+            assert same(json.loads(line), json.loads(value or b"")), line
+
     @settings(max_examples=60, deadline=None)
     @given(records=st.lists(st.dictionaries(st.text(), trees(), max_size=4), min_size=1, max_size=12))
     def test_every_record_survives_the_script_that_does_nothing(

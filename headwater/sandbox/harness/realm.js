@@ -12,7 +12,7 @@
   const Text = String, Big = BigInt, ObjectPrototype = Object.prototype, ArrayPrototype = Array.prototype, FrozenError = TypeError;
   const indexOf = uncurry(String.prototype.indexOf), slice = uncurry(String.prototype.slice);
   const charCodeAt = uncurry(String.prototype.charCodeAt), bigToText = uncurry(BigInt.prototype.toString);
-  const imul = Math.imul;
+  const match = uncurry(RegExp.prototype.exec), imul = Math.imul;
 
   const hidden = (object, key, value) => defineProperty(object, key, { __proto__: null, value });
   const replace = (object, key, value) =>
@@ -90,34 +90,50 @@
   // ---- numbers ----
 
   const EXACT = 9007199254740991;
-  const isBig = (value) => {
-    if (typeof value === 'number') return value > EXACT || value < -EXACT;
-    return typeof value === 'object' && value !== null && hasBig(value);
+  const isBig = (value) => value > EXACT || value < -EXACT;
+  // The literal of a member that the text names once, and plainly: '' when there is room for doubt. A quote inside a
+  // JSON string has a backslash before it, so a name of letters and digits between two quotes is no part of a string.
+  const NAME = /^\w{1,100}$/, LITERAL = /^[ \t\n\r]*:[ \t\n\r]*(-?\d{16,90})[ \t\n\r]*[,}]/, LITERAL_UNITS = 100;
+  const literalOf = (text, key) => {
+    if (match(NAME, key) === null) return '';
+    const name = '"' + key + '"', at = indexOf(text, name), end = at + name.length;
+    if (at < 0 || indexOf(text, name, end) >= 0 || indexOf(text, '\\u') >= 0) return '';
+    const found = match(LITERAL, slice(text, end, end + LITERAL_UNITS));
+    return found === null ? '' : found[1];
   };
+  const repair = (object, key, text) => {
+    const literal = literalOf(text, key);
+    if (literal === '') return false;
+    object[key] = Big(literal);
+    return true;
+  };
+  // Puts a BigInt in the place of every integer that a double can't hold. False when that takes reading the text again.
   // Most values are strings, which need no call. Index loops for arrays: `for in` over one makes the JIT give up.
-  const hasBig = (object) => {
+  const exactly = (object, text) => {
     if (isArray(object)) {
       for (let i = 0; i < object.length; i++) {
         const value = object[i];
-        if (typeof value !== 'string' && isBig(value)) return true;
+        if (typeof value === 'number' ? isBig(value) : typeof value === 'object' && value !== null && !exactly(value, text)) return false;
       }
     } else {
       for (const key in object) {
         const value = object[key];
-        if (typeof value !== 'string' && isBig(value)) return true;
+        if (typeof value === 'string') continue;
+        if (typeof value === 'number') {
+          if (isBig(value) && !repair(object, key, text)) return false;
+        } else if (typeof value === 'object' && value !== null && !exactly(value, text)) return false;
       }
     }
-    return false;
+    return true;
   };
   const isInteger = (source) => indexOf(source, '.') < 0 && indexOf(source, 'e') < 0 && indexOf(source, 'E') < 0;
-  const exact = (key, value, { source }) =>
-    typeof value === 'number' && (value > EXACT || value < -EXACT) && isInteger(source) ? Big(source) : value;
-  // JSON.parse, with a BigInt for every integer that a double can't hold. Only records that have one are read twice;
-  // all are when the script gave all objects enumerable properties, which `hasBig` would walk into.
+  const exact = (key, value, { source }) => typeof value === 'number' && isBig(value) && isInteger(source) ? Big(source) : value;
+  // JSON.parse, with a BigInt for every integer that a double can't hold. All records are read twice when the script
+  // gave all objects enumerable properties, which `exactly` would walk into.
   let walkable = true;
   const read = (text) => {
     const value = parse(text);
-    return typeof value === 'object' && value !== null && (!walkable || hasBig(value)) ? parse(text, exact) : value;
+    return typeof value === 'object' && value !== null && !(walkable && exactly(value, text)) ? parse(text, exact) : value;
   };
   replace(BigInt.prototype, 'toJSON', { toJSON() { return rawJSON(bigToText(this)); } }.toJSON);
 
@@ -215,7 +231,7 @@
   };
 
   return {
-    __proto__: null, uncurry, isArray, stringify, freeze, create, hidden, slice, Text, read,
+    __proto__: null, uncurry, isArray, stringify, freeze, create, hidden, slice, Text, match, read,
     wallClock, seal,
     // Names the record at a row to Math.random, once per batch.
     namePositions(name) { position = name; },

@@ -5,12 +5,11 @@
 // records have run, the parent is asked for all noted values at once; the records that got a wrong answer run again.
 ((realm) => {
   'use strict';
-  const { uncurry, isArray, stringify, hidden, freeze, create, slice, Text } = realm;
+  const { uncurry, isArray, stringify, hidden, freeze, create, slice, match, Text } = realm;
   const { read, wallClock, seal, namePositions, begin, printed } = realm;
   const parse = JSON.parse, NativeMap = Map, Wrong = TypeError, { setPrototypeOf } = Object;
   const split = uncurry(String.prototype.split);
   const numberText = uncurry(Number.prototype.toString), bigText = uncurry(BigInt.prototype.toString);
-  const match = uncurry(RegExp.prototype.exec);
 
   const MAX_VALUES = 1000, MAX_UNKNOWN = 64, MAX_PASSES = 16;
   // Stored values have 1 to 1,024 characters, of at most two UTF-16 units each.
