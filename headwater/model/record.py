@@ -1,6 +1,6 @@
 """Records in flight: a batch is a set of columns, so that hot loops touch lists and bytes only."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from typing import NamedTuple
@@ -25,6 +25,11 @@ class RecordBatch:
     offsets: list[int]
     indexes: list[int]
 
+    @classmethod
+    def empty(cls, topic: str) -> "RecordBatch":
+        """A batch without records."""
+        return cls(topic, [], [], [], [], [], [])
+
     def __len__(self) -> int:
         return len(self.values)
 
@@ -38,6 +43,26 @@ class RecordBatch:
             list(compress(self.partitions, keep)),
             list(compress(self.offsets, keep)),
             list(compress(self.indexes, keep)),
+        )
+
+    def without(self, partitions: Collection[int]) -> "RecordBatch":
+        """The rows of other partitions than these."""
+        return self.select([partition not in partitions for partition in self.partitions])
+
+    def split(self, count: int) -> "tuple[RecordBatch, RecordBatch]":
+        """The first `count` rows, and the others."""
+        first, rest = slice(None, count), slice(count, None)
+        return self._rows(first), self._rows(rest)
+
+    def _rows(self, rows: slice) -> "RecordBatch":
+        return RecordBatch(
+            self.topic,
+            self.values[rows],
+            self.keys[rows],
+            self.timestamps[rows],
+            self.partitions[rows],
+            self.offsets[rows],
+            self.indexes[rows],
         )
 
 

@@ -1,6 +1,7 @@
 """Kafka as a source: one member of a consumer group on one topic."""
 
 from collections.abc import Iterable
+from itertools import repeat
 from typing import Final, cast
 
 import confluent_kafka
@@ -53,7 +54,7 @@ class KafkaSource:
         self._assigned: set[int] = set()
         self._gone: set[int] = set()
         self._paused = False
-        self._held: list[Message] = []
+        self._held = RecordBatch.empty(topic)
         self._trouble: HeadwaterError | None = None
         self._sent: Positions = {}
         self._unstored: Positions = {}
@@ -91,7 +92,7 @@ class KafkaSource:
         gone = {p.partition for p in partitions}
         self._gone |= gone
         self._assigned -= gone
-        self._held = [m for m in self._held if m.partition() not in gone]
+        self._held = self._held.without(gone)
         for partition in gone:
             self._sent.pop(partition, None)
             self._unstored.pop(partition, None)
@@ -125,9 +126,11 @@ class KafkaSource:
         self._check()
         self._gather(max_records, timeout_s)
         if self._paused:
-            return self._columns([])
-        messages, self._held = self._held[:max_records], self._held[max_records:]
-        return self._columns(messages)
+            return RecordBatch.empty(self._topic)
+        batch, self._held = self._held, RecordBatch.empty(self._topic)
+        if len(batch) > max_records:
+            batch, self._held = batch.split(max_records)
+        return batch
 
     def _check(self) -> None:
         """Raise what an earlier call heard: what that call had gathered is still held."""
@@ -139,15 +142,25 @@ class KafkaSource:
     def _gather(self, max_records: int, timeout_s: float) -> None:
         """Hold the first record as soon as it is there, and what else is there already, up to MAX_BATCH_BYTES."""
         first = self._consumer.poll(timeout_s if self._paused or not self._held else 0)
-        self._held += self._good([first] if first is not None else [])
-        size = sum(map(len, self._held))
+        self._hold(self._good([first] if first is not None else []))
+        size = sum(map(len, filter(None, self._held.values)))
         while self._held and not self._paused and size < MAX_BATCH_BYTES and len(self._held) < max_records:
             room = 1 + (MAX_BATCH_BYTES - size) * len(self._held) // (size + 1)
             chunk = self._take(min(CHUNK_RECORDS, max_records - len(self._held), room))
             if not chunk:
                 break
-            self._held += chunk
+            self._hold(chunk)
             size += sum(map(len, chunk))
+
+    def _hold(self, messages: list[Message]) -> None:
+        """Take the columns of a few records while they are in the processor's cache."""
+        held = self._held
+        held.values += map(Message.value, messages)
+        held.keys += map(Message.key, messages)
+        held.timestamps += _milliseconds(messages)
+        held.partitions += cast("Iterable[int]", map(Message.partition, messages))
+        held.offsets += cast("Iterable[int]", map(Message.offset, messages))
+        held.indexes += repeat(0, len(messages))
 
     def _take(self, count: int) -> list[Message]:
         """Up to `count` records that are there already, without those of partitions that go during the call."""
@@ -178,19 +191,8 @@ class KafkaSource:
         marks = self._consumer.get_watermark_offsets(where, timeout=REQUEST_S)
         return gap(self._topic, where.partition, wanted, marks[0] if marks else -1)
 
-    def _columns(self, messages: list[Message]) -> RecordBatch:
-        return RecordBatch(
-            self._topic,
-            list(map(Message.value, messages)),
-            list(map(Message.key, messages)),
-            _milliseconds(messages),
-            cast("list[int]", list(map(Message.partition, messages))),
-            cast("list[int]", list(map(Message.offset, messages))),
-            [0] * len(messages),
-        )
-
     def seek(self, positions: Positions) -> None:
-        self._held = [m for m in self._held if m.partition() not in positions]
+        self._held = self._held.without(positions)
         try:
             for partition, offset in positions.items():
                 self._consumer.seek(TopicPartition(self._topic, partition, offset))

@@ -118,7 +118,7 @@ class MemorySource:
 
     def poll(self, max_records: int, timeout_s: float) -> RecordBatch:
         self._serve_group()
-        batch = RecordBatch(self._group.topic.name, [], [], [], [], [], [])
+        batch = RecordBatch.empty(self._group.topic.name)
         if not self._paused:
             for partition in sorted(self._positions):
                 self._read(partition, max_records - len(batch), batch)

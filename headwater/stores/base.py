@@ -257,7 +257,7 @@ class SetLookup(Protocol):
     def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
         """Membership of each value, from one version of the set: that of the call's beginning or a later one.
 
-        Called by workers, once per batch.
+        Called by workers, once per batch. Values may repeat.
         """
 
 

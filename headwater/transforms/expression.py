@@ -163,8 +163,8 @@ def _text_reader(node: Node) -> Callable[[Sequence[bytes]], list[str | None]] | 
     decode, text = msgspec.json.Decoder(record_type).decode, attrgetter("text")
 
     def read(values: Sequence[bytes]) -> list[str | None]:
-        for value in values:
-            if not value.isascii():
+        if not all(map(bytes.isascii, values)):
+            for value in values:
                 value.decode()
         return [*map(text, map(decode, values))]
 

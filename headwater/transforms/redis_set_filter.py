@@ -1,5 +1,7 @@
 """The transform `redis_set_filter`: keeps a record when its selected value is in the transform's set."""
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain, compress
 
 from headwater.model.dataset import SetId, filter_set
@@ -8,6 +10,9 @@ from headwater.model.transform import RedisSetFilterTransform
 from headwater.stores.base import SetLookup
 from headwater.transforms.base import Pending, Resources
 from headwater.transforms.expression import Expression, RecordRefused, parse
+
+Contains = Callable[[Sequence[str]], list[bool]]
+"""Which values are members."""
 
 
 def build(config: RedisSetFilterTransform, resources: Resources) -> "RedisSetFilter":
@@ -51,13 +56,13 @@ class _Singles:
     def __init__(self, texts: list[str]) -> None:
         self._texts = texts
 
-    def distinct(self) -> list[str]:
-        """What to look up."""
-        return list({*self._texts} - {""})
-
-    def keep(self, members: set[str]) -> list[bool]:
+    def keep(self, contains: Contains) -> list[bool]:
         """Which rows stay."""
-        return [*map(members.__contains__, self._texts)]
+        if "" not in self._texts:
+            return contains(self._texts)
+        texts = [*filter(None, self._texts)]
+        answers = iter(contains(texts) if texts else ())
+        return [text != "" and next(answers) for text in self._texts]
 
 
 class _Lists:
@@ -66,12 +71,10 @@ class _Lists:
     def __init__(self, texts: list[list[str]]) -> None:
         self._texts = texts
 
-    def distinct(self) -> list[str]:
-        """What to look up."""
-        return list(set(chain.from_iterable(self._texts)))
-
-    def keep(self, members: set[str]) -> list[bool]:
+    def keep(self, contains: Contains) -> list[bool]:
         """Which rows stay."""
+        distinct = list(set(chain.from_iterable(self._texts)))
+        members = set(compress(distinct, contains(distinct) if distinct else ()))
         return [not members.isdisjoint(texts) for texts in self._texts]
 
 
@@ -96,6 +99,5 @@ class _Lookup:
 
     def result(self) -> Outcome:
         """See Pending. One round trip; asks again each time it is called."""
-        distinct = self._texts.distinct()
-        members = set(compress(distinct, self._sets.contains_many(self._target, distinct))) if distinct else set()
-        return Outcome(self._batch.select(self._texts.keep(members)), list(self._failures))
+        keep = self._texts.keep(partial(self._sets.contains_many, self._target))
+        return Outcome(self._batch.select(keep), list(self._failures))

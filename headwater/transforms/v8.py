@@ -103,7 +103,7 @@ def _single(job: Job) -> RecordBatch:
 
 def _several(job: Job) -> RecordBatch:
     batch = job.batch
-    outputs = RecordBatch(batch.topic, [], [], [], [], [], [])
+    outputs = RecordBatch.empty(batch.topic)
     for row, line in enumerate(job.outputs):
         for number, value in enumerate(line.split(b"\t") if line else ()):
             outputs.values.append(value)

@@ -91,6 +91,15 @@ class TestFilter:
         assert len(client.keys) == 1
         assert lookup.contains_many(TARGET, [*PRESENT, *ABSENT]) == [True] * 2_000 + [False] * 2_000
 
+    def test_asks_about_a_value_once_however_often_it_stands_in_a_question(
+        self, client: Counting, store: RedisSetStore, lookup: RedisSetLookup
+    ) -> None:
+        warm(lookup)
+        few = [*PRESENT[:3], ABSENT[0]]
+        values = few * 300 + PRESENT[3:5]
+        assert lookup.contains_many(TARGET, values) == store.contains_many(TARGET, values)
+        assert keys_asked(client, lookup, values) <= 1 + 6
+
     def test_is_built_for_a_set_that_was_empty_when_it_was_asked_first(
         self, client: Counting, lookup: RedisSetLookup
     ) -> None:

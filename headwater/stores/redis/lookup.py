@@ -151,7 +151,7 @@ class RedisSetLookup:
             if answers is not None:
                 return answers
         direct = self._direct.contains_many(target, values)
-        known.asked += len(values)
+        known.asked += len(set(values))
         self._consider(target, known)
         return direct
 
@@ -175,7 +175,8 @@ class RedisSetLookup:
             if np.count_nonzero(maybe) > VALUES_PER_LOOKUP:
                 return None
             rows, stored = _chosen(batches, maybe)
-            reply = self._ask(target, current, (version, stamp), stored, hashes[rows])
+            asked, first, numbers = _distinct(stored)
+            reply = self._ask(target, current, (version, stamp), asked, hashes[rows[first]])
             if reply is None or not reply.chained:
                 known.lose_filter()
                 return None
@@ -187,7 +188,7 @@ class RedisSetLookup:
             if not more.any():
                 self._consider_anew(target, known, current)
                 answers = np.zeros(len(values), bool)
-                answers[rows] = np.frombuffer(reply.answers, bool)
+                answers[rows] = np.frombuffer(reply.answers, bool)[numbers]
                 return answers.tolist()
             maybe |= more
         return None
@@ -351,3 +352,10 @@ def _chosen(batches: Sequence[batch.Batch], mask: Any) -> tuple[Any, list[bytes]
         rows.append(one.rows[chosen])
         stored += batch.Batch(rows[-1], one.stored[chosen]).forms()
     return rows[0] if len(rows) == 1 else np.concatenate(rows), stored
+
+
+def _distinct(stored: Sequence[bytes]) -> tuple[list[bytes], Any, Any]:
+    """Each value once, where it stood first, and the number of each value among them."""
+    numbers: dict[bytes, int] = {}
+    numbered = np.array([numbers.setdefault(value, len(numbers)) for value in stored], np.intp)
+    return list(numbers), np.unique(numbered, return_index=True)[1], numbered

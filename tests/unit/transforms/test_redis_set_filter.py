@@ -56,9 +56,20 @@ def test_keeps_members_as_the_same_bytes(sets: CountingStore) -> None:
     assert len(records) == 5
 
 
-def test_one_lookup_of_distinct_values(sets: CountingStore) -> None:
+def test_one_lookup_for_a_batch(sets: CountingStore) -> None:
     made(sets).start(batch(*[b'{"a": "0xA"}', b'{"a": "0xc"}'] * 50)).result()
-    assert sets.asked == [["0xa", "0xc"]]
+    assert sets.asked == [["0xa"] * 50 + ["0xc"] * 50]
+
+
+def test_a_value_of_lists_is_asked_once(sets: CountingStore) -> None:
+    kept = (
+        made(sets, "root = [this.a, this.b]")
+        .start(batch(*[b'{"a": "0xA", "b": "0xa"}', b'{"a": 1}'] * 50))
+        .result()
+        .kept
+    )
+    assert sets.asked == [["0xa", "1"]]
+    assert len(kept) == 50
 
 
 def test_nothing_to_look_up(sets: CountingStore) -> None:
