@@ -22,7 +22,7 @@ MIB = 1 << 20
 PAGE_BYTES = 4096
 GROWTH_MIB = 1.0
 GROWTH_PER_S = 1800.0
-JUDGED_FROM_S = 3600.0
+JUDGED_FROM_S = 2700.0
 """In a shorter run what a new process needs would be taken for growth: only content and changes are judged then."""
 OWN = ("parent", "controller", "api", "worker")
 """Judged by the slope of their memory; in the others a garbage collector or the data itself decides."""
