@@ -1,7 +1,8 @@
 """Copies by librdkafka alone, from Python: what the pipelines are compared with. `python -m benches._copies …`
 
-Two processes share the partitions. "bare" writes values alone; "headers" writes what a worker writes (key, time,
-partition and two headers). Both wait for all reports every second, then commit.
+Two processes share the partitions, wait for all reports every second, then commit. "bare" writes values alone, and
+reads as programs usually do: librdkafka as it comes, but for larger fetches. "tuned" is the same with a worker's
+settings for reading. "headers" is that, and writes what a worker writes: key, time, partition and one header.
 """
 
 import sys
@@ -17,10 +18,22 @@ BATCH = 2000
 FLUSH_EVERY_S = 1.0
 
 
-def copy(access: KafkaAccess, source: str, target: str, partitions: list[int], *, with_headers: bool) -> None:
+READS = {
+    "enable.auto.commit": False,
+    "auto.offset.reset": "error",
+    "fetch.wait.max.ms": 50,
+    "queued.max.messages.kbytes": 65_536,
+    "fetch.message.max.bytes": 4 << 20,
+}
+"""How the bare copy reads."""
+
+
+def copy(access: KafkaAccess, source: str, target: str, partitions: list[int], kind: str) -> None:
     """Until it is killed."""
     errors = ClientErrors(access)
-    consumer = Consumer(consumer_settings(access, errors, f"copies-{target}"))
+    group = f"copies-{target}"
+    bare = admin_settings(access, errors) | READS | {"group.id": group}
+    consumer = Consumer(bare if kind == "bare" else consumer_settings(access, errors, group))
     producer = Producer(
         admin_settings(access, errors)
         | {"compression.type": "lz4", "linger.ms": 20, "batch.size": 262_144, "acks": "all"}
@@ -30,7 +43,7 @@ def copy(access: KafkaAccess, source: str, target: str, partitions: list[int], *
     due = time.monotonic() + FLUSH_EVERY_S
     while True:
         for message in consumer.consume(BATCH, 0.1):
-            row = everything(message, source) if with_headers else {"value": message.value()}
+            row = everything(message, source) if kind == "headers" else {"value": message.value()}
             while True:
                 try:
                     producer.produce(target, **row)
@@ -57,7 +70,7 @@ def everything(message: Message, source: str) -> dict[str, Any]:
 
 
 def command(access: KafkaAccess, source: str, target: str, partitions: list[int], kind: str) -> list[str]:
-    """The command line of one process. kind: "bare" or "headers"."""
+    """The command line of one process."""
     numbers = ",".join(map(str, partitions))
     return [sys.executable, "-m", "benches._copies", access.model_dump_json(), source, target, numbers, kind]
 
@@ -65,4 +78,4 @@ def command(access: KafkaAccess, source: str, target: str, partitions: list[int]
 if __name__ == "__main__":
     _, access, source, target, numbers, kind = sys.argv
     partitions = [int(number) for number in numbers.split(",")]
-    copy(KafkaAccess.model_validate_json(access), source, target, partitions, with_headers=kind == "headers")
+    copy(KafkaAccess.model_validate_json(access), source, target, partitions, kind)

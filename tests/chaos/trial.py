@@ -1,8 +1,6 @@
 """One run: an installation, pipelines on one stream, a feeder, readers that check, and something that disturbs them."""
 
 import json
-import os
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -17,14 +15,13 @@ from tests.acceptance.stack import Deployed, External, Stack, beside, client_con
 from tests.chaos.feeder import Feeder
 from tests.chaos.load import DATASET, KINDS, MEMBER_VALUES, THROWS, Kind, Load
 from tests.chaos.witness import Settings, Witness
+from tests.support.fencing import fencings, telling_broker
 from tests.support.proxy import Proxy
 
 PROXY_HOST = "127.0.0.2"
 TICK_S = 0.02
 STUCK_AFTER_S = 180.0
 LONGEST_RUN_S = 30 * 24 * 3600.0
-_FENCED = re.compile(rb"[Ff]enc(ed|ing)|InvalidProducerEpoch")
-_TELLING = ("org.apache.kafka.coordinator", "kafka.coordinator", "org.apache.kafka.storage.internals.log")
 
 
 @dataclass(frozen=True)
@@ -137,7 +134,7 @@ def run(directory: Path, options: Options, disturb: Disturbance) -> Report:
     began = time.monotonic()
     with installed(directory, options) as made:
         report = observe(made, options, disturb)
-    report.broker_fencings = _fencings(made.kafka_logs)
+    report.broker_fencings = fencings(made.kafka_logs)
     report.seconds = round(time.monotonic() - began, 1)
     return report
 
@@ -178,19 +175,6 @@ def installed(directory: Path, options: Options) -> Iterator[Installation]:
         if not made.direct:
             made.direct = made.stack.admin_config()
         yield made
-
-
-@contextmanager
-def telling_broker() -> Iterator[None]:
-    """Kafka's coordinators tell whom they fence, which they do at a level that is off otherwise."""
-    options = " ".join(f"-Dorg.slf4j.simpleLogger.log.{name}=info" for name in _TELLING)
-    before = os.environ.get("JAVA_TOOL_OPTIONS")
-    os.environ["JAVA_TOOL_OPTIONS"] = f"{before or ''} {options}"
-    try:
-        yield
-    finally:
-        del os.environ["JAVA_TOOL_OPTIONS"]
-        os.environ.update({} if before is None else {"JAVA_TOOL_OPTIONS": before})
 
 
 def _embedded(directory: Path) -> Installation:
@@ -297,11 +281,6 @@ def _restarts_when_healthy(made: Installation, flow: Flow) -> int:
     with made.stack.client() as client:
         until(lambda: flow.stats(client).get("healthy_workers") == 1, what=f"health of {flow.name} at the end")
         return sum(worker["restart_count"] for worker in flow.stats(client)["workers"])
-
-
-def _fencings(logs: Path) -> int:
-    lines = (line for log in sorted(logs.glob("kafka.log*")) for line in log.read_bytes().splitlines())
-    return sum(bool(_FENCED.search(line)) for line in lines)
 
 
 def summary(counts: Mapping[Any, int]) -> dict[str, float]:
