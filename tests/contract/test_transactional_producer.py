@@ -4,13 +4,13 @@ import contextlib
 import random
 import threading
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Protocol, cast
 
 import confluent_kafka
 import pytest
 from confluent_kafka import TopicPartition
 
-from headwater.brokers.client import ClientErrors, producer_settings
+from headwater.brokers.client import ClientErrors, Member, producer_settings
 from headwater.errors import BrokerUnavailable, DeliveryFailed
 from headwater.sinks.base import TransactionalProducer
 from headwater.sinks.memory import MemoryTopics, MemoryTransactionalProducer
@@ -110,7 +110,8 @@ class KafkaBench:
         client.init_transactions(BEGIN_S)
         client.begin_transaction()
         client.produce(self.topic, b"never seen", partition=0)
-        client.send_offsets_to_transaction([TopicPartition(self.stream, 0, 9)], source.membership(), BEGIN_S)
+        offsets, member = [TopicPartition(self.stream, 0, 9)], cast("Member", source.membership())
+        client.send_offsets_to_transaction(offsets, member.group, BEGIN_S)
         assert client.flush(BEGIN_S) == 0
         return client
 
