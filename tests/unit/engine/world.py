@@ -348,7 +348,7 @@ class World:
         return sum(map(len, self.topics.records.values()))
 
     def expected(self, partition: int, before: int) -> dict[str, list[str]]:
-        """Per output topic the `headwater-src` of all records of a partition, in order; `owed` tells which must come."""
+        """Per output topic the `headwater-src` of all records of a partition, in order; see `owed`."""
         owed: dict[str, list[str]] = {name: [] for name in (*OUTPUTS, DEAD)}
         for record in self.appended[partition]:
             if record.offset < before:
