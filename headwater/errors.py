@@ -173,7 +173,7 @@ class DeliveryFailed(WorkerError):
 
 
 class SourceGap(WorkerError):
-    """The committed position is no longer on the topic: records were deleted before they were read."""
+    """The group has no position on its topic, or one that means nothing there. No worker chooses where it starts."""
 
 
 class SandboxFailed(WorkerError):

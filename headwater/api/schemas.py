@@ -199,7 +199,10 @@ class WorkerEntry(BaseModel):
     is_oom_killed: bool
     restart_count: int = Field(description="A high value shows instability.")
     start_time: Timestamp
-    reason: str = Field(description="Why the status is what it is; empty when there is nothing to say.")
+    reason: str = Field(
+        description="Why the status is what it is. For 15 minutes also: which records were deleted from the source "
+        "before they were read. Empty when there is nothing to say."
+    )
 
 
 class WorkersHealth(BaseModel):

@@ -98,8 +98,9 @@ class Broker(Protocol):
 
         start_at: "latest", "earliest" or an RFC 3339 time (the first record stamped at or after it). Called before
         the first worker of a group starts, while the group is empty. A partition that first appears after the group
-        has commits starts at its first offset. Raises BrokerUnavailable also when the topic does not exist, and when
-        partitions must be pinned while the group has members.
+        has commits starts at its first offset. The topic's id goes with the offsets, where the cluster knows ids.
+        Raises BrokerUnavailable also when the topic does not exist, and when partitions must be pinned while the
+        group has members.
         """
 
     def lag(self, groups: Collection[str]) -> Mapping[str, int]:

@@ -5,7 +5,7 @@ Each `*_settings` function returns a dict that `AdminClient`, `Consumer` or `Pro
 
 import threading
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Message
@@ -24,6 +24,13 @@ MAX_POLL_INTERVAL_MS: Final = 120_000
 _REFUSALS = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL})
 
 log = structlog.get_logger(__name__)
+
+
+class Member(NamedTuple):
+    """Who stores positions in a transaction: a consumer's group metadata, and the metadata of the commit."""
+
+    group: object
+    label: str
 
 
 class LibraryLog:

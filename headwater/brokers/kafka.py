@@ -27,6 +27,7 @@ from confluent_kafka.admin import (
     ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
+    TopicDescription,
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
@@ -34,6 +35,7 @@ from confluent_kafka.admin import (
 from headwater.brokers import base, login
 from headwater.brokers.base import AccessRule, Inventory, Resources, TopicSpec, User
 from headwater.brokers.client import ClientErrors, admin_settings, no_rights, unavailable
+from headwater.brokers.topic_id import id_of, label
 from headwater.errors import BrokerUnavailable, DeployFailed
 from headwater.model.worker import KafkaAccess
 
@@ -104,22 +106,27 @@ class KafkaBroker:
 
     def partitions(self, topic: str) -> int | None:
         """See base.Broker."""
+        described = self._describe(topic)
+        return None if described is None else len(described.partitions)
+
+    def _describe(self, topic: str) -> TopicDescription | None:
         with self._talking():
             described = self._admin.describe_topics(TopicCollection([topic]), request_timeout=REQUEST_S)
             found = _results(described.values(), _ABSENT)
-        return len(found[0].partitions) if found else None
+        return found[0] if found else None
 
     def pin(self, group: str, topic: str, start_at: str) -> dict[int, int]:
         """See base.Broker."""
-        count = self.partitions(topic)
-        if count is None:
+        described = self._describe(topic)
+        if described is None:
             raise BrokerUnavailable(f"The topic {topic} does not exist on {self._access.bootstrap_servers}: create it.")
+        count, metadata = len(described.partitions), label(id_of(described))
         with self._talking():
             committed = self._committed(group, topic, count)
             missing = [number for number in range(count) if number not in committed]
             if missing:
                 starts = self._offsets(topic, missing, "earliest" if committed else start_at)
-                self._commit(group, topic, starts)
+                self._commit(group, topic, starts, metadata)
                 committed |= starts
         return committed
 
@@ -272,8 +279,8 @@ class KafkaBroker:
         )
         return {partition.partition: future.result().offset for partition, future in answers.items()}
 
-    def _commit(self, group: str, topic: str, offsets: dict[int, int]) -> None:
-        partitions = [TopicPartition(topic, number, offset) for number, offset in offsets.items()]
+    def _commit(self, group: str, topic: str, offsets: dict[int, int], metadata: str) -> None:
+        partitions = [TopicPartition(topic, number, offset, metadata) for number, offset in offsets.items()]
         asked = ConsumerGroupTopicPartitions(group, partitions)
         (answer,) = _results(_futures(self._admin.alter_consumer_group_offsets, [asked]))
         for error in (partition.error for partition in answer.topic_partitions if partition.error is not None):

@@ -51,6 +51,7 @@ class Flight:
         self._transforms = transforms
         self._pending: Pending | None = None
         self._dropped: set[int] = set()
+        self._ends: dict[int, int] = {}
         self._start()
 
     @property
@@ -103,7 +104,13 @@ class Flight:
 
     def drop(self, partitions: Iterable[int]) -> None:
         """Send and commit nothing of these partitions."""
-        self._dropped.update(partitions)
+        gone = set(partitions)
+        self._dropped |= gone
+        self._ends = {p: end for p, end in self._ends.items() if p not in gone}
+
+    def end_at(self, ends: Mapping[int, int]) -> None:
+        """Behind the batch these partitions go on only here."""
+        self._ends.update(ends)
 
     def settle(self) -> None:
         """Before the batch is sent: take out what was dropped."""
@@ -117,7 +124,7 @@ class Flight:
     def positions(self) -> dict[int, int]:
         """The next offset to read after this batch, by partition."""
         highest = dict(zip(self.source.partitions, self.source.offsets, strict=True))
-        return {partition: offset + 1 for partition, offset in highest.items()}
+        return {partition: offset + 1 for partition, offset in highest.items()} | self._ends
 
     def source_rows(self) -> dict[tuple[int, int], int]:
         """The row of each source record, by partition and offset."""

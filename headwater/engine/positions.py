@@ -17,7 +17,11 @@ class Ledger:
     def read(self, batch: RecordBatch) -> None:
         """Note a batch as it was read: a partition's first record is where reading again would start."""
         if not self._acknowledged.keys() >= set(batch.partitions):
-            self._acknowledged = first_offsets(batch) | self._acknowledged
+            self.begin(first_offsets(batch))
+
+    def begin(self, positions: Positions) -> None:
+        """Note where reading began, for partitions of which nothing was read yet."""
+        self._acknowledged = positions | self._acknowledged
 
     def delivered(self, positions: Positions) -> None:
         """Records before these positions were handed to the producer, or need no delivery."""

@@ -17,6 +17,7 @@ from headwater.children import Backoff
 from headwater.engine.chain import BatchSize, Flight
 from headwater.engine.crashes import Crashes
 from headwater.engine.delivery import Delivery
+from headwater.engine.gaps import Gaps
 from headwater.engine.health import Reporter
 from headwater.engine.observe import Observer
 from headwater.engine.positions import Ledger
@@ -42,7 +43,6 @@ PATIENCE_S = 3.0
 """How long a wait for Kafka may last before the worker says that it waits."""
 PAUSE_AFTER_S = 10.0
 """How long it may last before the source is paused and polled: pausing throws away what was fetched ahead."""
-
 REVOKE_BUDGET_S = 5.0
 STOP_BUDGET_S = 8.0
 
@@ -74,6 +74,7 @@ class Worker:
         self._flights: deque[Flight] = deque()
         self._size = BatchSize()
         self._crashes = Crashes()
+        self._gaps = Gaps()
         self._ledger = Ledger()
         self._refusals: list[str] = []
         self._prepared = self._joined = self._paused = self._stopping = False
@@ -186,6 +187,9 @@ class Worker:
             self._wait(error.detail, self._broker_backoff)
             return None
         self._progress += 1 + len(batch)
+        for gap in self._source.gaps():
+            self._gaps.take(gap, self._ledger, self._flights, self._clock())
+            self._report()
         return batch
 
     def _advance(self, *, wait: bool) -> bool:
@@ -320,7 +324,7 @@ class Worker:
     def _rewind(self) -> None:
         """Read everything again since the last commit, with a new producer."""
         for flight in self._flights:
-            flight.drop(flight.source.partitions)
+            flight.drop(flight.positions())
         try:
             stored = self._delivery.recover(self._source)
         except BrokerUnavailable as error:
@@ -390,5 +394,6 @@ class Worker:
         if self.observer.awaits:
             self.observer.acknowledged(self._delivery.outstanding())
         state, reason = self._state()
+        reason = self._gaps.beside(reason, self._clock())
         if self._reporter.due(state, reason):
             self._reporter.report(state, reason, progress=self._progress, **self.observer.figures())

@@ -8,12 +8,12 @@ transaction. (librdkafka speaks version 1 of the protocol, which does not tell o
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from headwater.brokers.client import ClientErrors, producer_settings, unavailable
+from headwater.brokers.client import ClientErrors, Member, producer_settings, unavailable
 from headwater.errors import DeliveryFailed
 from headwater.model.worker import KafkaAccess
 from headwater.sinks.base import Row
@@ -73,14 +73,12 @@ class TransactionalKafkaProducer:
 
     def commit(self, positions: Mapping[int, int], membership: Callable[[], object]) -> None:
         rows, self._rows = self._rows, []
-        offsets = [TopicPartition(self._source_topic, p, offset) for p, offset in positions.items()]
         deadline = time.monotonic() + COMMIT_S
         client, self._is_open = self._client, True
         try:
             client.begin_transaction()
             self._write(rows, deadline)
-            # The membership is read now: a rebalance may have changed it without a callback.
-            _call(lambda left_s: client.send_offsets_to_transaction(offsets, membership(), left_s), deadline)
+            _call(lambda left_s: self._send(positions, cast("Member", membership()), left_s), deadline)
             _call(client.commit_transaction, deadline)
         except (KafkaException, BufferError) as error:
             raise DeliveryFailed(f"Kafka did not take a transaction: {_why(error)}.") from error
@@ -98,6 +96,11 @@ class TransactionalKafkaProducer:
                     if time.monotonic() > deadline:
                         raise
                     poll(ROOM_S)
+
+    def _send(self, positions: Mapping[int, int], member: Member, left_s: float) -> None:
+        """The membership is read right before: a rebalance may have changed it without a callback."""
+        offsets = [TopicPartition(self._source_topic, p, offset, member.label) for p, offset in positions.items()]
+        self._client.send_offsets_to_transaction(offsets, member.group, left_s)
 
     def close(self) -> None:
         self._rows.clear()

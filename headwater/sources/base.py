@@ -1,18 +1,50 @@
 """Protocol of a source: where a worker reads its records."""
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from headwater.errors import SourceGap
 from headwater.model.record import RecordBatch
 
 Positions = dict[int, int]
 """Next offset to read, by partition."""
 
 
-def gap(topic: str, partition: int, wanted: int, first: int) -> str:
-    """The sentence of a SourceGap."""
-    return (
-        f"Records of {topic}, partition {partition}, were deleted before they were read: offsets [{wanted}, {first}). "
-        "Tear the pipeline down and deploy it again to go on without them."
+class Gap(NamedTuple):
+    """Records of a partition that were deleted before they were read: the offsets [start, end)."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        return (
+            f"Records of {self.topic}, partition {self.partition}, were deleted before they were read: "
+            f"offsets [{self.start}, {self.end}). The pipeline goes on behind them."
+        )
+
+
+def no_position(topic: str) -> SourceGap:
+    """The group has no position: Kafka removes them with the topic, and after some time without a member."""
+    return SourceGap(
+        f"The pipeline has no position on {topic}: the topic was deleted and made again, or the pipeline stood still "
+        "for longer than Kafka keeps positions. Tear it down and deploy it again to start on the topic as it is."
+    )
+
+
+def recreated(topic: str) -> SourceGap:
+    """The positions count records of a topic that is not there any more."""
+    return SourceGap(
+        f"The topic {topic} was deleted and made again, so positions on it mean other records now. "
+        "Tear the pipeline down and deploy it again to start on the new topic."
+    )
+
+
+def truncated(topic: str, partition: int, position: int, end: int) -> SourceGap:
+    """The position is behind the end."""
+    return SourceGap(
+        f"{topic}, partition {partition}, ends at offset {end}, and the pipeline has read up to {position}: Kafka has "
+        "lost records. Tear the pipeline down and deploy it again to start on the topic as it is."
     )
 
 
@@ -41,6 +73,9 @@ class Source(Protocol):
         Waits for the first record at most `timeout_s`, and for no further one. Raises BrokerUnavailable (credentials
         refused; an outage is waited out inside), SourceGap, WorkerError (another worker took this one's place).
         """
+
+    def gaps(self) -> list[Gap]:
+        """The gaps that were passed since the last call. The last poll gave no record from before one of these."""
 
     def seek(self, positions: Positions) -> None:
         """Read on from these offsets. Only for partitions that records were read from.

@@ -1,6 +1,6 @@
 """Kafka as a source: one member of a consumer group on one topic."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import repeat
 from typing import Final, cast
 
@@ -8,11 +8,12 @@ import confluent_kafka
 import structlog
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
 
-from headwater.brokers.client import ClientErrors, consumer_settings, unavailable
-from headwater.errors import BrokerUnavailable, HeadwaterError, SourceGap, WorkerError
+from headwater.brokers.client import ClientErrors, Member, consumer_settings, unavailable
+from headwater.brokers.topic_id import TopicWatch, label, labelled
+from headwater.errors import BrokerUnavailable, HeadwaterError, WorkerError
 from headwater.model.record import RecordBatch
 from headwater.model.worker import KafkaAccess, WorkerSpec
-from headwater.sources.base import Positions, RebalanceListener, gap
+from headwater.sources.base import Gap, Positions, RebalanceListener, no_position, recreated, truncated
 
 log = structlog.get_logger(__name__)
 
@@ -50,11 +51,15 @@ class KafkaSource:
         self._errors = ClientErrors(access)
         settings = consumer_settings(access, self._errors, group, instance_id) | {"on_commit": self._on_commit}
         self._consumer = confluent_kafka.Consumer(settings)
+        self._watch = TopicWatch(access, topic)
+        self._topic_id = ""
         self._listener: RebalanceListener | None = None
         self._assigned: set[int] = set()
         self._gone: set[int] = set()
         self._paused = False
         self._held = RecordBatch.empty(topic)
+        self._unpassed: Positions = {}
+        self._passed: list[Gap] = []
         self._trouble: HeadwaterError | None = None
         self._sent: Positions = {}
         self._unstored: Positions = {}
@@ -72,8 +77,7 @@ class KafkaSource:
     def _on_assign(self, _consumer: object, partitions: list[TopicPartition]) -> None:
         if partitions:
             self._consumer.incremental_assign(self._starts([p.partition for p in partitions]))
-            # librdkafka remembers a pause of partitions that went away before it ended.
-            (self._consumer.pause if self._paused else self._consumer.resume)(partitions)
+            self._keep_pause(partitions)
         self._assigned.update(p.partition for p in partitions)
         if self._listener is not None:
             self._listener.assigned([p.partition for p in partitions])
@@ -93,37 +97,48 @@ class KafkaSource:
         self._gone |= gone
         self._assigned -= gone
         self._held = self._held.without(gone)
+        self._passed = [gap for gap in self._passed if gap.partition not in gone]  # the next owner finds them too
         for partition in gone:
-            self._sent.pop(partition, None)
-            self._unstored.pop(partition, None)
+            for known in (self._sent, self._unstored, self._unpassed):
+                known.pop(partition, None)
         self._consumer.incremental_unassign(partitions)
 
     def _starts(self, partitions: list[int]) -> list[TopicPartition]:
         """Where the group goes on. A partition without a commit is new, and starts at its first record."""
         try:
-            committed = self._stored(partitions, STARTS_S)
-            pinned = committed or self._stored(self._all_partitions())
+            found = self._commits(partitions, STARTS_S)
+            pinned = found or self._commits(self._all_partitions())
+            topic_id = self._watch.read()
         except BrokerUnavailable as error:
             raise WorkerError(f"The group's positions can't be read. {error.detail}") from error
         if not pinned:
-            raise SourceGap(f"The group has no position on {self._topic}. Deploy the pipeline again to set one.")
-        return [TopicPartition(self._topic, p, committed.get(p, OFFSET_BEGINNING)) for p in partitions]
+            raise no_position(self._topic)
+        self._require(topic_id, {labelled(p.metadata) for p in pinned})
+        starts = {p.partition: p.offset for p in found}
+        return [TopicPartition(self._topic, p, starts.get(p, OFFSET_BEGINNING)) for p in partitions]
+
+    def _require(self, topic_id: str, expected: Collection[str] = ()) -> None:
+        """Raise SourceGap when this is another topic than the one that positions count. Empty: not known."""
+        if topic_id and {self._topic_id, *expected} - {topic_id, ""}:
+            raise recreated(self._topic)
+        self._topic_id = topic_id or self._topic_id
 
     def _all_partitions(self) -> list[int]:
         return list(self._consumer.list_topics(self._topic, timeout=REQUEST_S).topics[self._topic].partitions)
 
-    def _stored(self, partitions: Iterable[int], timeout_s: float = REQUEST_S) -> Positions:
+    def _commits(self, partitions: Iterable[int], timeout_s: float = REQUEST_S) -> list[TopicPartition]:
         asked = [TopicPartition(self._topic, p) for p in partitions]
         try:
             found = self._consumer.committed(asked, timeout=timeout_s) if asked else []
         except KafkaException as error:
             raise unavailable(error, self._access) from error
-        return {p.partition: p.offset for p in found if p.offset >= 0}
+        return [p for p in found if p.offset >= 0]
 
     # Reading.
 
     def poll(self, max_records: int, timeout_s: float) -> RecordBatch:
         self._check()
+        self._pass_gaps()
         self._gather(max_records, timeout_s)
         if self._paused:
             return RecordBatch.empty(self._topic)
@@ -138,6 +153,7 @@ class KafkaSource:
         if trouble is not None:
             raise trouble
         self._errors.check()
+        self._require(self._watch.look())
 
     def _gather(self, max_records: int, timeout_s: float) -> None:
         """Hold the first record as soon as it is there, and what else is there already, up to MAX_BATCH_BYTES."""
@@ -174,28 +190,63 @@ class KafkaSource:
             return messages
         for message in messages:
             error = message.error()
-            if error is not None and error.code() not in _WAITED_OUT:
-                self._trouble = self._describe(error, message)
+            if error is None or error.code() in _WAITED_OUT:
+                continue
+            if error.code() == KafkaError._AUTO_OFFSET_RESET:
+                self._unpassed[cast("int", message.partition())] = cast("int", message.offset())
+            else:
+                self._trouble = self._describe(error)
         return [m for m in messages if m.error() is None]
 
-    def _describe(self, error: KafkaError, message: Message) -> HeadwaterError:
-        if error.code() == KafkaError._AUTO_OFFSET_RESET:
-            return SourceGap(self._gap(message))
+    def _describe(self, error: KafkaError) -> HeadwaterError:
         if error.fatal() or error.code() in _FENCED:
             return WorkerError(f"Another worker took this one's place in the group: {error.str()}.")
         return unavailable(error, self._access)
 
-    def _gap(self, message: Message) -> str:
-        where = TopicPartition(self._topic, cast("int", message.partition()))
-        wanted = self._stored([where.partition]).get(where.partition, -1)
-        marks = self._consumer.get_watermark_offsets(where, timeout=REQUEST_S)
-        return gap(self._topic, where.partition, wanted, marks[0] if marks else -1)
+    # Gaps: librdkafka has stopped to read a partition at a position that is not on the topic.
+
+    def _pass_gaps(self) -> None:
+        """Read on behind the gaps. Those behind records that are still held come later."""
+        for partition in self._unpassed.keys() - set(self._held.partitions):
+            self._require(self._watch.read())
+            position, (first, end) = self._unpassed[partition], self._bounds(partition)
+            if position > end:
+                raise truncated(self._topic, partition, position, end)
+            if position < first:
+                self._passed.append(Gap(self._topic, partition, position, first))
+            self._start_at(partition, max(position, first))
+
+    def _bounds(self, partition: int) -> tuple[int, int]:
+        """The first offset of a partition, and the next one."""
+        try:
+            return self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=REQUEST_S)
+        except KafkaException as error:
+            raise unavailable(error, self._access) from error
+
+    def _start_at(self, partition: int, offset: int) -> None:
+        """What `seek` is for a partition that is read."""
+        start = [TopicPartition(self._topic, partition, offset)]
+        self._consumer.incremental_unassign(start)
+        self._consumer.incremental_assign(start)
+        self._keep_pause(start)
+        del self._unpassed[partition]
+
+    def _keep_pause(self, partitions: list[TopicPartition]) -> None:
+        """For partitions that come: librdkafka remembers a pause of those that went away before it ended."""
+        (self._consumer.pause if self._paused else self._consumer.resume)(partitions)
+
+    def gaps(self) -> list[Gap]:
+        passed, self._passed = self._passed, []
+        return passed
 
     def seek(self, positions: Positions) -> None:
         self._held = self._held.without(positions)
         try:
             for partition, offset in positions.items():
-                self._consumer.seek(TopicPartition(self._topic, partition, offset))
+                if partition in self._unpassed:
+                    self._start_at(partition, offset)
+                else:
+                    self._consumer.seek(TopicPartition(self._topic, partition, offset))
         except KafkaException as error:
             # Reading on from anywhere else would skip records: the worker that starts next asks the group.
             raise WorkerError(
@@ -215,7 +266,8 @@ class KafkaSource:
     def commit(self, positions: Positions, *, wait: bool) -> None:
         self._unstored.update(positions)
         wanted, self._unstored = self._unstored, {}
-        offsets = [TopicPartition(self._topic, p, o) for p, o in wanted.items() if p in self._assigned]
+        mine = {p: offset for p, offset in wanted.items() if p in self._assigned}
+        offsets = [TopicPartition(self._topic, p, offset, label(self._topic_id)) for p, offset in mine.items()]
         if not offsets:
             return
         self._sent.update(wanted)
@@ -241,10 +293,10 @@ class KafkaSource:
                 self._unstored[partition.partition] = self._sent[partition.partition]
 
     def committed(self) -> Positions:
-        return self._stored(self._assigned)
+        return {p.partition: p.offset for p in self._commits(self._assigned)}
 
-    def membership(self) -> object:
-        return self._consumer.consumer_group_metadata()
+    def membership(self) -> Member:
+        return Member(self._consumer.consumer_group_metadata(), label(self._topic_id))
 
     def close(self) -> None:
         self._listener = None

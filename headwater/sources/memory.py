@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from headwater.errors import BrokerUnavailable, SourceGap, WorkerError
+from headwater.errors import BrokerUnavailable, WorkerError
 from headwater.model.record import RecordBatch
-from headwater.sources.base import Positions, RebalanceListener, gap
+from headwater.sources.base import Gap, Positions, RebalanceListener, no_position, recreated, truncated
 
 
 class MemoryRecord(NamedTuple):
@@ -21,11 +21,12 @@ class MemoryRecord(NamedTuple):
 
 @dataclass(slots=True)
 class MemoryTopic:
-    """A topic; partitions are lists of records with rising offsets."""
+    """A topic; partitions are lists of records with rising offsets. id: raised when it is made again."""
 
     name: str
     partitions: list[list[MemoryRecord]]
     ends: list[int] = field(init=False)
+    id: int = 1
 
     def __post_init__(self) -> None:
         self.ends = [0 for _ in self.partitions]
@@ -41,24 +42,34 @@ class MemoryTopic:
         """Delete the records below an offset, as retention does."""
         self.partitions[partition] = [r for r in self.partitions[partition] if r.offset >= before]
 
-    def read(self, partition: int, offset: int, count: int) -> list[MemoryRecord]:
-        """Up to `count` records from `offset` on. Raises SourceGap when they were deleted."""
+    def recreate(self) -> None:
+        """Delete the topic and make it again, with as many partitions."""
+        self.id += 1
+        self.partitions = [[] for _ in self.partitions]
+        self.__post_init__()
+
+    def first(self, partition: int) -> int:
+        """The earliest offset."""
         records = self.partitions[partition]
-        first = records[0].offset if records else self.ends[partition]
-        if not first <= offset <= self.ends[partition]:
-            raise SourceGap(gap(self.name, partition, offset, first))
-        return records[offset - first : offset - first + count]
+        return records[0].offset if records else self.ends[partition]
+
+    def read(self, partition: int, offset: int, count: int) -> list[MemoryRecord]:
+        """Up to `count` records from `offset` on, which is on the topic."""
+        begin = offset - self.first(partition)
+        return self.partitions[partition][begin : begin + count]
 
 
 class MemoryGroup:
     """A consumer group: who owns which partition, and how far each was committed.
 
     A partition moves as under cooperative-sticky: its owner gives it up in a poll of its own, then it is free.
+    topic_ids: of the topic that was committed on, by partition, where that is known.
     """
 
     def __init__(self, topic: MemoryTopic, committed: Positions | None = None) -> None:
         self.topic = topic
         self.committed: Positions = dict(committed or {})
+        self.topic_ids: dict[int, int] = {}
         self.members: list[MemorySource] = []
         self.owners: dict[int, MemorySource] = {}
         self.targets: dict[int, MemorySource] = {}
@@ -96,10 +107,25 @@ class MemoryGroup:
         """Where a new owner starts: at the commit; without one, a partition that came later starts at its first."""
         if partition in self.committed:
             return self.committed[partition]
+        return self.topic.first(partition)
+
+    def check_topic(self) -> None:
+        """Raises SourceGap when there is no position, or one on another topic of the same name."""
         if not self.committed:
-            raise SourceGap(f"The group has no position on {self.topic.name}. Deploy the pipeline again to set one.")
-        records = self.topic.partitions[partition]
-        return records[0].offset if records else self.topic.ends[partition]
+            raise no_position(self.topic.name)
+        if not {self.topic.id} >= set(self.topic_ids.values()):
+            raise recreated(self.topic.name)
+
+    def commit(self, positions: Positions, topic_id: int) -> None:
+        """Store positions on the topic with this id."""
+        self.committed.update(positions)
+        self.topic_ids.update(dict.fromkeys(positions, topic_id))
+
+    def recreate_topic(self) -> None:
+        """The topic is deleted and made again; as in Kafka, the positions go with it."""
+        self.topic.recreate()
+        self.committed.clear()
+        self.topic_ids.clear()
 
 
 class MemorySource:
@@ -110,6 +136,8 @@ class MemorySource:
         self._sleep = sleep
         self._listener: RebalanceListener | None = None
         self._positions: Positions = {}
+        self._gaps: list[Gap] = []
+        self._topic_id = 0
         self._joined = self._paused = False
 
     def join(self, listener: RebalanceListener) -> None:
@@ -118,7 +146,10 @@ class MemorySource:
 
     def poll(self, max_records: int, timeout_s: float) -> RecordBatch:
         self._serve_group()
-        batch = RecordBatch.empty(self._group.topic.name)
+        topic = self._group.topic
+        if self._joined and self._topic_id != topic.id:
+            raise recreated(topic.name)
+        batch = RecordBatch.empty(topic.name)
         if not self._paused:
             for partition in sorted(self._positions):
                 self._read(partition, max_records - len(batch), batch)
@@ -127,6 +158,7 @@ class MemorySource:
         return batch
 
     def _read(self, partition: int, count: int, batch: RecordBatch) -> None:
+        self._pass_gap(partition)
         records = self._group.topic.read(partition, self._positions[partition], count)
         for record in records:
             batch.values.append(record.value)
@@ -137,6 +169,18 @@ class MemorySource:
             batch.indexes.append(0)
         if records:
             self._positions[partition] = records[-1].offset + 1
+
+    def _pass_gap(self, partition: int) -> None:
+        topic, position = self._group.topic, self._positions[partition]
+        if position > topic.ends[partition]:
+            raise truncated(topic.name, partition, position, topic.ends[partition])
+        if position < topic.first(partition):
+            self._positions[partition] = topic.first(partition)
+            self._gaps.append(Gap(topic.name, partition, position, topic.first(partition)))
+
+    def gaps(self) -> list[Gap]:
+        gaps, self._gaps = self._gaps, []
+        return gaps
 
     def _serve_group(self) -> None:
         group, listener = self._group, self._listener
@@ -150,7 +194,9 @@ class MemorySource:
         self._drop([p for p in self._positions if group.targets.get(p) is not self], listener.revoked)
         free = [p for p, member in group.targets.items() if member is self and p not in group.owners]
         if free or not self._joined:
-            self._joined = True
+            if free:
+                group.check_topic()
+            self._joined, self._topic_id = True, self._topic_id or group.topic.id
             self._positions.update({p: group.start(p) for p in free})
             group.owners.update(dict.fromkeys(free, self))
             listener.assigned(sorted(free))
@@ -174,7 +220,7 @@ class MemorySource:
 
     def commit(self, positions: Positions, *, wait: bool) -> None:
         fenced = self._fenced(positions)
-        self._group.committed.update({p: o for p, o in positions.items() if p not in fenced})
+        self._group.commit({p: o for p, o in positions.items() if p not in fenced}, self._topic_id)
         if fenced and wait:
             raise BrokerUnavailable(f"The positions of partitions {fenced} belong to another worker now.")
 
@@ -185,7 +231,7 @@ class MemorySource:
         """See sinks.memory.Membership."""
         if self._fenced(positions):
             return False
-        self._group.committed.update(positions)
+        self._group.commit(dict(positions), self._topic_id)
         return True
 
     def _fenced(self, positions: Iterable[int]) -> list[int]:

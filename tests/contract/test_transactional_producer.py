@@ -4,14 +4,14 @@ import contextlib
 import random
 import threading
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Protocol, cast
 
 import confluent_kafka
 import pytest
 from confluent_kafka import TopicPartition
 
-from headwater.brokers.client import ClientErrors, producer_settings
-from headwater.errors import BrokerUnavailable, DeliveryFailed
+from headwater.brokers.client import ClientErrors, Member, producer_settings
+from headwater.errors import BrokerUnavailable, DeliveryFailed, SourceGap
 from headwater.sinks.base import TransactionalProducer
 from headwater.sinks.memory import MemoryTopics, MemoryTransactionalProducer
 from headwater.sinks.transactional import TransactionalKafkaProducer
@@ -46,6 +46,9 @@ class Bench(Protocol):
     def positions(self) -> dict[int, int]:
         """What the group has committed."""
 
+    def recreate_stream(self) -> None:
+        """The source topic is deleted, and made again under the same name."""
+
 
 class MemoryBench:
     topic, refusing = "out", "no-such-topic"
@@ -67,6 +70,9 @@ class MemoryBench:
 
     def positions(self) -> dict[int, int]:
         return self._group.committed
+
+    def recreate_stream(self) -> None:
+        self._group.recreate_topic()
 
 
 class KafkaBench:
@@ -102,6 +108,9 @@ class KafkaBench:
             found = consumer.committed([TopicPartition(self.stream, p) for p in range(2)], 30)
         return {p.partition: p.offset for p in found}
 
+    def recreate_stream(self) -> None:
+        self.kafka.recreate_topic(self.stream, 2)
+
     def left_open(self, source: Source) -> confluent_kafka.Producer:
         """A worker that was killed in the middle of a transaction: its records and positions are there, open."""
         settings = producer_settings(self.kafka.access, ClientErrors(self.kafka.access), 0)
@@ -110,7 +119,8 @@ class KafkaBench:
         client.init_transactions(BEGIN_S)
         client.begin_transaction()
         client.produce(self.topic, b"never seen", partition=0)
-        client.send_offsets_to_transaction([TopicPartition(self.stream, 0, 9)], source.membership(), BEGIN_S)
+        offsets, member = [TopicPartition(self.stream, 0, 9)], cast("Member", source.membership())
+        client.send_offsets_to_transaction(offsets, member.group, BEGIN_S)
         assert client.flush(BEGIN_S) == 0
         return client
 
@@ -174,6 +184,13 @@ class TestCommit:
         source, producer = member(bench), begun(bench)
         producer.commit({1: 7}, source.membership)
         assert (bench.values(), bench.positions()) == ([], {0: 0, 1: 7})
+
+    def test_positions_know_their_topic(self, bench: Bench) -> None:
+        source, producer = member(bench), begun(bench)
+        bench.recreate_stream()
+        producer.commit({0: 1}, source.membership)
+        with pytest.raises(SourceGap, match="made again"):
+            joined(bench.source())
 
     def test_as_many_as_one_may_hold(self, bench: Bench) -> None:
         source, producer = member(bench), begun(bench)

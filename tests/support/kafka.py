@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from headwater.brokers.client import ClientErrors, admin_settings, consumer_settings, producer_settings
@@ -47,6 +47,19 @@ class KafkaServer:
         """Make a topic and return its name."""
         self.admin.create_topics([NewTopic(name, partitions, 1, config=config or {})])[name].result(WAIT_S)
         return name
+
+    def recreate_topic(self, name: str, partitions: int) -> None:
+        """Delete a topic and make it again, under the same name."""
+        self.admin.delete_topics([name])[name].result(WAIT_S)
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            try:
+                self.create_topic(name, partitions)
+                return
+            except KafkaException as error:  # the old one goes a moment after the answer
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.02)
 
     def grow(self, topic: str, partitions: int) -> None:
         """Raise a topic's number of partitions, and wait until it shows."""

@@ -137,19 +137,54 @@ class TestRights:
 
 
 class TestGap:
-    def test_deleted_records_end_the_worker_with_their_offsets(self, kafka: KafkaServer, tmp_path: Path) -> None:
-        """They were deleted while no worker ran. Nothing is skipped: each start says the same."""
-        pipeline = Pipeline(kafka, tmp_path)
-        pipeline.feed(numbered(0, 40))
+    @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+    def test_deleted_records_are_told_and_passed(
+        self, kafka: KafkaServer, tmp_path: Path, delivery: DeliveryMode
+    ) -> None:
+        """They were deleted while no worker ran. The first worker is killed when it has told of them."""
+        pipeline = Pipeline(kafka, tmp_path, delivery=delivery)
+        records = numbered(0, 40)
+        pipeline.feed(records)
         for future in kafka.admin.delete_records([TopicPartition(pipeline.source, 0, 5)]).values():
             future.result(30)
-        for _ in range(2):
-            with pipeline.worker() as worker:
-                beat = worker.wait(lambda beat: beat.state == "failed")
-                assert (
-                    f"{pipeline.source}, partition 0, were deleted before they were read: offsets [0, 5)" in beat.reason
-                )
-                assert worker.exit_status() == 1
+        sentence = f"{pipeline.source}, partition 0, were deleted before they were read: offsets [0, 5)"
+        with pipeline.worker() as worker:
+            beat = worker.wait(lambda beat: sentence in beat.reason)
+            assert [line.level for line in beat.logs if sentence in line.message] == ["error"]
+            worker.kill()
+        with pipeline.worker() as worker:
+            pipeline.wait_committed(40)
+            assert worker.ready().terminate() == 0
+        check_copy(pipeline, [r for r in records if r not in records[::PARTITIONS][:5]], repeats=True)
+
+    @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+    def test_its_end_is_committed_when_nothing_follows(
+        self, kafka: KafkaServer, tmp_path: Path, delivery: DeliveryMode
+    ) -> None:
+        pipeline = Pipeline(kafka, tmp_path, delivery=delivery)
+        pipeline.feed(numbered(0, 8))
+        for future in kafka.admin.delete_records([TopicPartition(pipeline.source, 0, 2)]).values():
+            future.result(30)
+        with pipeline.worker():
+            pipeline.wait_committed(8)
+
+
+class TestSourceMadeAgain:
+    @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+    def test_the_worker_ends_and_reads_nothing_of_the_new_topic(
+        self, kafka: KafkaServer, tmp_path: Path, delivery: DeliveryMode
+    ) -> None:
+        pipeline = Pipeline(kafka, tmp_path, delivery=delivery)
+        pipeline.feed(numbered(0, 40))
+        with pipeline.worker() as worker:
+            pipeline.wait_committed(40)
+            kafka.recreate_topic(pipeline.source, PARTITIONS)
+            pipeline.feed(numbered(100, 120))
+            assert "was deleted and made again" in worker.wait(lambda beat: beat.state == "failed").reason
+            assert worker.exit_status() == 1
+        with pipeline.worker() as worker:
+            assert "made again" in worker.wait(lambda beat: beat.state == "failed").reason
+        check_copy(pipeline, numbered(0, 40), repeats=False)
 
 
 def allow_large_records(kafka: KafkaServer, topic: str) -> None:

@@ -16,8 +16,8 @@ from headwater.model.metric import TIME_RANGES, Measured
 from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.sinks.kafka import KafkaSink
 from headwater.sinks.memory import MemoryProducer, MemoryTopics, MemoryTransactionalProducer, Produced
-from headwater.sources.base import Positions
-from headwater.sources.memory import MemoryGroup, MemorySource, MemoryTopic
+from headwater.sources.base import Gap, Positions
+from headwater.sources.memory import MemoryGroup, MemoryRecord, MemorySource, MemoryTopic
 from headwater.stores.memory.metrics import MemoryMetrics
 from headwater.transforms.base import Pending
 
@@ -235,11 +235,17 @@ class WeatherMetrics(MemoryMetrics):
 
 
 class WeatherSource(MemorySource):
-    """A source whose worker may die at a commit."""
+    """A source whose worker may die at a commit. told: takes its gaps."""
 
-    def __init__(self, group: MemoryGroup, weather: Weather) -> None:
+    def __init__(self, group: MemoryGroup, weather: Weather, told: list[Gap]) -> None:
         super().__init__(group, weather.clock.sleep)
         self._weather = weather
+        self._told = told
+
+    def gaps(self) -> list[Gap]:
+        gaps = super().gaps()
+        self._told += gaps
+        return gaps
 
     def commit(self, positions: Positions, *, wait: bool) -> None:
         if positions and self._weather.killed_at_commit:
@@ -260,12 +266,17 @@ class Member:
 
 
 class World:
-    """One source topic, its group, the output topics, and workers that come and go."""
+    """One source topic, its group, the output topics, and workers that come and go.
+
+    appended: all records that the source ever had, by partition. told: all gaps that workers told of.
+    """
 
     def __init__(self, partitions: int = 3, max_queued: int = 1 << 30, *, exactly_once: bool = False) -> None:
         self.weather = Weather()
         self.source = MemoryTopic(SOURCE, [[] for _ in range(partitions)])
         self.group = MemoryGroup(self.source, dict.fromkeys(range(partitions), 0))
+        self.appended: list[list[MemoryRecord]] = [[] for _ in range(partitions)]
+        self.told: list[Gap] = []
         self.topics = MemoryTopics([*OUTPUTS, DEAD])
         self.metrics = WeatherMetrics(self.weather)
         self._owners = itertools.count()
@@ -276,7 +287,7 @@ class World:
         """A worker that has started, and not yet made a step; with start=False, one for `run`."""
         producers: list[WeatherProducer | WeatherTransactionalProducer] = []
         clock = self.weather.clock
-        source = WeatherSource(self.group, self.weather)
+        source = WeatherSource(self.group, self.weather, self.told)
         transforms = [
             StoryTransform("filter", self.weather, needs_store=True),
             StoryTransform("script", self.weather, needs_store=False),
@@ -319,6 +330,7 @@ class World:
         for kind in kinds:
             offset = self.source.ends[partition]
             self.source.append(partition, b"%b %d/%d" % (kind.encode(), partition, offset), b"key", 5)
+            self.appended[partition].append(self.source.partitions[partition][-1])
 
     def arrived(self, topic: str) -> list[Produced]:
         """The records of an output topic, in order."""
@@ -336,9 +348,9 @@ class World:
         return sum(map(len, self.topics.records.values()))
 
     def expected(self, partition: int, before: int) -> dict[str, list[str]]:
-        """Per output topic the `headwater-src` of the records that partition owes, in order."""
+        """Per output topic the `headwater-src` of all records of a partition, in order; see `owed`."""
         owed: dict[str, list[str]] = {name: [] for name in (*OUTPUTS, DEAD)}
-        for record in self.source.partitions[partition]:
+        for record in self.appended[partition]:
             if record.offset < before:
                 origin = f"{SOURCE}/{partition}/{record.offset}"
                 kind = word(record.value)
@@ -346,6 +358,15 @@ class World:
                     owed[name] += [f"{origin}/{output}" for output in range(COPIES[kind])]
                 owed[DEAD] += [f"{origin}/0"] * (kind == "bad")
         return owed
+
+    def may_be_missing(self) -> set[str]:
+        """The sources, `<topic>/<partition>/<offset>`, of the records that workers have told are deleted."""
+        return {f"{SOURCE}/{gap.partition}/{n}" for gap in self.told for n in range(gap.start, gap.end)}
+
+    def owed(self, origins: Iterable[str]) -> list[str]:
+        """Those of these `headwater-src` whose records are not told to be deleted."""
+        missing = self.may_be_missing()
+        return [each for each in origins if each.rpartition("/")[0] not in missing]
 
 
 def origin(record: Produced) -> str:
