@@ -22,6 +22,7 @@ import typer
 from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
+from benches._workload import address
 from headwater.model.dataset import MAX_VALUES_PER_REQUEST
 from tests.acceptance.stack import Deployed, Reader, Stack, deployed, free_port, pipeline, reading, until
 
@@ -33,12 +34,6 @@ UPLOADS = 5
 QUIET_S = 15.0
 ENTITY = "erc20_token_transfer"
 HISTOGRAM = "headwater_pipeline_lookup_latency_seconds"
-_SCATTER = 0x9E3779B97F4A7C15F39CC0605CEDC834109F0123
-
-
-def address(number: int) -> str:
-    """An address that stands for a number, and looks random."""
-    return f"0x{number * _SCATTER % (1 << 160):040x}"
 
 
 def feed(config: dict[str, Any], sent: "Synchronized[int]", fed: "Synchronized[int]", stop: Event) -> None:

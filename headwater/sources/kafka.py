@@ -1,6 +1,7 @@
 """Kafka as a source: one member of a consumer group on one topic."""
 
-from collections.abc import Collection, Iterable
+import time
+from collections.abc import Callable, Collection, Iterable
 from itertools import repeat
 from typing import Final, cast
 
@@ -14,6 +15,7 @@ from headwater.errors import BrokerUnavailable, HeadwaterError, WorkerError
 from headwater.model.record import RecordBatch
 from headwater.model.worker import KafkaAccess, WorkerSpec
 from headwater.sources.base import Gap, Positions, RebalanceListener, no_position, recreated, truncated
+from headwater.sources.stalls import Stalls
 
 log = structlog.get_logger(__name__)
 
@@ -45,13 +47,21 @@ _FENCED = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL, KafkaErro
 class KafkaSource:
     """Implements sources.base.Source. instance_id: the static member whose place this one takes."""
 
-    def __init__(self, access: KafkaAccess, topic: str, group: str, instance_id: str | None = None) -> None:
+    def __init__(
+        self,
+        access: KafkaAccess,
+        topic: str,
+        group: str,
+        instance_id: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._access = access
         self._topic = topic
         self._errors = ClientErrors(access)
         settings = consumer_settings(access, self._errors, group, instance_id) | {"on_commit": self._on_commit}
         self._consumer = confluent_kafka.Consumer(settings)
         self._watch = TopicWatch(access, topic)
+        self._stalls = Stalls(self._consumer, topic, clock)
         self._topic_id = ""
         self._listener: RebalanceListener | None = None
         self._assigned: set[int] = set()
@@ -141,7 +151,9 @@ class KafkaSource:
         self._pass_gaps()
         self._gather(max_records, timeout_s)
         if self._paused:
+            self._stalls.forget()
             return RecordBatch.empty(self._topic)
+        self._restart_stalled()
         batch, self._held = self._held, RecordBatch.empty(self._topic)
         if len(batch) > max_records:
             batch, self._held = batch.split(max_records)
@@ -223,13 +235,18 @@ class KafkaSource:
         except KafkaException as error:
             raise unavailable(error, self._access) from error
 
+    def _restart_stalled(self) -> None:
+        for partition, offset in self._stalls.look(self._assigned - self._unpassed.keys()).items():
+            log.warning("a partition gives no records; it is read anew", partition=partition, offset=offset)
+            self._start_at(partition, offset)
+
     def _start_at(self, partition: int, offset: int) -> None:
         """What `seek` is for a partition that is read."""
         start = [TopicPartition(self._topic, partition, offset)]
         self._consumer.incremental_unassign(start)
         self._consumer.incremental_assign(start)
         self._keep_pause(start)
-        del self._unpassed[partition]
+        self._unpassed.pop(partition, None)
 
     def _keep_pause(self, partitions: list[TopicPartition]) -> None:
         """For partitions that come: librdkafka remembers a pause of those that went away before it ended."""

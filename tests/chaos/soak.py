@@ -124,7 +124,8 @@ class _Soak:
         for role, series in self._series.items():
             if role.startswith(OWN) and series.growth() > GROWTH_MIB:
                 yield f"{role} grows by {series.growth():.2f} MiB in half an hour"
-            yield from (f"{role}: more {what}" for what in ("descriptors", "threads") if grown(getattr(series, what)))
+            judged = ("threads",) if role == "kafka" else ("descriptors", "threads")
+            yield from (f"{role}: more {what}" for what in judged if grown(getattr(series, what)))
         if grown(self._processes):
             yield "more processes"
         if grown(self._lags, self._report.options["rate"]):

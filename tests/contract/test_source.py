@@ -15,6 +15,7 @@ from headwater.model.record import RecordBatch
 from headwater.sources.base import Gap, Positions, Source
 from headwater.sources.kafka import MAX_BATCH_BYTES, KafkaSource
 from headwater.sources.memory import MemoryGroup, MemorySource, MemoryTopic
+from headwater.sources.stalls import LOOK_EVERY_S
 from tests.support.kafka import KafkaServer
 
 POLLS = 400
@@ -493,6 +494,25 @@ class TestKafkaAlone:
                 read(source, 1)
         finally:
             source.close()
+
+    def test_a_partition_that_librdkafka_has_lost_track_of_is_read_anew(
+        self, kafka: KafkaServer, kafka_bench: KafkaBench
+    ) -> None:
+        now = [0.0]
+        kafka_bench.pin({0: 0, 1: 0})
+        with contextlib.closing(
+            KafkaSource(kafka.access, kafka_bench.topic, kafka_bench.group, clock=lambda: now[0])
+        ) as source:
+            joined(source)
+            kafka_bench.append(0, [b"a"])
+            read(source, 1)
+            source._consumer.pause([TopicPartition(kafka_bench.topic, 0)])  # as mute as one that is lost
+            kafka_bench.append(0, [b"b"])
+            assert not source.poll(10, 10 * POLL_S)
+            for _ in range(2):
+                now[0] += LOOK_EVERY_S
+                assert not source.poll(10, POLL_S)
+            assert read(source, 1) == [(0, 1, b"b")]
 
     def test_a_topic_that_is_not_there(self, kafka: KafkaServer) -> None:
         source = KafkaSource(kafka.access, "no-such-topic", kafka.unique("group"))

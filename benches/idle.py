@@ -1,0 +1,84 @@
+"""What pipelines cost that have nothing to do: `python -m benches.idle`.
+
+Thirty pipelines with a script, deployed, warmed up with one record each, then left alone. Memory is resident memory of
+the worker and its V8 child, what they share counted for each; CPU is that of all workers and children together.
+Reference of the same run: the bare Python interpreter's memory, and what Kafka's process takes meanwhile.
+"""
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import httpx
+import typer
+
+from benches.pipelines import cpu_seconds, resident_mb, tree
+from tests.acceptance.stack import Deployed, Stack, deploy, pipeline, reading
+
+ENTITY = "log"
+SCRIPT = {"type": "v8", "script": "function process(r) { r.seen = true; return r; }"}
+SETTLE_S = 15.0
+
+
+def deploy_all(client: httpx.Client, stack: Stack, count: int) -> list[Deployed]:
+    """Pipelines that have processed a record."""
+    made = [deploy(client, pipeline(ENTITY, name=f"idle {number}", transforms=[SCRIPT])) for number in range(count)]
+    stack.feed("base", ENTITY, [{"n": 1, "log_index": 1}])
+    for one in made:
+        with reading(one.sink) as reader:
+            reader.read(1)
+    return made
+
+
+def bare_interpreter_mb() -> float:
+    """Resident memory of Python alone."""
+    with subprocess.Popen([sys.executable, "-c", "print(1, flush=True); input()"], stdin=-1, stdout=-1) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        found = resident_mb(process.pid)
+        process.terminate()
+    return found
+
+
+def share_of_a_core(pids: Sequence[int], seconds: float) -> float:
+    """CPU time per second."""
+    before, began = sum(map(cpu_seconds, pids)), time.monotonic()
+    time.sleep(seconds)
+    return (sum(map(cpu_seconds, pids)) - before) / (time.monotonic() - began)
+
+
+def measure(stack: Stack, count: int, seconds: float) -> None:
+    """Deploy, wait, measure, tell."""
+    with stack.client() as client:
+        made = deploy_all(client, stack, count)
+    time.sleep(SETTLE_S)
+    families = [tree(pid) for one in made for pid in stack.workers_of(one)]
+    assert len(families) == count
+    assert all(len(family) == 2 for family in families), "each worker has one child"
+    memory = [sum(map(resident_mb, family)) for family in families]
+    share = share_of_a_core([pid for family in families for pid in family], seconds)
+    kafka = share_of_a_core(stack.below("kafka.Kafka"), seconds)
+    typer.echo(
+        f"{count} idle pipelines: {statistics.median(memory):.0f} MB each (most {max(memory):.0f}), "
+        f"{100 * share:.1f} % of a core together"
+    )
+    typer.echo(f"  reference: the bare interpreter {bare_interpreter_mb():.0f} MB; Kafka {100 * kafka:.1f} % of a core")
+
+
+def main(pipelines: int = 30, seconds: float = 30) -> None:
+    """Run on an installation of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        stack = Stack(Path(folder) / "data")
+        stack.start()
+        try:
+            measure(stack, pipelines, seconds)
+        finally:
+            stack.stop()
+
+
+if __name__ == "__main__":
+    typer.run(main)
