@@ -107,6 +107,7 @@ Family = Iterator[tuple[str, Peer]]
 def _python() -> Family:
     own = [f"confluent-kafka=={version('confluent-kafka')}", f"redis[hiredis]=={version('redis')}"]
     python = _environment("python", [*own, ORJSON])
+    _fetch([str(python), "-c", "import confluent_kafka, orjson, redis"])
     for work in ("filter", "script", "filter, script"):
         yield "", Peer(work, exact="script" not in work, commands=partial(_python_commands, python, work, "orjson"))
     yield ", json", Peer("script", exact=True, commands=partial(_python_commands, python, "script", "json"))
@@ -140,6 +141,7 @@ def _librdkafka(access: KafkaAccess) -> dict[str, Any]:
 
 def _quix() -> Family:
     python = _environment("quix", [QUIX])
+    _fetch([str(python), "-c", "import quixstreams"])
     yield "", Peer("script", exact=False, commands=partial(_quix_commands, python))
 
 
@@ -175,7 +177,7 @@ def _streams() -> Family:
         raise MissingError("there is no Java with a compiler (`java`, `javac`) on the PATH.")
     jars = cache.ensure(_java_folder("jars", POM), _jars)
     classes = cache.ensure(_java_folder("classes", POM, JAVA_PEER), partial(_compile, javac, jars))
-    command = [java, "-Xmx1g", "-cp", f"{classes}:{jars}/*", JAVA_PEER.stem]
+    command = ["env", "-u", "JAVA_TOOL_OPTIONS", java, "-Xmx1g", "-cp", f"{classes}:{jars}/*", JAVA_PEER.stem]
     for work in ("copy", "filter", "script", "filter, script"):
         yield "", Peer(work, exact="script" not in work, commands=partial(_streams_commands, command, work))
 
