@@ -72,10 +72,12 @@ def start_at_the_beginning(access: KafkaAccess, group: str, source: str) -> None
 
 
 def wait_until_there(access: KafkaAccess, name: str, count: int) -> None:
-    """Look at the end offsets now and then: a reader would take the pipeline's CPU."""
+    """Look at the end offsets now and then: a reader would take the pipeline's CPU. Fails when no more come."""
     consumer = Consumer(consumer_settings(access, ClientErrors(access), "ends"))
-    deadline = time.monotonic() + WAIT_S
+    before, deadline = 0, time.monotonic() + WAIT_S
     while (there := records_in(consumer, name)) < count:
+        if there > before:
+            before, deadline = there, time.monotonic() + WAIT_S
         assert time.monotonic() < deadline, f"{there:,} of {count:,} records came"
         time.sleep(POLL_S)
     consumer.close()

@@ -66,14 +66,18 @@ class Workload:
         """Whether the pipeline of this name sends the record of a number on."""
         return self.is_member.__getitem__ if work.startswith("filter") else lambda _: True
 
-    def is_right(self, work: str, number: int, output: bytes) -> bool:
-        """Whether this is what the pipeline makes of the record of a number. Digits of integers count."""
+    def is_right(self, work: str, number: int, output: bytes, *, exact: bool = True) -> bool:
+        """Whether this is what the pipeline makes of the record of a number.
+
+        exact: digits of integers count. Otherwise those beyond 2^53 may be rounded to doubles.
+        """
         if work in ("copy", "filter") or work not in TRANSFORMS:
             return output == self.values[number]
         made: dict[str, Any] = json.loads(output)
         if "value" in made:
             made["value"] = float(made["value"])  # JavaScript prints a large double as an integer
-        return made == self._expected(work, number)
+        expected = self._expected(work, number)
+        return made == expected if exact else _rounded(made) == _rounded(expected)
 
     def _expected(self, work: str, number: int) -> dict[str, Any]:
         record = self.records[number]
@@ -82,6 +86,41 @@ class Workload:
         value = float(int(record["raw_amount_str"])) / 10 ** record["token"]["decimals"]
         kept = {name: field for name, field in record.items() if name not in ("_created_at", "_updated_at")}
         return {**kept, "value": value}
+
+
+class Tally:
+    """Outputs of one run that don't say which record they are made of: each is checked, then counted, in any order."""
+
+    def __init__(self, workload: Workload, work: str, *, exact: bool = True) -> None:
+        self._workload, self._work, self._exact = workload, work, exact
+        self._by_id = {record["unique_id"]: number for number, record in enumerate(workload.records)}
+        self._numbers: dict[bytes, int] = {}
+        self._counts = [0] * DISTINCT
+
+    def add(self, output: bytes) -> None:
+        """One output."""
+        number = self._numbers.get(output)
+        if number is None:
+            number = self._numbers[output] = self._checked(output)
+        self._counts[number] += 1
+
+    def _checked(self, output: bytes) -> int:
+        number = self._by_id[json.loads(output)["unique_id"]]
+        assert self._workload.is_right(self._work, number, output, exact=self._exact), output
+        return number
+
+    def is_complete(self, times: int) -> bool:
+        """Whether there is an output for each record that came so many times, and no other."""
+        passes = self._workload.passes(self._work)
+        return self._counts == [times if passes(number) else 0 for number in range(DISTINCT)]
+
+
+def _rounded(record: dict[str, Any]) -> dict[str, Any]:
+    """With doubles for integers that a double can't hold."""
+    return {
+        name: float(field) if isinstance(field, int) and abs(field) > 1 << 53 else field
+        for name, field in record.items()
+    }
 
 
 def _transfer(draw: random.Random, number: int, is_member: bool) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 Every pipeline reads the same stream of a real broker, turn about with two processes that only copy. Rates are input
 records per second between the broker's first and last append of the outputs, CPU seconds those of the worker with its
 V8 child in the same time; the first part of the stream warms both up. Every output is checked: that it is right, there
-once, and in order. `--delivery exactly_once` and `--jit` run the pipelines so; `--only` chooses works, separated by
-semicolons. At the end: how often the broker fenced a member or producer.
+once, and in order where outputs tell what they are made of. `--delivery exactly_once` and `--jit` run the pipelines so;
+`--only` chooses works, separated by semicolons; `--peers` runs other programs that do these works in turn with them
+(_peers.py). At the end: how often the broker fenced a member or producer.
 """
 
 import itertools
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -24,9 +26,9 @@ from typing import Any
 import typer
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from benches import _copies
+from benches import _copies, _peers
 from benches._stream import PARTITIONS, WAIT_S, broker, fill, start_at_the_beginning, topic, wait_until_there
-from benches._workload import DATASET, DISTINCT, TRANSFORMS, Workload, members
+from benches._workload import DATASET, DISTINCT, TRANSFORMS, Tally, Workload, members
 from headwater.brokers.client import ClientErrors, consumer_settings
 from headwater.model.dataset import dataset_set, filter_set
 from headwater.model.flow import DeliveryMode
@@ -129,11 +131,13 @@ class Bench:
     count: int
     delivery: DeliveryMode
     jit: bool = False
+    peers: dict[str, _peers.Peer] = field(default_factory=dict)
     _number: Iterator[int] = field(default_factory=itertools.count)
 
     def run(self, work: str) -> Result:
         """One run from start to end, checked."""
-        expected = sum(map(self.workload.passes(work), (n % DISTINCT for n in range(self.count))))
+        task = self.peers[work].work if work in self.peers else work
+        expected = sum(map(self.workload.passes(task), (n % DISTINCT for n in range(self.count))))
         with topic(self.access, f"out-{next(self._number)}") as target:
             with running(self._commands(work, target)) as usage:
                 wait_until_there(self.access, target, expected)
@@ -147,6 +151,8 @@ class Bench:
         if work in COPIES:
             halves = [list(range(half, PARTITIONS, 2)) for half in range(2)]
             return [_copies.command(self.access, SOURCE, target, half, work) for half in halves]
+        if work in self.peers:
+            return self.peers[work].commands(_peers.Job(self.access, SOURCE, target, self.redis_url, self.folder))
         group = f"wrk-{target}"
         start_at_the_beginning(self.access, group, SOURCE)
         spec = WorkerSpec(
@@ -169,36 +175,49 @@ class Bench:
         return [[sys.executable, "-m", "headwater", "worker", "--spec", str(path)]]
 
     def _check(self, work: str, target: str, expected: int) -> Outputs:
+        outputs = self._outputs(target, expected)
+        if work in self.peers:
+            peer = self.peers[work]
+            return self._check_tally(Tally(self.workload, peer.work, exact=peer.exact), outputs)
+        if work in TRACELESS:
+            return self._check_tally(Tally(self.workload, work), outputs)
+        return self._check_traces(work, outputs)
+
+    def _outputs(self, target: str, left: int) -> Iterator[Message]:
         consumer = Consumer(consumer_settings(self.access, ClientErrors(self.access), "check"))
-        began, ended, left = float("inf"), 0.0, expected
-        known: dict[int, bytes] = {}
-        bag = dict.fromkeys(self.workload.values, 0)
-        last = [-1] * PARTITIONS
         consumer.assign([TopicPartition(target, p, 0) for p in range(PARTITIONS)])
         while left:
             messages = consumer.consume(min(10_000, left), WAIT_S)
             left -= len(messages)
-            for message in messages:
-                value, partition, appended = message.value() or b"", message.partition() or 0, message.timestamp()[1]
-                ended = max(ended, appended)
-                if work in TRACELESS:
-                    bag[value] += 1
-                    behind = (message.offset() or 0) * PARTITIONS >= self.count // WARM_UP
-                else:
-                    came_from, offset = origin(message)
-                    assert came_from == partition
-                    assert offset > last[partition], "repeated, or out of order"
-                    last[partition] = offset
-                    number = (offset * PARTITIONS + partition) % DISTINCT
-                    if known.get(number) != value:
-                        assert self.workload.is_right(work, number, value), value
-                        known[number] = value
-                    behind = offset * PARTITIONS >= self.count // WARM_UP
-                if behind:
-                    began = min(began, appended)
+            yield from messages
         consumer.close()
-        if work in TRACELESS:
-            assert set(bag.values()) == {self.count // DISTINCT}
+
+    def _check_tally(self, tally: Tally, outputs: Iterator[Message]) -> Outputs:
+        appended = array("q")
+        for message in outputs:
+            tally.add(message.value() or b"")
+            appended.append(message.timestamp()[1])
+        assert tally.is_complete(self.count // DISTINCT), "lost or repeated"
+        moments = sorted(appended)
+        return Outputs(moments[len(moments) // WARM_UP] / 1000, moments[-1] / 1000)
+
+    def _check_traces(self, work: str, outputs: Iterator[Message]) -> Outputs:
+        began, ended = float("inf"), 0.0
+        known: dict[int, bytes] = {}
+        last = [-1] * PARTITIONS
+        for message in outputs:
+            value, partition, appended = message.value() or b"", message.partition() or 0, message.timestamp()[1]
+            came_from, offset = origin(message)
+            assert came_from == partition
+            assert offset > last[partition], "repeated, or out of order"
+            last[partition] = offset
+            number = (offset * PARTITIONS + partition) % DISTINCT
+            if known.get(number) != value:
+                assert self.workload.is_right(work, number, value), value
+                known[number] = value
+            ended = max(ended, appended)
+            if offset * PARTITIONS >= self.count // WARM_UP:
+                began = min(began, appended)
         return Outputs(began / 1000, ended / 1000)
 
 
@@ -256,7 +275,7 @@ def in_turns(works: Sequence[str], rounds: int, run: Callable[[str], Result]) ->
 
 
 def line(work: str, result: Result) -> str:
-    return f"{work:15} {result.per_s:9,.0f} records/s {result.cpu_s:6.2f} CPU s per million {result.peak_mb:6,.0f} MB"
+    return f"{work:24} {result.per_s:9,.0f} records/s {result.cpu_s:6.2f} CPU s per million {result.peak_mb:6,.0f} MB"
 
 
 def median(results: Sequence[Result]) -> Result:
@@ -269,9 +288,11 @@ def main(
     only: str = ";".join(TRANSFORMS),
     delivery: str = "at_least_once",
     jit: bool = False,
+    peers: bool = False,
 ) -> None:
     """Run all in turns and print the medians and their ratios."""
-    works = [*COPIES, *only.split(";")]
+    found = _peers.available(only.split(";")) if peers else {}
+    works = [*COPIES, *only.split(";"), *found]
     assert count % DISTINCT == 0
     mode: DeliveryMode = "exactly_once" if delivery == "exactly_once" else "at_least_once"
     with (
@@ -284,13 +305,16 @@ def main(
     ):
         workload = Workload()
         fill(access, SOURCE, workload.values, count)
-        bench = Bench(access, Path(name), url, workload, count, mode, jit)
+        if found:
+            _peers.prepare(Path(name), url)
+        bench = Bench(access, Path(name), url, workload, count, mode, jit, found)
         medians = {work: median(results) for work, results in in_turns(works, rounds, bench.run).items()}
         fenced = fencings(Path(name) / "kafka" / "logs")
     for work, result in medians.items():
         aim = "" if work not in REFERENCES else "; aim: {} x, {} x".format(*REFERENCES[work])
         ratios = (f"{beside(result, medians[copy])} the {copy} copy" for copy in TRACELESS)
-        typer.echo(f"{line(work, result)};  {'; '.join(ratios)}{aim}")
+        rounds_off = "; integers beyond 2^53 rounded" if work in found and not found[work].exact else ""
+        typer.echo(f"{line(work, result)};  {'; '.join(ratios)}{aim}{rounds_off}")
     typer.echo(f"fenced by the broker: {fenced} times")
 
 

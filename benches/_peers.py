@@ -1,0 +1,295 @@
+"""Other programs that do a pipeline's work: Python by hand, Kafka Streams, Quix Streams and Bento.
+
+Each is as well off as a worker: lz4, acks from all, batches, 20 ms of linger, commits behind deliveries, and two
+processes or threads. What they need is fetched on first use, into the cache folder. A peer that can't run on this
+machine is left out with a sentence.
+
+Kafka Streams looks values up in a HashSet of its own, the others in a plain SET. Its scripts run in GraalJS without
+Graal's compiler, which is no part of an OpenJDK: in its interpreter, as Headwater's scripts do unless told `--jit`.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import redis
+import typer
+
+from benches._stream import CACHE_DIR, PARTITIONS
+from benches._workload import SCRIPT, members
+from headwater.brokers.embedded import cache
+from headwater.model.worker import KafkaAccess
+
+HERE = Path(__file__).parent
+JAVA_PEER = HERE / "peers" / "StreamsPeer.java"
+POM = HERE / "peers" / "pom.xml"
+GOAL = "org.apache.maven.plugins:maven-dependency-plugin:copy-dependencies"
+QUIX = "quixstreams==3.28.1"
+ORJSON = "orjson==3.13.0"
+FETCH_TIMEOUT_S = 900.0
+PLAIN_SET, MEMBERS_FILE, SCRIPT_FILE = "peers-plain", "members.txt", "script.js"
+LOOKUPS_AT_ONCE = 32
+BENTO_SCRIPT = """
+root = this.without("_created_at", "_updated_at")
+root.value = this.raw_amount_str.number() / ("1e" + this.token.decimals.string()).number()
+"""
+PRODUCER = {
+    "compression.type": "lz4",
+    "linger.ms": 20,
+    "batch.size": 262_144,
+    "acks": "all",
+    "queue.buffering.max.messages": 200_000,
+    "queue.buffering.max.kbytes": 262_144,
+}
+CONSUMER = {"fetch.wait.max.ms": 50, "queued.max.messages.kbytes": 65_536, "fetch.message.max.bytes": 4 << 20}
+
+
+class MissingError(Exception):
+    """A peer can't run here. The sentence says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run. folder has MEMBERS_FILE and SCRIPT_FILE, and room for the peer's own files."""
+
+    access: KafkaAccess
+    source: str
+    target: str
+    redis_url: str
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """commands: the processes of a run. exact: integers beyond 2^53 keep their digits."""
+
+    work: str
+    exact: bool
+    commands: Callable[[Job], list[list[str]]]
+
+
+def available(works: Sequence[str]) -> dict[str, Peer]:
+    """The peers of these works that run on this machine, by name. The others are told on the terminal."""
+    found: dict[str, Peer] = {}
+    for name, family in {"python": _python, "streams": _streams, "quix": _quix, "bento": _bento}.items():
+        try:
+            found |= {f"{name}{suffix}: {peer.work}": peer for suffix, peer in family() if peer.work in works}
+        except MissingError as error:
+            typer.echo(f"No peers called {name}: {error}")
+    return found
+
+
+def prepare(folder: Path, redis_url: str) -> None:
+    """What the peers look values up in, and the script."""
+    values = members()
+    (folder / MEMBERS_FILE).write_text("\n".join(values))
+    (folder / SCRIPT_FILE).write_text(SCRIPT)
+    with closing(redis.Redis.from_url(redis_url)) as client:
+        for at in range(0, len(values), 10_000):
+            client.sadd(PLAIN_SET, *values[at : at + 10_000])
+
+
+Family = Iterator[tuple[str, Peer]]
+
+
+def _python() -> Family:
+    own = [f"confluent-kafka=={version('confluent-kafka')}", f"redis[hiredis]=={version('redis')}"]
+    python = _environment("python", [*own, ORJSON])
+    _fetch([str(python), "-c", "import confluent_kafka, orjson, redis"])
+    for work in ("filter", "script", "filter, script"):
+        yield "", Peer(work, exact="script" not in work, commands=partial(_python_commands, python, work, "orjson"))
+    yield ", json", Peer("script", exact=True, commands=partial(_python_commands, python, "script", "json"))
+
+
+def _python_commands(python: Path, work: str, parser: str, job: Job) -> list[list[str]]:
+    group = {"group.id": f"peer-{job.target}", "enable.auto.commit": False, "auto.offset.reset": "error"}
+    plan: dict[str, Any] = {
+        "consumer": _librdkafka(job.access) | CONSUMER | group,
+        "producer": _librdkafka(job.access) | PRODUCER,
+        "source": job.source,
+        "target": job.target,
+        "work": work,
+        "parser": parser,
+        "redis_url": job.redis_url,
+        "set": PLAIN_SET,
+    }
+    halves = [list(range(half, PARTITIONS, 2)) for half in range(2)]
+    return [[str(python), str(HERE / "_peer_python.py"), json.dumps(plan | {"partitions": half})] for half in halves]
+
+
+def _librdkafka(access: KafkaAccess) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": access.bootstrap_servers,
+        "security.protocol": access.security_protocol,
+        "sasl.mechanism": access.sasl_mechanism,
+        "sasl.username": access.username,
+        "sasl.password": access.password,
+    }
+
+
+def _quix() -> Family:
+    python = _environment("quix", [QUIX])
+    _fetch([str(python), "-c", "import quixstreams"])
+    yield "", Peer("script", exact=False, commands=partial(_quix_commands, python))
+
+
+def _quix_commands(python: Path, job: Job) -> list[list[str]]:
+    plan = {
+        "connection": {name.replace(".", "_"): value for name, value in _librdkafka(job.access).items()},
+        "consumer": CONSUMER,
+        "producer": PRODUCER,
+        "group": f"peer-{job.target}",
+        "source": job.source,
+        "target": job.target,
+    }
+    states = [str(job.folder / f"quix-{job.target}-{number}") for number in range(2)]
+    return [[str(python), str(HERE / "_peer_quix.py"), json.dumps(plan | {"state": state})] for state in states]
+
+
+def _environment(name: str, requirements: Sequence[str]) -> Path:
+    """The Python of a virtual environment with these packages."""
+    tag = hashlib.sha256(" ".join([sys.version, *requirements]).encode()).hexdigest()[:12]
+    folder = CACHE_DIR.expanduser() / f"peer-{name}-{tag}"
+    return cache.ensure(folder, partial(_install, requirements)) / "bin" / "python"
+
+
+def _install(requirements: Sequence[str], folder: Path) -> None:
+    _fetch([sys.executable, "-m", "venv", str(folder)])
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    _fetch([*pip, *requirements])
+
+
+def _streams() -> Family:
+    java, javac = shutil.which("java"), shutil.which("javac")
+    if java is None or javac is None:
+        raise MissingError("there is no Java with a compiler (`java`, `javac`) on the PATH.")
+    jars = cache.ensure(_java_folder("jars", POM), _jars)
+    classes = cache.ensure(_java_folder("classes", POM, JAVA_PEER), partial(_compile, javac, jars))
+    command = ["env", "-u", "JAVA_TOOL_OPTIONS", java, "-Xmx1g", "-cp", f"{classes}:{jars}/*", JAVA_PEER.stem]
+    for work in ("copy", "filter", "script", "filter, script"):
+        yield "", Peer(work, exact="script" not in work, commands=partial(_streams_commands, command, work))
+
+
+def _java_folder(kind: str, *sources: Path) -> Path:
+    tag = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
+    return CACHE_DIR.expanduser() / f"peer-streams-{kind}-{tag}"
+
+
+def _jars(folder: Path) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise MissingError("Apache Maven (`mvn`), which downloads Kafka Streams once, is not on the PATH.")
+    _fetch([maven, "-B", "-q", "-C", "-Dstyle.color=never", "-f", str(POM), GOAL, f"-Djars={folder}"])
+
+
+def _compile(javac: str, jars: Path, folder: Path) -> None:
+    _fetch([javac, "-cp", f"{jars}/*", "-d", str(folder), str(JAVA_PEER)])
+
+
+def _streams_commands(command: Sequence[str], work: str, job: Job) -> list[list[str]]:
+    settings = _streams_settings(job)
+    if "filter" in work:
+        settings["members"] = str(job.folder / MEMBERS_FILE)
+    if "script" in work:
+        settings["script"] = str(job.folder / SCRIPT_FILE)
+    path = job.folder / f"streams-{job.target}.properties"
+    path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    return [[*command, str(path)]]
+
+
+def _streams_settings(job: Job) -> dict[str, str | int]:
+    access, serde = job.access, "org.apache.kafka.common.serialization.Serdes$ByteArraySerde"
+    login = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    return {
+        "source": job.source,
+        "target": job.target,
+        "application.id": f"peer-{job.target}",
+        "bootstrap.servers": access.bootstrap_servers,
+        "security.protocol": access.security_protocol,
+        "sasl.mechanism": access.sasl_mechanism,
+        "sasl.jaas.config": f'{login} required username="{access.username}" password="{access.password}";',
+        "num.stream.threads": 2,
+        "commit.interval.ms": 1000,
+        "state.dir": str(job.folder / f"streams-{job.target}"),
+        "default.key.serde": serde,
+        "default.value.serde": serde,
+        "consumer.auto.offset.reset": "earliest",
+        "consumer.max.poll.records": 5000,
+        "consumer.fetch.max.wait.ms": 50,
+        "consumer.max.partition.fetch.bytes": 4 << 20,
+        "producer.acks": "all",
+        "producer.compression.type": "lz4",
+        "producer.linger.ms": 20,
+        "producer.batch.size": 262_144,
+        "producer.buffer.memory": 64 << 20,
+    }
+
+
+def _bento() -> Family:
+    binary = os.environ.get("BENTO")
+    if binary is None:
+        raise MissingError("the environment variable BENTO does not name its binary.")
+    _lint(binary)
+    for work in ("copy", "filter", "script"):
+        yield "", Peer(work, exact=work != "script", commands=partial(_bento_commands, binary, work))
+
+
+def _lint(binary: str) -> None:
+    """Whether this version knows the settings."""
+    with tempfile.TemporaryDirectory() as name:
+        job = Job(KafkaAccess(bootstrap_servers="127.0.0.1:9"), "in", "out", "redis://127.0.0.1:9", Path(name))
+        for work in ("copy", "filter", "script"):
+            _fetch([binary, "lint", _bento_commands(binary, work, job)[0][-1]])
+
+
+def _bento_commands(binary: str, work: str, job: Job) -> list[list[str]]:
+    path = job.folder / f"bento-{job.target}-{work}.yaml"  # JSON is YAML
+    path.write_text(json.dumps(_bento_config(work, job)))
+    return [[binary, "-c", str(path)]]
+
+
+def _bento_config(work: str, job: Job) -> dict[str, Any]:
+    batches, access = {"count": 2000, "period": "20ms"}, job.access
+    login = {"mechanism": access.sasl_mechanism, "username": access.username, "password": access.password}
+    kafka = {"seed_brokers": access.bootstrap_servers.split(","), "sasl": [login], "batching": batches}
+    reader = {"topics": [job.source], "consumer_group": f"peer-{job.target}", "commit_period": "1s"}
+    threads = LOOKUPS_AT_ONCE if work == "filter" else 2
+    return {
+        "http": {"enabled": False},
+        "logger": {"level": "ERROR"},
+        "input": {"kafka_franz": kafka | reader},
+        "pipeline": {"threads": threads, "processors": _bento_processors(work, job.redis_url)},
+        "output": {"kafka_franz": kafka | {"topic": job.target, "compression": "lz4", "max_in_flight": 16}},
+    }
+
+
+def _bento_processors(work: str, redis_url: str) -> list[dict[str, Any]]:
+    if work == "script":
+        return [{"mapping": BENTO_SCRIPT}]
+    if work == "filter":
+        arguments = f'root = ["{PLAIN_SET}", this.to_address]'
+        lookup = {"redis": {"url": redis_url, "command": "sismember", "args_mapping": arguments}}
+        branch = {"processors": [lookup], "result_map": "meta member = content().string()"}
+        return [{"branch": branch}, {"mapping": 'root = if meta("member") != "1" { deleted() }'}]
+    return []
+
+
+def _fetch(command: Sequence[str]) -> None:
+    """Run a command that prepares a peer. Raises MissingError with what it said at last."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False)
+    if done.returncode != 0:
+        said = done.stdout + done.stderr
+        error = re.search(r"(?i)\berror\]?:? (\S.*)", said)
+        raise MissingError(f"{Path(command[0]).name} failed: {error[1] if error else said.strip()[-300:]}")
