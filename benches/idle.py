@@ -1,7 +1,7 @@
 """What pipelines cost that have nothing to do: `python -m benches.idle`.
 
 Thirty pipelines with a script, deployed, warmed up with one record each, then left alone. Memory is resident memory of
-the worker and its V8 child, what they share counted for each; CPU is that of all workers and children together.
+the worker and its V8 processes, what they share counted for each; CPU is that of all workers and children together.
 Reference of the same run: the bare Python interpreter's memory, and what Kafka's process takes meanwhile.
 """
 
@@ -58,13 +58,14 @@ def measure(stack: Stack, count: int, seconds: float) -> None:
     time.sleep(SETTLE_S)
     families = [tree(pid) for one in made for pid in stack.workers_of(one)]
     assert len(families) == count
-    assert all(len(family) == 2 for family in families), "each worker has one child"
     memory = [sum(map(resident_mb, family)) for family in families]
+    parts = [statistics.median(resident_mb(family[at]) for family in families) for at in (0, 1)]
     share = share_of_a_core([pid for family in families for pid in family], seconds)
     kafka = share_of_a_core(stack.below("kafka.Kafka"), seconds)
     typer.echo(
-        f"{count} idle pipelines: {statistics.median(memory):.0f} MB each (most {max(memory):.0f}), "
-        f"{100 * share:.1f} % of a core together"
+        f"{count} idle pipelines: {statistics.median(memory):.0f} MB each (most {max(memory):.0f}), worker and child "
+        f"{parts[0]:.0f} + {parts[1]:.0f}; {100 * share:.1f} % of a core together; "
+        f"{statistics.median(map(len, families)):.0f} processes each"
     )
     typer.echo(f"  reference: the bare interpreter {bare_interpreter_mb():.0f} MB; Kafka {100 * kafka:.1f} % of a core")
 

@@ -140,7 +140,9 @@ def consumer_settings(
         "auto.offset.reset": "error",
         "isolation.level": "read_committed",
         "check.crcs": True,
-        "fetch.wait.max.ms": 50,
+        # Longer waits spare idle members; while one partition's queue is full, a fetch that waits for the others holds
+        # it up: no longer than the queue lasts.
+        "fetch.wait.max.ms": 100,
         "max.partition.fetch.bytes": 4 << 20,
         "queued.max.messages.kbytes": 32 << 10,
         "fetch.queue.backoff.ms": 50,  # the default, 1 s, stalls fetching whenever the queue was full

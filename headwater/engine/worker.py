@@ -29,7 +29,7 @@ from headwater.transforms.base import Transform
 log = structlog.get_logger(__name__)
 
 MAX_IN_FLIGHT = 2
-IDLE_POLL_S = 0.1
+IDLE_POLL_S = 0.4
 AWAITING_POLL_S = 0.01
 """The same while acknowledgements are awaited: they are seen between polls, and their time is measured."""
 HOLD_POLL_S = 0.1
