@@ -175,6 +175,14 @@ class TestDeath:
         job.take_death(segment, FOREIGN_KILL, None)
         assert job.errors[0].error == "OutOfMemory"
 
+    def test_an_end_that_others_asked_for_blames_nobody(self) -> None:
+        job = job_of(1)
+        segment = alone(job)
+        for _ in range(5):
+            job.take_death(segment, Death(-signal.SIGTERM), None)
+            assert not job.errors
+            segment = take(job)
+
     def test_one_that_can_not_be_interrupted_is_a_timeout(self) -> None:
         job = job_of(1)
         job.take_death(alone(job), OVERDUE, None)
