@@ -26,7 +26,7 @@ MAX_SEGMENT_BYTES = 8 << 20
 _RUNS_OVER_LIMIT = 2
 _FOREIGN_KILLS = 3
 _FOREIGN = frozenset({-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP, -signal.SIGQUIT})
-"""Deaths that somebody else wanted: no script can send its process a signal. (The system's SIGKILL may be its fault.)"""
+"""Deaths that somebody else wanted: no script can send its process a signal. The system's SIGKILL may be its fault."""
 _NO_VALUE = ScriptError("InvalidJSON", "the record has no value (a tombstone)")
 _NOT_UTF8 = ScriptError("InvalidJSON", "the record is not valid UTF-8")
 
@@ -167,9 +167,7 @@ class Job:
             )
         elif death.overdue and death.cpu_s > CPU_LIMIT_S:
             self._blame_time(again)
-        elif death.overdue or death.status in _FOREIGN:
-            self._push([again])
-        elif death.status == -signal.SIGKILL and again.kills < _FOREIGN_KILLS:
+        elif death.overdue or _is_foreign(death, again.kills):
             self._push([again])
         else:
             self.errors[again.rows[0]] = _crash(death.status, again.tries + 1)
@@ -206,6 +204,10 @@ class Job:
                 segments.append(Segment(rows[start:i]))
                 start, size = i, len(self._values[row])
         return [*segments, Segment(rows[start:])]
+
+
+def _is_foreign(death: Death, kills: int) -> bool:
+    return death.status in _FOREIGN or (death.status == -signal.SIGKILL and kills < _FOREIGN_KILLS)
 
 
 def _crash(status: int, attempts: int) -> ScriptError:
