@@ -312,7 +312,7 @@ def main(
         fenced = fencings(Path(name) / "kafka" / "logs")
     for work, result in medians.items():
         aim = "" if work not in REFERENCES else "; aim: {} x, {} x".format(*REFERENCES[work])
-        ratios = (f"{beside(result, medians[copy])} the {copy} copy" for copy in TRACELESS)
+        ratios = (f"{beside(result, medians[copy])} the {copy} copy" for copy in COPIES)
         rounds_off = "; integers beyond 2^53 rounded" if work in found and not found[work].exact else ""
         typer.echo(f"{line(work, result)};  {'; '.join(ratios)}{aim}{rounds_off}")
     typer.echo(f"fenced by the broker: {fenced} times")
