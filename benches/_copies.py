@@ -18,27 +18,30 @@ BATCH = 2000
 FLUSH_EVERY_S = 1.0
 
 
-READS = {
-    "enable.auto.commit": False,
-    "auto.offset.reset": "error",
+PRODUCER: dict[str, Any] = {
+    "compression.type": "lz4",
+    "linger.ms": 20,
+    "batch.size": 262_144,
+    "acks": "all",
+    "queue.buffering.max.messages": 200_000,
+    "queue.buffering.max.kbytes": 262_144,
+}
+CONSUMER: dict[str, Any] = {
     "fetch.wait.max.ms": 50,
     "queued.max.messages.kbytes": 65_536,
     "fetch.message.max.bytes": 4 << 20,
 }
-"""How the bare copy reads."""
+"""What programs usually set."""
+ASSIGNED = {"enable.auto.commit": False, "auto.offset.reset": "error"}
 
 
 def copy(access: KafkaAccess, source: str, target: str, partitions: list[int], kind: str) -> None:
     """Until it is killed."""
     errors = ClientErrors(access)
     group = f"copies-{target}"
-    bare = admin_settings(access, errors) | READS | {"group.id": group}
+    bare = admin_settings(access, errors) | CONSUMER | ASSIGNED | {"group.id": group}
     consumer = Consumer(bare if kind == "bare" else consumer_settings(access, errors, group))
-    producer = Producer(
-        admin_settings(access, errors)
-        | {"compression.type": "lz4", "linger.ms": 20, "batch.size": 262_144, "acks": "all"}
-        | {"queue.buffering.max.messages": 200_000, "queue.buffering.max.kbytes": 262_144}
-    )
+    producer = Producer(admin_settings(access, errors) | PRODUCER)
     consumer.assign([TopicPartition(source, partition, 0) for partition in partitions])
     due = time.monotonic() + FLUSH_EVERY_S
     while True:

@@ -27,6 +27,7 @@ from typing import Any
 import redis
 import typer
 
+from benches._copies import ASSIGNED, CONSUMER, PRODUCER
 from benches._stream import CACHE_DIR, PARTITIONS
 from benches._workload import SCRIPT, members
 from headwater.brokers.embedded import cache
@@ -45,15 +46,6 @@ BENTO_SCRIPT = """
 root = this.without("_created_at", "_updated_at")
 root.value = this.raw_amount_str.number() / ("1e" + this.token.decimals.string()).number()
 """
-PRODUCER = {
-    "compression.type": "lz4",
-    "linger.ms": 20,
-    "batch.size": 262_144,
-    "acks": "all",
-    "queue.buffering.max.messages": 200_000,
-    "queue.buffering.max.kbytes": 262_144,
-}
-CONSUMER = {"fetch.wait.max.ms": 50, "queued.max.messages.kbytes": 65_536, "fetch.message.max.bytes": 4 << 20}
 
 
 class MissingError(Exception):
@@ -114,7 +106,7 @@ def _python() -> Family:
 
 
 def _python_commands(python: Path, work: str, parser: str, job: Job) -> list[list[str]]:
-    group = {"group.id": f"peer-{job.target}", "enable.auto.commit": False, "auto.offset.reset": "error"}
+    group = ASSIGNED | {"group.id": f"peer-{job.target}"}
     plan: dict[str, Any] = {
         "consumer": _librdkafka(job.access) | CONSUMER | group,
         "producer": _librdkafka(job.access) | PRODUCER,

@@ -8,14 +8,13 @@ Reference of the same run: the bare Python interpreter's memory, and what Kafka'
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import httpx
 import typer
 
+from benches._installation import installation
 from benches.pipelines import cpu_seconds, resident_mb, tree
 from tests.acceptance.stack import Deployed, Stack, deploy, pipeline, reading
 
@@ -72,13 +71,8 @@ def measure(stack: Stack, count: int, seconds: float) -> None:
 
 def main(pipelines: int = 30, seconds: float = 30) -> None:
     """Run on an installation of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        stack = Stack(Path(folder) / "data")
-        stack.start()
-        try:
-            measure(stack, pipelines, seconds)
-        finally:
-            stack.stop()
+    with installation() as stack:
+        measure(stack, pipelines, seconds)
 
 
 if __name__ == "__main__":

@@ -6,17 +6,16 @@ Every output is checked. Reference of the same run: the same records, read from 
 """
 
 import statistics
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import typer
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
+from benches._installation import installation
 from benches._workload import DISTINCT, SCRIPT, Workload
 from tests.acceptance.stack import Stack, client_config, deploy, pipeline
 
@@ -150,13 +149,8 @@ def tell(source: Arrivals, sink: Arrivals) -> None:
 
 def main(rate: int = 1_000, seconds: float = 30) -> None:
     """Run on an installation of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        stack = Stack(Path(folder) / "data")
-        stack.start()
-        try:
-            measure(stack, rate, seconds)
-        finally:
-            stack.stop()
+    with installation() as stack:
+        measure(stack, rate, seconds)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ sent does not. Reference of the same run: the same lookups while nothing is writ
 """
 
 import json
-import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +13,6 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.sharedctypes import Synchronized
 from multiprocessing.synchronize import Event
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -22,6 +20,7 @@ import typer
 from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
+from benches._installation import installation
 from benches._workload import address
 from headwater.model.dataset import MAX_VALUES_PER_REQUEST
 from tests.acceptance.stack import Deployed, Reader, Stack, deployed, free_port, pipeline, reading, until
@@ -137,28 +136,23 @@ def main(values: int = 10_000_000) -> None:
     sent, fed = context.Value("q", 0), context.Value("q", 0)
     transforms = [{"type": "redis_set_filter", "filter_expr": "root = this.to_address"}]
     port = free_port()
-    with tempfile.TemporaryDirectory() as folder:
-        stack = Stack(Path(folder) / "data", flags=("--metrics-port", str(port)))
-        stack.start()
-        try:
-            with (
-                stack.client() as client,
-                deployed(client, pipeline(ENTITY, transforms=transforms, parallelism=WORKERS)) as made,
-                reading(made.sink) as reader,
-            ):
-                with feeding(stack, sent, fed):
-                    until(lambda: received(client, made) > 0)
-                    latencies = Latencies(port)
-                    stretch("nothing written", client, made, latencies, lambda: time.sleep(QUIET_S))
-                    began = time.monotonic()
-                    write = lambda: upload(client, made.filter_url(), values, sent)  # noqa: E731
-                    stretch("values added", client, made, latencies, write)
-                    typer.echo(f"  {values / (time.monotonic() - began):,.0f} values/s added")
-                    stretch("nothing written", client, made, latencies, lambda: time.sleep(QUIET_S))
-                check(reader, fed.value)
-                typer.echo(f"{fed.value:,} records of members passed, and no other")
-        finally:
-            stack.stop()
+    with (
+        installation(("--metrics-port", str(port))) as stack,
+        stack.client() as client,
+        deployed(client, pipeline(ENTITY, transforms=transforms, parallelism=WORKERS)) as made,
+        reading(made.sink) as reader,
+    ):
+        with feeding(stack, sent, fed):
+            until(lambda: received(client, made) > 0)
+            latencies = Latencies(port)
+            stretch("nothing written", client, made, latencies, lambda: time.sleep(QUIET_S))
+            began = time.monotonic()
+            write = lambda: upload(client, made.filter_url(), values, sent)  # noqa: E731
+            stretch("values added", client, made, latencies, write)
+            typer.echo(f"  {values / (time.monotonic() - began):,.0f} values/s added")
+            stretch("nothing written", client, made, latencies, lambda: time.sleep(QUIET_S))
+        check(reader, fed.value)
+        typer.echo(f"{fed.value:,} records of members passed, and no other")
 
 
 if __name__ == "__main__":

@@ -5,12 +5,11 @@ checked to come once. Reference of the same run: the longest pause in as many eq
 """
 
 import statistics
-import tempfile
 import threading
 import time
 from itertools import count, pairwise
-from pathlib import Path
 
+from benches._installation import installation
 from tests.acceptance.stack import Reader, Stack, deploy, pipeline, reading
 
 ENTITY = "log"
@@ -57,13 +56,8 @@ class Arrivals(threading.Thread):
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        stack = Stack(Path(folder) / "data")
-        stack.start()
-        try:
-            measure(stack)
-        finally:
-            stack.stop()
+    with installation() as stack:
+        measure(stack)
 
 
 def measure(stack: Stack) -> None:

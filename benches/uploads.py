@@ -25,6 +25,7 @@ import httpx
 import redis
 import typer
 
+from benches._installation import installation
 from headwater.model.dataset import MAX_PAGE, MAX_VALUES_PER_REQUEST
 from headwater.stores.embedded import EmbeddedValkey
 from tests.acceptance.stack import Stack, pipeline
@@ -250,9 +251,7 @@ def main(values: int = 10_000_000, flags: str = "") -> None:
         folder = Path(name)
         body = folder / "body.json"
         write_body(body, values)
-        stack = Stack(folder / "data", flags=tuple(flags.split()))
-        stack.start()
-        try:
+        with installation(flags.split()) as stack:
             api = Api(stack.port, stack.key)
             with stack.client() as client, redis.Redis.from_url(EmbeddedValkey(stack.data_dir).url) as store:
                 flow = client.post("/api/v1/flow", json=pipeline(transforms=[FILTER])).json()
@@ -262,8 +261,6 @@ def main(values: int = 10_000_000, flags: str = "") -> None:
                 reference(body, values)
                 calls(client, path)
                 parallel(stack, api, client, path, folder)
-        finally:
-            stack.stop()
 
 
 if __name__ == "__main__":

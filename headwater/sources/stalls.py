@@ -1,7 +1,8 @@
 """Finds partitions that hold records and give none.
 
 librdkafka can lose a partition on the way to a new leader epoch (librdkafka issue 4492: it stays in the state
-validate-epoch-wait) and says nothing then. Reading it anew from the same offset mends that, and does no harm else.
+validate-epoch-wait) and says nothing then. Reading it anew from the same offset mends that, and does no harm else. A
+partition that gave no record since it was assigned or sought has no offset yet, and is not looked at.
 """
 
 import time

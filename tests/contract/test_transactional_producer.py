@@ -18,8 +18,8 @@ from headwater.sinks.transactional import TransactionalKafkaProducer
 from headwater.sources.base import Source
 from headwater.sources.kafka import KafkaSource
 from headwater.sources.memory import MemoryGroup, MemorySource, MemoryTopic
-from tests.contract.test_source import joined
 from tests.support.kafka import KafkaServer
+from tests.support.sources import joined
 
 STAMP = 1_700_000_000_000
 BEGIN_S = 30.0

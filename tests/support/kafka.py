@@ -48,6 +48,11 @@ class KafkaServer:
         self.admin.create_topics([NewTopic(name, partitions, 1, config=config or {})])[name].result(WAIT_S)
         return name
 
+    def truncate(self, topic: str, partition: int, before: int) -> None:
+        """Delete the records below an offset, as retention does."""
+        for future in self.admin.delete_records([TopicPartition(topic, partition, before)]).values():
+            future.result(WAIT_S)
+
     def recreate_topic(self, name: str, partitions: int) -> None:
         """Delete a topic and make it again, under the same name."""
         self.admin.delete_topics([name])[name].result(WAIT_S)

@@ -7,7 +7,7 @@ import pytest
 from headwater.engine.exactly_once import TransactionSize
 from headwater.engine.health import Probe
 from headwater.errors import BrokerUnavailable
-from tests.unit.engine.test_worker import arrived, steps
+from tests.unit.engine.looking import arrived, steps
 from tests.unit.engine.world import DEAD, OUTPUTS, Member, World, origin
 
 

@@ -1,39 +1,13 @@
 """The worker's loop, case by case; test_simulation.py mixes them all."""
 
-import json
-import socket
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
 import pytest
-from structlog.testing import capture_logs
 
 from headwater.engine.crashes import LONGEST_PAUSE_S, MOST_PER_WINDOW, WINDOW_S
-from headwater.engine.gaps import SHOWN_FOR_S
-from headwater.engine.health import Probe
 from headwater.engine.worker import PAUSE_AFTER_S, Worker
-from headwater.errors import BrokerUnavailable, SandboxFailed, SourceGap
+from headwater.errors import BrokerUnavailable, SandboxFailed
 from headwater.model.record import Outcome, RecordBatch
-from headwater.model.worker import JOIN
-from headwater.sources.base import Gap
-from tests.unit.engine.world import DEAD, OUTPUTS, Killed, Member, World, origin, without_repeats
-
-exactly_once = pytest.mark.parametrize("exactly_once", [False, True], ids=["at least once", "exactly once"])
-
-
-def steps(member: Member, count: int, until: Callable[[], bool] = lambda: False) -> None:
-    for _ in range(count):
-        if until():
-            return
-        member.worker.step()
-
-
-def errors(lines: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [line["event"] for line in lines if line["log_level"] == "error"]
-
-
-def arrived(world: World, topic: str = OUTPUTS[0]) -> list[str]:
-    return [origin(r) for r in world.arrived(topic)]
+from tests.unit.engine.looking import arrived, states, steps
+from tests.unit.engine.world import DEAD, OUTPUTS, World, without_repeats
 
 
 class TestFlow:
@@ -305,98 +279,7 @@ class TestStop:
         assert world.group.committed[0] == 10
 
 
-class TestGap:
-    @exactly_once
-    def test_it_is_told_and_passed(self, exactly_once: bool) -> None:
-        world = World(exactly_once=exactly_once)
-        world.append(0, "pass", "pass", "pass")
-        world.source.truncate(0, 2)
-        member = world.member()
-        with capture_logs() as lines:
-            steps(member, 30)
-        assert arrived(world) == ["stream/0/2/0"]
-        assert world.group.committed[0] == 3
-        assert errors(lines) == [str(Gap("stream", 0, 0, 2))]
-
-    @exactly_once
-    def test_its_end_is_committed_when_nothing_follows(self, exactly_once: bool) -> None:
-        world = World(exactly_once=exactly_once)
-        world.append(0, "pass", "pass")
-        world.source.truncate(0, 2)
-        steps(world.member(), 30)
-        assert world.group.committed[0] == 2
-
-    @exactly_once
-    def test_not_before_what_was_read_ahead_of_it(self, exactly_once: bool) -> None:
-        world = World(exactly_once=exactly_once)
-        world.append(0, "pass")
-        world.weather.slowness, world.weather.scripts_end = 1 << 30, False
-        member = world.member()
-        steps(member, 5)
-        world.append(0, "pass")
-        world.source.truncate(0, 2)
-        steps(member, 30)
-        assert world.group.committed[0] == 0
-        world.weather.slowness, world.weather.scripts_end = 0, True
-        steps(member, 60)
-        assert arrived(world) == ["stream/0/0/0"]
-        assert world.group.committed[0] == 2
-
-    def test_a_worker_that_is_killed_before_the_commit_tells_it_again(self) -> None:
-        world = World()
-        world.append(0, "pass")
-        world.source.truncate(0, 1)
-        world.weather.killed_at_commit = True
-        member = world.member()
-        with capture_logs() as lines:
-            with pytest.raises(Killed):
-                steps(member, 30)
-            world.group.remove(member.source)
-            steps(world.member(), 30)
-        assert errors(lines) == [str(Gap("stream", 0, 0, 1))] * 2
-        assert world.group.committed[0] == 1
-
-    def test_a_refused_delivery_reads_from_before_it_again(self) -> None:
-        world = World()
-        world.append(0, "pass", "pass")
-        world.source.truncate(0, 1)
-        world.weather.refuse = 1
-        with capture_logs() as lines:
-            steps(world.member(), 200)
-        assert errors(lines) == [str(Gap("stream", 0, 0, 1))] * 2
-        assert arrived(world) == ["stream/0/1/0"]
-        assert world.group.committed[0] == 2
-
-
 class TestErrors:
-    @pytest.mark.parametrize("why", ["no position", "made again"])
-    def test_a_worker_that_does_not_know_where_to_start_ends(self, why: str) -> None:
-        world = World()
-        world.append(0, "pass")
-        world.group.committed.clear()
-        if why == "made again":
-            world.group.commit({0: 0}, world.source.id)
-            world.source.recreate()
-        committed = dict(world.group.committed)
-        member = world.member(start=False)
-        with pytest.raises(SourceGap, match=why):
-            member.worker.run()
-        assert world.group.committed == committed
-        assert all(t.closed for t in member.transforms)
-
-    @exactly_once
-    def test_a_topic_that_is_made_again_ends_the_worker(self, exactly_once: bool) -> None:
-        world = World(exactly_once=exactly_once)
-        world.append(0, "pass")
-        member = world.member()
-        steps(member, 30)
-        world.group.recreate_topic()
-        world.append(0, "pass", "pass")
-        with pytest.raises(SourceGap, match="made again"):
-            steps(member, 30)
-        assert arrived(world) == ["stream/0/0/0"]
-        assert not world.group.committed
-
     def test_a_sandbox_that_cannot_start_ends_the_worker(self) -> None:
         world = World()
         world.append(0, "pass")
@@ -427,17 +310,6 @@ class TestErrors:
 
 
 class TestHealth:
-    def states(self, world: World, act: Callable[[Worker], None]) -> list[tuple[str, str]]:
-        ours, theirs = socket.socketpair()
-        with ours:
-            ours.send(JOIN)
-            with theirs:
-                act(world.member(Probe(theirs.fileno(), world.weather.clock)).worker)
-            with ours.makefile() as lines:
-                beats = [json.loads(line) for line in lines]
-        told = [(beat["state"], beat["reason"]) for beat in beats]
-        return list(dict.fromkeys(told))
-
     def test_from_start_to_end(self) -> None:
         world = World()
 
@@ -453,33 +325,9 @@ class TestHealth:
             worker.stop()
             worker.finish()
 
-        assert self.states(world, act) == [
+        assert states(world, act) == [
             ("starting", ""),
             ("ready", ""),
             ("waiting", "The set store does not answer."),
             ("draining", ""),
-        ]
-
-    def test_a_gap_is_shown_for_a_while_beside_other_reasons(self) -> None:
-        world = World()
-        world.append(0, "pass")
-        world.source.truncate(0, 1)
-
-        def act(worker: Worker) -> None:
-            worker.step()
-            world.weather.store_up = False
-            world.append(0, "pass")
-            for _ in range(5):
-                worker.step()
-            world.weather.store_up = True
-            world.weather.clock.sleep(SHOWN_FOR_S)
-            for _ in range(20):
-                worker.step()
-
-        gap = str(Gap("stream", 0, 0, 1))
-        assert self.states(world, act) == [
-            ("starting", ""),
-            ("ready", gap),
-            ("waiting", f"The set store does not answer. {gap}"),
-            ("ready", ""),
         ]

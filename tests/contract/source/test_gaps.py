@@ -1,0 +1,122 @@
+"""Records that were deleted before they were read, and topics that were made again: what every source does."""
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from headwater.brokers.kafka import KafkaBroker
+from headwater.brokers.topic_id import TopicWatch, labelled
+from headwater.errors import SourceGap
+from headwater.sources.base import Gap, Source
+from tests.support.kafka import KafkaServer
+from tests.support.sources import POLL_S, POLLS, Bench, KafkaBench, Listener, read, start
+
+
+def found_gaps(source: Source, count: int) -> list[Gap]:
+    """The next gaps; no record comes before they are found."""
+    gaps: list[Gap] = []
+    for _ in range(POLLS):
+        if len(gaps) >= count:
+            break
+        assert not source.poll(10, POLL_S)
+        gaps += source.gaps()
+    return gaps
+
+
+class TestGaps:
+    def test_deleted_records_are_told_and_passed(self, bench: Bench) -> None:
+        bench.append(1, [b"%d" % n for n in range(5)])
+        bench.pin({0: 0, 1: 1})
+        bench.truncate(1, 3)
+        source = bench.source()
+        source.join(Listener())
+        assert read(source, 2) == [(1, 3, b"3"), (1, 4, b"4")]
+        assert source.gaps() == [Gap(bench.topic, 1, 1, 3)]
+        assert source.gaps() == []
+
+    def test_several_partitions_of_which_nothing_is_left(self, bench: Bench) -> None:
+        for partition in (0, 1):
+            bench.append(partition, [b"a", b"b"])
+            bench.truncate(partition, 2)
+        source, _ = start(bench, {0: 0, 1: 1})
+        assert sorted(found_gaps(source, 2)) == [Gap(bench.topic, 0, 0, 2), Gap(bench.topic, 1, 1, 2)]
+        bench.append(0, [b"c"])
+        bench.append(1, [b"d"])
+        assert sorted(read(source, 2)) == [(0, 2, b"c"), (1, 2, b"d")]
+
+    def test_a_seek_into_a_gap(self, bench: Bench) -> None:
+        source, _ = start(bench)
+        bench.append(0, [b"%d" % n for n in range(6)])
+        read(source, 6)
+        bench.truncate(0, 4)
+        source.seek({0: 1})
+        assert read(source, 2) == [(0, 4, b"4"), (0, 5, b"5")]
+        assert source.gaps() == [Gap(bench.topic, 0, 1, 4)]
+
+    def test_in_a_pause(self, bench: Bench) -> None:
+        bench.append(0, [b"a", b"b"])
+        bench.truncate(0, 1)
+        bench.pin({0: 0, 1: 0})
+        source = bench.source()
+        source.join(Listener())
+        source.pause()
+        assert [len(source.poll(10, POLL_S)) for _ in range(20)] == [0] * 20
+        source.resume()
+        assert read(source, 1) == [(0, 1, b"b")]
+        assert source.gaps() == [Gap(bench.topic, 0, 0, 1)]
+
+    def test_a_position_behind_the_end_is_no_gap(self, bench: Bench) -> None:
+        bench.append(0, [b"a"])
+        bench.pin({0: 5, 1: 0})
+        source = bench.source()
+        source.join(Listener())
+        with pytest.raises(SourceGap, match=r"partition 0, ends at offset 1, .* up to 5"):
+            read(source, 1)
+
+
+class TestTopicMadeAgain:
+    def test_while_it_is_read(self, bench: Bench) -> None:
+        source, _ = start(bench)
+        bench.append(0, [b"a", b"b"])
+        read(source, 2)
+        bench.recreate()
+        with pytest.raises(SourceGap, match=f"{bench.topic} was deleted and made again"):
+            found_gaps(source, 1)
+
+    def test_its_position_seems_to_be_a_gap(self, bench: Bench) -> None:
+        source, _ = start(bench)
+        bench.append(0, [b"a", b"b"])
+        read(source, 2)
+        bench.recreate()
+        bench.append(0, [b"other"])
+        with pytest.raises(SourceGap, match="made again"):
+            found_gaps(source, 1)
+
+    def test_positions_that_were_stored_too_late(self, bench: Bench) -> None:
+        """They count the old topic, whoever reads them."""
+        source, _ = start(bench)
+        bench.append(0, [b"a", b"b"])
+        read(source, 2)
+        bench.recreate()
+        bench.append(0, [b"other"] * 3)
+        source.commit({0: 2}, wait=True)
+        source.close()
+        successor = bench.source()
+        successor.join(Listener())
+        with pytest.raises(SourceGap, match="made again"):
+            read(successor, 1)
+
+    def test_while_nobody_reads_it(self, bench: Bench) -> None:
+        """Kafka removes the positions with the topic."""
+        bench.pin({0: 0, 1: 0})
+        bench.recreate()
+        bench.append(0, [b"other"])
+        source = bench.source()
+        source.join(Listener())
+        with pytest.raises(SourceGap, match=f"no position on {bench.topic}: the topic was deleted"):
+            read(source, 1)
+
+    def test_start_positions_know_their_topic(self, kafka: KafkaServer, kafka_bench: KafkaBench) -> None:
+        KafkaBroker(kafka.access, 1).pin(kafka_bench.group, kafka_bench.topic, "latest")
+        with kafka.consumer(group=kafka_bench.group) as consumer:
+            pinned = consumer.committed([TopicPartition(kafka_bench.topic, p) for p in range(2)], 30)
+        assert {labelled(p.metadata) for p in pinned} == {TopicWatch(kafka.access, kafka_bench.topic).read()}

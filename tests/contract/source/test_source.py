@@ -1,0 +1,232 @@
+"""What every implementation of sources.base.Source does."""
+
+import contextlib
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from headwater.errors import BrokerUnavailable, SourceGap, WorkerError
+from headwater.model.record import RecordBatch
+from headwater.sources.kafka import MAX_BATCH_BYTES, KafkaSource
+from headwater.sources.stalls import LOOK_EVERY_S
+from tests.support.kafka import KafkaServer
+from tests.support.sources import POLL_S, POLLS, Bench, KafkaBench, Listener, joined, read, rows, start
+
+
+class TestPoll:
+    def test_columns(self, bench: Bench) -> None:
+        source, _ = start(bench)
+        bench.append(0, [b"a", None], [b"k", None])
+        batch = source.poll(10, POLL_S)
+        while len(batch) < 2:
+            more = source.poll(10, POLL_S)
+            batch = RecordBatch(
+                batch.topic,
+                batch.values + more.values,
+                batch.keys + more.keys,
+                batch.timestamps + more.timestamps,
+                batch.partitions + more.partitions,
+                batch.offsets + more.offsets,
+                batch.indexes + more.indexes,
+            )
+        assert (batch.topic, batch.values, batch.keys) == (bench.topic, [b"a", None], [b"k", None])
+        assert (batch.partitions, batch.offsets, batch.indexes) == ([0, 0], [0, 1], [0, 0])
+        assert all(stamp > 0 for stamp in batch.timestamps)
+
+    def test_order_per_partition_and_the_bound(self, bench: Bench) -> None:
+        source, _ = start(bench)
+        for partition in (0, 1):
+            bench.append(partition, [b"%d" % n for n in range(700)])
+        found = read(source, 1400, max_records=300)
+        for partition in (0, 1):
+            assert [row for row in found if row[0] == partition] == [(partition, n, b"%d" % n) for n in range(700)]
+
+    def test_empty(self, bench: Bench) -> None:
+        source, _ = start(bench)
+        assert len(source.poll(10, 0)) == 0
+
+    def test_starts_at_the_committed_positions(self, bench: Bench) -> None:
+        bench.append(0, [b"a", b"b", b"c"])
+        source, _ = start(bench, {0: 3, 1: 0})
+        bench.append(0, [b"d"])
+        assert read(source, 1) == [(0, 3, b"d")]
+
+    def test_a_batch_has_a_bound_in_bytes(self, kafka_bench: KafkaBench) -> None:
+        source, _ = start(kafka_bench)
+        kafka_bench.append(0, [b"x" * 900_000] * 20)
+        sizes: list[int] = []
+        while sum(sizes) < 20:
+            sizes.append(len(source.poll(2000, POLL_S)))
+        assert max(sizes) <= MAX_BATCH_BYTES // 900_000 + 1
+
+
+class TestPositions:
+    def test_commit_is_where_the_next_member_starts(self, bench: Bench) -> None:
+        source, _ = start(bench)
+        bench.append(0, [b"a", b"b", b"c"])
+        read(source, 3)
+        source.commit({0: 2}, wait=True)
+        assert source.committed() == {0: 2, 1: 0}
+        source.close()
+        assert bench.positions() == {0: 2, 1: 0}
+        successor = bench.source()
+        listener = Listener()
+        successor.join(listener)
+        assert read(successor, 1) == [(0, 2, b"c")]
+
+    def test_commit_without_waiting(self, bench: Bench) -> None:
+        source, _ = start(bench)
+        bench.append(1, [b"a"])
+        read(source, 1)
+        source.commit({1: 1}, wait=False)
+        for _ in range(POLLS):
+            if source.committed() == {0: 0, 1: 1}:
+                break
+            source.poll(1, POLL_S)
+        assert source.committed() == {0: 0, 1: 1}
+
+    def test_closing_commits_nothing(self, bench: Bench) -> None:
+        source, _ = start(bench)
+        bench.append(0, [b"a"])
+        read(source, 1)
+        source.close()
+        assert bench.positions() == {0: 0, 1: 0}
+
+    def test_seek(self, bench: Bench) -> None:
+        source, _ = start(bench)
+        bench.append(0, [b"%d" % n for n in range(10)])
+        read(source, 10)
+        source.seek({0: 4})
+        assert read(source, 6) == [(0, n, b"%d" % n) for n in range(4, 10)]
+
+    def test_seek_survives_a_pause(self, bench: Bench) -> None:
+        source, _ = start(bench)
+        bench.append(0, [b"%d" % n for n in range(10)])
+        read(source, 10)
+        source.pause()
+        source.seek({0: 7})
+        source.pause()
+        assert len(source.poll(10, POLL_S)) == 0
+        source.resume()
+        assert read(source, 3) == [(0, n, b"%d" % n) for n in (7, 8, 9)]
+
+    def test_a_group_without_positions_never_chooses(self, bench: Bench) -> None:
+        bench.append(0, [b"a"])
+        source = bench.source()
+        source.join(Listener())
+        with pytest.raises(SourceGap, match=bench.topic):
+            read(source, 1)
+
+    def test_a_new_partition_starts_at_its_first_record(self, bench: Bench) -> None:
+        bench.pin({0: 0, 1: 0})
+        bench.grow(3)
+        bench.append(2, [b"a", b"b"])
+        bench.truncate(2, 1)
+        source = bench.source()
+        source.join(Listener())
+        assert read(source, 1) == [(2, 1, b"b")]
+
+
+class TestPause:
+    def test_nothing_comes_and_nothing_is_lost(self, bench: Bench) -> None:
+        source, _ = start(bench)
+        bench.append(0, [b"%d" % n for n in range(50)])
+        first = read(source, 5, max_records=1)
+        source.pause()
+        bench.append(0, [b"50"])
+        assert [len(source.poll(10, POLL_S)) for _ in range(5)] == [0] * 5
+        source.resume()
+        assert first + read(source, 46) == [(0, n, b"%d" % n) for n in range(51)]
+
+
+class TestRebalance:
+    def test_partitions_move_within_a_poll_of_their_owner(self, bench: Bench) -> None:
+        """Two members join one that has both partitions: one gets a partition, the other is told that it has none."""
+        first, owner = start(bench)
+        bench.append(0, [b"a0", b"a1"])
+        bench.append(1, [b"b0", b"b1"])
+        read(first, 4)
+        owner.on_revoke = lambda: first.commit({0: 1, 1: 1}, wait=True)
+        newcomers = [(bench.source(), Listener()) for _ in range(2)]
+        for source, listener in newcomers:
+            source.join(listener)
+        found: list[tuple[int, int, bytes | None]] = []
+        for _ in range(POLLS):
+            assert not first.poll(10, POLL_S)
+            for source, _listener in newcomers:
+                found += rows(source.poll(10, POLL_S))
+            shares = sorted(len(listener.owned) for _, listener in newcomers)
+            if shares == [0, 1] and len(found) == 1 and all(listener.calls for _, listener in newcomers):
+                break
+        (moved,) = {0, 1} - owner.owned
+        assert found == [(moved, 1, [b"a1", b"b1"][moved])]
+        assert ("revoked", [moved]) in owner.calls
+        assert sorted(listener.owned for _, listener in newcomers) == [set(), {moved}]
+
+    @pytest.mark.long
+    def test_a_pause_ends_for_partitions_that_are_away_too(self, bench: Bench) -> None:
+        """One goes to another member during a pause, and comes back when the pause is over."""
+        first, owner = start(bench)
+        first.pause()
+        second, other = bench.source(), Listener()
+        second.join(other)
+        for _ in range(POLLS):
+            if other.owned:
+                break
+            assert not first.poll(10, POLL_S)
+            assert not second.poll(10, POLL_S)
+        assert len(owner.owned) == 1
+        first.resume()
+        second.close()
+        bench.append(0, [b"a"])
+        bench.append(1, [b"b"])
+        assert sorted(read(first, 2)) == [(0, 0, b"a"), (1, 0, b"b")]
+
+
+class TestKafkaAlone:
+    def test_a_wrong_password(self, kafka: KafkaServer, kafka_bench: KafkaBench) -> None:
+        access = kafka.access.model_copy(update={"password": "wrong"})
+        source = KafkaSource(access, kafka_bench.topic, kafka_bench.group)
+        source.join(Listener())
+        try:
+            with pytest.raises(BrokerUnavailable, match="refuses the user"):
+                read(source, 1)
+        finally:
+            source.close()
+
+    def test_a_partition_that_librdkafka_has_lost_track_of_is_read_anew(
+        self, kafka: KafkaServer, kafka_bench: KafkaBench
+    ) -> None:
+        now = [0.0]
+        kafka_bench.pin({0: 0, 1: 0})
+        with contextlib.closing(
+            KafkaSource(kafka.access, kafka_bench.topic, kafka_bench.group, clock=lambda: now[0])
+        ) as source:
+            joined(source)
+            kafka_bench.append(0, [b"a"])
+            read(source, 1)
+            source._consumer.pause([TopicPartition(kafka_bench.topic, 0)])  # as mute as one that is lost
+            kafka_bench.append(0, [b"b"])
+            assert not source.poll(10, 10 * POLL_S)
+            for _ in range(2):
+                now[0] += LOOK_EVERY_S
+                assert not source.poll(10, POLL_S)
+            assert read(source, 1) == [(0, 1, b"b")]
+
+    def test_a_topic_that_is_not_there(self, kafka: KafkaServer) -> None:
+        source = KafkaSource(kafka.access, "no-such-topic", kafka.unique("group"))
+        source.join(Listener())
+        try:
+            with pytest.raises(BrokerUnavailable):
+                read(source, 1)
+        finally:
+            source.close()
+
+    def test_a_second_worker_in_the_same_slot_fences_the_first(self, kafka_bench: KafkaBench) -> None:
+        kafka_bench.pin({0: 0, 1: 0})
+        first = kafka_bench.member("slot-0")
+        joined(first)
+        second = kafka_bench.member("slot-0")
+        assert joined(second).owned == {0, 1}
+        with pytest.raises(WorkerError, match="place"):
+            read(first, 1)

@@ -1,0 +1,180 @@
+"""A topic and a group to read it, in memory and on Kafka. Names are unique: all tests share the broker."""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from confluent_kafka import TopicPartition
+
+from headwater.model.record import RecordBatch
+from headwater.sources.base import Positions, Source
+from headwater.sources.kafka import KafkaSource
+from headwater.sources.memory import MemoryGroup, MemorySource, MemoryTopic
+from tests.support.kafka import KafkaServer
+
+POLLS = 400
+POLL_S = 0.1
+
+
+class Bench(Protocol):
+    """A topic, a group on it, and what others do to them."""
+
+    topic: str
+
+    def append(
+        self, partition: int, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None
+    ) -> None:
+        """Put records on the topic."""
+
+    def pin(self, positions: Positions) -> None:
+        """Commit for the group, which is empty."""
+
+    def positions(self) -> Positions:
+        """What the group has committed."""
+
+    def truncate(self, partition: int, before: int) -> None:
+        """Delete the records below an offset."""
+
+    def recreate(self) -> None:
+        """Delete the topic, and make it again under the same name."""
+
+    def grow(self, partitions: int) -> None:
+        """Add partitions."""
+
+    def source(self) -> Source:
+        """A new member, not joined yet. Closed at the end of the test."""
+
+
+class MemoryBench:
+    topic = "stream"
+
+    def __init__(self) -> None:
+        self._topic = MemoryTopic(self.topic, [[], []])
+        self._group = MemoryGroup(self._topic)
+
+    def append(
+        self, partition: int, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None
+    ) -> None:
+        for value, key in zip(values, keys or [None] * len(values), strict=True):
+            self._topic.append(partition, value, key, 1)
+
+    def pin(self, positions: Positions) -> None:
+        self._group.committed.update(positions)
+
+    def positions(self) -> Positions:
+        return dict(self._group.committed)
+
+    def truncate(self, partition: int, before: int) -> None:
+        self._topic.truncate(partition, before)
+
+    def recreate(self) -> None:
+        self._group.recreate_topic()
+
+    def grow(self, partitions: int) -> None:
+        while len(self._topic.partitions) < partitions:
+            self._topic.partitions.append([])
+            self._topic.ends.append(0)
+
+    def source(self) -> MemorySource:
+        return MemorySource(self._group, lambda seconds: None)
+
+
+class KafkaBench:
+    def __init__(self, kafka: KafkaServer) -> None:
+        self._kafka = kafka
+        self._cleanup = contextlib.ExitStack()
+        self.topic = kafka.create_topic(kafka.unique("stream"), 2)
+        self.group = kafka.unique("group")
+
+    def append(
+        self, partition: int, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None
+    ) -> None:
+        self._kafka.produce(self.topic, values, partition=partition, keys=keys)
+
+    def pin(self, positions: Positions) -> None:
+        with self._kafka.consumer(group=self.group) as consumer:
+            consumer.commit(
+                offsets=[TopicPartition(self.topic, p, offset) for p, offset in positions.items()], asynchronous=False
+            )
+
+    def positions(self) -> Positions:
+        with self._kafka.consumer(group=self.group) as consumer:
+            found = consumer.committed([TopicPartition(self.topic, p) for p in range(3)], 30)
+        return {p.partition: p.offset for p in found if p.offset >= 0}
+
+    def truncate(self, partition: int, before: int) -> None:
+        self._kafka.truncate(self.topic, partition, before)
+
+    def recreate(self) -> None:
+        self._kafka.recreate_topic(self.topic, 2)
+
+    def grow(self, partitions: int) -> None:
+        self._kafka.grow(self.topic, partitions)
+
+    def source(self) -> KafkaSource:
+        return self.member(None)
+
+    def member(self, instance_id: str | None) -> KafkaSource:
+        source = KafkaSource(self._kafka.access, self.topic, self.group, instance_id)
+        self._cleanup.callback(source.close)
+        return source
+
+    def close(self) -> None:
+        self._cleanup.close()
+
+
+class Listener:
+    """Notes what a rebalance says, and commits what it was told to."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, list[int]]] = []
+        self.owned: set[int] = set()
+        self.on_revoke: Callable[[], None] = lambda: None
+
+    def assigned(self, partitions: list[int]) -> None:
+        self.calls.append(("assigned", partitions))
+        self.owned.update(partitions)
+
+    def revoked(self, partitions: list[int]) -> None:
+        self.calls.append(("revoked", partitions))
+        self.on_revoke()
+        self.owned.difference_update(partitions)
+
+    def lost(self, partitions: list[int]) -> None:
+        self.calls.append(("lost", partitions))
+        self.owned.difference_update(partitions)
+
+
+def joined(source: Source) -> Listener:
+    """Join, and poll until the first assignment; no records may be there yet."""
+    listener = Listener()
+    source.join(listener)
+    for _ in range(POLLS):
+        if listener.calls:
+            break
+        assert not source.poll(1, POLL_S)
+    assert listener.calls[0][0] == "assigned"
+    return listener
+
+
+def rows(batch: RecordBatch) -> list[tuple[int, int, bytes | None]]:
+    return list(zip(batch.partitions, batch.offsets, batch.values, strict=True))
+
+
+def read(source: Source, count: int, max_records: int = 100) -> list[tuple[int, int, bytes | None]]:
+    """The next `count` records; then no more come."""
+    found: list[tuple[int, int, bytes | None]] = []
+    for _ in range(POLLS):
+        if len(found) >= count:
+            break
+        batch = source.poll(max_records, POLL_S)
+        assert len(batch) <= max_records
+        found += rows(batch)
+    assert len(found) == count
+    return found
+
+
+def start(bench: Bench, positions: Positions | None = None) -> tuple[Source, Listener]:
+    bench.pin(positions or {0: 0, 1: 0})
+    source = bench.source()
+    return source, joined(source)

@@ -1,0 +1,42 @@
+"""What tests of the worker do to one, and look at."""
+
+import json
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from headwater.engine.health import Probe
+from headwater.engine.worker import Worker
+from headwater.model.worker import JOIN
+from tests.unit.engine.world import OUTPUTS, Member, World, origin
+
+exactly_once = pytest.mark.parametrize("exactly_once", [False, True], ids=["at least once", "exactly once"])
+
+
+def steps(member: Member, count: int, until: Callable[[], bool] = lambda: False) -> None:
+    for _ in range(count):
+        if until():
+            return
+        member.worker.step()
+
+
+def errors(lines: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [line["event"] for line in lines if line["log_level"] == "error"]
+
+
+def arrived(world: World, topic: str = OUTPUTS[0]) -> list[str]:
+    return [origin(r) for r in world.arrived(topic)]
+
+
+def states(world: World, act: Callable[[Worker], None]) -> list[tuple[str, str]]:
+    ours, theirs = socket.socketpair()
+    with ours:
+        ours.send(JOIN)
+        with theirs:
+            act(world.member(Probe(theirs.fileno(), world.weather.clock)).worker)
+        with ours.makefile() as lines:
+            beats = [json.loads(line) for line in lines]
+    told = [(beat["state"], beat["reason"]) for beat in beats]
+    return list(dict.fromkeys(told))

@@ -1,0 +1,128 @@
+"""The worker at a gap in its source, and on a topic that was made again."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from headwater.engine.gaps import SHOWN_FOR_S
+from headwater.engine.worker import Worker
+from headwater.errors import SourceGap
+from headwater.sources.base import Gap
+from tests.unit.engine.looking import arrived, errors, exactly_once, states, steps
+from tests.unit.engine.world import Killed, World
+
+
+class TestGap:
+    @exactly_once
+    def test_it_is_told_and_passed(self, exactly_once: bool) -> None:
+        world = World(exactly_once=exactly_once)
+        world.append(0, "pass", "pass", "pass")
+        world.source.truncate(0, 2)
+        member = world.member()
+        with capture_logs() as lines:
+            steps(member, 30)
+        assert arrived(world) == ["stream/0/2/0"]
+        assert world.group.committed[0] == 3
+        assert errors(lines) == [str(Gap("stream", 0, 0, 2))]
+
+    @exactly_once
+    def test_its_end_is_committed_when_nothing_follows(self, exactly_once: bool) -> None:
+        world = World(exactly_once=exactly_once)
+        world.append(0, "pass", "pass")
+        world.source.truncate(0, 2)
+        steps(world.member(), 30)
+        assert world.group.committed[0] == 2
+
+    @exactly_once
+    def test_not_before_what_was_read_ahead_of_it(self, exactly_once: bool) -> None:
+        world = World(exactly_once=exactly_once)
+        world.append(0, "pass")
+        world.weather.slowness, world.weather.scripts_end = 1 << 30, False
+        member = world.member()
+        steps(member, 5)
+        world.append(0, "pass")
+        world.source.truncate(0, 2)
+        steps(member, 30)
+        assert world.group.committed[0] == 0
+        world.weather.slowness, world.weather.scripts_end = 0, True
+        steps(member, 60)
+        assert arrived(world) == ["stream/0/0/0"]
+        assert world.group.committed[0] == 2
+
+    def test_a_worker_that_is_killed_before_the_commit_tells_it_again(self) -> None:
+        world = World()
+        world.append(0, "pass")
+        world.source.truncate(0, 1)
+        world.weather.killed_at_commit = True
+        member = world.member()
+        with capture_logs() as lines:
+            with pytest.raises(Killed):
+                steps(member, 30)
+            world.group.remove(member.source)
+            steps(world.member(), 30)
+        assert errors(lines) == [str(Gap("stream", 0, 0, 1))] * 2
+        assert world.group.committed[0] == 1
+
+    def test_a_refused_delivery_reads_from_before_it_again(self) -> None:
+        world = World()
+        world.append(0, "pass", "pass")
+        world.source.truncate(0, 1)
+        world.weather.refuse = 1
+        with capture_logs() as lines:
+            steps(world.member(), 200)
+        assert errors(lines) == [str(Gap("stream", 0, 0, 1))] * 2
+        assert arrived(world) == ["stream/0/1/0"]
+        assert world.group.committed[0] == 2
+
+    def test_a_gap_is_shown_for_a_while_beside_other_reasons(self) -> None:
+        world = World()
+        world.append(0, "pass")
+        world.source.truncate(0, 1)
+
+        def act(worker: Worker) -> None:
+            worker.step()
+            world.weather.store_up = False
+            world.append(0, "pass")
+            for _ in range(5):
+                worker.step()
+            world.weather.store_up = True
+            world.weather.clock.sleep(SHOWN_FOR_S)
+            for _ in range(20):
+                worker.step()
+
+        gap = str(Gap("stream", 0, 0, 1))
+        assert states(world, act) == [
+            ("starting", ""),
+            ("ready", gap),
+            ("waiting", f"The set store does not answer. {gap}"),
+            ("ready", ""),
+        ]
+
+
+class TestPosition:
+    @pytest.mark.parametrize("why", ["no position", "made again"])
+    def test_a_worker_that_does_not_know_where_to_start_ends(self, why: str) -> None:
+        world = World()
+        world.append(0, "pass")
+        world.group.committed.clear()
+        if why == "made again":
+            world.group.commit({0: 0}, world.source.id)
+            world.source.recreate()
+        committed = dict(world.group.committed)
+        member = world.member(start=False)
+        with pytest.raises(SourceGap, match=why):
+            member.worker.run()
+        assert world.group.committed == committed
+        assert all(t.closed for t in member.transforms)
+
+    @exactly_once
+    def test_a_topic_that_is_made_again_ends_the_worker(self, exactly_once: bool) -> None:
+        world = World(exactly_once=exactly_once)
+        world.append(0, "pass")
+        member = world.member()
+        steps(member, 30)
+        world.group.recreate_topic()
+        world.append(0, "pass", "pass")
+        with pytest.raises(SourceGap, match="made again"):
+            steps(member, 30)
+        assert arrived(world) == ["stream/0/0/0"]
+        assert not world.group.committed
