@@ -47,8 +47,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _group(nodeid: str) -> str:
-    folder = nodeid.split("/")[1]
+    _, folder, *rest = nodeid.partition("::")[0].split("/")
+    if rest and rest[-1] in _OWN_INSTALLATIONS:
+        return "installations"
     return folder if folder in _ORDER else "servers"
 
 
-_ORDER = ["acceptance", "servers", "unit"]
+_ORDER = ["acceptance", "servers", "installations", "unit"]
+_OWN_INSTALLATIONS = {"test_demo.py", "test_external.py", "test_memory.py", "test_rounds.py"}
+"""Acceptance tests that start installations of their own: which of the two runs them does not matter."""

@@ -27,6 +27,7 @@ from tests.acceptance.stack import (
 
 SCRIPT = "function process(r) { return {n: r.n, doubled: BigInt(r.amount) * 2n}; }"
 BIG = 2**200
+_LENGTHY = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def numbered(count: int, first: int = 0) -> Iterator[dict[str, Any]]:
@@ -71,23 +72,21 @@ def healthy(client: httpx.Client, config_id: str) -> bool:
 class TestWorkerKilledRightAfterDeploy:
     """The start offsets are pinned before the answer: what is sent after it is processed, come what may.
 
-    Twenty kills: five rounds on each of four streams, side by side.
+    A kill per round on each of four streams, side by side.
     """
 
-    ROUNDS = 5
     PER_ROUND = 200
     ENTITIES = ("log", "decoded_log", "erc20_token_transfer", "erc721_token_transfer")
 
-    @pytest.mark.long
-    @pytest.mark.timeout(300)
-    def test_twenty_times(self, stack: Stack) -> None:
+    @pytest.mark.parametrize("rounds", [pytest.param(1, marks=pytest.mark.long), pytest.param(5, marks=_LENGTHY)])
+    def test_nothing_is_lost(self, stack: Stack, rounds: int) -> None:
         with ThreadPoolExecutor(len(self.ENTITIES)) as pool:
-            for done in [pool.submit(self.rounds, stack, entity) for entity in self.ENTITIES]:
+            for done in [pool.submit(self.rounds, stack, entity, rounds) for entity in self.ENTITIES]:
                 done.result()
 
-    def rounds(self, stack: Stack, entity: str) -> None:
+    def rounds(self, stack: Stack, entity: str, count: int) -> None:
         with stack.client() as client:
-            for round_number in range(self.ROUNDS):
+            for round_number in range(count):
                 first = round_number * self.PER_ROUND
                 self.one_round(stack, client, entity, range(first, first + self.PER_ROUND))
 
@@ -113,7 +112,7 @@ class TestKillsDuringALongRun:
 
     COUNT = 100_000
 
-    @pytest.mark.long
+    @pytest.mark.slow
     @pytest.mark.timeout(300)
     def test_nothing_is_lost_and_all_comes_back(self, own_stack: Stack, tmp_path: Path) -> None:
         own_stack.start()

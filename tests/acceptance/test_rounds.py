@@ -96,7 +96,7 @@ def nothing_is_left(stack: Stack) -> None:
 @pytest.mark.long
 def test_some_rounds(own_stack: Stack) -> None:
     own_stack.start()
-    rounds(own_stack, 16, (9, 12))
+    rounds(own_stack, 8, (5, 8))
     nothing_is_left(own_stack)
 
 

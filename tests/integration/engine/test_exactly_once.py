@@ -127,7 +127,7 @@ class TestPlannedChanges:
 
 
 class TestZombie:
-    @pytest.mark.long
+    @pytest.mark.slow
     def test_one_that_was_stopped_and_replaced_writes_nothing_more(self, kafka: KafkaServer, tmp_path: Path) -> None:
         pipeline = Pipeline(kafka, tmp_path, delivery="exactly_once")
         fed = Feeder(pipeline)

@@ -303,7 +303,7 @@ class ExactlyOnceStory(WorkerStory):
 
 
 SETTINGS = settings(
-    max_examples=300 if "CI" in os.environ else 100,
+    max_examples=150 if "CI" in os.environ else 100,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=list(HealthCheck),
