@@ -30,9 +30,10 @@ class Counting(Client):
         self.keys.append(len(keys))
         return super().run(script, keys, args)
 
-    def transaction(self, commands: Sequence[Command]) -> list[Any]:
-        self.keys.append(len(commands))
-        return super().transaction(commands)
+    def pipeline(self, commands: Sequence[Command]) -> list[Any]:
+        if any("HMGET" in command for command in commands):  # else values are read for a filter
+            self.keys.append(len(commands))
+        return super().pipeline(commands)
 
 
 class Clock:

@@ -217,9 +217,12 @@ class RedisSetLookup:
         buckets: Sequence[str],
         stored: Sequence[bytes],
     ) -> bytes | None:
-        """The answers when the set has not changed since `position`, else None. Half the script's work."""
+        """The answers when the set has not changed since `position`, else None. A fraction of the script's work.
+
+        Versions only rise: one that was known before the questions, and is told after them, held between them too.
+        """
         asked = [(layout.contains_command, bucket, value) for bucket, value in zip(buckets, stored, strict=True)]
-        (gen, version, stamp), *answers = self._client.transaction([("HMGET", keys.m, "gen", "ver", "stamp"), *asked])
+        *answers, (gen, version, stamp) = self._client.pipeline([*asked, ("HMGET", keys.m, "gen", "ver", "stamp")])
         if gen is None or (int(gen), int(version), stamp or b"") != (layout.gen, *position):
             return None
         return bytes(answers)
