@@ -4,6 +4,7 @@ A batch runs as segments. One that is interrupted, too large or fatal is taken a
 alone; a record is blamed for time or death only when it runs alone, so that a busy machine blames nobody.
 """
 
+import contextlib
 import enum
 import signal
 from collections import deque
@@ -234,10 +235,10 @@ def admit(values: Sequence[bytes | None]) -> tuple[list[bytes], bytes, dict[int,
 
     A raw newline is white space in JSON and ends a line here, so it becomes a space; inside a string it is an error.
     """
-    if not any(value is None or b"\n" in value for value in values):
-        text = b"\n".join(values)  # type: ignore[arg-type]  # checked by the line above
-        if _is_utf8(text):
-            return values, text, {}  # type: ignore[return-value]  # the same
+    with contextlib.suppress(TypeError):  # some value is None
+        text = b"\n".join(values)  # type: ignore[arg-type]
+        if text.count(b"\n") == max(0, len(values) - 1) and _is_utf8(text):
+            return values, text, {}  # type: ignore[return-value]  # none is None
     admitted, errors = [], {}
     for row, value in enumerate(values):
         line, error = _admit_one(value)

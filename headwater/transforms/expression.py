@@ -62,13 +62,13 @@ class Expression:
         """The text to look up of each record, "" for none, when the expression is a member that is a string or null in
         all of them; else None: use `select`. Takes a third of its time.
         """
-        if self._read_texts is None or None in values:
+        if self._read_texts is None or not all(values):
             return None
         try:
             found = self._read_texts(cast("Sequence[bytes]", values))
         except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
             return None
-        texts = [text or "" for text in found] if None in found else cast("list[str]", found)
+        texts = cast("list[str]", found) if all(found) else [text or "" for text in found]
         lowered = [*map(str.lower, texts)]
         if max(map(len, lowered), default=0) > MAX_VALUE_CHARS:
             lowered = ["" if len(text) > MAX_VALUE_CHARS else text for text in lowered]

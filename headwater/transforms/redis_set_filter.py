@@ -58,7 +58,7 @@ class _Singles:
 
     def keep(self, contains: Contains) -> list[bool]:
         """Which rows stay."""
-        if "" not in self._texts:
+        if all(self._texts):
             return contains(self._texts)
         texts = [*filter(None, self._texts)]
         answers = iter(contains(texts) if texts else ())
