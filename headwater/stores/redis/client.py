@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
@@ -136,15 +137,14 @@ def _answers(connection: Any, count: int) -> list[Any]:
     parser = connection._parser
     try:
         answers = [parser.read_response()]
-        there = parser._reader.gets
         while len(answers) < count:
-            answer = there()
-            answers.append(parser.read_response() if answer is NOT_ENOUGH_DATA else answer)
+            answers += islice(iter(parser._reader.gets, NOT_ENOUGH_DATA), count - len(answers))
+            if len(answers) < count:
+                answers.append(parser.read_response())
     except OSError as error:
         raise redis.ConnectionError("the connection broke") from error
-    for answer in answers:
-        if isinstance(answer, redis.RedisError):
-            raise answer
+    if any(issubclass(kind, redis.RedisError) for kind in {*map(type, answers)}):
+        raise next(answer for answer in answers if isinstance(answer, redis.RedisError))
     return answers
 
 

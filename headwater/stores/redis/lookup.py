@@ -221,7 +221,8 @@ class RedisSetLookup:
 
         Versions only rise: one that was known before the questions, and is told after them, held between them too.
         """
-        asked = [(layout.contains_command, bucket, value) for bucket, value in zip(buckets, stored, strict=True)]
+        command = layout.contains_command
+        asked = [(command, bucket, value) for bucket, value in zip(buckets, stored, strict=True)]
         *answers, (gen, version, stamp) = self._client.pipeline([*asked, ("HMGET", keys.m, "gen", "ver", "stamp")])
         if gen is None or (int(gen), int(version), stamp or b"") != (layout.gen, *position):
             return None
