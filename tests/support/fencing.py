@@ -1,4 +1,4 @@
-"""How often Kafka shut out a member or producer, by its own log."""
+"""How often Kafka shut out a member, a producer or itself, by its own log."""
 
 import os
 import re
@@ -7,12 +7,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _FENCED = re.compile(rb"[Ff]enc(ed|ing)|InvalidProducerEpoch")
-_TELLING = ("org.apache.kafka.coordinator", "kafka.coordinator", "org.apache.kafka.storage.internals.log")
+_TELLING = (
+    "org.apache.kafka.controller.ReplicationControlManager",
+    "org.apache.kafka.coordinator",
+    "kafka.coordinator",
+    "org.apache.kafka.storage.internals.log",
+)
 
 
 @contextmanager
 def telling_broker() -> Iterator[None]:
-    """Kafka's coordinators tell whom they fence, which they do at a level that is off otherwise."""
+    """Kafka's controller and coordinators tell whom they fence, which they do at a level that is off otherwise."""
     options = " ".join(f"-Dorg.slf4j.simpleLogger.log.{name}=info" for name in _TELLING)
     before = os.environ.get("JAVA_TOOL_OPTIONS")
     os.environ["JAVA_TOOL_OPTIONS"] = f"{before or ''} {options}"
