@@ -3,9 +3,9 @@
 Every pipeline reads the same stream of a real broker, turn about with two processes that only copy. Rates are input
 records per second between the broker's first and last append of the outputs, CPU seconds those of the worker with its
 V8 child in the same time; the first part of the stream warms both up. Every output is checked: that it is right, there
-once, and in order where outputs tell what they are made of. `--delivery exactly_once` and `--jit` run the pipelines so;
-`--only` chooses works, separated by semicolons; `--peers` runs other programs that do these works in turn with them
-(_peers.py). At the end: how often the broker fenced a member or producer.
+once, and in order where outputs tell what they are made of. `--delivery exactly_once`, `--jit` and `--workers 2` run
+the pipelines so; `--only` chooses works, separated by semicolons; `--peers` runs other programs that do these works in
+turn with them (_peers.py). At the end: how often the broker fenced a member, a producer or itself.
 """
 
 import itertools
@@ -131,6 +131,7 @@ class Bench:
     count: int
     delivery: DeliveryMode
     jit: bool = False
+    workers: int = 1
     peers: dict[str, _peers.Peer] = field(default_factory=dict)
     _number: Iterator[int] = field(default_factory=itertools.count)
 
@@ -172,7 +173,8 @@ class Bench:
         )
         path = self.folder / f"spec-{target}.json"
         path.write_text(spec.model_dump_json())
-        return [[sys.executable, "-m", "headwater", "worker", "--spec", str(path)]]
+        command = [sys.executable, "-m", "headwater", "worker", "--spec", str(path)]
+        return [[*command, "--slot", str(slot)] for slot in range(self.workers)]
 
     def _check(self, work: str, target: str, expected: int) -> Outputs:
         outputs = self._outputs(target, expected)
@@ -288,6 +290,7 @@ def main(
     only: str = ";".join(TRANSFORMS),
     delivery: str = "at_least_once",
     jit: bool = False,
+    workers: int = 1,
     peers: bool = False,
 ) -> None:
     """Run all in turns and print the medians and their ratios."""
@@ -307,7 +310,7 @@ def main(
         fill(access, SOURCE, workload.values, count)
         if found:
             _peers.prepare(Path(name), url)
-        bench = Bench(access, Path(name), url, workload, count, mode, jit, found)
+        bench = Bench(access, Path(name), url, workload, count, mode, jit, workers, found)
         medians = {work: median(results) for work, results in in_turns(works, rounds, bench.run).items()}
         fenced = fencings(Path(name) / "kafka" / "logs")
     for work, result in medians.items():
