@@ -40,8 +40,10 @@ from headwater.transforms.base import Resources
 log = structlog.get_logger(__name__)
 
 FAILED = 1
-METRICS_ANSWER_TIMEOUT_S = 0.3
-"""How long a write of metrics may hold up the records, once in a while when the store is away."""
+METRICS_ANSWER_TIMEOUT_S = 1.0
+"""How long a write of metrics may hold up the records, once in a while when the store is away. A machine without CPU to
+give takes long too: counts that wait for the next try are lost when the worker is killed before it.
+"""
 MAX_LOOKUP_TIMES = 100_000
 
 

@@ -22,8 +22,8 @@ from headwater.stores.base import MetricStore
 
 log = structlog.get_logger(__name__)
 
-RETRY_S = 10.0
-"""How long a store that was away is left alone: a try may cost its whole time limit."""
+FIRST_RETRY_S, RETRY_S = 1.0, 10.0
+"""How long a store that was away is left alone, at first and at most: a try may cost its whole time limit."""
 MAX_WRITES_AT_ONCE = 100
 MAX_UNDECIDED = 200_000
 """Records that are kept one by one until the marks are known; more than a crash can have left above the commits."""
@@ -54,6 +54,7 @@ class Recorder:
         self._below: set[int] = set()
         self._reached: Positions = {}
         self._retry_at = float("-inf")
+        self._pause_s = FIRST_RETRY_S
 
     def all_new(self, partitions: Iterable[int]) -> bool:
         """True when no record that is read now from these partitions can have been counted before."""
@@ -118,9 +119,11 @@ class Recorder:
         except SetStoreUnavailable as error:
             if self._retry_at == float("-inf"):
                 log.warning("metrics are kept until the set store is back", reason=error.detail)
-            self._retry_at = self._clock() + RETRY_S
+            self._retry_at = self._clock() + self._pause_s
+            self._pause_s = min(RETRY_S, 2 * self._pause_s)
         else:
             self._retry_at = float("-inf")
+            self._pause_s = FIRST_RETRY_S
 
     def _take(self) -> None:
         if self._untaken:

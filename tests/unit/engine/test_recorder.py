@@ -102,6 +102,20 @@ def test_without_the_store_counts_are_kept_and_the_store_is_left_alone(scene: Sc
     assert [written.minute for written in scene.store.tried[1:]] == [960, 960, 1020]
 
 
+def test_a_store_that_stays_away_is_asked_less_and_less_often(scene: Scene) -> None:
+    recorder = scene.recorder("a")
+    recorder.assigned([0])
+    scene.weather.metrics_up = False
+    commit(recorder, batch(0, 3))
+    tried_at = [0]
+    for second in range(1, 40):
+        scene.weather.clock.sleep(1)
+        before = len(scene.store.tried)
+        recorder.flush()
+        tried_at += [second] * (len(scene.store.tried) - before)
+    assert tried_at == [0, 1, 3, 7, 15, 25, 35]
+
+
 def test_a_worker_that_ends_does_not_wait_for_its_next_try(scene: Scene) -> None:
     recorder = scene.recorder("a")
     recorder.assigned([0])
