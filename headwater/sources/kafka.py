@@ -42,8 +42,8 @@ _WAITED_OUT = frozenset(
         KafkaError.REBALANCE_IN_PROGRESS,
     }
 )
-_MS_OF_TIMESTAMP = itemgetter(1)
 _FENCED = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL, KafkaError._FENCED})
+_MS_OF_TIMESTAMP = itemgetter(1)
 
 
 class KafkaSource:
