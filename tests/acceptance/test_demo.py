@@ -43,7 +43,7 @@ class TestDemo:
     @pytest.mark.skipif(
         not Path(FOLDER, "evm").exists(), reason="HEADWATER_TEST_DATA names no folder with recorded data"
     )
-    @pytest.mark.long
+    @pytest.mark.slow
     def test_recorded_records(self, tmp_path: Path) -> None:
         chain, path = next((c, p) for c, p in log_files(Path(FOLDER)) if "squid" in p.name)
         file = tmp_path / "logs.jsonl"

@@ -122,7 +122,7 @@ class TestReplace:
 
         reader = threading.Thread(target=read)
         reader.start()
-        for _ in range(10):
+        for _ in range(5):
             store.replace(TARGET, new)
             store.replace(TARGET, old)
         stop.set()

@@ -103,7 +103,7 @@ def test_a_killed_parent_takes_kafka_along_and_nothing_is_lost(tmp_path: Path, s
     assert second.end_offsets(topic) == {0: 3, 1: 1}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_users_that_were_removed_take_nobody_along(prepared: EmbeddedKafka, started: list[children.Child]) -> None:
     """Whatever order a start replays the users in: one that stays can log in, the administrator first of all."""
     started.append(prepared.start())

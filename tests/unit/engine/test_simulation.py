@@ -8,7 +8,6 @@ Each record is counted once: never twice, and not at all only when a worker went
 """
 
 import contextlib
-import os
 from collections import Counter
 from typing import Any
 
@@ -303,7 +302,7 @@ class ExactlyOnceStory(WorkerStory):
 
 
 SETTINGS = settings(
-    max_examples=150 if "CI" in os.environ else 100,
+    max_examples=100,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=list(HealthCheck),
