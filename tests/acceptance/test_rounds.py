@@ -96,7 +96,7 @@ def nothing_is_left(stack: Stack) -> None:
     assert stack.sandboxes() == []
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_some_rounds(own_stack: Stack) -> None:
     own_stack.start()
     rounds(own_stack, 4, (4, 8), most_kills=2)

@@ -83,7 +83,7 @@ class TestLocks:
     def test_readers_never_wait_and_writers_give_up(
         self, database: Database, other: sqlite3.Connection, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(connections, "LOCK_TIMEOUT_S", 0.05)
+        monkeypatch.setattr(connections, "TURN_TIMEOUT_S", 0.05)
         impatient = open_sqlite(path)
         impatient.flows.create(a_flow())
         other.execute("BEGIN IMMEDIATE")
@@ -137,7 +137,7 @@ class TestLocks:
             names = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
             found = [connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in names]
             connection.engine.dispose()
-        assert found == ["wal", 1, 1, 5000]
+        assert found == ["wal", 1, 1, 20000]
 
 
 class TestOpen:

@@ -24,6 +24,8 @@ from headwater.errors import SetupError, StoreUnavailable
 log = structlog.get_logger(__name__)
 
 LOCK_TIMEOUT_S = 5
+TURN_TIMEOUT_S = 20
+"""SQLite has one writer at a time: the last of many waits longer than for a lock of PostgreSQL."""
 STATEMENT_TIMEOUT_S = 30
 SILENT_SERVER_TIMEOUT_S = 10
 POOL_SIZE = 8
@@ -101,7 +103,7 @@ def _sqlite(url: URL) -> Engine:
             path.touch(mode=0o600)
     except OSError as error:
         raise SetupError(f"The database {path} can't be opened ({error.strerror}). Choose another place.") from error
-    engine = _engine(url, {"timeout": LOCK_TIMEOUT_S}, SQLITE_OVERFLOW)
+    engine = _engine(url, {"timeout": TURN_TIMEOUT_S}, SQLITE_OVERFLOW)
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
@@ -120,7 +122,7 @@ def _is_busy(error: BaseException) -> bool:
 
 # SQLite's own timeout does not cover this: two processes that turn a new file to WAL at once don't wait for each other.
 @retry(
-    retry=retry_if_exception(_is_busy), wait=wait_random(0, 0.05), stop=stop_after_delay(LOCK_TIMEOUT_S), reraise=True
+    retry=retry_if_exception(_is_busy), wait=wait_random(0, 0.05), stop=stop_after_delay(TURN_TIMEOUT_S), reraise=True
 )
 def _use_wal(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
@@ -150,7 +152,8 @@ class Connections:
     def writing(self) -> Iterator[Connection]:
         """A transaction that is committed at the end, and rolled back when the block raises.
 
-        Waits up to LOCK_TIMEOUT_S for its turn. Raises StoreUnavailable; an IntegrityError is the caller's to explain.
+        Waits up to TURN_TIMEOUT_S for its turn, or LOCK_TIMEOUT_S for a lock. Raises StoreUnavailable; an
+        IntegrityError is the caller's to explain.
         """
         with _held(self._turn), _translated(), self._writer.begin() as connection:
             yield connection
@@ -164,7 +167,7 @@ class Connections:
 def _held(turn: threading.Semaphore | None) -> Iterator[None]:
     if turn is None:
         yield
-    elif not turn.acquire(timeout=LOCK_TIMEOUT_S):
+    elif not turn.acquire(timeout=TURN_TIMEOUT_S):
         raise StoreUnavailable(BUSY)
     else:
         try:
