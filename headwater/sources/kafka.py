@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Collection, Iterable
 from itertools import repeat
-from operator import itemgetter
 from typing import Final, cast
 
 import confluent_kafka
@@ -43,7 +42,6 @@ _WAITED_OUT = frozenset(
     }
 )
 _FENCED = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL, KafkaError._FENCED})
-_MS_OF_TIMESTAMP = itemgetter(1)
 
 
 class KafkaSource:
@@ -324,7 +322,7 @@ class KafkaSource:
 
 def _milliseconds(messages: list[Message]) -> list[int]:
     """The broker's times; 0 where there is none."""
-    times = [*map(_MS_OF_TIMESTAMP, map(Message.timestamp, messages))]
+    times = [ms for _, ms in map(Message.timestamp, messages)]
     return times if min(times, default=0) >= 0 else [max(0, ms) for ms in times]
 
 

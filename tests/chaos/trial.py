@@ -80,10 +80,7 @@ class Installation:
 
 @dataclass
 class Result:
-    """What came of one pipeline. restarts: of its worker, without those of a controller that was killed.
-
-    readers_stalled: how often librdkafka gave a reader of the run nothing of a partition that had records.
-    """
+    """What came of one pipeline. restarts: of its worker, without those of a controller that was killed."""
 
     outputs: int
     lost: int
@@ -95,7 +92,6 @@ class Result:
     dead_letters_wrong: int
     dead_letter_repeats: int
     readers_agree: bool
-    readers_stalled: int
     restarts: int
     age_ms: dict[str, float]
 
@@ -275,7 +271,6 @@ def _result(made: Installation, flow: Flow, options: Options, load: Load, fed: i
         dead_letters_wrong=dead.wrong,
         dead_letter_repeats=dead.repeats,
         readers_agree=agree,
-        readers_stalled=flow.witness.stalls + flow.dead.stalls,
         restarts=_restarts_when_healthy(made, flow),
         age_ms=summary(flow.witness.ages_ms),
     )

@@ -8,7 +8,6 @@ from typing import Any, cast
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from headwater.sources.stalls import Stalls
 from tests.chaos.account import Account
 from tests.chaos.load import PARTITIONS
 
@@ -20,8 +19,7 @@ class Witness:
     """Reads one topic from its beginning into `account`.
 
     newest_ms: the latest time of a source record that came out. ages_ms: from that time to the arrival here, of what
-    was no repeat. came_at: when something came last. stalls: how often a partition that held records gave none, and
-    was read anew, as the product does.
+    was no repeat. came_at: when something came last.
     """
 
     def __init__(self, settings: Settings, topic: str, wanted: Callable[[int], list[bytes]]) -> None:
@@ -29,9 +27,6 @@ class Witness:
         partitions = self._consumer.list_topics(topic, timeout=30).topics[topic].partitions
         assert len(partitions) == PARTITIONS
         self._consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
-        self._topic = topic
-        self._guard = Stalls(self._consumer, topic)
-        self.stalls = 0
         self._at_end: set[int] = set()
         self.account = Account(wanted)
         self.newest_ms = 0
@@ -42,7 +37,6 @@ class Witness:
         """Read until told to stop, and leave."""
         while not stop.is_set():
             self._read(0.05)
-            self._restart_stalled()
         self._consumer.close()
 
     def read_to_the_end(self) -> "Witness":
@@ -60,13 +54,6 @@ class Witness:
                 self._at_end.add(cast("int", message.partition()))
             else:
                 assert error.retriable() or error.code() == KafkaError._TRANSPORT, error
-
-    def _restart_stalled(self) -> None:
-        for partition, offset in self._guard.look(range(PARTITIONS)).items():
-            start = [TopicPartition(self._topic, partition, offset)]
-            self._consumer.incremental_unassign(start)
-            self._consumer.incremental_assign(start)
-            self.stalls += 1
 
     def _take(self, record: Message) -> None:
         headers = dict(cast("list[tuple[str, bytes]]", record.headers()))
