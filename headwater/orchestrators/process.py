@@ -87,7 +87,7 @@ class ProcessOrchestrator:
                 for number, slot in self._of(deployment_id):
                     role = slot.worker if known is None else slot.successor
                     role.want(wanted.spec_hash if number < wanted.slots else None)
-        self._wake()
+            self._wake()
 
     def _of(self, deployment_id: str) -> list[tuple[int, Slot]]:
         """The slots of a deployment, by number."""
@@ -110,7 +110,7 @@ class ProcessOrchestrator:
                 slot.successor.want(None)
             if not slots:
                 shutil.rmtree(self._folder(deployment_id), ignore_errors=True)
-        self._wake()
+            self._wake()
         return not slots
 
     def status(self, deployment_id: str) -> Sequence[WorkerStatus]:
@@ -152,9 +152,10 @@ class ProcessOrchestrator:
             return frozenset(owner for owner, _ in self._slots)
 
     def close(self) -> None:
-        if not self._closed.is_set():
-            self._closed.set()
-            self._wake()
+        with self._lock:
+            if not self._closed.is_set():
+                self._closed.set()
+                self._wake()
         self._thread.join()
 
     def _check_open(self) -> None:
@@ -174,6 +175,7 @@ class ProcessOrchestrator:
         path.write_text(wanted.spec.model_dump_json())
 
     def _wake(self) -> None:
+        """Under the lock: the thread closes the sockets when it has seen the end."""
         with contextlib.suppress(BlockingIOError):
             self._wake_in.send(b"!")
 
