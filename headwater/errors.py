@@ -20,6 +20,7 @@ HeadwaterError
 │   ├── SetStoreUnavailable
 │   ├── BrokerUnavailable
 │   ├── OrchestratorUnavailable
+│   ├── PriceStateUnreadable
 │   └── DeployPending
 ├── DeployFailed                  422: the workers of a revision did not become ready
 ├── SetupError                    a command can't start; the CLI prints the sentence and exits with status 2
@@ -150,6 +151,13 @@ class BrokerUnavailable(Unavailable):
 
 class OrchestratorUnavailable(Unavailable):
     """The workers' states can't be read."""
+
+
+class PriceStateUnreadable(Unavailable):
+    """Another version of Headwater wrote the price state. Use that version, or build the prices anew."""
+
+    def __init__(self) -> None:
+        super().__init__("The price state was written by another version of Headwater: use that one.")
 
 
 class DeployPending(Unavailable):

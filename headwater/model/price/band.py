@@ -1,0 +1,148 @@
+"""The ticks of one token whose prices lie within a factor of two: [2^(b-1), 2^b) for the band b."""
+
+from array import array
+from math import frexp
+
+from headwater.model.price.series import Series, Tick
+
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+
+
+def band_of(price: float) -> int:
+    """The band of a price: its binary exponent."""
+    return frexp(price)[1]
+
+
+def hour_of(time: int) -> int:
+    """The start of the hour that a time lies in."""
+    return time - time % HOUR_MS
+
+
+class Band:
+    """What is kept of the ticks of a band.
+
+    lows, highs: for the lowest and highest price of any window that ends at the newest tick or later. A tick is in
+    `lows` when no later one is as low: prices rise. `highs` is the same with negated prices.
+    recent: the last tick of every moment, of the newest hours. closes: the last tick of every hour before those.
+    hours, minutes: the hours with ticks, and for each a bit per minute with one.
+    """
+
+    __slots__ = ("closes", "highs", "hours", "lows", "minutes", "recent")
+
+    def __init__(
+        self,
+        lows: Series | None = None,
+        highs: Series | None = None,
+        recent: Series | None = None,
+        closes: Series | None = None,
+        hours: bytes = b"",
+        minutes: bytes = b"",
+    ) -> None:
+        self.lows = lows or Series()
+        self.highs = highs or Series()
+        self.recent = recent or Series()
+        self.closes = closes or Series()
+        self.hours = array("q", hours)
+        self.minutes = array("Q", minutes)
+
+    @property
+    def series(self) -> tuple[Series, Series, Series, Series]:
+        """All of its ticks, in the order of the constructor."""
+        return self.lows, self.highs, self.recent, self.closes
+
+    @property
+    def last(self) -> Tick:
+        """The newest tick."""
+        return self.recent[-1] if self.recent else self.closes[-1]
+
+    @property
+    def support(self) -> int:
+        """The number of minutes with a tick."""
+        return sum(map(int.bit_count, self.minutes))
+
+    def add(self, time: int, order: int, price: float) -> None:
+        """Take a tick of the newest hours."""
+        _keep_lowest(self.lows, time, order, price)
+        _keep_lowest(self.highs, time, order, -price)
+        _keep_last(self.recent, time, order, price)
+        self._mark(time)
+
+    def add_late(self, time: int, order: int, price: float) -> None:
+        """Take a tick of an hour before those."""
+        _keep_lowest(self.lows, time, order, price)
+        _keep_lowest(self.highs, time, order, -price)
+        self.close((time, order, price))
+        self._mark(time)
+
+    def close(self, tick: Tick) -> None:
+        """Note a tick that may be the last one of its hour."""
+        closes, start = self.closes, hour_of(tick[0])
+        at = closes.before(start)
+        end = closes.before(start + HOUR_MS)
+        if at == end or closes[at] < tick:
+            closes.replace(at, end, tick)
+
+    def leave(self, time: int) -> Series:
+        """Take the ticks before a time, the start of an hour, out of the recent ones; their hours are closed."""
+        left = self.recent.cut(self.recent.before(time))
+        for at in range(len(left)):
+            if at + 1 == len(left) or hour_of(left.times[at]) != hour_of(left.times[at + 1]):
+                self.close(left[at])
+        return left
+
+    def forget(self, horizon: int) -> None:
+        """Forget what is before a time, the start of an hour; but for the last tick."""
+        for series in (self.lows, self.highs):
+            series.cut(series.before(horizon))
+        self.closes.cut(max(0, self.closes.before(horizon) - 1))
+        while self.hours and self.hours[0] < horizon:
+            del self.hours[0], self.minutes[0]
+
+    def last_until(self, time: int) -> Tick | None:
+        """The last tick at or before a time that is known here: in the hour of that time some may be missing."""
+        for series in (self.recent, self.closes):
+            if count := series.until(time):
+                return series[count - 1]
+        return None
+
+    def _mark(self, time: int) -> None:
+        within = time % HOUR_MS
+        start, bit, hours = time - within, 1 << within // MINUTE_MS, self.hours
+        at = len(hours) - 1
+        while at >= 0 and hours[at] > start:
+            at -= 1
+        if at >= 0 and hours[at] == start:
+            self.minutes[at] |= bit
+        else:
+            hours.insert(at + 1, start)
+            self.minutes.insert(at + 1, bit)
+
+
+def _keep_lowest(chain: Series, time: int, order: int, price: float) -> None:
+    """Add a tick, unless a later one is as low; those before it that are not lower go."""
+    prices = chain.prices
+    stop = len(prices)
+    if stop and chain.times[-1] >= time:
+        stop = chain.place((time, order, price))
+        if stop < len(prices) and prices[stop] <= price:
+            return
+    start = stop
+    while start and prices[start - 1] >= price:
+        start -= 1
+    if start == stop == len(prices):
+        chain.append(time, order, price)
+    else:
+        chain.replace(start, stop, (time, order, price))
+
+
+def _keep_last(series: Series, time: int, order: int, price: float) -> None:
+    """Add a tick, unless it is not the last one of its moment."""
+    times = series.times
+    if not times or times[-1] < time:
+        series.append(time, order, price)
+        return
+    at, tick = series.before(time), (time, order, price)
+    end = series.until(time)
+    if at == end or series[at] < tick:
+        series.replace(at, end, tick)

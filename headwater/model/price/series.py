@@ -1,0 +1,67 @@
+"""Ticks in their order, as columns: 24 bytes each, in memory and stored."""
+
+from array import array
+from bisect import bisect_left, bisect_right
+
+Tick = tuple[int, int, float]
+"""(time in ms since the epoch, order, price). Ticks compare as tuples: that is their order."""
+
+TICK_BYTES = 24
+
+
+class Series:
+    """Ticks in ascending order."""
+
+    __slots__ = ("orders", "prices", "times")
+
+    def __init__(self, times: bytes = b"", orders: bytes = b"", prices: bytes = b"") -> None:
+        self.times = array("q", times)
+        self.orders = array("Q", orders)
+        self.prices = array("d", prices)
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def __getitem__(self, at: int) -> Tick:
+        return self.times[at], self.orders[at], self.prices[at]
+
+    def append(self, time: int, order: int, price: float) -> None:
+        """Add a tick that is later than all."""
+        self.times.append(time)
+        self.orders.append(order)
+        self.prices.append(price)
+
+    def replace(self, start: int, stop: int, tick: Tick) -> None:
+        """Put a tick in the place of those from `start` to before `stop`; of none: insert it."""
+        times, orders, prices = self.times, self.orders, self.prices
+        if start == stop:
+            times.insert(start, tick[0])
+            orders.insert(start, tick[1])
+            prices.insert(start, tick[2])
+            return
+        times[start], orders[start], prices[start] = tick
+        if stop - start > 1:
+            del times[start + 1 : stop], orders[start + 1 : stop], prices[start + 1 : stop]
+
+    def cut(self, count: int) -> "Series":
+        """Take the first ticks out."""
+        first = Series()
+        if count:
+            first.times, first.orders, first.prices = self.times[:count], self.orders[:count], self.prices[:count]
+            del self.times[:count], self.orders[:count], self.prices[:count]
+        return first
+
+    def place(self, tick: Tick) -> int:
+        """The number of ticks that come before this one."""
+        at = bisect_left(self.times, tick[0])
+        while at < len(self.times) and self[at] < tick:
+            at += 1
+        return at
+
+    def until(self, time: int) -> int:
+        """The number of ticks at or before a time."""
+        return bisect_right(self.times, time)
+
+    def before(self, time: int) -> int:
+        """The number of ticks before a time."""
+        return bisect_left(self.times, time)

@@ -1,0 +1,79 @@
+"""All that is kept of a token."""
+
+from headwater.model.price.band import HOUR_MS, Band, band_of, hour_of
+from headwater.model.price.series import Tick
+
+RECENT_MS = HOUR_MS
+"""The newest hours are those from this long before the newest tick."""
+HORIZON_MS = 25 * HOUR_MS
+"""From the hour of this long before the newest tick on, prices are judged and windows may begin."""
+
+Newest = tuple[int, int, float, int, str]
+"""The newest tick, and the token's decimals and address as that tick has them."""
+
+
+class TokenState:
+    """What the ticks of a token come to. `now`s are in ms since the epoch.
+
+    newest: None before the first tick. since: where the newest hours begin. ahead: ticks whose time has not come.
+    left: ticks that have left the newest hours, and late ones, by the start of their hour, until `take_left`.
+    """
+
+    __slots__ = ("ahead", "bands", "left", "newest", "since")
+
+    def __init__(self) -> None:
+        self.bands: dict[int, Band] = {}
+        self.newest: Newest | None = None
+        self.since = -RECENT_MS - HOUR_MS
+        self.ahead: set[Newest] = set()
+        self.left: dict[int, list[Tick]] = {}
+
+    @property
+    def horizon(self) -> int:
+        """What is before is of no account, but for the last tick."""
+        return self.since + RECENT_MS - HORIZON_MS
+
+    def fold(self, tick: Newest, now: int) -> None:
+        """Take a tick; one whose time has not come waits for it."""
+        time, order, price, _, _ = tick
+        if time > now:
+            self.ahead.add(tick)
+            return
+        number = band_of(price)
+        band = self.bands.get(number)
+        if band is None:
+            band = self.bands[number] = Band()
+        if self.newest is None or self.newest < tick:
+            self.newest = tick
+            if time >= self.since + RECENT_MS + HOUR_MS:
+                self._turn(hour_of(time - RECENT_MS))
+        if time >= self.since:
+            band.add(time, order, price)
+        elif time >= self.horizon:
+            band.add_late(time, order, price)
+            self.left.setdefault(hour_of(time), []).append((time, order, price))
+        else:
+            band.close((time, order, price))
+            band.forget(self.horizon)
+
+    def settle(self, now: int) -> None:
+        """Take the ticks whose time has come."""
+        due = sorted(tick for tick in self.ahead if tick[0] <= now)
+        self.ahead.difference_update(due)
+        for tick in due:
+            self.fold(tick, now)
+
+    def _turn(self, since: int) -> None:
+        """The newest hours begin later: what is before them leaves, what is before the horizon is forgotten."""
+        self.since = since
+        horizon = self.horizon
+        for band in self.bands.values():
+            left = band.leave(since)
+            for at in range(left.before(horizon), len(left)):
+                self.left.setdefault(hour_of(left.times[at]), []).append(left[at])
+            band.forget(horizon)
+
+    def take_left(self) -> dict[int, list[Tick]]:
+        """What has left since the last call."""
+        left, self.left = self.left, {}
+        return left

@@ -1,0 +1,145 @@
+"""Ticks on their way: from the record that a pipeline makes, to the record of the ticks topic, to the price state.
+
+On the topic, the key is `<chain>:<address in lower case>`, and the partition follows from it. The value is 25 bytes
+(time, order, price, decimals; little-endian), and the address as on chain where it is not the one of the key.
+"""
+
+import math
+import struct
+from collections.abc import Sequence
+from typing import Any
+from zlib import crc32
+
+import msgspec
+
+from headwater.model.price.state import Newest
+from headwater.model.time import milliseconds
+
+TICKS_TOPIC = "headwater.ticks"
+PARTITIONS = 16
+"""Another number means another topic, and prices built anew."""
+MAX_AHEAD_MS = 300_000
+MAX_DECIMALS = 255
+MAX_NAME_CHARS = 200
+_LOG_BITS, _BLOCK_BITS = 24, 40
+
+_VALUE = struct.Struct("<qQdB")
+
+
+class BadTick(Exception):
+    """A record that is no tick: it goes to the dead letters with `error` and `message`."""
+
+    def __init__(self, error: str, message: str) -> None:
+        super().__init__(message)
+        self.error = error
+        self.message = message
+
+
+class _Record(msgspec.Struct):
+    chain: Any = None
+    token_address: Any = None
+    price_usd: Any = None
+    timestamp: Any = None
+    decimals: Any = None
+    block_number: Any = None
+    log_index: Any = None
+
+
+_decode = msgspec.json.Decoder(_Record).decode
+
+
+def token_key(chain: str, address: str) -> str:
+    """What stands for a token: addresses match in any case."""
+    return f"{chain}:{address}".lower()
+
+
+def partition_of(key: bytes) -> int:
+    """The partition of a token, by its key."""
+    return crc32(key) % PARTITIONS
+
+
+def to_topic(value: bytes | None, now: int) -> tuple[bytes, bytes]:
+    """Key and value on the ticks topic of a record as a pipeline makes it. now: ms since the epoch. Raises BadTick."""
+    record = _parse(value)
+    chain, address = _name("chain", record.chain), _name("token_address", record.token_address)
+    key = token_key(chain, address).encode()
+    order = _whole("block_number", record.block_number, _BLOCK_BITS) << _LOG_BITS
+    order |= _whole("log_index", record.log_index, _LOG_BITS)
+    packed = _VALUE.pack(_time(record.timestamp, now), order, _price(record.price_usd), _decimals(record.decimals))
+    return key, packed if key.endswith(b":" + address.encode()) else packed + address.encode()
+
+
+def from_topic(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> list[tuple[bytes, Newest]]:
+    """Key and tick of each record of the ticks topic; those that `to_topic` did not make are left out."""
+    ticks = []
+    for key, value in zip(keys, values, strict=True):
+        if key is not None and value is not None and len(value) >= _VALUE.size:
+            address = value[_VALUE.size :] or key.partition(b":")[2]
+            ticks.append((key, (*_VALUE.unpack_from(value), str(address, "utf-8"))))
+    return ticks
+
+
+def _parse(value: bytes | None) -> _Record:
+    try:
+        return _decode(value or b"")
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise BadTick("InvalidJSON", f"A tick is a JSON object: {error}.") from error
+
+
+def _name(member: str, given: Any) -> str:
+    if not isinstance(given, str) or not 0 < len(given) <= MAX_NAME_CHARS or not given.isprintable():
+        raise BadTick("BadTick", f"{member} has to be a string of 1 to {MAX_NAME_CHARS} printable characters.")
+    return given
+
+
+def _number(member: str, given: Any) -> float:
+    """A JSON number, or a decimal string."""
+    if isinstance(given, str):
+        try:
+            return float(given)
+        except ValueError:
+            pass
+    elif isinstance(given, int | float) and not isinstance(given, bool):
+        try:
+            return float(given)
+        except OverflowError:
+            return math.inf
+    raise BadTick("BadTick", f"{member} has to be a number or a decimal string.")
+
+
+def _price(given: Any) -> float:
+    price = _number("price_usd", given)
+    if not 0 < price < math.inf:
+        raise BadTick("BadTick", "price_usd has to be finite and above 0.")
+    return price
+
+
+def _whole(member: str, given: Any, bits: int) -> int:
+    """0 where it is left out."""
+    if given is None:
+        return 0
+    number = _number(member, given) if not isinstance(given, int) else given
+    if not 0 <= number < 1 << bits or number != int(number):
+        raise BadTick("BadTick", f"{member} has to be an integer from 0 to {(1 << bits) - 1}.")
+    return int(number)
+
+
+def _decimals(given: Any) -> int:
+    if given is None:
+        raise BadTick("BadTick", "The decimals of the token are unknown: decimals has to be an integer.")
+    number = _number("decimals", given)
+    if number not in range(MAX_DECIMALS + 1):
+        raise BadTick("BadTick", f"decimals has to be an integer from 0 to {MAX_DECIMALS}.")
+    return int(number)
+
+
+def _time(given: Any, now: int) -> int:
+    try:
+        time = milliseconds(given)
+    except (ValueError, OverflowError):
+        time = None
+    if time is None or not 0 <= time < 1 << 53:
+        raise BadTick("BadTick", "timestamp has to be a time: RFC 3339, or a number since the epoch.")
+    if time > now + MAX_AHEAD_MS:
+        raise BadTick("BadTick", "timestamp is more than five minutes ahead of the clock.")
+    return int(time)
