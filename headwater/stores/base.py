@@ -347,3 +347,49 @@ class MetricStore(Protocol):
 
     def drop(self, deployment_id: str) -> None:
         """Remove all of a deployment. Only when none of its workers runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class PriceWrite:
+    """What a worker writes of a partition: states by token, and ticks of past hours by the hour's start and token.
+
+    end: the position on the ticks topic that all of it reaches.
+    """
+
+    end: int
+    states: Mapping[bytes, bytes]
+    hours: Mapping[tuple[int, bytes], bytes]
+
+
+class PriceStore(Protocol):
+    """Price states of all tokens, as bytes (model/price/codec.py), by partition of the ticks topic.
+
+    One worker at a time may write a partition. Tokens are keys of the ticks topic; times are ms since the epoch.
+    """
+
+    def take(self, owner: str, partitions: Collection[int]) -> Mapping[int, int]:
+        """Write these partitions from now on: writes of any earlier owner are refused.
+
+        Returns the positions that were reached; a partition of which nothing was written is missing.
+        """
+
+    def read(self, partition: int, tokens: Sequence[bytes]) -> list[bytes | None]:
+        """The state of each token."""
+
+    def read_hours(self, partition: int, hours: Sequence[tuple[int, bytes]]) -> list[bytes | None]:
+        """The ticks of each hour and token."""
+
+    def write(self, partition: int, owner: str, written: PriceWrite) -> bool:
+        """Replace states and hours, then move the position. False when another owner took the partition.
+
+        Cut off, or refused half-way, it leaves some of the states and the old position: fold again from there.
+        """
+
+    def note_chains(self, chains: Collection[str]) -> None:
+        """Remember the chains of ticks, in lower case."""
+
+    def chains(self) -> Collection[str]:
+        """Those that were noted."""
+
+    def look_up(self, tokens: Sequence[bytes], hour: int) -> list[tuple[bytes | None, bytes | None]]:
+        """For readers: the state of each token, and its ticks of an hour that have left the state by then."""

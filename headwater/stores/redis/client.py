@@ -166,6 +166,18 @@ class Client:
         """
         return self._send(commands[0][1], commands)
 
+    def pipelines(self, groups: Sequence[Sequence[Command]]) -> list[list[Any]]:
+        """Send several pipelines, each on keys of its own hash tag, in one round trip per server."""
+        together: dict[Any, list[int]] = {}
+        for number, commands in enumerate(groups):
+            together.setdefault(self._node(commands[0][1]), []).append(number)
+        answers: list[list[Any]] = [[]] * len(groups)
+        for numbers in together.values():
+            told = iter(self.pipeline([command for number in numbers for command in groups[number]]))
+            for number in numbers:
+                answers[number] = [*islice(told, len(groups[number]))]
+        return answers
+
     def run(self, script: Script, keys: Sequence[Word], args: Sequence[Word]) -> Any:
         """Run a script on `keys`, which share one hash tag."""
         try:
