@@ -19,6 +19,9 @@ class Settings(BaseSettings):
     metrics_port: int = Field(
         0, ge=0, le=65535, description="Port of 127.0.0.1 with Prometheus series of single pipelines; 0 means none."
     )
+    prices_metrics_port: int = Field(
+        0, ge=0, le=65535, description="Port of 127.0.0.1 with the prices worker's Prometheus series; 0 means none."
+    )
     advertised_host: str = Field("", description="Host name that Kafka clients are told; default: `host`.")
     api_processes: int = Field(2, ge=1, le=64, description="API processes that `up` starts.")
     log_level: str = Field("info", description="debug, info, warning or error.")
@@ -48,4 +51,5 @@ class Settings(BaseSettings):
         1024, ge=32, description="MiB of memory that a worker and its V8 process may use; one over it is killed."
     )
     v8_jit: bool = Field(False, description="Run scripts with V8's JIT compiler (see docs/sandbox.md).")
+    price_filter: bool = Field(True, description="Leave out prices that are far from all others (docs/prices.md).")
     stream_bindings: Path | None = Field(None, description="JSON file: stream name → Kafka topic.")

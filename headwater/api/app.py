@@ -17,6 +17,7 @@ from headwater.api import (
     flow,
     health,
     openapi,
+    prices,
     problems,
     streams,
     transforms,
@@ -45,6 +46,7 @@ ROUTERS = (
     deployments.router,
     deployment_metrics.router,
     filter_values.router,
+    prices.router,
     health.router,
 )
 DESCRIPTION = (

@@ -16,6 +16,7 @@ from headwater.api.schemas import (
     DeploymentLogs,
     DeploymentStats,
     Message,
+    PricesConnection,
     SinkConnection,
     Snippets,
 )
@@ -43,7 +44,7 @@ MESSAGES = {
     operation_id="deployConfiguration",
     summary="Deploy the newest revision",
     responses=failures(404, 409, 422),
-    openapi_extra=needs("flow:deploy"),
+    openapi_extra=needs("flow:deploy", when_feeding_prices=True),
 )
 async def deploy(config_id: str, caller: Caller, given: Given, watcher: Waits) -> DeploymentBody:
     """Answers when every worker is ready, with the credentials to read the sinks' topics.
@@ -154,7 +155,9 @@ def _status(deployment: Deployment) -> Literal["deployed", "deploying", "failed"
     return "failed" if deployment.phase is Phase.FAILED and deployment.settled else "deploying"
 
 
-def _connection(deployment: Deployment, sink: Sink, kafka: KafkaEndpoint) -> SinkConnection:
+def _connection(deployment: Deployment, sink: Sink, kafka: KafkaEndpoint) -> SinkConnection | PricesConnection:
+    if sink.type == "prices":
+        return PricesConnection(uid=sink.uid, name=sink.name, type=sink.type)
     access = Access(
         topic=sink_topic(deployment.flow_id, sink.name),
         bootstrap_servers=kafka.bootstrap_servers,

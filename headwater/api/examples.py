@@ -16,6 +16,7 @@ READER = "dep-01ke0a3c6w2z4x8v9b1n5m7q0k"
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address"}
 SCRIPT = {"type": "v8", "script": "function process(record) { record.seen = true; return record; }"}
 VALUES = {"values": [CONTRACT]}
+TOKENS = [{"token_address": CONTRACT, "chain": "base"}, {"token_address": WALLET, "chain": "base"}]
 ENTRIES = {"values": [WALLET]}
 
 TRANSFORMS = [{**FILTER, "set_values": [CONTRACT]}, SCRIPT]
@@ -177,8 +178,30 @@ TRIED: dict[str, Any] = {
     ],
 }
 
+PRICES: dict[str, Any] = {
+    "items": [
+        {
+            "mint": CONTRACT,
+            "chain": "base",
+            "timestamp": FIRST,
+            "latest_price": 99.0,
+            "low_24h": 90.0,
+            "high_24h": 100.0,
+            "low_1h": 90.0,
+            "high_1h": 99.0,
+            "percent_change_24h": None,
+            "percent_change_1h": -1.0,
+            "decimals": 18,
+        }
+    ],
+    "cursor": None,
+    "message": "1 of 2 tokens have no price: 1 unknown.",
+    "statuses": [{**TOKENS[0], "status": "ok"}, {**TOKENS[1], "status": "unknown_token"}],
+}
+
 OF_SCHEMAS: dict[str, Any] = {
     "TrialBody": TRIED,
+    "PriceStats": PRICES,
     "SavedFlowConfig": {**FLOW_CONFIG, "warnings": []},
     "FlowConfig": FLOW_CONFIG,
     "DeploymentBody": DEPLOYMENT,

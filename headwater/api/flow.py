@@ -7,7 +7,7 @@ from anyio import to_thread
 from fastapi import Body, Response
 
 from headwater.api import examples
-from headwater.api.guard import guarded_router, needs
+from headwater.api.guard import guarded_router, needs, require_prices_scope
 from headwater.api.openapi import body_failures, etag, failures
 from headwater.api.preconditions import Expected, set_etag
 from headwater.api.schemas import FlowConfig, Message, SavedFlowConfig
@@ -33,6 +33,7 @@ router = guarded_router(PATH, "Configurations")
 )
 async def create(body: Created, response: Response, caller: Caller, given: Given, turns: InTurn) -> SavedFlowConfig:
     """Checks everything, compiles the scripts in the sandbox, and stores the configuration. Nothing runs yet."""
+    require_prices_scope(caller, body.pipeline_config)
     created = await turns.run(caller.owner, partial(given.flows.create, caller.owner, body))
     response.headers["Location"] = f"{PATH}/{created.flow.id}"
     set_etag(response, created.flow)
@@ -86,6 +87,7 @@ async def replace(
     A transform with a `uid` updates the one that has it, and a filter keeps its values. One without takes over the
     `uid` at the same position when the type is the same; else it is new.
     """
+    require_prices_scope(caller, body.pipeline_config)
     save = partial(given.flows.replace, caller.owner, config_id, body, expected)
     saved = await turns.run(caller.owner, save)
     set_etag(response, saved.flow)

@@ -29,6 +29,7 @@ from headwater.errors import (
     UnsupportedMediaType,
 )
 from headwater.model.audit import Actor, act_as
+from headwater.model.flow import NewPipelineConfig, PipelineConfig
 from headwater.model.key import ApiKey
 from headwater.services.keys import Keys
 
@@ -38,7 +39,9 @@ RESERVED_IDS = {"config_id": frozenset({"datasets", "streams", "validate"}), "da
 """Names that stand where an id stands, by the id's parameter."""
 
 DEPLOY_SCOPE = "flow:deploy"
+PRICES_SCOPE = "prices:write"
 SCOPE, SCOPE_WHEN_DEPLOYED, STREAMED = "x-scope", "x-scope-when-deployed", "x-streamed"
+SCOPE_WITH_PRICES = "x-scope-with-prices-sink"
 
 KEY_HEADER = APIKeyHeader(
     name="X-API-Key",
@@ -54,9 +57,19 @@ def guarded_router(prefix: str, tag: str) -> APIRouter:
     return APIRouter(prefix=prefix, route_class=GuardedRoute, tags=[tag], dependencies=[Depends(KEY_HEADER)])
 
 
-def needs(scope: str, *, when_deployed: str = "") -> dict[str, Any]:
-    """`openapi_extra` of a route: the scope that it needs, and one that it needs too while `config_id` is deployed."""
-    return {SCOPE: scope} | ({SCOPE_WHEN_DEPLOYED: when_deployed} if when_deployed else {})
+def needs(scope: str, *, when_deployed: str = "", when_feeding_prices: bool = False) -> dict[str, Any]:
+    """`openapi_extra` of a route: the scope that it needs, and one that it needs too while `config_id` is deployed.
+
+    when_feeding_prices: it needs PRICES_SCOPE too where `config_id` has a prices sink.
+    """
+    deployed = {SCOPE_WHEN_DEPLOYED: when_deployed} if when_deployed else {}
+    return {SCOPE: scope} | deployed | ({SCOPE_WITH_PRICES: PRICES_SCOPE} if when_feeding_prices else {})
+
+
+def require_prices_scope(key: ApiKey, config: NewPipelineConfig | PipelineConfig) -> None:
+    """Raise Forbidden when the configuration has a prices sink, and the key may not feed prices."""
+    if config.feeds_prices and PRICES_SCOPE not in key.scopes:
+        raise Forbidden(PRICES_SCOPE)
 
 
 class JsonRequest(Request):
@@ -100,6 +113,7 @@ class GuardedRoute(APIRoute):
         extra = self.openapi_extra or {}
         self.scope: str = extra[SCOPE]
         self.scope_when_deployed: str = extra.get(SCOPE_WHEN_DEPLOYED, "")
+        self.scope_with_prices: str = extra.get(SCOPE_WITH_PRICES, "")
         self.streamed: bool = extra.get(STREAMED, False)
         self.takes_body = self.body_field is not None or self.streamed
 
@@ -119,6 +133,7 @@ class GuardedRoute(APIRoute):
             await self._count(key, scope)
             receive = self._check(scope, headers, receive)
             await self._check_deployed(key, scope)
+            await self._check_prices(key, scope)
             if scope["method"] in idempotency.METHODS and (once := self._once(headers, scope)):
                 await once(super().handle, scope, receive, send)
                 return
@@ -159,6 +174,12 @@ class GuardedRoute(APIRoute):
         deployments, config_id = scope["app"].state.services.deployments, scope["path_params"]["config_id"]
         if await to_thread.run_sync(deployments.find, key.owner, config_id):
             raise Forbidden(self.scope_when_deployed)
+
+    async def _check_prices(self, key: ApiKey, scope: Scope) -> None:
+        if self.scope_with_prices in {"", *key.scopes}:
+            return
+        flows, config_id = scope["app"].state.services.flows, scope["path_params"]["config_id"]
+        require_prices_scope(key, (await to_thread.run_sync(flows.get, key.owner, config_id)).pipeline_config)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()

@@ -20,6 +20,7 @@ from headwater.model.idempotency import KEY_PATTERN
 ASSETS = "/docs/assets"
 JSON = "application/json"
 SCOPE, SCOPE_WHEN_DEPLOYED = "x-scope", "x-scope-when-deployed"
+SCOPE_WITH_PRICES = "x-scope-with-prices-sink"
 SCHEMA = {"$ref": "#/components/schemas/ProblemDetails"}
 KIND_OF_STATUS = {kind.status: kind for kind in reversed((*KINDS.values(), METHOD_NOT_ALLOWED))}
 """The first kind of each status stands for it."""
@@ -162,6 +163,8 @@ def _complete(operation: dict[str, Any]) -> None:
     if scope := operation.get(SCOPE):
         and_when_deployed = operation.get(SCOPE_WHEN_DEPLOYED)
         more = f", while it is deployed `{and_when_deployed}` too" if and_when_deployed else ""
+        if and_with_prices := operation.get(SCOPE_WITH_PRICES):
+            more += f", with a prices sink `{and_with_prices}` too"
         operation["description"] += f"\n\nNeeds the scope `{scope}`{more}."
     for parameter in operation.get("parameters", []):
         if parameter["in"] == "path":

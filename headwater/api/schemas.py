@@ -153,6 +153,14 @@ class SinkConnection(BaseModel):
     snippets: Snippets
 
 
+class PricesConnection(BaseModel):
+    """A prices sink: what it takes is read with POST /api/v1/developer/prices/stats."""
+
+    uid: str
+    name: str
+    type: Literal["prices"]
+
+
 class DeploymentBody(BaseModel):
     """A deployment and how to read what it writes."""
 
@@ -165,7 +173,7 @@ class DeploymentBody(BaseModel):
     reason: str = Field(description="Why the condition is what it is; empty when there is nothing to say.")
     workers: int
     dead_letter: DeadLetter
-    sinks: list[SinkConnection]
+    sinks: list[Annotated[SinkConnection | PricesConnection, Field(discriminator="type")]]
 
 
 class LogEntry(BaseModel):

@@ -18,6 +18,7 @@ from headwater.services.idempotency import Calls
 from headwater.services.keys import Keys
 from headwater.services.limits import RateLimits
 from headwater.services.metrics import Metrics
+from headwater.services.prices import Prices
 from headwater.services.trials import Trials
 
 Probe = Callable[[], object]
@@ -41,6 +42,7 @@ class Services:
     metrics: Metrics
     filters: Filters
     datasets: Datasets
+    prices: Prices
     bindings: Bindings
     kafka: KafkaEndpoint
     limits: RateLimits | None = None

@@ -20,7 +20,7 @@ from headwater.errors import Conflict, DeployFailed, DeployPending, NotFound, Un
 from headwater.model.flow import Flow
 from headwater.model.transform import NewTransform, NewTransforms
 
-SCOPES = needs("flow:write", when_deployed="flow:deploy")
+SCOPES = needs("flow:write", when_deployed="flow:deploy", when_feeding_prices=True)
 
 router = guarded_router(PATH + "/{config_id}/transforms", "Transforms")
 

@@ -34,6 +34,7 @@ from headwater.services.ids import new_id, utc_now
 from headwater.services.keys import Keys
 from headwater.services.limits import RateLimits
 from headwater.services.metrics import Metrics
+from headwater.services.prices import Prices
 from headwater.services.trials import Trials
 from headwater.settings import Settings
 from headwater.stores.base import Leases
@@ -42,6 +43,7 @@ from headwater.stores.redis.client import Client, connect
 from headwater.stores.redis.drafts import RedisDraftSets
 from headwater.stores.redis.metrics import RedisMetrics
 from headwater.stores.redis.names import RedisDatasetNames
+from headwater.stores.redis.prices import RedisPrices
 from headwater.stores.redis.sets import RedisSetStore
 from headwater.stores.sql.database import Database
 from headwater.transforms import TRANSFORMS
@@ -112,6 +114,7 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
         ),
         filters=Filters(database.flows, database.deployments, audited),
         datasets=Datasets(database.datasets, names, audited, utc_now, new_id),
+        prices=Prices(RedisPrices(client), utc_now, judge=settings.price_filter),
         bindings=bindings,
         kafka=_endpoint(addresses),
         limits=_limits(addresses),

@@ -53,7 +53,7 @@ def run(settings: Settings) -> None:
         broker = KafkaBroker(addresses.kafka(), addresses.replication())
         bindings = load_bindings(settings)
         if addresses.embeds_kafka:
-            create_stream_topics(broker, bindings, stop)
+            create_topics(broker, stream_topics(bindings), stop)
         client = connect(addresses.redis_url())
         sets = RedisSetStore(client)
         orchestrator, turns = (
@@ -116,13 +116,19 @@ def topic_of(bindings: Bindings, source: Source) -> str:
     return topic
 
 
-def create_stream_topics(broker: Broker, bindings: Bindings, stop: threading.Event) -> None:
-    """Make the streams' topics on the embedded broker; waits while it is away."""
-    topics = tuple(TopicSpec(topic, STREAM_PARTITIONS, STREAM_TOPIC_CONFIG) for _, topic in bindings)
+def stream_topics(bindings: Bindings) -> tuple[TopicSpec, ...]:
+    """The streams' topics as they are made on the embedded broker."""
+    return tuple(TopicSpec(topic, STREAM_PARTITIONS, STREAM_TOPIC_CONFIG) for _, topic in bindings)
+
+
+def create_topics(broker: Broker, topics: tuple[TopicSpec, ...], stop: threading.Event) -> None:
+    """Make topics that are missing; waits while the broker is away."""
     backoff = Backoff(0.1, 2.0)
     while not stop.is_set():
         try:
             broker.ensure(Resources(topics, (), (), ()))
-            return
+            if all(broker.partitions(topic.name) for topic in topics):  # consumers take a missing one for an error
+                return
+            stop.wait(backoff.next_s())
         except BrokerUnavailable:
             stop.wait(backoff.next_s())

@@ -85,6 +85,7 @@ def start_services(supervisor: Supervisor, addresses: Addresses, listener: socke
             part.result()
     environment = child_environment(addresses.settings, addresses.home)
     supervisor.add(Service("controller", lambda: _command(environment, "controller"), grace_s=20.0))
+    supervisor.add(Service("prices", lambda: _command(environment, "prices", "worker"), grace_s=20.0))
     for number in range(addresses.settings.api_processes):
         supervisor.add(Service(f"api-{number}", lambda: _api(environment, listener)))
 

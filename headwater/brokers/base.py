@@ -18,6 +18,9 @@ OUTPUT_TOPIC_CONFIG: Final = {
 STREAM_TOPIC_CONFIG: Final = OUTPUT_TOPIC_CONFIG | {"message.timestamp.type": "LogAppendTime"}
 """Settings of stream topics: the broker stamps the time at which a record came."""
 
+TICKS_TOPIC_CONFIG: Final = OUTPUT_TOPIC_CONFIG | {"retention.bytes": str(4 << 30)}
+"""Settings of the topic that all price pipelines write to."""
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 

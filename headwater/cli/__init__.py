@@ -5,7 +5,7 @@ Commands import what they compose when they run: `headwater --help` and a worker
 
 import typer
 
-from headwater.cli import audit, docs, keys, parts, tools
+from headwater.cli import audit, docs, keys, parts, prices, tools
 from headwater.model.audit import CLI, act_as
 
 app = typer.Typer(
@@ -27,3 +27,4 @@ tools.register(app)
 audit.register(app)
 docs.register(app)
 app.add_typer(keys.app, name="keys")
+app.add_typer(prices.app, name="prices")

@@ -116,7 +116,7 @@ def _buckets(bins: Mapping[int, int]) -> list[tuple[str, float]]:
 
 
 @contextmanager
-def serving(port: int, collector: PipelineCollector) -> Iterator[None]:
+def serving(port: int, collector: Collector) -> Iterator[None]:
     """Serve the series at http://127.0.0.1:<port>/metrics; 0 is no port. Raises SetupError when it is taken."""
     if not port:
         yield

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headwater.brokers.base import OUTPUT_TOPIC_CONFIG, AccessRule, Resources, TopicSpec, User
+from headwater.brokers.base import OUTPUT_TOPIC_CONFIG, TICKS_TOPIC_CONFIG, AccessRule, Resources, TopicSpec, User
 from headwater.model.deployment import (
     Deployment,
     Revision,
@@ -15,8 +15,13 @@ from headwater.model.deployment import (
     transactional_ids,
     worker_user,
 )
+from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC
+from headwater.model.sink import Sink
 from headwater.model.stream import event_time
 from headwater.model.worker import KafkaAccess, SinkSpec, WorkerSet, WorkerSpec
+
+TICKS = TopicSpec(TICKS_TOPIC, PARTITIONS, TICKS_TOPIC_CONFIG)
+"""The topic that all price pipelines write to; it stays when they go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +34,8 @@ class WorkerSettings:
 
 
 def output_topics(deployment: Deployment, revision: Revision) -> list[str]:
-    """The topics that a revision writes: one per Kafka sink, and the dead letters."""
-    sinks = [sink_topic(deployment.flow_id, sink.name) for sink in revision.config.sinks]
+    """The topics of a revision's own: one per Kafka sink, and the dead letters."""
+    sinks = [sink_topic(deployment.flow_id, sink.name) for sink in revision.config.sinks if sink.type == "kafka"]
     return [*sinks, dead_letter_topic(deployment.flow_id)]
 
 
@@ -38,17 +43,18 @@ def resources(deployment: Deployment, revision: Revision, source_topic: str, par
     """Topics, users and rules of a revision. Two users: one may only read the outputs, one is for the workers."""
     read, work = reader(deployment.id), worker_user(deployment.id)
     topics = output_topics(deployment, revision)
+    shared = [TICKS] if revision.config.feeds_prices else []
     rules = [
         *_reader_rules(deployment, topics),
         AccessRule(work, "topic", source_topic, ("READ",)),
         AccessRule(work, "group", f"{work}.", ("READ",), prefixed=True),
-        *(AccessRule(work, "topic", topic, ("WRITE",)) for topic in topics),
+        *(AccessRule(work, "topic", topic, ("WRITE",)) for topic in [*topics, *(spec.name for spec in shared)]),
     ]
     if revision.config.delivery == "exactly_once":
         ids = transactional_ids(deployment.flow_id)
         rules.append(AccessRule(work, "transactional_id", ids, ("WRITE",), prefixed=True))
     return Resources(
-        topics=tuple(TopicSpec(topic, partitions, OUTPUT_TOPIC_CONFIG) for topic in topics),
+        topics=(*(TopicSpec(topic, partitions, OUTPUT_TOPIC_CONFIG) for topic in topics), *shared),
         users=(User(read, deployment.reader_password), User(work, deployment.worker_password)),
         rules=tuple(rules),
         group_prefixes=(f"{read}.", f"{work}."),
@@ -88,6 +94,10 @@ def retired_topics(deployment: Deployment) -> list[str]:
     return sorted({topic.name for topic in everything(deployment).topics} - wanted)
 
 
+def _topic_of(deployment: Deployment, sink: Sink) -> str:
+    return TICKS.name if sink.type == "prices" else sink_topic(deployment.flow_id, sink.name)
+
+
 def worker_set(deployment: Deployment, revision: Revision, source_topic: str, settings: WorkerSettings) -> WorkerSet:
     """The workers of a revision. The hash covers the whole spec, so any change of it replaces them."""
     user = {"username": worker_user(deployment.id), "password": deployment.worker_password}
@@ -100,7 +110,7 @@ def worker_set(deployment: Deployment, revision: Revision, source_topic: str, se
         source_group=source_group(deployment.id, revision.source_epoch),
         transforms=revision.config.transforms,
         sinks=[
-            SinkSpec(uid=sink.uid, name=sink.name, type=sink.type, topic=sink_topic(deployment.flow_id, sink.name))
+            SinkSpec(uid=sink.uid, name=sink.name, type=sink.type, topic=_topic_of(deployment, sink))
             for sink in revision.config.sinks
         ],
         dead_letter_topic=dead_letter_topic(deployment.flow_id),

@@ -130,8 +130,8 @@ class Delivery(Protocol):
     def commit(self, source: Source, positions: Positions, *, wait: bool) -> None:
         """Store positions; none: those that could not be stored before. wait: return when they are stored.
 
-        Raises BrokerUnavailable when they are not stored yet. Raises DeliveryFailed when neither the records nor the
-        positions may count as stored: recover.
+        Raises BrokerUnavailable, SetStoreUnavailable when they are not stored yet. Raises DeliveryFailed when neither
+        the records nor the positions may count as stored: recover.
         """
 
     def recover(self, source: Source) -> Positions:

@@ -308,7 +308,7 @@ class Worker:
     def _store(self, positions: dict[int, int], *, wait: bool) -> bool:
         try:
             self._delivery.commit(self._source, positions, wait=wait)
-        except BrokerUnavailable as error:
+        except (BrokerUnavailable, SetStoreUnavailable) as error:
             log.warning("positions not stored; records may be repeated", reason=error.detail)
             return False
         except DeliveryFailed as error:

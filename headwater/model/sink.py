@@ -1,6 +1,6 @@
 """Configuration of the sinks: one model per `type`."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -11,28 +11,47 @@ SINK_NAME_PATTERN = r"^[A-Za-z0-9._-]{1,100}$"
 DEAD_LETTER_NAME = "dlq"
 
 
-class _Kafka(BaseModel):
+class _Sink(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    type: Literal["kafka"]
     name: str = Field(
         pattern=SINK_NAME_PATTERN,
-        description="Names the topic: `flow.<config_id>.<name>`. `dlq` is taken.",
+        description="Names the topic of a Kafka sink: `flow.<config_id>.<name>`. `dlq` is taken.",
         json_schema_extra={"not": {"pattern": "^[Dd][Ll][Qq]$"}},
     )
 
 
-class KafkaSink(_Kafka):
-    """Writes the records to a Kafka topic of the pipeline's own."""
-
+class _Stored(_Sink):
     uid: str = Field(description="Generated. It stays while the name stays.", json_schema_extra={"readOnly": True})
 
 
-class NewKafkaSink(_Kafka):
-    """A sink as it is sent."""
-
+class _New(_Sink):
     uid: ReturnedOnly = None
 
 
-Sink = KafkaSink
-NewSink = NewKafkaSink
+class KafkaSink(_Stored):
+    """Writes the records to a Kafka topic of the pipeline's own."""
+
+    type: Literal["kafka"]
+
+
+class PricesSink(_Stored):
+    """Takes the records as ticks of the installation's token prices. Needs the scope `prices:write`."""
+
+    type: Literal["prices"]
+
+
+class NewKafkaSink(_New):
+    """A Kafka sink as it is sent."""
+
+    type: Literal["kafka"]
+
+
+class NewPricesSink(_New):
+    """A prices sink as it is sent."""
+
+    type: Literal["prices"]
+
+
+Sink = Annotated[KafkaSink | PricesSink, Field(discriminator="type")]
+NewSink = Annotated[NewKafkaSink | NewPricesSink, Field(discriminator="type")]

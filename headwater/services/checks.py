@@ -9,7 +9,7 @@ import msgspec
 from headwater.errors import ExpressionRefused, InvalidInput, Problem, ScriptRefused
 from headwater.model.dataset import MAX_VALUES_PER_REQUEST, normalise_all
 from headwater.model.flow import NewPipelineConfig, NewSource, PipelineConfig, Source
-from headwater.model.sink import DEAD_LETTER_NAME, KafkaSink, NewSink, Sink
+from headwater.model.sink import DEAD_LETTER_NAME, KafkaSink, NewPricesSink, NewSink, PricesSink, Sink
 from headwater.model.stream import CATALOG, Bindings, Chain, Entity, find_chain
 from headwater.model.transform import (
     NewRedisSetFilterTransform,
@@ -179,7 +179,10 @@ class PipelineChecker:
             found.refuse(f"{PIPELINE}/delivery", detail)
 
     def _sink(self, sent: NewSink, stored: Sequence[Sink]) -> Sink:
-        return KafkaSink(uid=uids.sink_uid(sent, stored) or self._new_id(), type=sent.type, name=sent.name)
+        uid = uids.sink_uid(sent, stored) or self._new_id()
+        if isinstance(sent, NewPricesSink):
+            return PricesSink(uid=uid, type=sent.type, name=sent.name)
+        return KafkaSink(uid=uid, type=sent.type, name=sent.name)
 
     # ---- transforms ----
 

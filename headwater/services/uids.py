@@ -46,8 +46,8 @@ def uid_problems(sent: Sequence[NewTransform], before: Sequence[Transform | None
 
 
 def sink_uid(sent: NewSink, stored: Sequence[Sink]) -> str | None:
-    """The uid of the stored sink with this name, or None."""
-    return next((sink.uid for sink in stored if sink.name == sent.name), None)
+    """The uid of the stored sink with this name and type, or None."""
+    return next((sink.uid for sink in stored if (sink.name, sink.type) == (sent.name, sent.type)), None)
 
 
 def find(transforms: Sequence[Transform], uid: str) -> Transform | None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from headwater.model.worker import SinkSpec
-from headwater.sinks import kafka
+from headwater.sinks import kafka, prices
 from headwater.sinks.base import Sink
 
-SINKS: dict[str, Callable[[SinkSpec], Sink]] = {"kafka": kafka.build}
+SINKS: dict[str, Callable[[SinkSpec], Sink]] = {"kafka": kafka.build, "prices": prices.build}

@@ -87,7 +87,7 @@ class TransactionalProducer(Writer, Protocol):
         """
 
     def forget(self, partitions: Iterable[int]) -> None:
-        """Drop the records for these partitions."""
+        """Drop the records for these partitions, but for ticks: theirs are not the source's."""
 
     def commit(self, positions: Mapping[int, int], membership: Callable[[], object]) -> None:
         """Write all records and the positions in one transaction. membership: `Source.membership`.

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, cast
 
 from headwater.errors import BrokerUnavailable, DeliveryFailed
+from headwater.model.price.tick import TICKS_TOPIC
 from headwater.model.record import Headers
 from headwater.sinks.base import Row, oversize
 
@@ -119,7 +120,7 @@ class MemoryTransactionalProducer:
 
     def forget(self, partitions: Iterable[int]) -> None:
         gone = set(partitions)
-        self._rows = [row for row in self._rows if row.partition not in gone]
+        self._rows = [row for row in self._rows if row.partition not in gone or row.topic == TICKS_TOPIC]
 
     def commit(self, positions: Mapping[int, int], membership: Callable[[], object]) -> None:
         rows, self._rows = self._rows, []

@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from headwater.brokers.client import ClientErrors, Member, producer_settings, unavailable
 from headwater.errors import DeliveryFailed
+from headwater.model.price.tick import TICKS_TOPIC
 from headwater.model.worker import KafkaAccess
 from headwater.sinks.base import Row
 from headwater.sinks.kafka import SETTINGS, require_topics
@@ -68,8 +69,9 @@ class TransactionalKafkaProducer:
         self._rows += rows
 
     def forget(self, partitions: Iterable[int]) -> None:
+        """See TransactionalProducer. A tick that comes twice changes nothing."""
         gone = set(partitions)
-        self._rows = [row for row in self._rows if row[3] not in gone]
+        self._rows = [row for row in self._rows if row[3] not in gone or row[0] == TICKS_TOPIC]
 
     def commit(self, positions: Mapping[int, int], membership: Callable[[], object]) -> None:
         rows, self._rows = self._rows, []

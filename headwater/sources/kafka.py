@@ -45,7 +45,11 @@ _FENCED = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL, KafkaErro
 
 
 class KafkaSource:
-    """Implements sources.base.Source. instance_id: the static member whose place this one takes."""
+    """Implements sources.base.Source. instance_id: the static member whose place this one takes.
+
+    starts: where to begin with partitions that this worker gets, in place of the group's positions; one that is missing
+    begins at its first record.
+    """
 
     def __init__(
         self,
@@ -54,7 +58,9 @@ class KafkaSource:
         group: str,
         instance_id: str | None = None,
         clock: Callable[[], float] = time.monotonic,
+        starts: Callable[[list[int]], Positions] | None = None,
     ) -> None:
+        self._own_starts = starts
         self._access = access
         self._topic = topic
         self._errors = ClientErrors(access)
@@ -114,7 +120,12 @@ class KafkaSource:
         self._consumer.incremental_unassign(partitions)
 
     def _starts(self, partitions: list[int]) -> list[TopicPartition]:
-        """Where the group goes on. A partition without a commit is new, and starts at its first record."""
+        """Where to go on. A partition without a position is new, and starts at its first record."""
+        starts = self._committed_starts(partitions) if self._own_starts is None else self._own_starts(partitions)
+        return [TopicPartition(self._topic, p, starts.get(p, OFFSET_BEGINNING)) for p in partitions]
+
+    def _committed_starts(self, partitions: list[int]) -> Positions:
+        """The group's positions. Raises WorkerError where it has none at all."""
         try:
             found = self._commits(partitions, STARTS_S)
             pinned = found or self._commits(self._all_partitions())
@@ -124,8 +135,7 @@ class KafkaSource:
         if not pinned:
             raise no_position(self._topic)
         self._require(topic_id, {labelled(p.metadata) for p in pinned})
-        starts = {p.partition: p.offset for p in found}
-        return [TopicPartition(self._topic, p, starts.get(p, OFFSET_BEGINNING)) for p in partitions]
+        return {p.partition: p.offset for p in found}
 
     def _require(self, topic_id: str, expected: Collection[str] = ()) -> None:
         """Raise SourceGap when this is another topic than the one that positions count. Empty: not known."""

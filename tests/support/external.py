@@ -15,7 +15,7 @@ from pathlib import Path
 
 import redis
 
-from headwater.app.controller import create_stream_topics
+from headwater.app.controller import create_topics, stream_topics
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.brokers.kafka import KafkaBroker
 from headwater.children import Child, Service, Supervisor, spawn
@@ -99,7 +99,7 @@ def _start(
     valkey.wait_ready(stop)
     kafka.wait_ready(child, READY_WITHIN_S)
     access = kafka.access()
-    create_stream_topics(KafkaBroker(access, 1), Bindings(), stop)
+    create_topics(KafkaBroker(access, 1), stream_topics(Bindings()), stop)
     return {
         "HEADWATER_DATABASE_URL": postgres.url(),
         "HEADWATER_REDIS_URL": valkey.url,

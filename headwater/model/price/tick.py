@@ -61,7 +61,7 @@ def partition_of(key: bytes) -> int:
 def to_topic(value: bytes | None, now: int) -> tuple[bytes, bytes]:
     """Key and value on the ticks topic of a record as a pipeline makes it. now: ms since the epoch. Raises BadTick."""
     record = _parse(value)
-    chain, address = _name("chain", record.chain), _name("token_address", record.token_address)
+    chain, address = _name("chain", record.chain), _address(record.token_address)
     key = token_key(chain, address).encode()
     order = _whole("block_number", record.block_number, _BLOCK_BITS) << _LOG_BITS
     order |= _whole("log_index", record.log_index, _LOG_BITS)
@@ -90,6 +90,12 @@ def _name(member: str, given: Any) -> str:
     if not isinstance(given, str) or not 0 < len(given) <= MAX_NAME_CHARS or not given.isprintable():
         raise BadTick("BadTick", f"{member} has to be a string of 1 to {MAX_NAME_CHARS} printable characters.")
     return given
+
+
+def _address(given: Any) -> str:
+    """As on chain; hexadecimal addresses, which may come in any case, in lower case."""
+    address = _name("token_address", given)
+    return address.lower() if address[:2] in ("0x", "0X") else address
 
 
 def _number(member: str, given: Any) -> float:

@@ -31,10 +31,12 @@ from headwater.services.idempotency import Calls
 from headwater.services.ids import new_id
 from headwater.services.keys import Keys
 from headwater.services.metrics import Metrics
+from headwater.services.prices import Prices
 from headwater.services.trials import Trials
 from headwater.stores.base import DeploymentStore
 from headwater.stores.memory.control import MemoryDatabase
 from headwater.stores.memory.metrics import MemoryMetrics
+from headwater.stores.memory.prices import MemoryPrices
 from headwater.stores.memory.sets import MemoryDatasetNames, MemoryDraftSets, MemorySetStore
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import Resources
@@ -237,6 +239,7 @@ class Installation:
     sets: MemorySetStore = field(default_factory=MemorySetStore)
     names: MemoryDatasetNames = field(default_factory=MemoryDatasetNames)
     metrics: MemoryMetrics = field(default_factory=MemoryMetrics)
+    prices: MemoryPrices = field(default_factory=MemoryPrices)
     broker: MemoryBroker = field(default_factory=MemoryBroker)
     clock: Clock = field(default_factory=Clock)
     probes: dict[str, Probe] = field(default_factory=dict)
@@ -272,6 +275,7 @@ class Installation:
             metrics=Metrics(self.metrics, self.broker.lag, self.clock),
             filters=Filters(flows, self.controller, audited),
             datasets=Datasets(self.database.datasets, self.names, audited, self.clock, new_id),
+            prices=Prices(self.prices, self.clock, judge=True),
             bindings=self.bindings,
             kafka=KafkaEndpoint("kafka.example:9092", "SASL_PLAINTEXT"),
             probes=self.probes,

@@ -1,0 +1,114 @@
+"""Token prices."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import Body, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from headwater.api import examples
+from headwater.api.guard import guarded_router, needs
+from headwater.api.openapi import body_failures
+from headwater.api.schemas import Timestamp
+from headwater.api.services import Given
+from headwater.model.price.stats import Stats
+from headwater.model.price.tick import MAX_NAME_CHARS
+from headwater.services.prices import MAX_TOKENS, Quotes, Status, Token
+
+router = guarded_router("/api/v1/developer/prices", "Prices")
+
+Name = Annotated[str, Field(max_length=MAX_NAME_CHARS)]
+
+
+class PricedToken(BaseModel):
+    """A token by its address, in any case, and its chain."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    token_address: Name = Field(description="Contract address or mint.")
+    chain: Name = Field(description="Lowercase chain name.")
+
+
+class PriceItem(BaseModel):
+    """Prices in USD, changes in percent. docs/prices.md defines each figure."""
+
+    mint: str = Field(description="The token's address as on chain; EVM addresses in lower case.")
+    chain: str
+    timestamp: Timestamp = Field(description="Time of the last trade.")
+    latest_price: float
+    low_24h: float
+    high_24h: float
+    low_1h: float
+    high_1h: float
+    percent_change_24h: float | None = Field(description="Null when there was no price 24 h ago.")
+    percent_change_1h: float | None = Field(description="Null when there was no price 1 h ago.")
+    decimals: int
+
+
+class PriceStatus(BaseModel):
+    """What became of one token of the request."""
+
+    token_address: str
+    chain: str
+    status: Status
+
+
+class PriceStats(BaseModel):
+    """The tokens that have a price, in the order of the request, duplicates kept."""
+
+    items: list[PriceItem]
+    cursor: str | None = Field(description="Always null: one page holds all.")
+    message: str = Field(description="How many tokens have no price, and why.")
+    statuses: list[PriceStatus] = Field(description="One for each token of the request, in its order.")
+
+
+@router.post(
+    "/stats",
+    operation_id="getPriceStats",
+    summary="Rolling price statistics of tokens",
+    response_model=PriceStats,
+    responses=body_failures(),
+    openapi_extra=needs("prices:read"),
+)
+def stats(
+    body: Annotated[
+        list[PricedToken],
+        Body(min_length=1, max_length=MAX_TOKENS, openapi_examples={"two tokens": {"value": examples.TOKENS}}),
+    ],
+    given: Given,
+) -> Response:
+    """Of each token: the latest price, and low, high and change over 24 hours and 1 hour, as of this moment."""
+    quotes = given.prices.quotes([Token(one.chain, one.token_address) for one in body])
+    return Response(msgspec.json.encode(_answer(quotes)), media_type="application/json")
+
+
+def _answer(quotes: Quotes) -> dict[str, Any]:
+    """As PriceStats has it; made by hand, since 200 tokens are to cost little."""
+    rows = zip(quotes.tokens, quotes.stats, quotes.statuses, strict=True)
+    return {
+        "items": [_item(token.chain.lower(), one) for token, one, _ in rows if one is not None],
+        "cursor": None,
+        "message": quotes.message,
+        "statuses": [
+            {"token_address": token.address, "chain": token.chain, "status": status}
+            for token, status in zip(quotes.tokens, quotes.statuses, strict=True)
+        ],
+    }
+
+
+def _item(chain: str, stats: Stats) -> dict[str, Any]:
+    time = datetime.fromtimestamp(stats.time_ms / 1000, UTC).replace(tzinfo=None)
+    return {
+        "mint": stats.mint,
+        "chain": chain,
+        "timestamp": time.isoformat(timespec="milliseconds") + "Z",
+        "latest_price": stats.latest,
+        "low_24h": stats.low_24h,
+        "high_24h": stats.high_24h,
+        "low_1h": stats.low_1h,
+        "high_1h": stats.high_1h,
+        "percent_change_24h": stats.change_24h,
+        "percent_change_1h": stats.change_1h,
+        "decimals": stats.decimals,
+    }

@@ -1,0 +1,93 @@
+"""Composition of the prices worker: from the ticks topic to the price states."""
+
+import secrets
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+
+import structlog
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from headwater.app.addresses import Addresses
+from headwater.app.controller import create_topics
+from headwater.app.home import Home, require_platform
+from headwater.app.worker import METRICS_ANSWER_TIMEOUT_S, spare_the_garbage_collector
+from headwater.brokers.kafka import KafkaBroker
+from headwater.controller.exporter import serving
+from headwater.controller.plan import TICKS
+from headwater.engine.observe import Observer
+from headwater.engine.prices import FoldTransform, PriceDelivery, PriceFold
+from headwater.engine.recorder import Recorder
+from headwater.engine.worker import Worker
+from headwater.errors import SetStoreUnavailable, WorkerError
+from headwater.settings import Settings
+from headwater.sources.kafka import KafkaSource
+from headwater.stores.redis.client import connect
+from headwater.stores.redis.metrics import RedisMetrics
+from headwater.stores.redis.prices import RedisPrices
+
+log = structlog.get_logger(__name__)
+
+GROUP = "headwater.prices"
+"""The consumer group of all prices workers, and the name that their metrics go by."""
+
+
+class PriceCollector(Collector):
+    """Prometheus series of this process."""
+
+    def __init__(self, fold: PriceFold) -> None:
+        self._fold = fold
+
+    def collect(self) -> Iterator[Metric]:
+        yield CounterMetricFamily("headwater_price_ticks", "Ticks folded into prices.", self._fold.ticks)
+        yield CounterMetricFamily(
+            "headwater_price_ticks_outside", "Of these, those whose price does not count.", self._fold.outside
+        )
+
+
+def run(settings: Settings) -> None:
+    """Run until SIGTERM or SIGINT; several share the work. Raises SetupError; ends with status 1 on a WorkerError."""
+    require_platform()
+    home = Home(settings.data_dir)
+    addresses = Addresses(settings, home)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    create_topics(KafkaBroker(addresses.kafka(), addresses.replication()), (TICKS,), stop)
+    owner = secrets.token_hex(8)
+    with (
+        closing(connect(addresses.redis_url())) as client,
+        closing(connect(addresses.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)) as metrics,
+    ):
+        fold = PriceFold(RedisPrices(client), owner)
+        source = KafkaSource(addresses.kafka(), TICKS.name, GROUP, starts=lambda p: _starts(fold, p))
+        observer = Observer(Recorder(RedisMetrics(metrics), GROUP, GROUP, owner))
+        worker = Worker(source, [FoldTransform(fold)], PriceDelivery(fold), observer)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: worker.stop())
+        if stop.is_set():
+            worker.stop()
+        spare_the_garbage_collector()
+        with serving(settings.prices_metrics_port, PriceCollector(fold)):
+            _work(worker)
+
+
+def _starts(fold: PriceFold, partitions: list[int]) -> dict[int, int]:
+    """Called within a rebalance, where the worker can't wait."""
+    try:
+        return dict(fold.take(partitions))
+    except SetStoreUnavailable as error:
+        raise WorkerError(error.detail) from error
+
+
+def _work(worker: Worker) -> None:
+    try:
+        complete = worker.run()
+    except WorkerError as error:
+        log.error("the prices worker ends", reason=error.detail)
+        complete = False
+    sys.exit(0 if complete else 1)

@@ -1,0 +1,91 @@
+"""Token prices: what readers ask for. docs/prices.md defines every figure."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from headwater.model.price.band import hour_of
+from headwater.model.price.codec import decode, decode_hour
+from headwater.model.price.stats import DAY, STALE_MS, Stats, edge_hour, evaluate
+from headwater.model.price.tick import token_key
+from headwater.model.stream import find_chain
+from headwater.services.ids import Clock
+from headwater.stores.base import PriceStore
+
+MAX_TOKENS = 200
+
+Status = Literal["ok", "stale", "unknown_token", "unknown_chain"]
+_WORDS: dict[Status, str] = {
+    "stale": "without a trade for 7 days",
+    "unknown_token": "unknown",
+    "unknown_chain": "on an unknown chain",
+}
+
+
+class Token(NamedTuple):
+    """A token as a caller names it."""
+
+    chain: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quotes:
+    """The answer for some tokens. stats: in their order, None where there is no price."""
+
+    tokens: Sequence[Token]
+    stats: Sequence[Stats | None]
+    statuses: Sequence[Status]
+
+    @property
+    def message(self) -> str:
+        """How many have no price, and why."""
+        gaps: Counter[Status] = Counter(status for status in self.statuses if status != "ok")
+        if not gaps:
+            return "All tokens have a price."
+        why = ", ".join(f"{gaps[status]} {words}" for status, words in _WORDS.items() if gaps[status])
+        return f"{gaps.total()} of {len(self.tokens)} tokens have no price: {why}."
+
+
+class Prices:
+    """judge: leave out prices that are far from all others (stats.accepted). Raises SetStoreUnavailable."""
+
+    def __init__(self, store: PriceStore, now: Clock, *, judge: bool) -> None:
+        self._store = store
+        self._now = now
+        self._judge = judge
+
+    def quotes(self, tokens: Sequence[Token]) -> Quotes:
+        """The statistics of tokens at this moment."""
+        now = int(self._now().timestamp() * 1000)
+        keys = [token_key(*token).encode() for token in tokens]
+        found: dict[bytes, Stats | None] = {}
+        self._evaluate([*dict.fromkeys(keys)], now, hour_of(now - DAY), found)
+        stats = [found[key] for key in keys]
+        statuses = [self._status(token, one, now) for token, one in zip(tokens, stats, strict=True)]
+        fresh = [one if status == "ok" else None for one, status in zip(stats, statuses, strict=True)]
+        return Quotes(tokens, fresh, statuses)
+
+    def _evaluate(self, keys: Sequence[bytes], now: int, hour: int, found: dict[bytes, Stats | None]) -> None:
+        """With the ticks of an hour beside the states. A state that was written since `now` may need the next one."""
+        again: dict[int, list[bytes]] = {}
+        for key, (data, ticks) in zip(keys, self._store.look_up(keys, hour), strict=True):
+            if data is None:
+                found[key] = None
+                continue
+            state = decode(data)
+            state.settle(now)
+            if (needed := edge_hour(state, now)) not in (None, hour):
+                again.setdefault(needed, []).append(key)
+                continue
+            found[key] = evaluate(state, now, decode_hour(hour, ticks or b""), judge=self._judge)
+        for other, some in again.items():
+            self._evaluate(some, now, other, found)
+
+    def _status(self, token: Token, stats: Stats | None, now: int) -> Status:
+        if stats is not None:
+            return "ok" if now - stats.time_ms < STALE_MS else "stale"
+        chain = token.chain.lower()
+        known = find_chain(chain) is not None or chain in self._store.chains()
+        return "unknown_token" if known else "unknown_chain"

@@ -1,0 +1,36 @@
+"""Token prices as a sink: records become ticks on the topic that all price pipelines share."""
+
+import time
+from collections.abc import Callable
+
+from headwater.model.price.tick import TICKS_TOPIC, BadTick, partition_of, to_topic
+from headwater.model.record import Failure, RecordBatch
+from headwater.model.worker import SinkSpec
+from headwater.sinks.base import Row, Writer
+
+
+class PricesSink:
+    """Implements sinks.base.Sink: a record that is no tick is a failure. now: seconds since the epoch."""
+
+    def __init__(self, name: str, now: Callable[[], float] = time.time) -> None:
+        self.name = name
+        self._now = now
+
+    def send(self, batch: RecordBatch, producer: Writer) -> list[Failure]:
+        rows: list[Row] = []
+        failures: list[Failure] = []
+        now = int(self._now() * 1000)
+        for row, (value, timestamp) in enumerate(zip(batch.values, batch.timestamps, strict=True)):
+            try:
+                key, tick = to_topic(value, now)
+            except BadTick as bad:
+                failures.append(Failure(row, bad.error, bad.message, self.name))
+            else:
+                rows.append((TICKS_TOPIC, tick, key, partition_of(key), timestamp, []))
+        producer.produce(rows)
+        return failures
+
+
+def build(spec: SinkSpec) -> PricesSink:
+    """The sink of a worker spec."""
+    return PricesSink(spec.name)

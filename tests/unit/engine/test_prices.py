@@ -1,0 +1,205 @@
+"""Folding ticks: states and positions stay together, whatever fails in between."""
+
+import json
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pytest
+
+from headwater.engine.prices import MAX_TOKENS, PriceFold
+from headwater.errors import SetStoreUnavailable, WorkerError
+from headwater.model.price.band import HOUR_MS
+from headwater.model.price.series import Tick
+from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC, partition_of, to_topic
+from headwater.model.record import RecordBatch
+from headwater.services.prices import Prices, Token
+from headwater.stores.base import PriceWrite
+from headwater.stores.memory.prices import MemoryPrices
+from tests.support.prices import Brute, brute_force
+
+NOW = 1_767_323_045_678
+Record = tuple[bytes, bytes]
+
+
+class Topic:
+    """The ticks topic in memory, and all ticks by token."""
+
+    def __init__(self) -> None:
+        self.partitions: list[list[Record]] = [[] for _ in range(PARTITIONS)]
+        self.ticks: dict[str, list[Tick]] = {}
+
+    def add(self, address: str, tick: Tick) -> None:
+        time, order, price = tick
+        record = {
+            "chain": "base",
+            "token_address": address,
+            "price_usd": price,
+            "timestamp": time,
+            "decimals": 6,
+            "log_index": order,
+        }
+        key, value = to_topic(json.dumps(record).encode(), NOW)
+        self.partitions[partition_of(key)].append((key, value))
+        self.ticks.setdefault(address, []).append(tick)
+
+    def batch(self, partition: int, start: int, end: int) -> RecordBatch:
+        records = self.partitions[partition][start:end]
+        count = len(records)
+        return RecordBatch(
+            TICKS_TOPIC,
+            [value for _, value in records],
+            [key for key, _ in records],
+            [0] * count,
+            [partition] * count,
+            list(range(start, start + count)),
+            [0] * count,
+        )
+
+
+class Unreliable(MemoryPrices):
+    """A store that is away now and then, before or after a write."""
+
+    def __init__(self, draw: random.Random, share: float) -> None:
+        super().__init__()
+        self._draw = draw
+        self.share = share
+
+    def _fail_sometimes(self) -> None:
+        if self._draw.random() < self.share:
+            raise SetStoreUnavailable("away")
+
+    def read(self, partition: int, tokens: Sequence[bytes]) -> list[bytes | None]:
+        self._fail_sometimes()
+        return super().read(partition, tokens)
+
+    def write(self, partition: int, owner: str, written: PriceWrite) -> bool:
+        self._fail_sometimes()
+        some = dict(random.Random(written.end).sample([*written.states.items()], len(written.states) // 2))
+        super().write(partition, owner, PriceWrite(self._ends.get(partition, 0), some, {}))
+        self._fail_sometimes()
+        return super().write(partition, owner, written)
+
+
+def trades(draw: random.Random, tokens: int, count: int) -> Topic:
+    topic, told = Topic(), list[tuple[str, Tick]]()
+    for number in range(count):
+        address = f"0x{draw.randrange(tokens):040x}"
+        back = draw.choice([HOUR_MS // 2, 3 * HOUR_MS, 30 * HOUR_MS])
+        told.append((address, (NOW - draw.randrange(back), number, draw.uniform(1, 3))))
+    told.sort(key=lambda one: one[1][0] + draw.randrange(300_000))
+    for address, tick in [*told, *draw.sample(told, count // 20)]:
+        topic.add(address, tick)
+    return topic
+
+
+def figures(prices: Prices, address: str) -> Brute:
+    [stats] = prices.quotes([Token("base", address)]).stats
+    assert stats is not None
+    return Brute(
+        stats.time_ms,
+        stats.latest,
+        stats.low_24h,
+        stats.high_24h,
+        stats.low_1h,
+        stats.high_1h,
+        stats.change_24h,
+        stats.change_1h,
+    )
+
+
+def check(store: MemoryPrices, topic: Topic, now: int = NOW) -> None:
+    prices = Prices(store, lambda: datetime.fromtimestamp(now / 1000, UTC), judge=True)
+    for address, ticks in topic.ticks.items():
+        assert figures(prices, address) == brute_force(ticks, now), address
+
+
+def work(fold: PriceFold, topic: Topic, positions: dict[int, int], draw: random.Random, steps: int) -> None:
+    """Fold and store as a worker does, which tries again when the store is away."""
+    for _ in range(steps):
+        partition = draw.randrange(PARTITIONS)
+        start = positions.get(partition, 0)
+        batch = topic.batch(partition, start, start + draw.randint(1, 50))
+        try:
+            fold.fold(batch)
+        except SetStoreUnavailable:
+            continue
+        positions[partition] = start + len(batch)
+        if draw.random() < 0.3:
+            try:
+                fold.store(dict(positions))
+            except SetStoreUnavailable:
+                continue
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_kills_and_outages_change_nothing(seed: int) -> None:
+    draw = random.Random(seed)
+    topic, store = trades(draw, 12, 1500), Unreliable(draw, 0.2)
+    for life in range(12):
+        fold = PriceFold(store, f"worker {life}", lambda: NOW / 1000)
+        work(fold, topic, fold.take(range(PARTITIONS)), draw, 60)  # type: ignore[arg-type]
+    store.share = 0
+    last = PriceFold(store, "last", lambda: NOW / 1000)
+    positions = last.take(range(PARTITIONS))
+    for partition in range(PARTITIONS):
+        last.fold(topic.batch(partition, positions.get(partition, 0), 10**6))
+    last.store({p: len(records) for p, records in enumerate(topic.partitions)})
+    check(store, topic)
+    check(store, topic, NOW + 5 * HOUR_MS)
+
+
+def test_a_worker_that_lost_its_partition_writes_nothing() -> None:
+    topic, store = Topic(), MemoryPrices()
+    topic.add("0xaa", (NOW, 0, 1.0))
+    [partition] = [p for p, records in enumerate(topic.partitions) if records]
+    old, new = PriceFold(store, "old"), PriceFold(store, "new")
+    old.take([partition])
+    old.fold(topic.batch(partition, 0, 1))
+    assert new.take([partition]) == {}
+    with pytest.raises(WorkerError, match=f"partition {partition}"):
+        old.store({partition: 1})
+    assert store.read(partition, [b"base:0xaa"]) == [None]
+
+
+def test_what_is_given_up_is_read_again() -> None:
+    topic, store = Topic(), MemoryPrices()
+    topic.add("0xaa", (NOW, 0, 1.0))
+    [partition] = [p for p, records in enumerate(topic.partitions) if records]
+    fold = PriceFold(store, "one", lambda: NOW / 1000)
+    fold.take([partition])
+    fold.fold(topic.batch(partition, 0, 1))
+    fold.forget([partition])
+    fold.store({})
+    assert fold.take([partition]) == {}
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.engine.prices.MAX_TOKENS", 5)
+    assert MAX_TOKENS > 5
+    draw = random.Random(1)
+    topic, store = trades(draw, 40, 400), MemoryPrices()
+    fold = PriceFold(store, "one", lambda: NOW / 1000)
+    positions = dict(fold.take(range(PARTITIONS)))
+    for _ in range(3):
+        work(fold, topic, positions, draw, 40)
+        fold.store(dict(positions))
+        assert sum(map(len, fold._states.values())) <= 5
+    for partition, records in enumerate(topic.partitions):
+        fold.fold(topic.batch(partition, positions.get(partition, 0), len(records)))
+        fold.store({partition: len(records)})
+    check(store, topic)
+
+
+def test_prices_that_do_not_count_are_counted() -> None:
+    topic, store = Topic(), MemoryPrices()
+    for minute in range(5):
+        topic.add("0xaa", (NOW - minute * 60_000, 0, 100.0))
+    topic.add("0xaa", (NOW, 1, 9e6))
+    [partition] = [p for p, records in enumerate(topic.partitions) if records]
+    fold = PriceFold(store, "one", lambda: NOW / 1000)
+    fold.take([partition])
+    fold.fold(topic.batch(partition, 0, 6))
+    fold.store({partition: 6})
+    assert (fold.ticks, fold.outside) == (6, 1)
+    check(store, topic)

@@ -1,0 +1,114 @@
+"""Records as pipelines make them, and the ticks that they become."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.model.price.tick import MAX_AHEAD_MS, BadTick, from_topic, partition_of, to_topic, token_key
+
+NOW = 1_767_323_045_678
+TICK = {
+    "chain": "base",
+    "token_address": "0xAbCd",
+    "price_usd": 1.5,
+    "timestamp": "2026-01-02T03:04:05.678Z",
+    "decimals": 6,
+    "volume_usd": 12,
+    "block_number": 7,
+    "log_index": 9,
+}
+
+
+def tick(**changes: Any) -> Any:
+    """What comes out of the topic; members that are None are left out."""
+    record = {name: value for name, value in (TICK | changes).items() if value is not None}
+    key, value = to_topic(json.dumps(record).encode(), NOW)
+    [(token, folded)] = from_topic([key], [value])
+    assert token == key
+    return key, folded
+
+
+def test_a_tick_comes_through() -> None:
+    assert tick() == (b"base:0xabcd", (NOW, 7 << 24 | 9, 1.5, 6, "0xabcd"))
+
+
+def test_numbers_as_strings() -> None:
+    written = {"price_usd": "1.5", "decimals": "6", "block_number": "7", "log_index": "9", "timestamp": NOW}
+    assert tick(**written) == tick()
+
+
+def test_without_a_place_in_a_block() -> None:
+    assert tick(block_number=None, log_index=None)[1][1] == 0
+
+
+def test_other_addresses_keep_their_case() -> None:
+    key, folded = tick(chain="Solana", token_address="So11111111111111111111111111111111111111112")
+    assert key == b"solana:so11111111111111111111111111111111111111112"
+    assert folded[4] == "So11111111111111111111111111111111111111112"
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"price_usd": None}, "price_usd"),
+        ({"price_usd": 0}, "price_usd"),
+        ({"price_usd": -1}, "price_usd"),
+        ({"price_usd": "NaN"}, "price_usd"),
+        ({"price_usd": "inf"}, "price_usd"),
+        ({"price_usd": "abc"}, "price_usd"),
+        ({"price_usd": True}, "price_usd"),
+        ({"price_usd": [1]}, "price_usd"),
+        ({"price_usd": 10**400}, "price_usd"),
+        ({"decimals": None}, "decimals"),
+        ({"decimals": -1}, "decimals"),
+        ({"decimals": 256}, "decimals"),
+        ({"decimals": 1.5}, "decimals"),
+        ({"timestamp": None}, "timestamp"),
+        ({"timestamp": "yesterday"}, "timestamp"),
+        ({"timestamp": -5}, "timestamp"),
+        ({"timestamp": NOW + MAX_AHEAD_MS + 1}, "ahead"),
+        ({"chain": None}, "chain"),
+        ({"chain": 5}, "chain"),
+        ({"chain": ""}, "chain"),
+        ({"token_address": "x" * 201}, "token_address"),
+        ({"token_address": "a\nb"}, "token_address"),
+        ({"block_number": -1}, "block_number"),
+        ({"block_number": 1 << 40}, "block_number"),
+        ({"block_number": 0.5}, "block_number"),
+        ({"log_index": "many"}, "log_index"),
+    ],
+)
+def test_a_bad_one_says_what_is_wrong(changes: dict[str, Any], word: str) -> None:
+    with pytest.raises(BadTick, match=word) as refused:
+        tick(**changes)
+    assert refused.value.error == "BadTick"
+
+
+@pytest.mark.parametrize("value", [None, b"", b"{", b"[1]", b'"x"', b"\xff", b"[" * 100_000])
+def test_what_is_no_object(value: bytes | None) -> None:
+    with pytest.raises(BadTick) as refused:
+        to_topic(value, NOW)
+    assert refused.value.error == "InvalidJSON"
+
+
+@given(st.text(max_size=30), st.text(max_size=50), st.floats() | st.integers() | st.text(max_size=5))
+def test_any_record_is_a_tick_or_bad(chain: str, address: str, number: float | str) -> None:
+    record = TICK | {"chain": chain, "token_address": address, "timestamp": number, "log_index": number}
+    try:
+        key, value = to_topic(json.dumps(record).encode(), NOW)
+    except BadTick:
+        return
+    [(token, folded)] = from_topic([key], [value])
+    assert token == token_key(chain, address).encode()
+    assert folded[4].lower() == address.lower()
+
+
+def test_a_token_has_one_partition() -> None:
+    assert partition_of(token_key("Base", "0xAB").encode()) == partition_of(token_key("base", "0xab").encode())
+
+
+def test_what_no_sink_wrote_is_left_out() -> None:
+    assert from_topic([None, b"k", b"k", b"k"], [b"x" * 25, None, b"", b"short"]) == []
