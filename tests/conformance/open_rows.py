@@ -1,18 +1,13 @@
 """The rows of the interface that nothing proves yet, and why. `*` at a key's end: all ids that begin so."""
 
-PRICES = "token prices are not served yet"
 PUBSUB = "streams are read from Kafka; a Pub/Sub source does not exist yet"
 
 OPEN = {
-    "1/token-price-statistics": PRICES,
     "2.2/source.type": "`kafka` is proven (2.3/hyperliquid), `pubsub` is accepted and shown; " + PUBSUB,
     "2.3/polygon": "catalog and pipelines are proven with the stream bound to a Kafka topic; " + PUBSUB,
     "2.3/base": "catalog and pipelines are proven with the stream bound to a Kafka topic; " + PUBSUB,
     "2.3/solana": "catalog and pipelines are proven with the stream bound to a Kafka topic; " + PUBSUB,
-    "2.9/*": PRICES,
     "3/deployed: Teardown": "workers, topics and the kept configuration are proven; " + PUBSUB + ", so no subscription",
-    "4.1/*": PRICES,
-    "8/Items per request": PRICES,
 }
 
 

@@ -41,7 +41,7 @@ class TestKeys:
         assert httpx.get(f"{stack.url}{FLOW}", headers={name: alice.key}).status_code == 200
 
     def test_every_endpoint_needs_its_scope(self, stack: Stack, http: httpx.Client) -> None:
-        with owner(stack, "narrow", "prices:read") as narrow:
+        with owner(stack, "narrow", "admin") as narrow:
             for method, path, operation in operations(http):
                 answer = json(narrow.http.request(method, path), 403)
                 assert operation["x-scope"] in answer["detail"], (method, path)

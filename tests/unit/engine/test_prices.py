@@ -138,7 +138,7 @@ def test_kills_and_outages_change_nothing(seed: int) -> None:
     topic, store = trades(draw, 12, 1500), Unreliable(draw, 0.2)
     for life in range(12):
         fold = PriceFold(store, f"worker {life}", lambda: NOW / 1000)
-        work(fold, topic, fold.take(range(PARTITIONS)), draw, 60)  # type: ignore[arg-type]
+        work(fold, topic, dict(fold.take(range(PARTITIONS))), draw, 60)
     store.share = 0
     last = PriceFold(store, "last", lambda: NOW / 1000)
     positions = last.take(range(PARTITIONS))

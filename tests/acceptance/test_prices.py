@@ -1,0 +1,145 @@
+"""Prices of real trades through deployed pipelines, asked by HTTP, against their definitions."""
+
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.acceptance.recorded_prices import BLOCK, Trade, orca_day, uniswap_day
+from tests.acceptance.stack import Stack, deployed, pipeline, until
+from tests.support.prices import DAY, HOUR, Brute, brute_force
+
+FOLDER = Path(os.environ.get("HEADWATER_TEST_DATA") or "nowhere")
+STATS = "/api/v1/developer/prices/stats"
+PRICES = pipeline("log", sinks=[{"type": "prices", "name": "ticks"}], name="prices")
+
+
+def generated(draw: random.Random) -> list[Trade]:
+    """A day and a half of trades."""
+    trades, at, price = [], 1_700_000_000_000, 100.0
+    for number in range(600):
+        at += draw.choice([0, 1000, draw.randrange(10 * 60_000)])
+        price *= 1000 if draw.random() < 0.004 else draw.uniform(0.97, 1.03)
+        trades.append((at, number // 3 * BLOCK + number % 3, price))
+        price = price if price < 10_000 else price / 1000
+    return trades
+
+
+def series() -> list[list[Trade]]:
+    made = [generated(random.Random(seed)) for seed in range(3)]
+    if FOLDER.exists():
+        made += [uniswap_day(FOLDER), *orca_day(FOLDER).values()]
+    return made
+
+
+def record(address: str, trade: Trade) -> dict[str, Any]:
+    at, order, price = trade
+    place = {"block_number": order // BLOCK, "log_index": order % BLOCK}
+    return {"chain": "base", "token_address": address, "price_usd": price, "timestamp": at, "decimals": 6} | place
+
+
+def ask(client: httpx.Client, tokens: Sequence[str]) -> tuple[int, int, list[dict[str, Any]]]:
+    """The items, and times in ms between which they were computed."""
+    began = int(time.time() * 1000)
+    answer = client.post(STATS, json=[{"token_address": address, "chain": "base"} for address in tokens])
+    assert answer.status_code == 200, answer.text
+    assert [item["mint"] for item in answer.json()["items"]] == list(tokens), answer.json()["message"]
+    return began, int(time.time() * 1000) + 1, answer.json()["items"]
+
+
+def possible(trades: Sequence[Trade], began: int, ended: int) -> list[Brute | None]:
+    """What may be answered between two moments: trades leave the windows meanwhile."""
+    leaving = {at + width for at, _, _ in trades for width in (HOUR, DAY) if began < at + width <= ended}
+    return [brute_force(trades, now) for now in sorted({began, *leaving})]
+
+
+def figures(item: dict[str, Any], trades: Sequence[Trade]) -> Brute:
+    """As brute_force has them; the time is that of a trade."""
+    names = ("latest_price", "low_24h", "high_24h", "low_1h", "high_1h", "percent_change_24h", "percent_change_1h")
+    told = item["timestamp"]
+    at = max(t for t, _, _ in trades if time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(t / 1000)) == told[:19])
+    return Brute(at, *(item[name] for name in names))
+
+
+def address(run: int, number: int) -> str:
+    return f"0x{run:08x}{number:032x}"
+
+
+class Moments:
+    """Random moments of the series, each as a token of its own whose trades are moved so that the moment is now."""
+
+    def __init__(self, count: int, seed: int) -> None:
+        draw = random.Random(seed)
+        all_series, run = series(), draw.getrandbits(32)
+        self.trades: dict[str, list[Trade]] = {}
+        self.records: list[dict[str, Any]] = []
+        now = int(time.time() * 1000)
+        for number in range(count):
+            trades = draw.choice(all_series)
+            moment = draw.uniform(trades[0][0], trades[-1][0] + 2 * HOUR)
+            later = draw.choice([0, 0, 0, 26 * HOUR, 3 * DAY])
+            moved = [(int(at - moment) + now - later, order, price) for at, order, price in trades if at <= moment]
+            told = moved + draw.sample(moved, len(moved) // 20)
+            if number % 2:
+                draw.shuffle(told)
+            self.trades[address(run, number)] = moved
+            self.records += [record(address(run, number), trade) for trade in told]
+
+    def check(self, client: httpx.Client) -> None:
+        """All that is answered now."""
+        tokens = [*self.trades]
+        for first in range(0, len(tokens), 200):
+            some = tokens[first : first + 200]
+            began, ended, items = ask(client, some)
+            for token, item in zip(some, items, strict=True):
+                trades = self.trades[token]
+                assert figures(item, trades) in possible(trades, began, ended), token
+
+
+def feed(stack: Stack, client: httpx.Client, records: Sequence[dict[str, Any]]) -> None:
+    """All of them, and wait until the last are readable: one more token in each partition of the ticks."""
+    stack.feed("base", "log", records)
+    ends = [f"0x{random.getrandbits(160):040x}" for _ in range(200)]
+    stack.feed("base", "log", [record(end, (int(time.time() * 1000), 0, 1.0)) for end in ends for _ in range(2)])
+    body = [{"token_address": end, "chain": "base"} for end in ends]
+    until(lambda: len(client.post(STATS, json=body).json()["items"]) == len(ends), 600, "all ticks folded")
+
+
+@pytest.mark.parametrize("count", [30, pytest.param(1000, marks=pytest.mark.slow)])
+def test_any_moment_of_recorded_trades(stack: Stack, client: httpx.Client, count: int) -> None:
+    moments = Moments(count, seed=11)
+    with deployed(client, PRICES):
+        feed(stack, client, moments.records)
+        moments.check(client)
+    assert len(moments.trades) == count
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_killed_worker_loses_nothing(stack: Stack, client: httpx.Client, kills: int) -> None:
+    moments, killed = Moments(10, seed=12), list[int]()
+    records = moments.records * 3
+
+    def kill_now_and_then() -> None:
+        for _ in range(kills):
+            time.sleep(2)
+            for pid in stack.below("prices worker"):
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+
+    with deployed(client, PRICES):
+        killer = threading.Thread(target=kill_now_and_then)
+        killer.start()
+        for first in range(0, len(records), 500):
+            stack.feed("base", "log", records[first : first + 500])
+            time.sleep(2 * kills * 500 / len(records))
+        killer.join()
+        feed(stack, client, [])
+        moments.check(client)
+    assert len(killed) > kills // 2
