@@ -105,7 +105,8 @@ class Moments:
 
 def feed(stack: Stack, client: httpx.Client, records: Sequence[dict[str, Any]]) -> None:
     """All of them, and wait until the last are readable: one more token in each partition of the ticks."""
-    stack.feed("base", "log", records)
+    for first in range(0, len(records), 20_000):
+        stack.feed("base", "log", records[first : first + 20_000])
     ends = [f"0x{random.getrandbits(160):040x}" for _ in range(200)]
     stack.feed("base", "log", [record(end, (int(time.time() * 1000), 0, 1.0)) for end in ends for _ in range(2)])
     body = [{"token_address": end, "chain": "base"} for end in ends]
