@@ -29,6 +29,7 @@ class Home:
         self.api_key = self.path / "api-key"
         self.secret_key = self.path / "secret-key"
         self.database = self.path / "headwater.db"
+        self.tokens = self.path / "tokens.json"
         self.workers = self.path / "workers"
         self.metrics = self.path / "run" / "metrics"
         self.logs = self.path / "logs"

@@ -1,16 +1,19 @@
 """Commands of the token prices."""
 
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
 from headwater.cli.options import takes_settings
 from headwater.settings import Settings
 
-app = typer.Typer(help="Token prices: the worker that keeps them.", no_args_is_help=True)
+app = typer.Typer(help="Token prices: the worker that keeps them, and what feeds them.", no_args_is_help=True)
+tokens_app = typer.Typer(help="Tokens and their decimals, which price recipes need.", no_args_is_help=True)
 
-
-@app.callback()
-def _prices() -> None:
-    """Makes `worker` a command of its own as long as it is the only one."""
+KAFKA = ("data_dir", "kafka_bootstrap_servers", "kafka_security_protocol", "kafka_sasl_mechanism", "kafka_username",
+         "kafka_password", "kafka_ca_file")  # fmt: skip
 
 
 def worker(settings: Settings) -> None:
@@ -22,4 +25,79 @@ def worker(settings: Settings) -> None:
     run(settings)
 
 
+def enable(
+    settings: Settings,
+    recipe: Annotated[str, typer.Argument(help="uniswap-v3, uniswap-v2, orca or hyperliquid.")],
+    chain: Annotated[str, typer.Option(help="Chain of the trades; may be left out where there is only one.")] = "",
+    entity: Annotated[str, typer.Option(help="Kind of record to read: log or decoded_log.")] = "",
+    pools: Annotated[Path | None, typer.Option(help="JSON or CSV: address, token0, token1 of each pool.")] = None,
+    learn: Annotated[
+        list[Path] | None, typer.Option(help="JSON lines of logs whose PairCreated and PoolCreated name pools.")
+    ] = None,
+    markets: Annotated[Path | None, typer.Option(help="An answer of Hyperliquid's `meta`.")] = None,
+    url: Annotated[str, typer.Option(help="Address of the API; default: this machine's.")] = "",
+    deploy: Annotated[bool, typer.Option(help="Deploy it as well.")] = True,
+) -> None:
+    """Make a price pipeline, or bring it up to date; it is an ordinary configuration. docs/prices.md tells more."""
+    from headwater.app.recipes import Api
+    from headwater.app.recipes_table import table_of
+    from headwater.errors import SetupError
+    from headwater.services.recipes import RECIPES
+
+    known = RECIPES.get(recipe)
+    if known is None:
+        raise SetupError(f"There is no recipe {recipe}. Choose from {', '.join(RECIPES)}.")
+    chain = chain or (known.chains[0] if len(known.chains) == 1 else "")
+    if chain not in known.chains:
+        raise SetupError(f"Name the chain of {recipe} with --chain: {', '.join(known.chains)}.")
+    if (entity := entity or known.entities[0]) not in known.entities:
+        raise SetupError(f"{recipe} reads no {entity}. Choose from {', '.join(known.entities)}.")
+    with closing(Api(settings, url)) as api:
+        table, note = table_of(settings, api, chain, pools=pools, learn=learn or [], markets=markets)
+        made = api.put(known.configuration(chain, entity, table, note))
+        if deploy:
+            api.deploy(made)
+    print(f"{note}\nConfiguration {made}{' is deployed' if deploy else ''}.")
+
+
+def import_(
+    settings: Settings,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Ticks as JSON lines or CSV; .gz is unpacked.")],
+) -> None:
+    """Write ticks from files into the prices, so that they begin with a history. Repeats change nothing."""
+    from itertools import chain as concatenated
+
+    from headwater.app.price_import import import_ticks
+    from headwater.ingest.files import read_records
+    from headwater.telemetry import configure_logging
+
+    configure_logging("warning")
+    done = import_ticks(settings, concatenated.from_iterable(map(read_records, files)))
+    print(f"{done.written} ticks written")
+    for number, failure in done.shown:
+        print(f"record {number} is no tick: {failure.message}")
+    if done.refused:
+        print(f"{done.refused} records are no ticks")
+        raise typer.Exit(1)
+
+
+def import_tokens(
+    settings: Settings,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Token Lists as JSON; .gz is unpacked.")],
+) -> None:
+    """Add the tokens of some Token Lists to those that price recipes know."""
+    from headwater.app.recipes import add_tokens
+
+    for chain, known in add_tokens(settings, files).items():
+        print(f"{chain}: {len(known)} tokens")
+
+
 app.command()(takes_settings()(worker))
+app.command()(takes_settings("data_dir", "host", "port")(enable))
+app.command("import")(takes_settings(*KAFKA)(import_))
+tokens_app.command("import")(takes_settings("data_dir")(import_tokens))
+
+
+@tokens_app.callback()
+def _tokens() -> None:
+    """Makes `import` a command of its own, although it is the only one."""

@@ -43,14 +43,24 @@ def feed(
         producer.produce([(topic, line, key, partition, 0, [])])
         sent += 1
         if sent % check_every == 0:
-            while producer.saturated():
-                producer.flush(ROOM_WITHIN_S)
+            make_room(producer)
             if rate:
                 producer.push()
                 sleep(max(0.0, sent / rate - (clock() - started)))
+    settle(producer, sent)
+    return sent
+
+
+def settle(producer: Producer, sent: int) -> None:
+    """Wait until all records are acknowledged. Raises BrokerUnavailable when some are not."""
     left = producer.flush(FLUSH_WITHIN_S)
     failures = producer.failures()
     if left or failures:
         why = failures[0] if failures else f"no answer within {FLUSH_WITHIN_S:.0f} s"
         raise BrokerUnavailable(f"{left + len(failures)} of {sent} records were not stored: {why}.")
-    return sent
+
+
+def make_room(producer: Producer) -> None:
+    """Wait while the producer's queue is full."""
+    while producer.saturated():
+        producer.flush(ROOM_WITHIN_S)

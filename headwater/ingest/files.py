@@ -1,5 +1,6 @@
 """JSON-lines files as record streams."""
 
+import csv
 import gzip
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,6 +44,16 @@ def read_lines(path: Path) -> Iterator[bytes]:
             yield from (line.rstrip(b"\r\n") for line in file if line.strip())
     except (OSError, EOFError) as error:
         raise SetupError(f"{path} can't be read: {error}.") from error
+
+
+def read_records(path: Path) -> Iterator[bytes]:
+    """The records of JSON lines, or of CSV with a header as JSON of strings, empty ones left out; .gz is unpacked."""
+    lines = read_lines(path)
+    if ".csv" not in path.suffixes:
+        yield from lines
+        return
+    for row in csv.DictReader(line.decode(errors="replace") for line in lines):
+        yield msgspec.json.encode({name: value for name, value in row.items() if name and value})
 
 
 def natural_key(chain: str, line: bytes) -> bytes | None:

@@ -38,22 +38,23 @@ def orca_day(folder: Path) -> dict[str, list[Trade]]:
     """The price of token A in token B in every swap of 2022-04-06, by pool."""
     pools = {pool["whirlpool"]: pool for pool in json.loads((folder / "solana" / "orca_pools.json").read_text())}
     found: defaultdict[str, list[Trade]] = defaultdict(list)
-    for slot, time, place, swap in _swaps(folder):
-        pool = pools[swap["keyWhirlpool"]]
-        amount_in, amount_out = int(swap["transferAmount0"]), int(swap["transferAmount1"])
-        a, b = (amount_in, amount_out) if swap["dataAToB"] else (amount_out, amount_in)
-        if a and b:
-            price = (b / 10 ** pool["decimals_b"]) / (a / 10 ** pool["decimals_a"])
-            found[pool["whirlpool"]].append((time * 1000, slot * BLOCK + place, price))
+    for slot, time, index, swaps in orca_swaps(folder):
+        for number, swap in enumerate(swaps):
+            pool = pools[swap["keyWhirlpool"]]
+            amount_in, amount_out = int(swap["transferAmount0"]), int(swap["transferAmount1"])
+            a, b = (amount_in, amount_out) if swap["dataAToB"] else (amount_out, amount_in)
+            if a and b:
+                price = (b / 10 ** pool["decimals_b"]) / (a / 10 ** pool["decimals_a"])
+                found[pool["whirlpool"]].append((time * 1000, slot * BLOCK + index * 256 + number, price))
     return {pool: sorted(trades) for pool, trades in found.items()}
 
 
-def _swaps(folder: Path) -> Iterator[tuple[int, int, int, dict[str, str]]]:
+def orca_swaps(folder: Path) -> Iterator[tuple[int, int, int, list[dict[str, str]]]]:
+    """(slot, time in s, index in the slot, swaps) of each transaction that has some."""
     file = folder / "solana" / "orca_whirlpool_transactions_20220406.jsonl.gz"
     for line in gzip.decompress(file.read_bytes()).splitlines():
         block = json.loads(line)
         for transaction in block["transactions"]:
-            for number, instruction in enumerate(transaction["instructions"]):
-                if instruction["name"] == "swap":
-                    place = transaction["index"] * 256 + number
-                    yield block["slot"], block["blockTime"], place, instruction["payload"]
+            swaps = [one["payload"] for one in transaction["instructions"] if one["name"] == "swap"]
+            if swaps:
+                yield block["slot"], block["blockTime"], transaction["index"], swaps

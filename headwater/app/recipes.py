@@ -1,0 +1,102 @@
+"""Composition of `headwater prices enable` and `headwater tokens import`: a client of a running API."""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from headwater.app.home import Home
+from headwater.errors import SetupError
+from headwater.ingest.files import read_lines
+from headwater.services.recipes import tokens as token_lists
+from headwater.services.recipes.pools import Token
+from headwater.services.recipes.tokens import Tokens
+from headwater.settings import Settings
+
+KEY_VARIABLE = "HEADWATER_API_KEY"
+DEPLOY_WITHIN_S = 70.0
+PER_REQUEST = 200
+
+
+class Api:
+    """A running Headwater. Raises SetupError for what it refuses."""
+
+    def __init__(self, settings: Settings, url: str) -> None:
+        self._http = httpx.Client(
+            base_url=url or f"http://{settings.host}:{settings.port}",
+            headers={"X-API-Key": _key(settings)},
+            timeout=DEPLOY_WITHIN_S,
+        )
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._http.close()
+
+    def put(self, body: Mapping[str, Any]) -> str:
+        """Create the configuration, or change the one of this name; its id."""
+        flows = self._call("GET", "/api/v1/flow")
+        known = next((flow["id"] for flow in flows if flow["name"] == body["name"]), None)
+        if known is None:
+            return str(self._call("POST", "/api/v1/flow", body)["id"])
+        self._call("PUT", f"/api/v1/flow/{known}", body)
+        return str(known)
+
+    def deploy(self, flow_id: str) -> None:
+        """Deploy it."""
+        self._call("POST", f"/api/v1/flow/{flow_id}/deploy")
+
+    def usd(self, chain: str, addresses: Iterable[str]) -> dict[str, float]:
+        """The latest prices of those tokens that have one."""
+        asked = [{"token_address": address, "chain": chain} for address in dict.fromkeys(addresses)]
+        found: dict[str, float] = {}
+        for first in range(0, len(asked), PER_REQUEST):
+            answer = self._call("POST", "/api/v1/developer/prices/stats", asked[first : first + PER_REQUEST])
+            found |= {item["mint"]: item["latest_price"] for item in answer["items"]}
+        return found
+
+    def _call(self, method: str, path: str, body: Any = None) -> Any:
+        try:
+            answer = self._http.request(method, path, json=body)
+        except httpx.TransportError as error:
+            where = self._http.base_url
+            raise SetupError(f"No Headwater answers at {where}: {error}. Start it, or name its --url.") from error
+        if answer.is_success:
+            return answer.json()
+        problem = answer.json()
+        faults = "".join(f" {fault['pointer']}: {fault['detail']}." for fault in problem.get("errors", []))
+        raise SetupError(f"{problem['detail']}{faults}")
+
+
+def _key(settings: Settings) -> str:
+    if key := os.environ.get(KEY_VARIABLE):
+        return key
+    path = Home(settings.data_dir).api_key
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        raise SetupError(f"No API key: set {KEY_VARIABLE}, or point --data-dir at a Headwater ({path}).") from error
+
+
+def read_tokens(settings: Settings) -> Tokens:
+    """The tokens that were imported."""
+    path = Home(settings.data_dir).tokens
+    return token_lists.decode(path.read_bytes()) if path.exists() else {}
+
+
+def add_tokens(settings: Settings, files: Iterable[Path]) -> Mapping[str, Mapping[str, Token]]:
+    """Add the tokens of some lists, later ones in place of earlier ones; all that are known then."""
+    tokens = read_tokens(settings)
+    for file in files:
+        for chain, found in token_lists.read_list(read_file(file)).items():
+            tokens.setdefault(chain, {}).update(found)
+    home = Home(settings.data_dir)
+    home.create()
+    home.tokens.write_bytes(token_lists.encode(tokens))
+    return tokens
+
+
+def read_file(file: Path) -> bytes:
+    """The text of a file; .gz is unpacked. Raises SetupError when it can't be read."""
+    return b"\n".join(read_lines(file))

@@ -1,0 +1,53 @@
+"""Ready-made price pipelines: ordinary configurations, made of a script and a table of pools or coins.
+
+Each script begins with its constants: CHAIN, and POOLS or COINS. What it says of a trade is defined in docs/prices.md.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """chains: those that it can be enabled for; entities: those that its script reads, the usual one first."""
+
+    name: str
+    chains: tuple[str, ...]
+    entities: tuple[str, ...]
+    table: str
+
+    def configuration(self, chain: str, entity: str, table: Mapping[str, Any], note: str) -> dict[str, Any]:
+        """The body that creates it."""
+        source = resources.files(__name__).joinpath(f"{self.name.replace('-', '_')}.js").read_text("utf-8")
+        constants = f"const CHAIN = {json.dumps(chain)};\nconst {self.table} = {_object(table)};\n"
+        return {
+            "name": f"prices: {self.name} on {chain}",
+            "description": note,
+            "tags": ["prices"],
+            "pipeline_config": {
+                "source": {"chain": chain, "entity": entity},
+                "transforms": [{"type": "v8", "script": constants + source}],
+                "sinks": [{"type": "prices", "name": "ticks"}],
+            },
+        }
+
+
+def _object(table: Mapping[str, Any]) -> str:
+    """As JavaScript, a member per line. Without a prototype, so that no name of a record finds what is not in it."""
+    members = ",\n".join(f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in table.items())
+    return f"{{\n  __proto__: null,\n{members}\n}}"
+
+
+_EVM = ("base", "polygon")
+RECIPES = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe("uniswap-v3", _EVM, ("log", "decoded_log"), "POOLS"),
+        Recipe("uniswap-v2", _EVM, ("log", "decoded_log"), "POOLS"),
+        Recipe("orca", ("solana",), ("nonvoting_transaction",), "POOLS"),
+        Recipe("hyperliquid", ("hyperliquid",), ("trade",), "COINS"),
+    )
+}

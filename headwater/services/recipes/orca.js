@@ -1,0 +1,56 @@
+// POOLS: whirlpool → [token, its decimals, the quote's decimals, 1 when the token is token A else 0, USD of the quote]
+const WHIRLPOOLS = "whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc";
+const SWAPS = { f8c69e91e17587c8: 2, "2b04ed0b1ac91e62": 4 }; // swap, swap_v2: where the whirlpool is among the accounts
+const TOKEN_PROGRAMS = ["TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"];
+const TRANSFERS = { "03": 1, "0c": 2 }; // Transfer, TransferChecked: where the destination is among the accounts
+const FEWEST = 1000n; // raw units of each side: with fewer, rounding moves the price by more than 0.1 %
+
+const littleEndian = (hex) => BigInt("0x" + (hex.match(/../g) ?? ["00"]).reverse().join(""));
+const program = (instruction) => instruction.program_id;
+
+// The instructions that a transaction ran, each behind the one that called it.
+function inOrder(transaction) {
+  return transaction.instructions.flatMap((outer) => [
+    outer,
+    ...(transaction.inner_instructions ?? []).filter((one) => one.instruction_index === outer.instruction_index),
+  ]);
+}
+
+function transfer(instruction) {
+  const kind = TOKEN_PROGRAMS.includes(program(instruction)) && instruction.data_hex.slice(0, 2);
+  const at = TRANSFERS[kind];
+  return at && { amount: littleEndian(instruction.data_hex.slice(2, 18)), to: instruction.accounts[at] };
+}
+
+function process(transaction) {
+  if (transaction.success === false || transaction.err) return null;
+  const ticks = [];
+  const ran = inOrder(transaction);
+  ran.forEach((instruction, number) => {
+    const position = program(instruction) === WHIRLPOOLS && SWAPS[instruction.data_hex.slice(0, 16)];
+    const pool = position && POOLS[instruction.accounts[position]];
+    if (pool) ticks.push(...priced(transaction, pool, position, instruction, ran.slice(number + 1), number));
+  });
+  return ticks.slice(0, 10);
+}
+
+// A swap moves what is paid into one vault of the pool, then what is bought out of the other.
+function priced(transaction, pool, position, instruction, after, number) {
+  const [paid, bought] = after.map(transfer).filter(Boolean);
+  if (!paid || !bought || paid.amount < FEWEST || bought.amount < FEWEST) return [];
+  const vaultA = instruction.accounts[position === 2 ? 4 : 8];
+  const [a, b] = paid.to === vaultA ? [paid.amount, bought.amount] : [bought.amount, paid.amount];
+  const [token, decimals, quoteDecimals, isFirst, usd] = pool;
+  const [own, quote] = isFirst ? [a, b] : [b, a];
+  const usdPaid = (Number(quote) / 10 ** quoteDecimals) * usd;
+  return [{
+    chain: CHAIN,
+    token_address: token,
+    price_usd: usdPaid / (Number(own) / 10 ** decimals),
+    timestamp: transaction.block_timestamp,
+    decimals,
+    volume_usd: usdPaid,
+    block_number: transaction.block_slot,
+    log_index: transaction.txn_index * 256 + number,
+  }];
+}

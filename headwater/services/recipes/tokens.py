@@ -1,0 +1,57 @@
+"""Tokens and their decimals, from Token Lists (tokenlists.org) and from Hyperliquid's list of markets."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from headwater.errors import SetupError
+from headwater.services.recipes.pools import Token
+
+CHAINS = {1: "ethereum", 10: "optimism", 101: "solana", 137: "polygon", 8453: "base"}
+"""Chain names by the lists' chainId; tokens of other chains are left out."""
+STABLECOINS = frozenset(
+    {"USDC", "USDbC", "USDC.e", "USDT", "USDT0", "USDT.e", "DAI", "DAI.e", "PYUSD", "FDUSD", "USDS", "TUSD", "USDP"}
+)
+"""Symbols whose tokens count as one USD each. Only tokens of imported lists are looked at."""
+
+Tokens = dict[str, dict[str, Token]]
+"""By chain and address, which is in lower case where it is hexadecimal."""
+
+
+def read_list(text: bytes) -> Tokens:
+    """The tokens of one list. Raises SetupError."""
+    try:
+        tokens: Tokens = {}
+        for token in msgspec.json.decode(text)["tokens"]:
+            if chain := CHAINS.get(token["chainId"]):
+                address = token["address"].lower() if token["address"].startswith("0x") else token["address"]
+                tokens.setdefault(chain, {})[address] = Token(token["symbol"], token["decimals"])
+    except (msgspec.DecodeError, KeyError, TypeError, AttributeError) as error:
+        raise SetupError(f"This is no Token List: {error!r}.") from error
+    return tokens
+
+
+def stablecoins(tokens: Mapping[str, Token]) -> dict[str, float]:
+    """What the stablecoins among some tokens are worth."""
+    return {address: 1.0 for address, token in tokens.items() if token.symbol in STABLECOINS}
+
+
+def read_markets(text: bytes) -> dict[str, int]:
+    """Decimals of each coin of Hyperliquid, from an answer of its `meta` or `metaAndAssetCtxs`. Raises SetupError."""
+    try:
+        answer: Any = msgspec.json.decode(text)
+        meta = answer[0] if isinstance(answer, list) else answer
+        return {market["name"]: market["szDecimals"] for market in meta["universe"]}
+    except (msgspec.DecodeError, KeyError, TypeError, IndexError) as error:
+        raise SetupError(f"This is no answer of Hyperliquid's `meta`: {error!r}.") from error
+
+
+def encode(tokens: Tokens) -> bytes:
+    """Tokens as they are kept in the data directory."""
+    return msgspec.json.encode(tokens)
+
+
+def decode(text: bytes) -> Tokens:
+    """What `encode` made."""
+    return msgspec.json.decode(text, type=Tokens)

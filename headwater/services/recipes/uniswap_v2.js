@@ -1,0 +1,35 @@
+// POOLS: pool → [token, its decimals, the quote's decimals, 1 when the token is token0 else 0, USD of the quote]
+const SWAP = "0xd78ad95fa46c994b6551d0da85fc275fe613ce37657fb8d5e3d130840159d822";
+const FEWEST = 1000n; // raw units of each side: with fewer, rounding moves the price by more than 0.1 %
+const word = (data, n) => BigInt("0x" + data.slice(2 + 64 * n, 66 + 64 * n));
+const size = (n) => (n < 0n ? -n : n);
+
+// A decoded log has the parameters by name, a raw one as words of its data.
+function swap(record) {
+  if (record.params) {
+    const { amount0In, amount1In, amount0Out, amount1Out } = record.params;
+    return record.name === "Swap" && amount0In && [amount0In, amount1In, amount0Out, amount1Out].map((n) => BigInt(n));
+  }
+  return record.topic0 === SWAP && [0, 1, 2, 3].map((n) => word(record.data, n));
+}
+
+function process(record) {
+  const pool = POOLS[record.address];
+  const found = pool && !record.removed && swap(record);
+  if (!found) return null;
+  const [token, decimals, quoteDecimals, isFirst, usd] = pool;
+  const amounts = [size(found[0] - found[2]), size(found[1] - found[3])];
+  if (amounts.some((amount) => amount < FEWEST)) return null;
+  const [own, quote] = isFirst ? amounts : amounts.reverse();
+  const paid = (Number(quote) / 10 ** quoteDecimals) * usd;
+  return {
+    chain: CHAIN,
+    token_address: token,
+    price_usd: paid / (Number(own) / 10 ** decimals),
+    timestamp: record.block_timestamp,
+    decimals,
+    volume_usd: paid,
+    block_number: record.block_number,
+    log_index: record.log_index,
+  };
+}
