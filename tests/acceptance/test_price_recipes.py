@@ -230,7 +230,7 @@ def orca_recorded() -> Case:
     chosen = {p["whirlpool"] for p in pools if (p["token_mint_a"], p["token_mint_b"]) == (SOL, SOL_USDC)}
     records, expected = [], {}
     for slot, _, index, swaps in orca_swaps(FOLDER):
-        told = []
+        told: list[tuple[str, bool, int, int]] = []
         for swap in swaps:
             paid, bought = int(swap["transferAmount0"]), int(swap["transferAmount1"])
             number = 3 * len(told)  # each swap is followed by its two transfers

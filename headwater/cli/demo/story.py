@@ -1,4 +1,4 @@
-"""The demo's steps: start, create, deploy, feed, read, change the filter live, measure, check, tear down."""
+"""The demo's steps: start, create, deploy, feed, read, change the filter live, measure, check, prices, tear down."""
 
 import contextlib
 import json
@@ -18,6 +18,7 @@ import httpx
 from confluent_kafka import Consumer, TopicPartition
 from rich.console import Console
 
+from headwater.cli.demo import prices
 from headwater.cli.demo.screen import Screen, percentiles
 from headwater.cli.demo.streams import DemoStream, canonical
 from headwater.errors import SetupError
@@ -60,8 +61,24 @@ class Story:
             right = self._stream_through(client, flow, consumer, data_dir, screen)
         _checked(client.post(f"/api/v1/flow/{flow['id']}/teardown"))
         _checked(client.delete(f"/api/v1/flow/{flow['id']}"))
-        screen.say("7. Torn down: workers, rules, credentials and topics are gone.")
+        right &= self._prices(client, data_dir, screen)
+        screen.say("8. Torn down: workers, rules, credentials and topics are gone.")
         return 0 if right else 1
+
+    def _prices(self, client: httpx.Client, data_dir: Path, screen: Screen) -> bool:
+        flow_id = _checked(client.post("/api/v1/flow", json=prices.BODY))["id"]
+        _checked(client.post(f"/api/v1/flow/{flow_id}/deploy"))
+        prices.feed_trades(self._feed, data_dir)
+        stats = prices.price(client)
+        _checked(client.delete(f"/api/v1/flow/{flow_id}"))
+        if stats is None or not prices.is_right(stats):
+            screen.say(f"7. The prices are wrong: {stats}")
+            return False
+        screen.say(
+            f"7. Prices of four trades through a second pipeline: {stats['latest_price']:,.0f} USD, in the last hour "
+            f"{stats['low_1h']:,.0f} to {stats['high_1h']:,.0f}, {stats['percent_change_1h']:+.1f} %."
+        )
+        return True
 
     def _create(self, client: httpx.Client, screen: Screen) -> dict[str, Any]:
         s = self._stream

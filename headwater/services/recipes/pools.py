@@ -69,6 +69,8 @@ def _records(text: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _pool(record: Mapping[str, Any]) -> Pool:
+    if not isinstance(record, Mapping):
+        raise SetupError(f"A pool of the file is no object: {record}.")
     found = {}
     for member, names in _MEMBERS.items():
         value = next((record[name] for name in names if record.get(name)), None)

@@ -1,0 +1,116 @@
+"""Pools and tokens as price recipes take them."""
+
+import json
+from typing import Any
+
+import pytest
+
+from headwater.errors import SetupError
+from headwater.model.transform import MAX_SCRIPT_BYTES
+from headwater.services.recipes import RECIPES
+from headwater.services.recipes.pools import MAX_POOLS, Pool, Token, choose, learned, read
+from headwater.services.recipes.tokens import STABLECOINS, decode, encode, read_list, read_markets, stablecoins
+
+USDC, WETH, PEPE, DUST = "0xa0", "0xb0", "0xc0", "0xd0"
+TOKENS = {USDC: Token("USDC", 6), WETH: Token("WETH", 18), PEPE: Token("PEPE", 9)}
+
+
+def table(*pools: tuple[str, str], usd: dict[str, float] | None = None) -> dict[str, list[Any]]:
+    made = [Pool(f"pool{number}", *pair) for number, pair in enumerate(pools)]
+    return choose(made, TOKENS, usd or {USDC: 1.0}).table
+
+
+class TestReading:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            'address,token0,token1,fee\n"0xAA",0xB0,0xA0,500\n',
+            '[{"pool": "0xAA", "token0": "0xB0", "token1": "0xA0"}]',
+            '{"pair": "0xAA", "token0": "0xB0", "token1": "0xA0"}\n\n',
+            '{"whirlpool": "0xAA", "token_mint_a": "0xB0", "token_mint_b": "0xA0"}\n',
+        ],
+    )
+    def test_every_form(self, text: str) -> None:
+        assert read(text) == [Pool("0xaa", WETH, USDC)]
+
+    def test_solana_keeps_its_case(self) -> None:
+        assert read("address,token0,token1\nPoOl,SoL,UsDc\n") == [Pool("PoOl", "SoL", "UsDc")]
+
+    @pytest.mark.parametrize("text", ["address,token0\n0xaa,0xb0\n", '[{"address": 5}]', "[1]", "{", '{"token0": "x"}'])
+    def test_what_is_no_pool_file(self, text: str) -> None:
+        with pytest.raises(SetupError, match="pool"):
+            read(text)
+
+    def test_learning(self) -> None:
+        pad = "0x" + "0" * 62
+        v2 = ["0x0d3648bd0f6ba80134a33ba9275ac585d9d315f0ad8355cddefde31afa28d0e9", pad + "b0", pad + "a0"]
+        v3 = ["0x783cca1c0412dd0d695e784568c96da2e9c22ff989357a2e8b1d9b2b4e6b7118", pad + "b0", pad + "a0", pad + "01"]
+        data = "0x" + "1".rjust(64, "0") + "2".rjust(64, "0")
+        logs = [{"topics": v2, "data": data}, {"topics": v3, "data": data}, {"topics": [], "data": "0x"}]
+        logs.append({f"topic{i}": topic for i, topic in enumerate(v2)} | {"topic3": None, "data": data})
+        token0, token1 = "0x" + "b0".rjust(40, "0"), "0x" + "a0".rjust(40, "0")
+        found = list(learned(json.dumps(log).encode() for log in logs))
+        assert [pool.address[-1] for pool in found] == ["1", "2", "1"]
+        assert {(pool.first, pool.second) for pool in found} == {(token0, token1)}
+
+
+class TestChoosing:
+    def test_against_a_stablecoin(self) -> None:
+        assert table((WETH, USDC), (USDC, WETH)) == {"pool0": [WETH, 18, 6, 1, 1.0], "pool1": [WETH, 18, 6, 0, 1.0]}
+
+    def test_against_a_token_with_a_price(self) -> None:
+        usd = {USDC: 1.0, WETH: 2000.0}
+        assert table((PEPE, WETH), (WETH, PEPE), (WETH, USDC), usd=usd) == {
+            "pool2": [WETH, 18, 6, 1, 1.0],
+            "pool0": [PEPE, 9, 18, 1, 2000.0],
+            "pool1": [PEPE, 9, 18, 0, 2000.0],
+        }
+
+    def test_what_is_left_out_is_told(self) -> None:
+        pools = [Pool("a", DUST, USDC), Pool("b", PEPE, WETH), Pool("c", WETH, USDC)]
+        choice = choose(pools, TOKENS, {USDC: 1.0})
+        assert (choice.exact, choice.approximate, len(choice.table)) == (1, 0, 1)
+        assert list(choice.left_out.values()) == [1, 1]
+
+    def test_stablecoins_come_first_where_there_are_too_many(self) -> None:
+        usd = {USDC: 1.0, WETH: 2000.0}
+        pools = [Pool(f"weth{n}", PEPE, WETH) for n in range(10)] + [
+            Pool(f"usd{n}", WETH, USDC) for n in range(MAX_POOLS)
+        ]
+        choice = choose(pools, TOKENS, usd)
+        assert (choice.exact, choice.approximate, len(choice.table)) == (MAX_POOLS, 0, MAX_POOLS)
+        assert choice.left_out == {f"above the {MAX_POOLS} that a script may have": 10}
+
+
+class TestTokens:
+    def test_a_list(self) -> None:
+        tokens = [
+            {"chainId": 8453, "address": "0xAB", "symbol": "USDC", "decimals": 6},
+            {"chainId": 101, "address": "SoL", "symbol": "SOL", "decimals": 9},
+            {"chainId": 424242, "address": "0x1", "symbol": "NO", "decimals": 1},
+        ]
+        known = read_list(json.dumps({"tokens": tokens}).encode())
+        assert known == {"base": {"0xab": Token("USDC", 6)}, "solana": {"SoL": Token("SOL", 9)}}
+        assert decode(encode(known)) == known
+        assert stablecoins(known["base"]) == {"0xab": 1.0}
+        assert "WETH" not in STABLECOINS
+
+    @pytest.mark.parametrize("text", [b"{", b"[]", b'{"tokens": [1]}', b'{"tokens": [{"chainId": 1}]}'])
+    def test_no_list(self, text: bytes) -> None:
+        with pytest.raises(SetupError, match="Token List"):
+            read_list(text)
+
+    def test_markets(self) -> None:
+        meta = {"universe": [{"name": "BTC", "szDecimals": 5}]}
+        assert read_markets(json.dumps(meta).encode()) == {"BTC": 5}
+        assert read_markets(json.dumps([meta, []]).encode()) == {"BTC": 5}
+        with pytest.raises(SetupError, match="meta"):
+            read_markets(b"[]")
+
+
+def test_the_largest_table_fits_into_a_script() -> None:
+    address = "A" * 44
+    pools = {f"{number:044d}": [address, 18, 18, 1, 2000.123456] for number in range(MAX_POOLS)}
+    body = RECIPES["orca"].configuration("solana", "nonvoting_transaction", pools, "")
+    [script] = body["pipeline_config"]["transforms"]
+    assert len(script["script"].encode()) < MAX_SCRIPT_BYTES
