@@ -44,6 +44,7 @@ TAGS = {
     "Filter values": "The sets of `redis_set_filter` transforms. Changes take effect at once, without a deploy.",
     "Datasets": "Named sets that scripts look values up in with `flow.contains(name, values)`.",
     "Streams": "What a configuration's source can name.",
+    "Prices": "Rolling statistics of token prices, from the ticks of pipelines with a prices sink.",
     "Health": "Liveness, readiness and metrics of the process. No key is needed.",
 }
 

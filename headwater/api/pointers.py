@@ -7,7 +7,8 @@ from typing import Any
 from headwater.errors import Problem
 from headwater.model.dataset import MAX_REPORTED_PROBLEMS
 
-TRANSFORM_TYPES = ("v8", "redis_set_filter")
+TYPES = ("v8", "redis_set_filter", "kafka", "prices")
+"""Tags of the unions in bodies: types of transforms and of sinks."""
 TAG = "type"
 TAG_FAULTS = ("union_tag_not_found", "union_tag_invalid")
 SUBJECT = re.compile("^(?:Input|String|List) should")
@@ -16,7 +17,6 @@ SENTENCES = {
     "missing": "is required",
     "extra_forbidden": "is no member of this object; correct its name or leave it out",
     "union_tag_not_found": "is required",
-    "union_tag_invalid": "must be " + " or ".join(f'"{name}"' for name in TRANSFORM_TYPES),
     "model_attributes_type": "must be a JSON object",
     "string_unicode": "must be valid Unicode",
 }
@@ -47,12 +47,15 @@ def _path(fault: Any) -> list[str | int]:
 
 def _is_tag(parts: Sequence[str | int], i: int) -> bool:
     """A tag stands after an index, or first when the body itself is a union; then a member of it follows."""
-    if parts[i] not in TRANSFORM_TYPES:
+    if parts[i] not in TYPES:
         return False
     return isinstance(parts[i - 1], int) if i else len(parts) > 1
 
 
 def _sentence(fault: Any) -> str:
+    if fault["type"] == "union_tag_invalid":
+        tags = str(fault["ctx"]["expected_tags"])
+        return "must be " + tags.replace("'", '"').replace(", ", " or ")
     text = SENTENCES.get(fault["type"], fault["msg"]).removeprefix("Value error, ")
     text = SUBJECT.sub("must", text).replace(" after validation", "")
     return str(text[:1].lower() + text[1:])

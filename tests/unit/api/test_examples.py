@@ -6,7 +6,12 @@ from typing import Any
 import httpx
 import pytest
 
+from headwater.api import examples
 from headwater.model.metric import Histogram, Measured, Span
+from headwater.model.price.codec import encode
+from headwater.model.price.state import TokenState
+from headwater.model.price.tick import partition_of, token_key
+from headwater.stores.base import PriceWrite
 from tests.support.sql import a_line
 from tests.unit.api.installation import FLOW, Installation, User
 from tests.unit.api.test_openapi import operations, sent_examples
@@ -38,12 +43,22 @@ class World:
         self._deployments = headwater.database.deployments
         self._metrics, self._clock = headwater.metrics, headwater.clock
         self._schema = schema
+        self._trade(headwater)
         flow = self.create(FLOW)
         self.ids = {
             "config_id": flow["id"],
             "transform_uid": flow["pipeline_config"]["transforms"][0]["uid"],
             "dataset_id": self.create(f"{FLOW}/datasets")["id"],
         }
+
+    def _trade(self, headwater: Installation) -> None:
+        """Give the first token of the examples a price."""
+        key = token_key("base", examples.CONTRACT).encode()
+        state = TokenState()
+        now = int(self._clock.monotonic() * 1000)
+        state.fold((now, 0, 99.0, 18, examples.CONTRACT), now)
+        headwater.prices.take("", [partition_of(key)])
+        headwater.prices.write(partition_of(key), "", PriceWrite(1, {key: encode(state)}, {}))
 
     def _write(self, deployments: list[str]) -> None:
         """What their workers would."""

@@ -140,9 +140,7 @@ class TestScope:
 
 
 class TestAddress:
-    @pytest.mark.parametrize(
-        "path", ["/", "/api/v1", "/api/v1/flow/", "/api/v1/flow/x/y", "/api/v1/developer/prices/stats"]
-    )
+    @pytest.mark.parametrize("path", ["/", "/api/v1", "/api/v1/flow/", "/api/v1/flow/x/y", "/api/v1/developer/prices"])
     def test_unknown(self, alice: User, path: str) -> None:
         alice.problem(alice.get(path), 404, "not-found")
 

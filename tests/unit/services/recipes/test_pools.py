@@ -46,7 +46,11 @@ class TestReading:
         v2 = ["0x0d3648bd0f6ba80134a33ba9275ac585d9d315f0ad8355cddefde31afa28d0e9", pad + "b0", pad + "a0"]
         v3 = ["0x783cca1c0412dd0d695e784568c96da2e9c22ff989357a2e8b1d9b2b4e6b7118", pad + "b0", pad + "a0", pad + "01"]
         data = "0x" + "1".rjust(64, "0") + "2".rjust(64, "0")
-        logs = [{"topics": v2, "data": data}, {"topics": v3, "data": data}, {"topics": [], "data": "0x"}]
+        logs: list[dict[str, Any]] = [
+            {"topics": v2, "data": data},
+            {"topics": v3, "data": data},
+            {"topics": [], "data": "0x"},
+        ]
         logs.append({f"topic{i}": topic for i, topic in enumerate(v2)} | {"topic3": None, "data": data})
         token0, token1 = "0x" + "b0".rjust(40, "0"), "0x" + "a0".rjust(40, "0")
         found = list(learned(json.dumps(log).encode() for log in logs))
