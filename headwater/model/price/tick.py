@@ -65,8 +65,13 @@ def to_topic(value: bytes | None, now: int) -> tuple[bytes, bytes]:
     key = token_key(chain, address).encode()
     order = _whole("block_number", record.block_number, _BLOCK_BITS) << _LOG_BITS
     order |= _whole("log_index", record.log_index, _LOG_BITS)
-    packed = _VALUE.pack(_time(record.timestamp, now), order, _price(record.price_usd), _decimals(record.decimals))
+    packed = pack(_time(record.timestamp, now), order, _price(record.price_usd), _decimals(record.decimals))
     return key, packed if key.endswith(b":" + address.encode()) else packed + address.encode()
+
+
+def pack(time: int, order: int, price: float, decimals: int) -> bytes:
+    """The value of a tick whose key tells its address."""
+    return _VALUE.pack(time, order, price, decimals)
 
 
 def from_topic(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> list[tuple[bytes, Newest]]:
