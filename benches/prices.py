@@ -24,6 +24,7 @@ from benches._installation import installation
 from benches.pipelines import cpu_seconds
 from headwater.model.price.band import HOUR_MS
 from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC, from_topic, pack, partition_of, token_key
+from headwater.stores.embedded import EmbeddedValkey
 from headwater.stores.redis.client import Client, connect
 from tests.acceptance.stack import Stack, until
 
@@ -134,9 +135,8 @@ def requests(stack: Stack, seconds: float, at_once: int, path: str = STATS) -> N
         draw = random.Random(seed)
         with stack.client() as http:
             while time.monotonic() < stop:
-                tokens = [
-                    {"token_address": address(draw.randrange(TOKENS)), "chain": CHAIN} for _ in range(PER_REQUEST)
-                ]
+                chosen = (address(draw.randrange(TOKENS)) for _ in range(PER_REQUEST))
+                tokens = [{"token_address": one, "chain": CHAIN} for one in chosen]
                 began = time.perf_counter()
                 answer = http.get(path) if path != STATS else http.post(path, json=tokens)
                 took.append(1000 * (time.perf_counter() - began))
@@ -206,7 +206,7 @@ def latest(http: httpx.Client, token: int) -> float | None:
 
 def main(count: int = 2_000_000, seconds: float = 20) -> None:
     """Run all."""
-    with installation(["--price-filter", "off"]) as stack, closing(connect(_url(stack))) as client:
+    with installation(["--no-price-filter"]) as stack, closing(connect(EmbeddedValkey(stack.data_dir).url)) as client:
         topic, now = Topic(stack), int(time.time() * 1000)
         memory(client, topic)
         work_off(stack, client, topic, traded(count, now - DAY_MS, now - HOUR_MS // 6, 1), "a day of history")
@@ -215,10 +215,6 @@ def main(count: int = 2_000_000, seconds: float = 20) -> None:
             requests(stack, seconds, at_once)
         requests(stack, 5, 1, "/healthz")
         staleness(stack, topic, 200, 5_000)
-
-
-def _url(stack: Stack) -> str:
-    return f"unix://{stack.data_dir}/valkey/valkey.sock"
 
 
 if __name__ == "__main__":
