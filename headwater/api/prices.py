@@ -87,7 +87,7 @@ def _answer(quotes: Quotes) -> dict[str, Any]:
     """As PriceStats has it; made by hand, since 200 tokens are to cost little."""
     rows = zip(quotes.tokens, quotes.stats, quotes.statuses, strict=True)
     return {
-        "items": [_item(token.chain.lower(), one) for token, one, _ in rows if one is not None],
+        "items": [_item(token, one) for token, one, _ in rows if one is not None],
         "cursor": None,
         "message": quotes.message,
         "statuses": [
@@ -97,11 +97,11 @@ def _answer(quotes: Quotes) -> dict[str, Any]:
     }
 
 
-def _item(chain: str, stats: Stats) -> dict[str, Any]:
+def _item(token: Token, stats: Stats) -> dict[str, Any]:
     time = datetime.fromtimestamp(stats.time_ms / 1000, UTC).replace(tzinfo=None)
     return {
-        "mint": stats.mint,
-        "chain": chain,
+        "mint": stats.mint or token.address.lower(),
+        "chain": token.chain.lower(),
         "timestamp": time.isoformat(timespec="milliseconds") + "Z",
         "latest_price": stats.latest,
         "low_24h": stats.low_24h,

@@ -5,20 +5,21 @@ killed, reading on from the stored position leads to the same states. Kafka is t
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from itertools import compress
+from itertools import chain
+from typing import cast
 
 import structlog
 
 from headwater.engine.chain import Flight
 from headwater.engine.delivery import ANY_NUMBER
 from headwater.errors import WorkerError
-from headwater.model.price.band import band_of
 from headwater.model.price.codec import decode, decode_hour, encode, encode_hour
 from headwater.model.price.series import Tick
-from headwater.model.price.state import Newest, TokenState
+from headwater.model.price.state import TokenState
 from headwater.model.price.stats import accepted
-from headwater.model.price.tick import from_topic
+from headwater.model.price.tick import from_topic, partition_of
 from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.sources.base import Positions, Source
 from headwater.stores.base import PriceStore, PriceWrite
@@ -46,8 +47,8 @@ class PriceFold:
         self._store = store
         self._owner = owner
         self._now = now
-        self._states: dict[int, dict[bytes, TokenState]] = {}
-        self._dirty: dict[int, dict[bytes, list[Newest]]] = {}
+        self._states: dict[bytes, TokenState] = {}
+        self._dirty: defaultdict[int, set[bytes]] = defaultdict(set)
         self._unstored: dict[int, int] = {}
         self._chains: set[bytes] = set()
 
@@ -58,28 +59,30 @@ class PriceFold:
 
     def forget(self, partitions: Iterable[int]) -> None:
         """These partitions are another worker's."""
-        for partition in partitions:
-            for known in (self._states, self._dirty, self._unstored):
-                known.pop(partition, None)
+        gone = set(partitions)
+        self._states = {token: state for token, state in self._states.items() if partition_of(token) not in gone}
+        for partition in gone:
+            self._dirty.pop(partition, None)
+            self._unstored.pop(partition, None)
 
     def fold(self, batch: RecordBatch) -> None:
         """Take the ticks of a batch. Raises SetStoreUnavailable: nothing was taken then."""
-        by_partition = {p: from_topic(*_columns(batch, p)) for p in set(batch.partitions)}
-        for partition, ticks in by_partition.items():
-            self._load(partition, {token for token, _ in ticks})
-        self._note_chains({token.partition(b":")[0] for ticks in by_partition.values() for token, _ in ticks})
-        now = int(self._now() * 1000)
-        for partition, ticks in by_partition.items():
-            states, dirty = self._states[partition], self._dirty.setdefault(partition, {})
-            for token, tick in ticks:
-                states[token].fold(tick, now)
-                dirty.setdefault(token, []).append(tick)
+        tokens, values = cast("list[bytes]", batch.keys), cast("list[bytes]", batch.values)
+        self._load({*tokens} - self._states.keys())
+        now, states, dirty = int(self._now() * 1000), self._states, self._dirty
+        for token, partition, tick in zip(tokens, batch.partitions, from_topic(values), strict=True):
+            states[token].fold(tick, now)
+            dirty[partition].add(token)
+        self.ticks += len(tokens)
 
-    def _load(self, partition: int, tokens: Iterable[bytes]) -> None:
-        states = self._states.setdefault(partition, {})
-        missing = [token for token in tokens if token not in states]
-        for token, state in zip(missing, self._store.read(partition, missing), strict=True):
-            states[token] = TokenState() if state is None else decode(state)
+    def _load(self, tokens: Iterable[bytes]) -> None:
+        missing: defaultdict[int, list[bytes]] = defaultdict(list)
+        for token in tokens:
+            missing[partition_of(token)].append(token)
+        self._note_chains({token.partition(b":")[0] for some in missing.values() for token in some})
+        for partition, some in missing.items():
+            for token, state in zip(some, self._store.read(partition, some), strict=True):
+                self._states[token] = TokenState() if state is None else decode(state)
 
     def _note_chains(self, chains: set[bytes]) -> None:
         if new := chains - self._chains:
@@ -92,24 +95,23 @@ class PriceFold:
         for partition, end in [*self._unstored.items()]:
             self._write(partition, end)
             del self._unstored[partition]
-        if sum(map(len, self._states.values())) > MAX_TOKENS:
-            for partition, states in self._states.items():
-                self._states[partition] = {token: states[token] for token in self._dirty.get(partition, ())}
+        if len(self._states) > MAX_TOKENS:
+            self._states = {token: self._states[token] for token in chain.from_iterable(self._dirty.values())}
 
     def _write(self, partition: int, end: int) -> None:
-        now = int(self._now() * 1000)
-        states, dirty = self._states.get(partition, {}), self._dirty.get(partition, {})
+        now, dirty = int(self._now() * 1000), self._dirty.get(partition, set())
+        states = {token: self._states[token] for token in dirty}
         left: dict[tuple[int, bytes], list[Tick]] = {}
-        for token in dirty:
-            states[token].settle(now)
-            left |= {(hour, token): ticks for hour, ticks in states[token].left.items()}
-        written = PriceWrite(end, {token: encode(states[token]) for token in dirty}, self._merged(partition, left))
-        if not self._store.write(partition, self._owner, written):
+        for token, state in states.items():
+            state.settle(now)
+            left |= {(hour, token): ticks for hour, ticks in state.left.items()}
+        encoded = {token: encode(state) for token, state in states.items()}
+        if not self._store.write(partition, self._owner, PriceWrite(end, encoded, self._merged(partition, left))):
             raise WorkerError(f"Another prices worker has taken over partition {partition}.")
-        for token in dirty:
-            states[token].left.clear()
-        self._count(partition, dirty)
-        self._dirty.pop(partition, None)
+        for token, state in states.items():
+            state.left.clear()
+            self._count(token, state)
+        dirty.clear()
 
     def _merged(self, partition: int, left: dict[tuple[int, bytes], list[Tick]]) -> dict[tuple[int, bytes], bytes]:
         """The ticks of past hours, with those that are stored already."""
@@ -119,22 +121,14 @@ class PriceFold:
             for at, ticks in zip(left, stored, strict=True)
         }
 
-    def _count(self, partition: int, dirty: dict[bytes, list[Newest]]) -> None:
-        for token, ticks in dirty.items():
-            state = self._states[partition][token]
-            self.ticks += len(ticks)
-            if len(state.bands) > 1:
-                counted = accepted(state)
-                outside = [tick for tick in ticks if band_of(tick[2]) not in counted]
-                self.outside += len(outside)
-                for at, _, price, *_ in outside[:1]:
-                    log.info("price outside the accepted ones", token=token.decode(), price=price, time_ms=at)
-
-
-def _columns(batch: RecordBatch, partition: int) -> tuple[Sequence[bytes | None], Sequence[bytes | None]]:
-    """Keys and values of one partition."""
-    rows = [p == partition for p in batch.partitions]
-    return [*compress(batch.keys, rows)], [*compress(batch.values, rows)]
+    def _count(self, token: bytes, state: TokenState) -> None:
+        counted = accepted(state)
+        for number, band in state.bands.items():
+            if band.fresh and number not in counted:
+                self.outside += band.fresh
+                time_ms, _, price = band.last
+                log.info("price outside the accepted ones", token=token.decode(), price=price, time_ms=time_ms)
+            band.fresh = 0
 
 
 class FoldTransform:

@@ -59,7 +59,7 @@ class Prices:
     def quotes(self, tokens: Sequence[Token]) -> Quotes:
         """The statistics of tokens at this moment."""
         now = int(self._now().timestamp() * 1000)
-        keys = [token_key(*token).encode() for token in tokens]
+        keys = [b"" if ":" in token.chain else token_key(*token).encode() for token in tokens]
         found: dict[bytes, Stats | None] = {}
         self._evaluate([*dict.fromkeys(keys)], now, hour_of(now - DAY), found)
         stats = [found[key] for key in keys]

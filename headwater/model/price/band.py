@@ -25,10 +25,11 @@ class Band:
     lows, highs: for the lowest and highest price of any window that ends at the newest tick or later. A tick is in
     `lows` when no later one is as low: prices rise. `highs` is the same with negated prices.
     recent: the last tick of every moment, of the newest hours. closes: the last tick of every hour before those.
-    hours, minutes: the hours with ticks, and for each a bit per minute with one.
+    hours, minutes: the hours with ticks, and for each a bit per minute with one. fresh: ticks that were taken since
+    somebody set it to 0; it is not stored.
     """
 
-    __slots__ = ("closes", "highs", "hours", "lows", "minutes", "recent")
+    __slots__ = ("closes", "fresh", "highs", "hours", "lows", "minutes", "recent")
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class Band:
         self.highs = highs or Series()
         self.recent = recent or Series()
         self.closes = closes or Series()
+        self.fresh = 0
         self.hours = array("q", hours)
         self.minutes = array("Q", minutes)
 
@@ -67,6 +69,7 @@ class Band:
         _keep_lowest(self.highs, time, order, -price)
         _keep_last(self.recent, time, order, price)
         self._mark(time)
+        self.fresh += 1
 
     def add_late(self, time: int, order: int, price: float) -> None:
         """Take a tick of an hour before those."""
@@ -74,6 +77,7 @@ class Band:
         _keep_lowest(self.highs, time, order, -price)
         self.close((time, order, price))
         self._mark(time)
+        self.fresh += 1
 
     def close(self, tick: Tick) -> None:
         """Note a tick that may be the last one of its hour."""

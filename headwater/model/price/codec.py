@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from headwater.errors import PriceStateUnreadable
 from headwater.model.price.band import Band, band_of
 from headwater.model.price.series import Series, Tick
-from headwater.model.price.state import Newest, TokenState
+from headwater.model.price.state import TokenState, Told
 
 FORMAT = 1
 _HEAD = struct.Struct("<BqHH")
@@ -28,8 +28,7 @@ def encode(state: TokenState) -> bytes:
     ]
     told = [state.newest] if state.newest is not None else []
     for tick in (*told, *state.ahead):
-        address = tick[4].encode()
-        parts += (_NEWEST.pack(*tick[:4], len(address)), address)
+        parts += (_NEWEST.pack(*tick[:4], len(tick[4])), tick[4])
     for number, band in state.bands.items():
         parts.append(_BAND.pack(number, *map(len, band.series), len(band.hours)))
         for series in band.series:
@@ -44,11 +43,11 @@ def decode(data: bytes) -> TokenState:
     written, state.since, bands, ticks = _HEAD.unpack_from(data)
     if written != FORMAT:
         raise PriceStateUnreadable
-    at, told = _HEAD.size, list[Newest]()
+    at, told = _HEAD.size, list[Told]()
     for _ in range(ticks):
         *tick, length = _NEWEST.unpack_from(data, at)
         at += _NEWEST.size + length
-        told.append((*tick, str(data[at - length : at], "utf-8")))
+        told.append((*tick, data[at - length : at]))
     if bands:
         state.newest = told.pop(0)
     state.ahead = set(told)

@@ -1,6 +1,8 @@
 """All that is kept of a token."""
 
-from headwater.model.price.band import HOUR_MS, Band, band_of, hour_of
+from math import frexp
+
+from headwater.model.price.band import HOUR_MS, Band, hour_of
 from headwater.model.price.series import Tick
 
 RECENT_MS = HOUR_MS
@@ -8,8 +10,8 @@ RECENT_MS = HOUR_MS
 HORIZON_MS = 25 * HOUR_MS
 """From the hour of this long before the newest tick on, prices are judged and windows may begin."""
 
-Newest = tuple[int, int, float, int, str]
-"""The newest tick, and the token's decimals and address as that tick has them."""
+Told = tuple[int, int, float, int, bytes]
+"""A tick, and the token's decimals and address as it tells them; b"" where the address is in lower case."""
 
 
 class TokenState:
@@ -23,9 +25,9 @@ class TokenState:
 
     def __init__(self) -> None:
         self.bands: dict[int, Band] = {}
-        self.newest: Newest | None = None
+        self.newest: Told | None = None
         self.since = -RECENT_MS - HOUR_MS
-        self.ahead: set[Newest] = set()
+        self.ahead: set[Told] = set()
         self.left: dict[int, list[Tick]] = {}
 
     @property
@@ -33,13 +35,13 @@ class TokenState:
         """What is before is of no account, but for the last tick."""
         return self.since + RECENT_MS - HORIZON_MS
 
-    def fold(self, tick: Newest, now: int) -> None:
+    def fold(self, tick: Told, now: int) -> None:
         """Take a tick; one whose time has not come waits for it."""
         time, order, price, _, _ = tick
         if time > now:
             self.ahead.add(tick)
             return
-        number = band_of(price)
+        number = frexp(price)[1]  # band_of, without the call
         band = self.bands.get(number)
         if band is None:
             band = self.bands[number] = Band()

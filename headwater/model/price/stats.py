@@ -17,8 +17,9 @@ SHARE_OF_MINUTES = 100
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What a token answers. Prices in USD, changes in percent; None where there was no price before. time_ms: of the
-    latest trade.
+    """What a token answers. Prices in USD, changes in percent; None where there was no price before.
+
+    mint: the address as on chain; empty where that is in lower case. time_ms: of the latest trade.
     """
 
     mint: str
@@ -71,7 +72,7 @@ def evaluate(state: TokenState, now: int, edge: Iterable[Tick] = (), *, judge: b
     low_1h, high_1h = _extremes(bands, now - HOUR, latest[2])
     day_base = _base(state, numbers, now - DAY, edge)
     return Stats(
-        mint=newest[4],
+        mint=newest[4].decode(),
         time_ms=latest[0],
         latest=latest[2],
         low_24h=low_24h,

@@ -1,18 +1,18 @@
 """Ticks on their way: from the record that a pipeline makes, to the record of the ticks topic, to the price state.
 
 On the topic, the key is `<chain>:<address in lower case>`, and the partition follows from it. The value is 25 bytes
-(time, order, price, decimals; little-endian), and the address as on chain where it is not the one of the key.
+(time, order, price, decimals; little-endian), and the address as on chain where it is not in lower case.
 """
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from zlib import crc32
 
 import msgspec
 
-from headwater.model.price.state import Newest
+from headwater.model.price.state import Told
 from headwater.model.time import milliseconds
 
 TICKS_TOPIC = "headwater.ticks"
@@ -49,7 +49,7 @@ _decode = msgspec.json.Decoder(_Record).decode
 
 
 def token_key(chain: str, address: str) -> str:
-    """What stands for a token: addresses match in any case."""
+    """What stands for a token: addresses match in any case. No chain has a colon in it."""
     return f"{chain}:{address}".lower()
 
 
@@ -61,12 +61,12 @@ def partition_of(key: bytes) -> int:
 def to_topic(value: bytes | None, now: int) -> tuple[bytes, bytes]:
     """Key and value on the ticks topic of a record as a pipeline makes it. now: ms since the epoch. Raises BadTick."""
     record = _parse(value)
-    chain, address = _name("chain", record.chain), _address(record.token_address)
+    chain, address = _chain(record.chain), _address(record.token_address)
     key = token_key(chain, address).encode()
     order = _whole("block_number", record.block_number, _BLOCK_BITS) << _LOG_BITS
     order |= _whole("log_index", record.log_index, _LOG_BITS)
     packed = pack(_time(record.timestamp, now), order, _price(record.price_usd), _decimals(record.decimals))
-    return key, packed if key.endswith(b":" + address.encode()) else packed + address.encode()
+    return key, packed if address == address.lower() else packed + address.encode()
 
 
 def pack(time: int, order: int, price: float, decimals: int) -> bytes:
@@ -74,14 +74,11 @@ def pack(time: int, order: int, price: float, decimals: int) -> bytes:
     return _VALUE.pack(time, order, price, decimals)
 
 
-def from_topic(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> list[tuple[bytes, Newest]]:
-    """Key and tick of each record of the ticks topic; those that `to_topic` did not make are left out."""
-    ticks = []
-    for key, value in zip(keys, values, strict=True):
-        if key is not None and value is not None and len(value) >= _VALUE.size:
-            address = value[_VALUE.size :] or key.partition(b":")[2]
-            ticks.append((key, (*_VALUE.unpack_from(value), str(address, "utf-8"))))
-    return ticks
+def from_topic(values: Sequence[bytes]) -> Iterable[Told]:
+    """The ticks of records of the ticks topic. Raises struct.error for what `to_topic` did not make."""
+    if {*map(len, values)} == {_VALUE.size}:
+        return (tick + (b"",) for tick in _VALUE.iter_unpack(b"".join(values)))  # noqa: RUF005 - four times as fast
+    return ((*_VALUE.unpack_from(value), value[_VALUE.size :]) for value in values)
 
 
 def _parse(value: bytes | None) -> _Record:
@@ -95,6 +92,13 @@ def _name(member: str, given: Any) -> str:
     if not isinstance(given, str) or not 0 < len(given) <= MAX_NAME_CHARS or not given.isprintable():
         raise BadTick("BadTick", f"{member} has to be a string of 1 to {MAX_NAME_CHARS} printable characters.")
     return given
+
+
+def _chain(given: Any) -> str:
+    chain = _name("chain", given)
+    if ":" in chain:  # it ends the chain in a token's key
+        raise BadTick("BadTick", "chain has a colon in it.")
+    return chain
 
 
 def _address(given: Any) -> str:

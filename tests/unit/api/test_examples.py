@@ -56,7 +56,7 @@ class World:
         key = token_key("base", examples.CONTRACT).encode()
         state = TokenState()
         now = int(self._clock.monotonic() * 1000)
-        state.fold((now, 0, 99.0, 18, examples.CONTRACT), now)
+        state.fold((now, 0, 99.0, 18, b""), now)
         headwater.prices.take("", [partition_of(key)])
         headwater.prices.write(partition_of(key), "", PriceWrite(1, {key: encode(state)}, {}))
 

@@ -27,7 +27,7 @@ class Stored:
     def fold(self, ticks: Iterable[Tick], now: int = FAR) -> None:
         state = TokenState() if self.state is None else decode(self.state)
         for tick in ticks:
-            state.fold((*tick, 6, "0xab"), now)
+            state.fold((*tick, 6, b""), now)
         for hour, left in state.take_left().items():
             self.hours[hour] = encode_hour(hour, [*left, *decode_hour(hour, self.hours.get(hour, b""))])
         self.state = encode(state)
@@ -135,8 +135,8 @@ def test_a_rejected_last_print_changes_nothing_by_waiting() -> None:
 
 def test_the_newest_tick_tells_decimals_and_address() -> None:
     state = TokenState()
-    state.fold((START + 5, 0, 1.0, 9, "So111"), FAR)
-    state.fold((START, 0, 1.0, 6, "so111"), FAR)
+    state.fold((START + 5, 0, 1.0, 9, b"So111"), FAR)
+    state.fold((START, 0, 1.0, 6, b""), FAR)
     stats = evaluate(state, START + 5)
     assert stats is not None
     assert (stats.decimals, stats.mint) == (9, "So111")
