@@ -23,7 +23,7 @@ from headwater.engine.observe import Observer
 from headwater.engine.prices import FoldTransform, PriceDelivery, PriceFold
 from headwater.engine.recorder import Recorder
 from headwater.engine.worker import Worker
-from headwater.errors import SetStoreUnavailable, WorkerError
+from headwater.errors import WorkerError
 from headwater.settings import Settings
 from headwater.sources.kafka import KafkaSource
 from headwater.stores.redis.client import connect
@@ -64,7 +64,7 @@ def run(settings: Settings) -> None:
         closing(connect(addresses.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)) as metrics,
     ):
         fold = PriceFold(RedisPrices(client), owner)
-        source = KafkaSource(addresses.kafka(), TICKS.name, GROUP, starts=lambda p: _starts(fold, p))
+        source = KafkaSource(addresses.kafka(), TICKS.name, GROUP, starts=fold.take)
         observer = Observer(Recorder(RedisMetrics(metrics), GROUP, GROUP, owner))
         worker = Worker(source, [FoldTransform(fold)], PriceDelivery(fold), observer)
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -74,14 +74,6 @@ def run(settings: Settings) -> None:
         spare_the_garbage_collector()
         with serving(settings.prices_metrics_port, PriceCollector(fold)):
             _work(worker)
-
-
-def _starts(fold: PriceFold, partitions: list[int]) -> dict[int, int]:
-    """Called within a rebalance, where the worker can't wait."""
-    try:
-        return dict(fold.take(partitions))
-    except SetStoreUnavailable as error:
-        raise WorkerError(error.detail) from error
 
 
 def _work(worker: Worker) -> None:

@@ -35,13 +35,22 @@ class Api:
         self._http.close()
 
     def put(self, body: Mapping[str, Any]) -> str:
-        """Create the configuration, or change the one of this name; its id."""
+        """Create the configuration, or change the one of this name; its id.
+
+        Of one that is there only the description, the source's entity and the first script change.
+        """
         flows = self._call("GET", "/api/v1/flow")
-        known = next((flow["id"] for flow in flows if flow["name"] == body["name"]), None)
+        known = next((flow for flow in flows if flow["name"] == body["name"]), None)
         if known is None:
             return str(self._call("POST", "/api/v1/flow", body)["id"])
-        self._call("PUT", f"/api/v1/flow/{known}", body)
-        return str(known)
+        new, kept = body["pipeline_config"], known["pipeline_config"]
+        kept["source"]["entity"] = new["source"]["entity"]
+        scripts = [transform for transform in kept["transforms"] if transform["type"] == "v8"]
+        if not scripts:
+            raise SetupError(f"The configuration {known['id']} of this name has no script any more: rename it.")
+        scripts[0]["script"] = new["transforms"][0]["script"]
+        self._call("PUT", f"/api/v1/flow/{known['id']}", known | {"description": body["description"]})
+        return str(known["id"])
 
     def deploy(self, flow_id: str) -> None:
         """Deploy it."""
@@ -64,6 +73,8 @@ class Api:
             raise SetupError(f"No Headwater answers at {where}: {error}. Start it, or name its --url.") from error
         if answer.is_success:
             return answer.json()
+        if "json" not in answer.headers.get("content-type", ""):
+            raise SetupError(f"What answers at {self._http.base_url} is no Headwater (status {answer.status_code}).")
         problem = answer.json()
         faults = "".join(f" {fault['pointer']}: {fault['detail']}." for fault in problem.get("errors", []))
         raise SetupError(f"{problem['detail']}{faults}")
@@ -93,7 +104,9 @@ def add_tokens(settings: Settings, files: Iterable[Path]) -> Mapping[str, Mappin
             tokens.setdefault(chain, {}).update(found)
     home = Home(settings.data_dir)
     home.create()
-    home.tokens.write_bytes(token_lists.encode(tokens))
+    new = home.tokens.with_suffix(".new")
+    new.write_bytes(token_lists.encode(tokens))
+    new.replace(home.tokens)
     return tokens
 
 

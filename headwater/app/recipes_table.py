@@ -21,7 +21,7 @@ def table_of(
             raise SetupError("Name a file with the answer of Hyperliquid's `meta` by --markets: it has the decimals.")
         coins = read_markets(read_file(markets))
         return coins, f"Trades of {len(coins)} coins."
-    found = pool_files.read(read_file(pools).decode()) if pools else []
+    found = pool_files.read(_text(pools)) if pools else []
     for file in learn:
         found += pool_files.learned(read_lines(file))
     if not found:
@@ -35,6 +35,13 @@ def table_of(
     if not choice.table:
         raise SetupError(f"None of the pools can tell a price: {_words(choice.left_out)}.")
     return choice.table, _note(choice)
+
+
+def _text(file: Path) -> str:
+    try:
+        return read_file(file).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SetupError(f"{file} is no UTF-8: {error}.") from error
 
 
 def _note(choice: pool_files.Choice) -> str:

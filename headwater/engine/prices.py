@@ -19,7 +19,7 @@ from headwater.model.price.codec import decode, decode_hour, encode, encode_hour
 from headwater.model.price.series import Tick
 from headwater.model.price.state import TokenState
 from headwater.model.price.stats import accepted
-from headwater.model.price.tick import from_topic, partition_of
+from headwater.model.price.tick import VALUE_BYTES, from_topic, is_tick, partition_of
 from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.sources.base import Positions, Source
 from headwater.stores.base import PriceStore, PriceWrite
@@ -52,10 +52,13 @@ class PriceFold:
         self._unstored: dict[int, int] = {}
         self._chains: set[bytes] = set()
 
-    def take(self, partitions: Sequence[int]) -> Positions:
-        """These partitions are ours from now on. Where to read on; a partition that is missing: at its beginning."""
+    def take(self, partitions: Sequence[int], topic_id: str = "") -> Positions:
+        """These partitions are ours from now on. Where to read on; a partition that is missing: at its beginning.
+
+        Raises SetStoreUnavailable.
+        """
         self.forget(partitions)
-        return dict(self._store.take(self._owner, partitions))
+        return dict(self._store.take(self._owner, topic_id, partitions))
 
     def forget(self, partitions: Iterable[int]) -> None:
         """These partitions are another worker's."""
@@ -67,6 +70,7 @@ class PriceFold:
 
     def fold(self, batch: RecordBatch) -> None:
         """Take the ticks of a batch. Raises SetStoreUnavailable: nothing was taken then."""
+        batch = _ticks_of(batch)
         tokens, values = cast("list[bytes]", batch.keys), cast("list[bytes]", batch.values)
         self._load({*tokens} - self._states.keys())
         now, states, dirty = int(self._now() * 1000), self._states, self._dirty
@@ -107,7 +111,9 @@ class PriceFold:
             left |= {(hour, token): ticks for hour, ticks in state.left.items()}
         encoded = {token: encode(state) for token, state in states.items()}
         if not self._store.write(partition, self._owner, PriceWrite(end, encoded, self._merged(partition, left))):
-            raise WorkerError(f"Another prices worker has taken over partition {partition}.")
+            raise WorkerError(
+                f"Partition {partition} of the prices is another worker's now, or the store lost its last write."
+            )
         for token, state in states.items():
             state.left.clear()
             self._count(token, state)
@@ -129,6 +135,16 @@ class PriceFold:
                 time_ms, _, price = band.last
                 log.info("price outside the accepted ones", token=token.decode(), price=price, time_ms=time_ms)
             band.fresh = 0
+
+
+def _ticks_of(batch: RecordBatch) -> RecordBatch:
+    """Without what no sink wrote: others may write to the topic too."""
+    there = [value for value in batch.values if value is not None]
+    if None not in batch.keys and len(there) == len(batch) and min(map(len, there), default=VALUE_BYTES) >= VALUE_BYTES:
+        return batch
+    kept = batch.select([*map(is_tick, batch.keys, batch.values)])
+    log.warning("records that are no ticks are left out", topic=batch.topic, count=len(batch) - len(kept))
+    return kept
 
 
 class FoldTransform:

@@ -52,7 +52,7 @@ def read_records(path: Path) -> Iterator[bytes]:
     if ".csv" not in path.suffixes:
         yield from lines
         return
-    for row in csv.DictReader(line.decode(errors="replace") for line in lines):
+    for row in csv.DictReader(line.decode("utf-8-sig", "replace") for line in lines):
         yield msgspec.json.encode({name: value for name, value in row.items() if name and value})
 
 

@@ -1,7 +1,7 @@
 """Token prices: what readers ask for. docs/prices.md defines every figure."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -63,7 +63,10 @@ class Prices:
         found: dict[bytes, Stats | None] = {}
         self._evaluate([*dict.fromkeys(keys)], now, hour_of(now - DAY), found)
         stats = [found[key] for key in keys]
-        statuses = [self._status(token, one, now) for token, one in zip(tokens, stats, strict=True)]
+        chains = {token.chain.lower() for token, one in zip(tokens, stats, strict=True) if one is None}
+        unknown = {chain for chain in chains if find_chain(chain) is None}
+        unknown -= set(self._store.chains()) if unknown else set()
+        statuses = [_status(token, one, unknown, now) for token, one in zip(tokens, stats, strict=True)]
         fresh = [one if status == "ok" else None for one, status in zip(stats, statuses, strict=True)]
         return Quotes(tokens, fresh, statuses)
 
@@ -83,9 +86,8 @@ class Prices:
         for other, some in again.items():
             self._evaluate(some, now, other, found)
 
-    def _status(self, token: Token, stats: Stats | None, now: int) -> Status:
-        if stats is not None:
-            return "ok" if now - stats.time_ms < STALE_MS else "stale"
-        chain = token.chain.lower()
-        known = find_chain(chain) is not None or chain in self._store.chains()
-        return "unknown_token" if known else "unknown_chain"
+
+def _status(token: Token, stats: Stats | None, unknown_chains: Collection[str], now: int) -> Status:
+    if stats is not None:
+        return "ok" if now - stats.time_ms < STALE_MS else "stale"
+    return "unknown_chain" if token.chain.lower() in unknown_chains else "unknown_token"

@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Messag
 
 from headwater.brokers.client import ClientErrors, Member, consumer_settings, unavailable
 from headwater.brokers.topic_id import TopicWatch, label, labelled
-from headwater.errors import BrokerUnavailable, HeadwaterError, WorkerError
+from headwater.errors import BrokerUnavailable, HeadwaterError, Unavailable, WorkerError
 from headwater.model.record import RecordBatch
 from headwater.model.worker import KafkaAccess, WorkerSpec
 from headwater.sources.base import Gap, Positions, RebalanceListener, no_position, recreated, truncated
@@ -47,8 +47,8 @@ _FENCED = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL, KafkaErro
 class KafkaSource:
     """Implements sources.base.Source. instance_id: the static member whose place this one takes.
 
-    starts: where to begin with partitions that this worker gets, in place of the group's positions; one that is missing
-    begins at its first record.
+    starts: of partitions and the topic's id, where to begin in place of the group's positions. One that is missing, or
+    beyond the end of the topic, begins at its first record. May raise Unavailable, which ends the worker.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class KafkaSource:
         group: str,
         instance_id: str | None = None,
         clock: Callable[[], float] = time.monotonic,
-        starts: Callable[[list[int]], Positions] | None = None,
+        starts: Callable[[list[int], str], Positions] | None = None,
     ) -> None:
         self._own_starts = starts
         self._access = access
@@ -121,7 +121,7 @@ class KafkaSource:
 
     def _starts(self, partitions: list[int]) -> list[TopicPartition]:
         """Where to go on. A partition without a position is new, and starts at its first record."""
-        starts = self._committed_starts(partitions) if self._own_starts is None else self._own_starts(partitions)
+        starts = self._committed_starts(partitions) if self._own_starts is None else self._kept_starts(partitions)
         return [TopicPartition(self._topic, p, starts.get(p, OFFSET_BEGINNING)) for p in partitions]
 
     def _committed_starts(self, partitions: list[int]) -> Positions:
@@ -136,6 +136,16 @@ class KafkaSource:
             raise no_position(self._topic)
         self._require(topic_id, {labelled(p.metadata) for p in pinned})
         return {p.partition: p.offset for p in found}
+
+    def _kept_starts(self, partitions: list[int]) -> Positions:
+        """Positions that are kept elsewhere. Beyond the end: the topic lost records, and what comes now is new."""
+        assert self._own_starts is not None
+        try:
+            self._require(self._watch.read())
+            starts = self._own_starts(partitions, self._topic_id)
+            return {p: offset for p, offset in starts.items() if offset <= self._bounds(p)[1]}
+        except Unavailable as error:
+            raise WorkerError(f"The positions can't be read. {error.detail}") from error
 
     def _require(self, topic_id: str, expected: Collection[str] = ()) -> None:
         """Raise SourceGap when this is another topic than the one that positions count. Empty: not known."""

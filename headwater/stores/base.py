@@ -367,10 +367,10 @@ class PriceStore(Protocol):
     One worker at a time may write a partition. Tokens are keys of the ticks topic; times are ms since the epoch.
     """
 
-    def take(self, owner: str, partitions: Collection[int]) -> Mapping[int, int]:
+    def take(self, owner: str, topic_id: str, partitions: Collection[int]) -> Mapping[int, int]:
         """Write these partitions from now on: writes of any earlier owner are refused.
 
-        Returns the positions that were reached; a partition of which nothing was written is missing.
+        Returns the positions on this very topic that were reached; a partition of which nothing was written is missing.
         """
 
     def read(self, partition: int, tokens: Sequence[bytes]) -> list[bytes | None]:
@@ -380,9 +380,11 @@ class PriceStore(Protocol):
         """The ticks of each hour and token."""
 
     def write(self, partition: int, owner: str, written: PriceWrite) -> bool:
-        """Replace states and hours, then move the position. False when another owner took the partition.
+        """Replace hours, then states, then move the position.
 
-        Cut off, or refused half-way, it leaves some of the states and the old position: fold again from there.
+        False when another owner took the partition, or when the store lost this one's last write: take it again. Cut
+        off, or refused half-way, it leaves the old position: fold again from there. An hour is written before the
+        states that it has left, so whatever is cut off, no tick is in neither.
         """
 
     def note_chains(self, chains: Collection[str]) -> None:

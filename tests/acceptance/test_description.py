@@ -17,6 +17,14 @@ import pytest
 
 from tests.acceptance.stack import Stack
 
+ALL_SCOPES = (
+    "flow:read",
+    "flow:write",
+    "flow:deploy",
+    "sets:write",
+    "prices:read",
+    "prices:write",
+)
 FUZZ = Path(__file__).with_name("fuzz")
 DELETES_AT_ONCE = 8
 
@@ -24,7 +32,8 @@ DELETES_AT_ONCE = 8
 @pytest.fixture
 def key(stack: Stack) -> Iterator[str]:
     """The key of an owner with nothing; what the test makes goes afterwards."""
-    made = stack.run("keys", "create", "--owner", f"fuzz-{random.random()}")
+    scopes = [part for scope in ALL_SCOPES for part in ("--scope", scope)]
+    made = stack.run("keys", "create", "--owner", f"fuzz-{random.random()}", *scopes)
     yield made.stdout.strip()
     with stack.client(made.stdout.strip()) as client:
         paths = [f"/api/v1/flow/{flow['id']}" for flow in client.get("/api/v1/flow").json()]

@@ -15,7 +15,7 @@ from headwater.model.price.series import Series, Tick
 from headwater.model.price.state import TokenState, Told
 
 FORMAT = 1
-_HEAD = struct.Struct("<BqHH")
+_HEAD = struct.Struct("<BqHI")
 _NEWEST = struct.Struct("<qQdBH")
 _BAND = struct.Struct("<h5I")
 _HOUR_ROW_BYTES = 20

@@ -1,5 +1,6 @@
 """The statistics of a token at a moment, and which prices count."""
 
+import sys
 from bisect import bisect_right
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -112,4 +113,4 @@ def _base(state: TokenState, numbers: Collection[int], start: int, edge: Iterabl
 
 
 def _change(latest: Tick, base: Tick | None) -> float | None:
-    return None if base is None else (latest[2] - base[2]) / base[2] * 100
+    return None if base is None else min((latest[2] - base[2]) / base[2] * 100, sys.float_info.max)

@@ -24,6 +24,8 @@ MAX_NAME_CHARS = 200
 _LOG_BITS, _BLOCK_BITS = 24, 40
 
 _VALUE = struct.Struct("<qQdB")
+VALUE_BYTES = _VALUE.size
+"""The least that a tick takes."""
 
 
 class BadTick(Exception):
@@ -74,8 +76,13 @@ def pack(time: int, order: int, price: float, decimals: int) -> bytes:
     return _VALUE.pack(time, order, price, decimals)
 
 
+def is_tick(key: bytes | None, value: bytes | None) -> bool:
+    """Whether `to_topic` may have made this record."""
+    return key is not None and value is not None and len(value) >= VALUE_BYTES
+
+
 def from_topic(values: Sequence[bytes]) -> Iterable[Told]:
-    """The ticks of records of the ticks topic. Raises struct.error for what `to_topic` did not make."""
+    """The ticks of records of the ticks topic for which `is_tick` holds."""
     if {*map(len, values)} == {_VALUE.size}:
         return (tick + (b"",) for tick in _VALUE.iter_unpack(b"".join(values)))  # noqa: RUF005 - four times as fast
     return ((*_VALUE.unpack_from(value), value[_VALUE.size :]) for value in values)
@@ -150,11 +157,15 @@ def _decimals(given: Any) -> int:
 
 def _time(given: Any, now: int) -> int:
     try:
-        time = milliseconds(given)
+        time = milliseconds(float(given) if isinstance(given, str) and _is_number(given) else given)
     except (ValueError, OverflowError):
         time = None
     if time is None or not 0 <= time < 1 << 53:
         raise BadTick("BadTick", "timestamp has to be a time: RFC 3339, or a number since the epoch.")
     if time > now + MAX_AHEAD_MS:
         raise BadTick("BadTick", "timestamp is more than five minutes ahead of the clock.")
-    return int(time)
+    return round(time)
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(".", "", 1).isdecimal()

@@ -85,14 +85,20 @@ def _as_on_chain(address: str) -> str:
 
 
 def learned(lines: Iterable[bytes]) -> Iterator[Pool]:
-    """The pools that `log` records tell of: PairCreated of Uniswap v2 and PoolCreated of v3 (and their forks)."""
-    for line in lines:
-        log = msgspec.json.decode(line)
-        topics = log.get("topics") or [log.get(f"topic{i}") for i in range(4)]
-        if topics and topics[0] in _POOL_WORD:
-            at = 2 + 64 * _POOL_WORD[topics[0]]
-            word = log["data"][at : at + 64]
-            yield Pool("0x" + word[24:], "0x" + topics[1][26:], "0x" + topics[2][26:])
+    """The pools that `log` records tell of: PairCreated of Uniswap v2 and PoolCreated of v3 (and their forks).
+
+    Raises SetupError.
+    """
+    for number, line in enumerate(lines, 1):
+        try:
+            log = msgspec.json.decode(line)
+            topics = log.get("topics") or [log.get(f"topic{i}") for i in range(4)]
+            if topics[0] in _POOL_WORD:
+                at = 2 + 64 * _POOL_WORD[topics[0]]
+                word = log["data"][at : at + 64]
+                yield Pool("0x" + word[24:], "0x" + topics[1][26:], "0x" + topics[2][26:])
+        except (msgspec.DecodeError, AttributeError, KeyError, IndexError, TypeError) as error:
+            raise SetupError(f"Line {number} is no log record: {error!r}.") from error
 
 
 def choose(pools: Iterable[Pool], tokens: Mapping[str, Token], usd: Mapping[str, float]) -> Choice:
@@ -117,6 +123,11 @@ def choose(pools: Iterable[Pool], tokens: Mapping[str, Token], usd: Mapping[str,
             approximate[pool.address] = [pool.second, second.decimals, first.decimals, 0, usd[pool.first]]
         else:
             _count(left_out, "without a side whose price in USD is known")
+    priced = {entry[0] for entry in exact.values()}
+    for address, entry in [*approximate.items()]:
+        if entry[0] in priced:  # an approximation beside exact prices would only blur them
+            del approximate[address]
+            _count(left_out, "against another token, of a token that has a pool against a stablecoin")
     table = dict([*exact.items(), *approximate.items()][:MAX_POOLS])
     if over := len(exact) + len(approximate) - len(table):
         left_out[f"above the {MAX_POOLS} that a script may have"] = over

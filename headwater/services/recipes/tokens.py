@@ -1,7 +1,7 @@
 """Tokens and their decimals, from Token Lists (tokenlists.org) and from Hyperliquid's list of markets."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -19,16 +19,28 @@ Tokens = dict[str, dict[str, Token]]
 """By chain and address, which is in lower case where it is hexadecimal."""
 
 
+class _Listed(msgspec.Struct):
+    chainId: int  # noqa: N815 - the list's own spelling
+    address: str
+    symbol: str
+    decimals: Annotated[int, msgspec.Meta(ge=0, le=255)]
+
+
+class _List(msgspec.Struct):
+    tokens: list[_Listed]
+
+
 def read_list(text: bytes) -> Tokens:
     """The tokens of one list. Raises SetupError."""
     try:
-        tokens: Tokens = {}
-        for token in msgspec.json.decode(text)["tokens"]:
-            if chain := CHAINS.get(token["chainId"]):
-                address = token["address"].lower() if token["address"].startswith("0x") else token["address"]
-                tokens.setdefault(chain, {})[address] = Token(token["symbol"], token["decimals"])
-    except (msgspec.DecodeError, KeyError, TypeError, AttributeError) as error:
-        raise SetupError(f"This is no Token List: {error!r}.") from error
+        listed = msgspec.json.decode(text, type=_List).tokens
+    except msgspec.DecodeError as error:
+        raise SetupError(f"This is no Token List: {error}.") from error
+    tokens: Tokens = {}
+    for token in listed:
+        if chain := CHAINS.get(token.chainId):
+            address = token.address.lower() if token.address.startswith("0x") else token.address
+            tokens.setdefault(chain, {})[address] = Token(token.symbol, token.decimals)
     return tokens
 
 
@@ -53,5 +65,8 @@ def encode(tokens: Tokens) -> bytes:
 
 
 def decode(text: bytes) -> Tokens:
-    """What `encode` made."""
-    return msgspec.json.decode(text, type=Tokens)
+    """What `encode` made. Raises SetupError."""
+    try:
+        return msgspec.json.decode(text, type=Tokens)
+    except msgspec.DecodeError as error:
+        raise SetupError(f"The imported tokens can't be read: {error}. Import the lists again.") from error

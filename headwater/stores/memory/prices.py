@@ -12,17 +12,20 @@ class MemoryPrices:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._owners: dict[int, str] = {}
-        self._ends: dict[int, int] = {}
+        self._owners: dict[int, tuple[str, str]] = {}
+        self._ends: dict[int, tuple[str, int]] = {}
+        self._known: dict[tuple[str, int], tuple[str, int] | None] = {}
         self._states: dict[tuple[int, bytes], bytes] = {}
         self._hours: dict[tuple[int, int, bytes], bytes] = {}
         self._chains: set[str] = set()
 
-    def take(self, owner: str, partitions: Collection[int]) -> Mapping[int, int]:
+    def take(self, owner: str, topic_id: str, partitions: Collection[int]) -> Mapping[int, int]:
         """See PriceStore."""
         with self._lock:
-            self._owners.update(dict.fromkeys(partitions, owner))
-            return {p: self._ends[p] for p in partitions if p in self._ends}
+            self._owners.update(dict.fromkeys(partitions, (owner, topic_id)))
+            self._known.update({(owner, p): self._ends.get(p) for p in partitions})
+            ends = {p: self._ends[p] for p in partitions if p in self._ends}
+            return {p: end for p, (of, end) in ends.items() if of == topic_id}
 
     def read(self, partition: int, tokens: Sequence[bytes]) -> list[bytes | None]:
         """See PriceStore."""
@@ -37,11 +40,12 @@ class MemoryPrices:
     def write(self, partition: int, owner: str, written: PriceWrite) -> bool:
         """See PriceStore."""
         with self._lock:
-            if self._owners.get(partition) != owner:
+            took = self._owners.get(partition, ("", ""))
+            if took[0] != owner or self._known[owner, partition] != self._ends.get(partition):
                 return False
-            self._states |= {(partition, token): state for token, state in written.states.items()}
             self._hours |= {(partition, *hour): ticks for hour, ticks in written.hours.items()}
-            self._ends[partition] = written.end
+            self._states |= {(partition, token): state for token, state in written.states.items()}
+            self._ends[partition] = self._known[owner, partition] = took[1], written.end
             return True
 
     def note_chains(self, chains: Collection[str]) -> None:

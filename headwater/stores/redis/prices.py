@@ -1,14 +1,15 @@
 """Price states in Valkey or Redis. All keys of a partition share one hash tag, so that a script can write them.
 
-{px:P}:who       hash    `owner`, and `end`: the position on the ticks topic that the states reach
+{px:P}:who       hash    `owner`, and `end`: the topic's id and the position on it that the states reach, with a colon
 {px:P}:t:TOKEN   string  the state of a token; expires 30 days after it was written last
-{px:P}:h:HOUR    hash    token → its ticks of an hour, which have left the state; expires when nobody can ask for it
+{px:P}:h:HOUR    hash    digest of a token → its ticks of an hour, which have left the state; expires when nobody can ask for it
 {px}:chains      set     the chains of ticks
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from itertools import islice
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import TypeVar
 
 from headwater.model.price.tick import partition_of
 from headwater.stores.base import PriceWrite
@@ -17,8 +18,9 @@ from headwater.stores.redis.client import Client, Command, Script, Word
 STATE_TTL_S = 30 * 86_400
 HOUR_TTL_S = 27 * 3600
 """From the start of the hour: readers ask for the hour of 24 h ago; clocks differ."""
-PER_SCRIPT = 500
-"""Entries that one script writes: some ms of the server's time."""
+PER_SCRIPT, BYTES_PER_SCRIPT = 500, 4 << 20
+"""Entries that one script writes: some ms of the server's time; and where it ends sooner."""
+_K = TypeVar("_K")
 _CHAINS = "{px}:chains"
 _TAKE, _WRITE = Script.load("take_prices"), Script.load("write_prices")
 
@@ -28,11 +30,14 @@ class RedisPrices:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self._taken: dict[int, tuple[str, str]] = {}
 
-    def take(self, owner: str, partitions: Collection[int]) -> Mapping[int, int]:
+    def take(self, owner: str, topic_id: str, partitions: Collection[int]) -> Mapping[int, int]:
         """See PriceStore."""
-        ends = {p: self._client.run(_TAKE, [_who(p)], [owner]) for p in partitions}
-        return {p: int(end) for p, end in ends.items() if end is not None}
+        found = {p: (self._client.run(_TAKE, [_who(p)], [owner]) or b"").decode() for p in partitions}
+        self._taken.update({p: (topic_id, end) for p, end in found.items()})
+        ends = {p: end.rpartition(":") for p, end in found.items() if end}
+        return {p: int(offset) for p, (of, _, offset) in ends.items() if of == topic_id}
 
     def read(self, partition: int, tokens: Sequence[bytes]) -> list[bytes | None]:
         """See PriceStore."""
@@ -41,34 +46,35 @@ class RedisPrices:
 
     def read_hours(self, partition: int, hours: Sequence[tuple[int, bytes]]) -> list[bytes | None]:
         """See PriceStore."""
-        commands = [("HGET", _hour(partition, hour), token) for hour, token in hours]
+        commands = [("HGET", _hour(partition, hour), _field(token)) for hour, token in hours]
         return self._client.pipeline(commands) if commands else []
 
     def write(self, partition: int, owner: str, written: PriceWrite) -> bool:
         """See PriceStore."""
-        states, hours = iter(written.states.items()), iter(written.hours.items())
-        while some := [*islice(states, PER_SCRIPT)]:
-            if not self._write(partition, owner, some, ()):
+        topic_id, before = self._taken[partition]
+        after = f"{topic_id}:{written.end}"
+        scripts: list[tuple[list[Word], list[Word]]] = [
+            *(self._hours(partition, some) for some in _parts(written.hours.items())),
+            *(self._states(partition, some) for some in _parts(written.states.items())),
+            ([], [0]),
+        ]
+        for number, (keys, args) in enumerate(scripts, 1):
+            end = after if number == len(scripts) else ""
+            if not self._client.run(_WRITE, [_who(partition), *keys], [owner, before, end, STATE_TTL_S, *args]):
                 return False
-        while ticks := [*islice(hours, PER_SCRIPT)]:
-            if not self._write(partition, owner, (), ticks):
-                return False
-        return self._write(partition, owner, (), (), str(written.end))
+        self._taken[partition] = topic_id, after
+        return True
 
-    def _write(
-        self,
-        partition: int,
-        owner: str,
-        states: Sequence[tuple[bytes, bytes]],
-        hours: Sequence[tuple[tuple[int, bytes], bytes]],
-        end: str = "",
-    ) -> bool:
-        keys: list[Word] = [_who(partition), *(_state(partition, token) for token, _ in states)]
-        keys += [_hour(partition, hour) for (hour, _), _ in hours]
-        args: list[Word] = [owner, end, STATE_TTL_S, len(states), *(state for _, state in states)]
-        for (hour, token), ticks in hours:
-            args += (token, ticks, hour // 1000 + HOUR_TTL_S)
-        return bool(self._client.run(_WRITE, keys, args))
+    @staticmethod
+    def _states(partition: int, some: Sequence[tuple[bytes, bytes]]) -> tuple[list[Word], list[Word]]:
+        return [_state(partition, token) for token, _ in some], [len(some), *(state for _, state in some)]
+
+    @staticmethod
+    def _hours(partition: int, some: Sequence[tuple[tuple[int, bytes], bytes]]) -> tuple[list[Word], list[Word]]:
+        args: list[Word] = [0]
+        for (hour, token), ticks in some:
+            args += (_field(token), ticks, hour // 1000 + HOUR_TTL_S)
+        return [_hour(partition, hour) for (hour, _), _ in some], args
 
     def note_chains(self, chains: Collection[str]) -> None:
         """See PriceStore."""
@@ -86,7 +92,7 @@ class RedisPrices:
         commands: list[list[Command]] = [
             [
                 ("MGET", *(_state(partition, tokens[row]) for row in some)),
-                ("HMGET", _hour(partition, hour), *(tokens[row] for row in some)),
+                ("HMGET", _hour(partition, hour), *(_field(tokens[row]) for row in some)),
             ]
             for partition, some in rows.items()
         ]
@@ -97,12 +103,31 @@ class RedisPrices:
         return found
 
 
+def _parts(entries: Iterable[tuple[_K, bytes]]) -> Iterator[list[tuple[_K, bytes]]]:
+    """What one script writes."""
+    part: list[tuple[_K, bytes]] = []
+    size = 0
+    for entry in entries:
+        part.append(entry)
+        size += len(entry[1])
+        if len(part) == PER_SCRIPT or size >= BYTES_PER_SCRIPT:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
 def _who(partition: int) -> str:
     return f"{{px:{partition}}}:who"
 
 
 def _state(partition: int, token: bytes) -> bytes:
     return b"{px:%d}:t:%b" % (partition, token)
+
+
+def _field(token: bytes) -> bytes:
+    """Short: an active token has one in each hour of the day."""
+    return blake2b(token, digest_size=12).digest()
 
 
 def _hour(partition: int, hour: int) -> str:

@@ -34,7 +34,7 @@ def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -
         _tame(body["pipeline_config"])
     elif isinstance(body, dict) and "type" in body:
         _tame_transform(body)
-    elif isinstance(body, list):
+    elif isinstance(body, list) and case.operation.path.endswith("/transforms"):
         _tame_transforms(body)
 
 

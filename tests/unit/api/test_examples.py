@@ -57,7 +57,7 @@ class World:
         state = TokenState()
         now = int(self._clock.monotonic() * 1000)
         state.fold((now, 0, 99.0, 18, b""), now)
-        headwater.prices.take("", [partition_of(key)])
+        headwater.prices.take("", "", [partition_of(key)])
         headwater.prices.write(partition_of(key), "", PriceWrite(1, {key: encode(state)}, {}))
 
     def _write(self, deployments: list[str]) -> None:

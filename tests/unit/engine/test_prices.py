@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -58,7 +59,7 @@ class Topic:
 
 
 class Unreliable(MemoryPrices):
-    """A store that is away now and then, before or after a write."""
+    """A store that is away now and then, also half-way through a write: hours first, then states, then the position."""
 
     def __init__(self, draw: random.Random, share: float) -> None:
         super().__init__()
@@ -75,17 +76,29 @@ class Unreliable(MemoryPrices):
 
     def write(self, partition: int, owner: str, written: PriceWrite) -> bool:
         self._fail_sometimes()
-        some = dict(random.Random(written.end).sample([*written.states.items()], len(written.states) // 2))
-        super().write(partition, owner, PriceWrite(self._ends.get(partition, 0), some, {}))
+        self._hours |= {(partition, *hour): ticks for hour, ticks in written.hours.items()}
         self._fail_sometimes()
-        return super().write(partition, owner, written)
+        some = self._draw.sample([*written.states.items()], self._draw.randint(0, len(written.states)))
+        self._states |= {(partition, token): state for token, state in some}
+        self._fail_sometimes()
+        done = super().write(partition, owner, written)
+        self._fail_sometimes()
+        return done
+
+    def copy(self) -> dict[str, Any]:
+        return {name: dict(getattr(self, name)) for name in ("_ends", "_states", "_hours")}
+
+    def go_back(self, copy: dict[str, Any]) -> None:
+        """As a server that lost its last writes."""
+        for name, value in copy.items():
+            setattr(self, name, dict(value))
 
 
 def trades(draw: random.Random, tokens: int, count: int) -> Topic:
     topic, told = Topic(), list[tuple[str, Tick]]()
     for number in range(count):
         address = f"0x{draw.randrange(tokens):040x}"
-        back = draw.choice([HOUR_MS // 2, 3 * HOUR_MS, 30 * HOUR_MS])
+        back = draw.choice([HOUR_MS // 2, 30 * HOUR_MS, 30 * HOUR_MS])
         told.append((address, (NOW - draw.randrange(back), number, draw.uniform(1, 3))))
     told.sort(key=lambda one: one[1][0] + draw.randrange(300_000))
     for address, tick in [*told, *draw.sample(told, count // 20)]:
@@ -135,7 +148,7 @@ def work(fold: PriceFold, topic: Topic, positions: dict[int, int], draw: random.
 @pytest.mark.parametrize("seed", range(5))
 def test_kills_and_outages_change_nothing(seed: int) -> None:
     draw = random.Random(seed)
-    topic, store = trades(draw, 12, 1500), Unreliable(draw, 0.2)
+    topic, store = trades(draw, 4, 1500), Unreliable(draw, 0.15)
     for life in range(12):
         fold = PriceFold(store, f"worker {life}", lambda: NOW / 1000)
         work(fold, topic, dict(fold.take(range(PARTITIONS))), draw, 60)
@@ -145,8 +158,41 @@ def test_kills_and_outages_change_nothing(seed: int) -> None:
     for partition in range(PARTITIONS):
         last.fold(topic.batch(partition, positions.get(partition, 0), 10**6))
     last.store({p: len(records) for p, records in enumerate(topic.partitions)})
+    for hours in range(25):
+        check(store, topic, NOW + hours * HOUR_MS + 1_000_000)
+
+
+def test_a_store_that_lost_writes_is_noticed() -> None:
+    draw = random.Random(9)
+    topic, store = trades(draw, 6, 600), Unreliable(draw, 0)
+    fold, positions = PriceFold(store, "first", lambda: NOW / 1000), dict[int, int]()
+    fold.take(range(PARTITIONS))
+    work(fold, topic, positions, draw, 60)
+    before = store.copy()
+    work(fold, topic, positions, draw, 60)
+    fold.store(dict(positions))
+    store.go_back(before)
+    with pytest.raises(WorkerError, match="lost its last write"):
+        fold.store({p: len(records) for p, records in enumerate(topic.partitions)})
+    again = PriceFold(store, "second", lambda: NOW / 1000)
+    positions = dict(again.take(range(PARTITIONS)))
+    for partition in range(PARTITIONS):
+        again.fold(topic.batch(partition, positions.get(partition, 0), 10**6))
+    again.store({p: len(records) for p, records in enumerate(topic.partitions)})
     check(store, topic)
-    check(store, topic, NOW + 5 * HOUR_MS)
+
+
+def test_what_no_sink_wrote_is_left_out() -> None:
+    topic, store = Topic(), MemoryPrices()
+    topic.add("0xaa", (NOW, 0, 1.0))
+    [partition] = [p for p, records in enumerate(topic.partitions) if records]
+    topic.partitions[partition] += [(b"key", b"short"), (None, b"x" * 25), (b"key", None)]  # type: ignore[list-item]
+    fold = PriceFold(store, "one", lambda: NOW / 1000)
+    fold.take([partition])
+    fold.fold(topic.batch(partition, 0, 4))
+    fold.store({partition: 4})
+    assert fold.ticks == 1
+    check(store, topic)
 
 
 def test_a_worker_that_lost_its_partition_writes_nothing() -> None:
@@ -157,7 +203,7 @@ def test_a_worker_that_lost_its_partition_writes_nothing() -> None:
     old.take([partition])
     old.fold(topic.batch(partition, 0, 1))
     assert new.take([partition]) == {}
-    with pytest.raises(WorkerError, match=f"partition {partition}"):
+    with pytest.raises(WorkerError, match=f"Partition {partition}"):
         old.store({partition: 1})
     assert store.read(partition, [b"base:0xaa"]) == [None]
 

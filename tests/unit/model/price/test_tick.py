@@ -39,6 +39,11 @@ def test_numbers_as_strings() -> None:
     assert tick(**written) == tick()
 
 
+@pytest.mark.parametrize("at", ["1767323045.678", 1767323045.678, "1767323045678", NOW, "2026-01-02 03:04:05.678"])
+def test_times(at: Any) -> None:
+    assert tick(timestamp=at) == tick()
+
+
 def test_without_a_place_in_a_block() -> None:
     assert tick(block_number=None, log_index=None)[1][1] == 0
 

@@ -12,6 +12,7 @@ from headwater.services.recipes.pools import MAX_POOLS, Pool, Token, choose, lea
 from headwater.services.recipes.tokens import STABLECOINS, decode, encode, read_list, read_markets, stablecoins
 
 USDC, WETH, PEPE, DUST = "0xa0", "0xb0", "0xc0", "0xd0"
+BAD_DECIMALS = b'{"tokens": [{"chainId": 1, "address": "0x", "symbol": "A", "decimals": 300}]}'
 TOKENS = {USDC: Token("USDC", 6), WETH: Token("WETH", 18), PEPE: Token("PEPE", 9)}
 
 
@@ -57,6 +58,12 @@ class TestReading:
         assert [pool.address[-1] for pool in found] == ["1", "2", "1"]
         assert {(pool.first, pool.second) for pool in found} == {(token0, token1)}
 
+    @pytest.mark.parametrize("line", [b"{", b"[]", b'{"topics": ["TOPIC"]}'])
+    def test_what_is_no_log(self, line: bytes) -> None:
+        topic = b"0x0d3648bd0f6ba80134a33ba9275ac585d9d315f0ad8355cddefde31afa28d0e9"
+        with pytest.raises(SetupError, match="Line 1"):
+            list(learned([line.replace(b"TOPIC", topic)]))
+
 
 class TestChoosing:
     def test_against_a_stablecoin(self) -> None:
@@ -69,6 +76,10 @@ class TestChoosing:
             "pool0": [PEPE, 9, 18, 1, 2000.0],
             "pool1": [PEPE, 9, 18, 0, 2000.0],
         }
+
+    def test_no_approximation_beside_exact_prices(self) -> None:
+        usd = {USDC: 1.0, PEPE: 0.1}
+        assert table((WETH, USDC), (WETH, PEPE), usd=usd) == {"pool0": [WETH, 18, 6, 1, 1.0]}
 
     def test_what_is_left_out_is_told(self) -> None:
         pools = [Pool("a", DUST, USDC), Pool("b", PEPE, WETH), Pool("c", WETH, USDC)]
@@ -99,7 +110,7 @@ class TestTokens:
         assert stablecoins(known["base"]) == {"0xab": 1.0}
         assert "WETH" not in STABLECOINS
 
-    @pytest.mark.parametrize("text", [b"{", b"[]", b'{"tokens": [1]}', b'{"tokens": [{"chainId": 1}]}'])
+    @pytest.mark.parametrize("text", [b"{", b"[]", b'{"tokens": [1]}', b'{"tokens": [{"chainId": 1}]}', BAD_DECIMALS])
     def test_no_list(self, text: bytes) -> None:
         with pytest.raises(SetupError, match="Token List"):
             read_list(text)
