@@ -65,9 +65,17 @@ class Band:
 
     def add(self, time: int, order: int, price: float) -> None:
         """Take a tick of the newest hours."""
-        _keep_lowest(self.lows, time, order, price)
-        _keep_lowest(self.highs, time, order, -price)
-        _keep_last(self.recent, time, order, price)
+        recent = self.recent
+        if recent.times and recent.times[-1] >= time:
+            _keep_lowest(self.lows, time, order, price)
+            _keep_lowest(self.highs, time, order, -price)
+            _keep_last(recent, time, order, price)
+        else:  # newer than all: most ticks are
+            _push(self.lows, time, order, price)
+            _push(self.highs, time, order, -price)
+            recent.times.append(time)
+            recent.orders.append(order)
+            recent.prices.append(price)
         self._mark(time)
         self.fresh += 1
 
@@ -113,6 +121,9 @@ class Band:
     def _mark(self, time: int) -> None:
         within = time % HOUR_MS
         start, bit, hours = time - within, 1 << within // MINUTE_MS, self.hours
+        if hours and hours[-1] == start:
+            self.minutes[-1] |= bit
+            return
         at = len(hours) - 1
         while at >= 0 and hours[at] > start:
             at -= 1
@@ -134,18 +145,27 @@ def _keep_lowest(chain: Series, time: int, order: int, price: float) -> None:
     start = stop
     while start and prices[start - 1] >= price:
         start -= 1
-    if start == stop == len(prices):
-        chain.append(time, order, price)
-    else:
-        chain.replace(start, stop, (time, order, price))
+    chain.replace(start, stop, (time, order, price))
+
+
+def _push(chain: Series, time: int, order: int, price: float) -> None:
+    """The same for a tick that is later than all."""
+    prices = chain.prices
+    if not prices or prices[-1] < price:
+        chain.times.append(time)
+        chain.orders.append(order)
+        prices.append(price)
+        return
+    at = len(prices) - 1
+    while at and prices[at - 1] >= price:
+        at -= 1
+    chain.times[at], chain.orders[at], prices[at] = time, order, price
+    if at + 1 < len(prices):
+        del chain.times[at + 1 :], chain.orders[at + 1 :], prices[at + 1 :]
 
 
 def _keep_last(series: Series, time: int, order: int, price: float) -> None:
     """Add a tick, unless it is not the last one of its moment."""
-    times = series.times
-    if not times or times[-1] < time:
-        series.append(time, order, price)
-        return
     at, tick = series.before(time), (time, order, price)
     end = series.until(time)
     if at == end or series[at] < tick:

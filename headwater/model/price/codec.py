@@ -40,9 +40,10 @@ def encode(state: TokenState) -> bytes:
 def decode(data: bytes) -> TokenState:
     """What `encode` made. Raises PriceStateUnreadable."""
     state = TokenState()
-    written, state.since, bands, ticks = _HEAD.unpack_from(data)
+    written, since, bands, ticks = _HEAD.unpack_from(data)
     if written != FORMAT:
         raise PriceStateUnreadable
+    state.begin_at(since)
     at, told = _HEAD.size, list[Told]()
     for _ in range(ticks):
         *tick, length = _NEWEST.unpack_from(data, at)

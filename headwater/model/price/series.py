@@ -25,12 +25,6 @@ class Series:
     def __getitem__(self, at: int) -> Tick:
         return self.times[at], self.orders[at], self.prices[at]
 
-    def append(self, time: int, order: int, price: float) -> None:
-        """Add a tick that is later than all."""
-        self.times.append(time)
-        self.orders.append(order)
-        self.prices.append(price)
-
     def replace(self, start: int, stop: int, tick: Tick) -> None:
         """Put a tick in the place of those from `start` to before `stop`; of none: insert it."""
         times, orders, prices = self.times, self.orders, self.prices

@@ -21,14 +21,19 @@ class TokenState:
     left: ticks that have left the newest hours, and late ones, by the start of their hour, until `take_left`.
     """
 
-    __slots__ = ("ahead", "bands", "left", "newest", "since")
+    __slots__ = ("ahead", "bands", "left", "newest", "since", "turns_at")
 
     def __init__(self) -> None:
         self.bands: dict[int, Band] = {}
         self.newest: Told | None = None
-        self.since = -RECENT_MS - HOUR_MS
+        self.begin_at(-RECENT_MS - HOUR_MS)
         self.ahead: set[Told] = set()
         self.left: dict[int, list[Tick]] = {}
+
+    def begin_at(self, since: int) -> None:
+        """Set where the newest hours begin; they begin later with a tick at `turns_at`."""
+        self.since = since
+        self.turns_at = since + RECENT_MS + HOUR_MS
 
     @property
     def horizon(self) -> int:
@@ -47,7 +52,7 @@ class TokenState:
             band = self.bands[number] = Band()
         if self.newest is None or self.newest < tick:
             self.newest = tick
-            if time >= self.since + RECENT_MS + HOUR_MS:
+            if time >= self.turns_at:
                 self._turn(hour_of(time - RECENT_MS))
         if time >= self.since:
             band.add(time, order, price)
@@ -67,7 +72,7 @@ class TokenState:
 
     def _turn(self, since: int) -> None:
         """The newest hours begin later: what is before them leaves, what is before the horizon is forgotten."""
-        self.since = since
+        self.begin_at(since)
         horizon = self.horizon
         for band in self.bands.values():
             left = band.leave(since)

@@ -3,7 +3,8 @@
 import sys
 from bisect import bisect_right
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from math import inf
+from typing import NamedTuple
 
 from headwater.model.price.band import HOUR_MS, Band, band_of, hour_of
 from headwater.model.price.series import Tick
@@ -16,8 +17,7 @@ SHARE_OF_MINUTES = 100
 """One minute in so many has to have a tick in an established band."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(NamedTuple):
     """What a token answers. Prices in USD, changes in percent; None where there was no price before.
 
     mint: the address as on chain; empty where that is in lower case. time_ms: of the latest trade.
@@ -92,13 +92,15 @@ def _now(state: TokenState, now: int) -> int:
 
 def _extremes(bands: Iterable[Band], start: int, latest: float) -> tuple[float, float]:
     """The lowest and highest price after `start`; the latest one when there was no trade."""
-    low, high = [], []
+    low, high, traded = inf, -inf, False
     for band in bands:
-        at = bisect_right(band.lows.times, start)
-        if at < len(band.lows):
-            low.append(band.lows.prices[at])
-            high.append(-band.highs.prices[bisect_right(band.highs.times, start)])
-    return min(low, default=latest), max(high, default=latest)
+        lows, highs = band.lows, band.highs
+        at = bisect_right(lows.times, start)
+        if at < len(lows.prices):
+            traded = True
+            low = min(low, lows.prices[at])
+            high = max(high, -highs.prices[bisect_right(highs.times, start)])
+    return (low, high) if traded else (latest, latest)
 
 
 def _base(state: TokenState, numbers: Collection[int], start: int, edge: Iterable[Tick]) -> Tick | None:

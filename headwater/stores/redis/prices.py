@@ -2,7 +2,7 @@
 
 {px:P}:who       hash    `owner`, and `end`: the topic's id and the position on it that the states reach, with a colon
 {px:P}:t:TOKEN   string  the state of a token; expires 30 days after it was written last
-{px:P}:h:HOUR    hash    digest of a token → its ticks of an hour, which have left the state; expires when nobody can ask for it
+{px:P}:h:HOUR    hash    digest of a token → its ticks of an hour, which have left the state; expires once nobody asks
 {px}:chains      set     the chains of ticks
 """
 
