@@ -115,7 +115,13 @@ class KafkaBench:
         return self.member(None)
 
     def member(self, instance_id: str | None) -> KafkaSource:
-        source = KafkaSource(self._kafka.access, self.topic, self.group, instance_id)
+        return self._made(KafkaSource(self._kafka.access, self.topic, self.group, instance_id))
+
+    def starting(self, starts: Callable[[list[int], str], Positions]) -> KafkaSource:
+        """A source that is told where to start."""
+        return self._made(KafkaSource(self._kafka.access, self.topic, self.group, starts=starts))
+
+    def _made(self, source: KafkaSource) -> KafkaSource:
         self._cleanup.callback(source.close)
         return source
 

@@ -1,0 +1,71 @@
+"""`headwater prices import`: a history from files."""
+
+import gzip
+import json
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.acceptance.stack import Stack, until
+
+STATS = "/api/v1/developer/prices/stats"
+HOUR = 3600
+
+
+def address(number: int) -> str:
+    return f"0x{number:039x}f"
+
+
+def ticks(token: str) -> list[dict[str, str]]:
+    """Prices of 3 h, 40 min and 5 min ago; numbers as strings, as CSV has them."""
+    now = time.time()
+    return [
+        {"chain": "base", "token_address": token, "price_usd": price, "timestamp": f"{now - ago:.3f}", "decimals": "8"}
+        for ago, price in ((3 * HOUR, "100"), (40 * 60, "120"), (300, "110"))
+    ]
+
+
+def written(folder: Path, form: str, token: str) -> Path:
+    records = ticks(token)
+    if form == "csv":
+        rows = [",".join(records[0]), *(",".join(record.values()) for record in records)]
+        (folder / "ticks.csv").write_text("\n".join(rows) + "\n", "utf-8-sig")
+        return folder / "ticks.csv"
+    lines = "".join(json.dumps(record) + "\n" for record in records)
+    (folder / "ticks.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    return folder / "ticks.jsonl.gz"
+
+
+@pytest.mark.parametrize(("form", "number"), [("csv", 0xC5), ("jsonl", 0x15)])
+def test_a_history_is_there_at_once(stack: Stack, client: httpx.Client, tmp_path: Path, form: str, number: int) -> None:
+    token, file = address(number), written(tmp_path, form, address(number))
+    for _ in range(2):  # the second time changes nothing
+        done = stack.run("prices", "import", str(file))
+        assert (done.returncode, done.stdout) == (0, "3 ticks written\n"), done.stderr
+    body = [{"token_address": token, "chain": "base"}]
+    names = ("latest_price", "low_24h", "high_24h", "low_1h", "high_1h", "percent_change_24h", "percent_change_1h")
+
+    def figures() -> list[float | None]:
+        items = client.post(STATS, json=body).json()["items"]
+        return [items[0][name] for name in names] if items else []
+
+    until(lambda: figures() == [110, 100, 120, 110, 120, None, pytest.approx(10.0)], what="the history")
+
+
+def test_what_is_no_tick_is_named(stack: Stack, tmp_path: Path) -> None:
+    good = json.dumps(ticks(address(0xBAD))[0])
+    (tmp_path / "ticks.jsonl").write_text(f'{good}\n{{"chain": "base"}}\nno json\n')
+    done = stack.run("prices", "import", str(tmp_path / "ticks.jsonl"))
+    assert done.returncode == 1
+    assert "1 ticks written" in done.stdout
+    assert "record 2 is no tick: token_address" in done.stdout
+    assert "record 3 is no tick" in done.stdout
+    assert "2 records are no ticks" in done.stdout
+
+
+def test_a_file_that_is_not_there(stack: Stack, tmp_path: Path) -> None:
+    done = stack.run("prices", "import", str(tmp_path / "nowhere.csv"))
+    assert done.returncode == 2
+    assert "nowhere.csv" in done.stderr

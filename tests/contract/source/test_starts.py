@@ -1,0 +1,43 @@
+"""A Kafka source whose positions are kept elsewhere."""
+
+import pytest
+
+from headwater.errors import SetStoreUnavailable, WorkerError
+from headwater.sources.base import Positions
+from tests.support.sources import KafkaBench, joined, read
+
+VALUES = [b"0", b"1", b"2"]
+
+
+def test_it_starts_where_it_is_told(kafka_bench: KafkaBench) -> None:
+    for partition in (0, 1):
+        kafka_bench.append(partition, VALUES)
+    asked = []
+
+    def starts(partitions: list[int], topic_id: str) -> Positions:
+        asked.append((partitions, topic_id))
+        return {0: 2}
+
+    source = kafka_bench.starting(starts)
+    joined(source)
+    found = read(source, 4)
+    assert sorted(found) == [(0, 2, b"2"), (1, 0, b"0"), (1, 1, b"1"), (1, 2, b"2")]
+    assert [sorted(partitions) for partitions, _ in asked] == [[0, 1]]
+    assert all(topic_id for _, topic_id in asked)
+
+
+def test_beyond_the_end_it_starts_at_the_first_record(kafka_bench: KafkaBench) -> None:
+    """The topic has lost records since: what is there now is new."""
+    kafka_bench.append(0, VALUES)
+    source = kafka_bench.starting(lambda _partitions, _topic_id: {0: 99, 1: 0})
+    joined(source)
+    assert read(source, 3) == [(0, 0, b"0"), (0, 1, b"1"), (0, 2, b"2")]
+
+
+def test_it_ends_when_it_is_not_told(kafka_bench: KafkaBench) -> None:
+    def starts(_partitions: list[int], _topic_id: str) -> Positions:
+        raise SetStoreUnavailable("The set store is away.")
+
+    source = kafka_bench.starting(starts)
+    with pytest.raises(WorkerError, match="The set store is away"):
+        joined(source)
