@@ -101,7 +101,8 @@ class Topic:
 
 def positions(client: Client) -> dict[int, int]:
     """What the price states reach."""
-    return {p: int(client.call("HGET", f"{{px:{p}}}:who", "end") or 0) for p in range(PARTITIONS)}
+    ends = {p: client.call("HGET", f"{{px:{p}}}:who", "end") or b"0" for p in range(PARTITIONS)}
+    return {p: int(end.rpartition(b":")[2]) for p, end in ends.items()}
 
 
 def work_off(stack: Stack, client: Client, topic: Topic, ticks: Ticks, what: str) -> None:
