@@ -173,13 +173,13 @@ def _used(client: Client) -> int:
 
 def staleness(stack: Stack, topic: Topic, count: int, rate: int) -> None:
     """From the write of a tick until it can be read by HTTP, while others are written at a rate."""
-    stop, took = threading.Event(), []
+    stop, took, others = threading.Event(), list[float](), Topic(stack)
 
     def load() -> None:
         for seed in range(1 << 30):
             began, now = time.monotonic(), int(time.time() * 1000)
-            Topic(stack).write(traded(rate // 10, now - 100, now, seed))
-            if stop.wait(max(0.0, 0.1 - (time.monotonic() - began))):
+            others.write(traded(rate, now - 1000, now, seed))
+            if stop.wait(max(0.0, 1 - (time.monotonic() - began))):
                 return
 
     thread = threading.Thread(target=load)

@@ -33,7 +33,7 @@ router = guarded_router(PATH, "Configurations")
 )
 async def create(body: Created, response: Response, caller: Caller, given: Given, turns: InTurn) -> SavedFlowConfig:
     """Checks everything, compiles the scripts in the sandbox, and stores the configuration. Nothing runs yet."""
-    require_prices_scope(caller, body.pipeline_config)
+    require_prices_scope(caller, body.pipeline_config.sinks)
     created = await turns.run(caller.owner, partial(given.flows.create, caller.owner, body))
     response.headers["Location"] = f"{PATH}/{created.flow.id}"
     set_etag(response, created.flow)
@@ -87,7 +87,7 @@ async def replace(
     A transform with a `uid` updates the one that has it, and a filter keeps its values. One without takes over the
     `uid` at the same position when the type is the same; else it is new.
     """
-    require_prices_scope(caller, body.pipeline_config)
+    require_prices_scope(caller, body.pipeline_config.sinks)
     save = partial(given.flows.replace, caller.owner, config_id, body, expected)
     saved = await turns.run(caller.owner, save)
     set_etag(response, saved.flow)

@@ -1,6 +1,6 @@
 """Key, scope, rate and size: checked before any byte of a body is read."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from ipaddress import ip_address
 from typing import Any
 
@@ -29,8 +29,8 @@ from headwater.errors import (
     UnsupportedMediaType,
 )
 from headwater.model.audit import Actor, act_as
-from headwater.model.flow import NewPipelineConfig, PipelineConfig
 from headwater.model.key import ApiKey
+from headwater.model.sink import NewSink, Sink, feed_prices
 from headwater.services.keys import Keys
 
 MAX_BODY_BYTES = 32 << 20
@@ -66,9 +66,9 @@ def needs(scope: str, *, when_deployed: str = "", when_feeding_prices: bool = Fa
     return {SCOPE: scope} | deployed | ({SCOPE_WITH_PRICES: PRICES_SCOPE} if when_feeding_prices else {})
 
 
-def require_prices_scope(key: ApiKey, config: NewPipelineConfig | PipelineConfig) -> None:
-    """Raise Forbidden when the configuration has a prices sink, and the key may not feed prices."""
-    if config.feeds_prices and PRICES_SCOPE not in key.scopes:
+def require_prices_scope(key: ApiKey, sinks: Iterable[Sink | NewSink]) -> None:
+    """Raise Forbidden when one is a prices sink, and the key may not feed prices."""
+    if feed_prices(sinks) and PRICES_SCOPE not in key.scopes:
         raise Forbidden(PRICES_SCOPE)
 
 
@@ -179,7 +179,7 @@ class GuardedRoute(APIRoute):
         if self.scope_with_prices in {"", *key.scopes}:
             return
         flows, config_id = scope["app"].state.services.flows, scope["path_params"]["config_id"]
-        require_prices_scope(key, (await to_thread.run_sync(flows.get, key.owner, config_id)).pipeline_config)
+        require_prices_scope(key, (await to_thread.run_sync(flows.get, key.owner, config_id)).pipeline_config.sinks)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()

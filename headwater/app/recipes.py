@@ -10,14 +10,14 @@ import httpx
 from headwater.app.home import Home
 from headwater.errors import SetupError
 from headwater.ingest.files import read_lines
+from headwater.services.prices import MAX_TOKENS
 from headwater.services.recipes import tokens as token_lists
-from headwater.services.recipes.pools import Token
+from headwater.services.recipes.pools import ListedToken
 from headwater.services.recipes.tokens import Tokens
 from headwater.settings import Settings
 
 KEY_VARIABLE = "HEADWATER_API_KEY"
 DEPLOY_WITHIN_S = 70.0
-PER_REQUEST = 200
 
 
 class Api:
@@ -60,8 +60,8 @@ class Api:
         """The latest prices of those tokens that have one."""
         asked = [{"token_address": address, "chain": chain} for address in dict.fromkeys(addresses)]
         found: dict[str, float] = {}
-        for first in range(0, len(asked), PER_REQUEST):
-            answer = self._call("POST", "/api/v1/developer/prices/stats", asked[first : first + PER_REQUEST])
+        for first in range(0, len(asked), MAX_TOKENS):
+            answer = self._call("POST", "/api/v1/developer/prices/stats", asked[first : first + MAX_TOKENS])
             found |= {item["mint"]: item["latest_price"] for item in answer["items"]}
         return found
 
@@ -71,10 +71,10 @@ class Api:
         except httpx.TransportError as error:
             where = self._http.base_url
             raise SetupError(f"No Headwater answers at {where}: {error}. Start it, or name its --url.") from error
-        if answer.is_success:
-            return answer.json()
         if "json" not in answer.headers.get("content-type", ""):
             raise SetupError(f"What answers at {self._http.base_url} is no Headwater (status {answer.status_code}).")
+        if answer.is_success:
+            return answer.json()
         problem = answer.json()
         faults = "".join(f" {fault['pointer']}: {fault['detail']}." for fault in problem.get("errors", []))
         raise SetupError(f"{problem['detail']}{faults}")
@@ -96,7 +96,7 @@ def read_tokens(settings: Settings) -> Tokens:
     return token_lists.decode(path.read_bytes()) if path.exists() else {}
 
 
-def add_tokens(settings: Settings, files: Iterable[Path]) -> Mapping[str, Mapping[str, Token]]:
+def add_tokens(settings: Settings, files: Iterable[Path]) -> Mapping[str, Mapping[str, ListedToken]]:
     """Add the tokens of some lists, later ones in place of earlier ones; all that are known then."""
     tokens = read_tokens(settings)
     for file in files:

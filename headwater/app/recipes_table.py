@@ -29,9 +29,9 @@ def table_of(
     tokens = read_tokens(settings).get(chain, {})
     if not tokens:
         raise SetupError(f"No tokens of {chain} are known: `headwater tokens import` a Token List first.")
-    usd = stablecoins(tokens)
-    others = {address for pool in found for address in (pool.first, pool.second) if address in tokens}
-    choice = pool_files.choose(found, tokens, api.usd(chain, others) | usd)
+    stable = stablecoins(tokens)
+    others = {address for pool in found for address in (pool.first, pool.second)} & tokens.keys() - stable
+    choice = pool_files.choose(found, tokens, stable, api.usd(chain, others))
     if not choice.table:
         raise SetupError(f"None of the pools can tell a price: {_words(choice.left_out)}.")
     return choice.table, _note(choice)

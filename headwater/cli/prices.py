@@ -41,17 +41,9 @@ def enable(
     """Make a price pipeline, or bring it up to date; it is an ordinary configuration. docs/prices.md tells more."""
     from headwater.app.recipes import Api
     from headwater.app.recipes_table import table_of
-    from headwater.errors import SetupError
-    from headwater.services.recipes import RECIPES
+    from headwater.services.recipes import find
 
-    known = RECIPES.get(recipe)
-    if known is None:
-        raise SetupError(f"There is no recipe {recipe}. Choose from {', '.join(RECIPES)}.")
-    chain = chain or (known.chains[0] if len(known.chains) == 1 else "")
-    if chain not in known.chains:
-        raise SetupError(f"Name the chain of {recipe} with --chain: {', '.join(known.chains)}.")
-    if (entity := entity or known.entities[0]) not in known.entities:
-        raise SetupError(f"{recipe} reads no {entity}. Choose from {', '.join(known.entities)}.")
+    known, chain, entity = find(recipe, chain, entity)
     with closing(Api(settings, url)) as api:
         table, note = table_of(settings, api, chain, pools=pools, learn=learn or [], markets=markets)
         made = api.put(known.configuration(chain, entity, table, note))

@@ -16,7 +16,7 @@ from headwater.model.deployment import (
     worker_user,
 )
 from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC
-from headwater.model.sink import Sink
+from headwater.model.sink import Sink, feed_prices
 from headwater.model.stream import event_time
 from headwater.model.worker import KafkaAccess, SinkSpec, WorkerSet, WorkerSpec
 
@@ -43,7 +43,7 @@ def resources(deployment: Deployment, revision: Revision, source_topic: str, par
     """Topics, users and rules of a revision. Two users: one may only read the outputs, one is for the workers."""
     read, work = reader(deployment.id), worker_user(deployment.id)
     topics = output_topics(deployment, revision)
-    shared = [TICKS] if revision.config.feeds_prices else []
+    shared = [TICKS] if feed_prices(revision.config.sinks) else []
     rules = [
         *_reader_rules(deployment, topics),
         AccessRule(work, "topic", source_topic, ("READ",)),

@@ -1,7 +1,7 @@
 """Folds ticks into price states: the worker's transform and delivery when its source is the ticks topic.
 
-A state and the position that it reaches are written together, and ticks that come twice change nothing: so whatever is
-killed, reading on from the stored position leads to the same states. Kafka is told the positions too, for its lag.
+A position is written behind the states that reach it, and ticks that come twice change nothing: so whatever is killed,
+reading on from the stored position leads to the same states. Kafka is told the positions too, for its lag.
 """
 
 import time
@@ -19,7 +19,7 @@ from headwater.model.price.codec import decode, decode_hour, encode, encode_hour
 from headwater.model.price.series import Tick
 from headwater.model.price.state import TokenState
 from headwater.model.price.stats import accepted
-from headwater.model.price.tick import VALUE_BYTES, from_topic, is_tick, partition_of
+from headwater.model.price.tick import from_topic, is_tick, partition_of
 from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.sources.base import Positions, Source
 from headwater.stores.base import PriceStore, PriceWrite
@@ -31,8 +31,8 @@ CHECKPOINT_S = 0.5
 """What a reader's answer lags behind, about; longer when writing takes long."""
 SHARE_OF_WRITING = 4
 """After a write the next one waits so many times as long as it took."""
-MAX_TOKENS = 200_000
-"""States that are kept in memory: those of a partition are read again when they are more."""
+MAX_STATES = 200_000
+"""Kept in memory; when they are more, those that are stored are given up, and read again when they are needed."""
 
 
 class PriceFold:
@@ -99,7 +99,7 @@ class PriceFold:
         for partition, end in [*self._unstored.items()]:
             self._write(partition, end)
             del self._unstored[partition]
-        if len(self._states) > MAX_TOKENS:
+        if len(self._states) > MAX_STATES:
             self._states = {token: self._states[token] for token in chain.from_iterable(self._dirty.values())}
 
     def _write(self, partition: int, end: int) -> None:
@@ -139,10 +139,10 @@ class PriceFold:
 
 def _ticks_of(batch: RecordBatch) -> RecordBatch:
     """Without what no sink wrote: others may write to the topic too."""
-    there = [value for value in batch.values if value is not None]
-    if None not in batch.keys and len(there) == len(batch) and min(map(len, there), default=VALUE_BYTES) >= VALUE_BYTES:
+    good = [*map(is_tick, batch.keys, batch.values)]
+    if all(good):
         return batch
-    kept = batch.select([*map(is_tick, batch.keys, batch.values)])
+    kept = batch.select(good)
     log.warning("records that are no ticks are left out", topic=batch.topic, count=len(batch) - len(kept))
     return kept
 

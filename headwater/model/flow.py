@@ -49,11 +49,6 @@ class PipelineConfig(BaseModel):
     delivery: DeliveryMode = "at_least_once"
 
     @property
-    def feeds_prices(self) -> bool:
-        """True with a prices sink."""
-        return any(sink.type == "prices" for sink in self.sinks)
-
-    @property
     def filter_uids(self) -> frozenset[str]:
         """The transforms that have a set of values."""
         return frozenset(t.uid for t in self.transforms if t.type == "redis_set_filter")
@@ -145,11 +140,6 @@ class NewPipelineConfig(BaseModel):
         default="at_least_once",
         description="`exactly_once` writes results in transactions, for readers with `read_committed`.",
     )
-
-    @property
-    def feeds_prices(self) -> bool:
-        """True with a prices sink."""
-        return any(sink.type == "prices" for sink in self.sinks)
 
 
 class NewFlow(BaseModel):

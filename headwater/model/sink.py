@@ -1,5 +1,6 @@
 """Configuration of the sinks: one model per `type`."""
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -55,3 +56,8 @@ class NewPricesSink(_New):
 
 Sink = Annotated[KafkaSink | PricesSink, Field(discriminator="type")]
 NewSink = Annotated[NewKafkaSink | NewPricesSink, Field(discriminator="type")]
+
+
+def feed_prices(sinks: Iterable[Sink | NewSink]) -> bool:
+    """True when one is a prices sink."""
+    return any(sink.type == "prices" for sink in sinks)

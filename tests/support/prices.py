@@ -4,6 +4,8 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from headwater.model.price.stats import Stats
+
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 
 
@@ -18,6 +20,11 @@ class Brute(NamedTuple):
     high_1h: float
     change_24h: float | None
     change_1h: float | None
+
+
+def figures(stats: Stats | None) -> Brute | None:
+    """What the package says, in the form of what it should."""
+    return None if stats is None else Brute(*stats[1:-1])
 
 
 def brute_force(ticks: Iterable[tuple[int, int, float]], now: int, *, judge: bool = True) -> Brute | None:

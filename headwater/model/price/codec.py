@@ -1,8 +1,8 @@
 """A token's state and the ticks of an hour as bytes, little-endian as the machine is.
 
-A state: format, decimals, since, newest tick, counts of bands and of ticks ahead, the address behind its length; then
-the ticks ahead, each with its decimals and its address behind its length; then each band: its number, how many entries
-its columns have, and the columns. An hour: the columns of times within the hour (ms), orders and prices.
+A state: its format, `since`, the number of bands and of the ticks that follow; these, the newest and those ahead, each
+with its decimals and its address behind its length; then each band: its number, how many entries its columns have, and
+the columns. An hour: the columns of times within the hour (ms), orders and prices.
 """
 
 import struct

@@ -6,8 +6,6 @@ from bisect import bisect_left, bisect_right
 Tick = tuple[int, int, float]
 """(time in ms since the epoch, order, price). Ticks compare as tuples: that is their order."""
 
-TICK_BYTES = 24
-
 
 class Series:
     """Ticks in ascending order."""

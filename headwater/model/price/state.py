@@ -18,7 +18,8 @@ class TokenState:
     """What the ticks of a token come to. `now`s are in ms since the epoch.
 
     newest: None before the first tick. since: where the newest hours begin. ahead: ticks whose time has not come.
-    left: ticks that have left the newest hours, and late ones, by the start of their hour, until `take_left`.
+    left: ticks that have left the newest hours, and late ones, by the start of their hour: whoever stores them takes
+    them out.
     """
 
     __slots__ = ("ahead", "bands", "left", "newest", "since", "turns_at")
@@ -79,8 +80,3 @@ class TokenState:
             for at in range(left.before(horizon), len(left)):
                 self.left.setdefault(hour_of(left.times[at]), []).append(left[at])
             band.forget(horizon)
-
-    def take_left(self) -> dict[int, list[Tick]]:
-        """What has left since the last call."""
-        left, self.left = self.left, {}
-        return left

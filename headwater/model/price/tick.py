@@ -24,8 +24,6 @@ MAX_NAME_CHARS = 200
 _LOG_BITS, _BLOCK_BITS = 24, 40
 
 _VALUE = struct.Struct("<qQdB")
-VALUE_BYTES = _VALUE.size
-"""The least that a tick takes."""
 
 
 class BadTick(Exception):
@@ -78,7 +76,7 @@ def pack(time: int, order: int, price: float, decimals: int) -> bytes:
 
 def is_tick(key: bytes | None, value: bytes | None) -> bool:
     """Whether `to_topic` may have made this record."""
-    return key is not None and value is not None and len(value) >= VALUE_BYTES
+    return key is not None and value is not None and len(value) >= _VALUE.size
 
 
 def from_topic(values: Sequence[bytes]) -> Iterable[Told]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
+from headwater.errors import SetupError
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -51,3 +53,16 @@ RECIPES = {
         Recipe("hyperliquid", ("hyperliquid",), ("trade",), "COINS"),
     )
 }
+
+
+def find(name: str, chain: str, entity: str) -> tuple[Recipe, str, str]:
+    """A recipe, its chain and entity. Empty: the only chain, the usual entity. Raises SetupError."""
+    recipe = RECIPES.get(name)
+    if recipe is None:
+        raise SetupError(f"There is no recipe {name}. Choose from {', '.join(RECIPES)}.")
+    chain = chain or (recipe.chains[0] if len(recipe.chains) == 1 else "")
+    if chain not in recipe.chains:
+        raise SetupError(f"Name the chain of {name} with --chain: {', '.join(recipe.chains)}.")
+    if (entity := entity or recipe.entities[0]) not in recipe.entities:
+        raise SetupError(f"{name} reads no {entity}. Choose from {', '.join(recipe.entities)}.")
+    return recipe, chain, entity

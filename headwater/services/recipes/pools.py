@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,7 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class ListedToken:
     """A token of a token list."""
 
     symbol: str
@@ -101,10 +101,12 @@ def learned(lines: Iterable[bytes]) -> Iterator[Pool]:
             raise SetupError(f"Line {number} is no log record: {error!r}.") from error
 
 
-def choose(pools: Iterable[Pool], tokens: Mapping[str, Token], usd: Mapping[str, float]) -> Choice:
+def choose(
+    pools: Iterable[Pool], tokens: Mapping[str, ListedToken], stable: Collection[str], usd: Mapping[str, float]
+) -> Choice:
     """The pools of which a script can tell a price in USD; those with a stablecoin first.
 
-    tokens: by address. usd: what a token is worth, by address; 1.0 for stablecoins, about right for others.
+    tokens: by address. stable: the stablecoins among them. usd: what other tokens are worth, about.
     """
     exact: dict[str, list[Any]] = {}
     approximate: dict[str, list[Any]] = {}
@@ -113,9 +115,9 @@ def choose(pools: Iterable[Pool], tokens: Mapping[str, Token], usd: Mapping[str,
         first, second = tokens.get(pool.first), tokens.get(pool.second)
         if first is None or second is None:
             _count(left_out, "with a token that is in no token list")
-        elif usd.get(pool.second) == 1.0:
+        elif pool.second in stable:
             exact[pool.address] = [pool.first, first.decimals, second.decimals, 1, 1.0]
-        elif usd.get(pool.first) == 1.0:
+        elif pool.first in stable:
             exact[pool.address] = [pool.second, second.decimals, first.decimals, 0, 1.0]
         elif pool.second in usd:
             approximate[pool.address] = [pool.first, first.decimals, second.decimals, 1, usd[pool.second]]

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 
 from headwater.errors import SetupError
-from headwater.services.recipes.pools import Token
+from headwater.services.recipes.pools import ListedToken
 
 CHAINS = {1: "ethereum", 10: "optimism", 101: "solana", 137: "polygon", 8453: "base"}
 """Chain names by the lists' chainId; tokens of other chains are left out."""
@@ -15,11 +15,11 @@ STABLECOINS = frozenset(
 )
 """Symbols whose tokens count as one USD each. Only tokens of imported lists are looked at."""
 
-Tokens = dict[str, dict[str, Token]]
+Tokens = dict[str, dict[str, ListedToken]]
 """By chain and address, which is in lower case where it is hexadecimal."""
 
 
-class _Listed(msgspec.Struct):
+class _Entry(msgspec.Struct):
     chainId: int  # noqa: N815 - the list's own spelling
     address: str
     symbol: str
@@ -27,7 +27,7 @@ class _Listed(msgspec.Struct):
 
 
 class _List(msgspec.Struct):
-    tokens: list[_Listed]
+    tokens: list[_Entry]
 
 
 def read_list(text: bytes) -> Tokens:
@@ -40,13 +40,13 @@ def read_list(text: bytes) -> Tokens:
     for token in listed:
         if chain := CHAINS.get(token.chainId):
             address = token.address.lower() if token.address.startswith("0x") else token.address
-            tokens.setdefault(chain, {})[address] = Token(token.symbol, token.decimals)
+            tokens.setdefault(chain, {})[address] = ListedToken(token.symbol, token.decimals)
     return tokens
 
 
-def stablecoins(tokens: Mapping[str, Token]) -> dict[str, float]:
-    """What the stablecoins among some tokens are worth."""
-    return {address: 1.0 for address, token in tokens.items() if token.symbol in STABLECOINS}
+def stablecoins(tokens: Mapping[str, ListedToken]) -> frozenset[str]:
+    """The addresses of the stablecoins among some tokens."""
+    return frozenset(address for address, token in tokens.items() if token.symbol in STABLECOINS)
 
 
 def read_markets(text: bytes) -> dict[str, int]:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import TypeVar
 
+from headwater.model.price.band import HOUR_MS
 from headwater.model.price.tick import partition_of
 from headwater.stores.base import PriceWrite
 from headwater.stores.redis.client import Client, Command, Script, Word
@@ -131,4 +132,4 @@ def _field(token: bytes) -> bytes:
 
 
 def _hour(partition: int, hour: int) -> str:
-    return f"{{px:{partition}}}:h:{hour // 3_600_000}"
+    return f"{{px:{partition}}}:h:{hour // HOUR_MS}"

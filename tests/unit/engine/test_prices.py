@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headwater.engine.prices import MAX_TOKENS, PriceFold
+from headwater.engine.prices import PriceFold
 from headwater.errors import SetStoreUnavailable, WorkerError
 from headwater.model.price.band import HOUR_MS
 from headwater.model.price.series import Tick
@@ -17,7 +17,7 @@ from headwater.model.record import RecordBatch
 from headwater.services.prices import Prices, Token
 from headwater.stores.base import PriceWrite
 from headwater.stores.memory.prices import MemoryPrices
-from tests.support.prices import Brute, brute_force
+from tests.support.prices import brute_force, figures
 
 NOW = 1_767_323_045_678
 Record = tuple[bytes, bytes]
@@ -106,25 +106,11 @@ def trades(draw: random.Random, tokens: int, count: int) -> Topic:
     return topic
 
 
-def figures(prices: Prices, address: str) -> Brute:
-    [stats] = prices.quotes([Token("base", address)]).stats
-    assert stats is not None
-    return Brute(
-        stats.time_ms,
-        stats.latest,
-        stats.low_24h,
-        stats.high_24h,
-        stats.low_1h,
-        stats.high_1h,
-        stats.change_24h,
-        stats.change_1h,
-    )
-
-
 def check(store: MemoryPrices, topic: Topic, now: int = NOW) -> None:
     prices = Prices(store, lambda: datetime.fromtimestamp(now / 1000, UTC), judge=True)
     for address, ticks in topic.ticks.items():
-        assert figures(prices, address) == brute_force(ticks, now), address
+        [stats] = prices.quotes([Token("base", address)]).stats
+        assert figures(stats) == brute_force(ticks, now), address
 
 
 def work(fold: PriceFold, topic: Topic, positions: dict[int, int], draw: random.Random, steps: int) -> None:
@@ -221,8 +207,7 @@ def test_what_is_given_up_is_read_again() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.engine.prices.MAX_TOKENS", 5)
-    assert MAX_TOKENS > 5
+    monkeypatch.setattr("headwater.engine.prices.MAX_STATES", 5)
     draw = random.Random(1)
     topic, store = trades(draw, 40, 400), MemoryPrices()
     fold = PriceFold(store, "one", lambda: NOW / 1000)

@@ -11,7 +11,7 @@ from headwater.model.price.codec import decode, decode_hour, encode, encode_hour
 from headwater.model.price.series import Tick
 from headwater.model.price.state import TokenState
 from headwater.model.price.stats import Stats, edge_hour, evaluate
-from tests.support.prices import DAY, HOUR, MINUTE, Brute, brute_force
+from tests.support.prices import DAY, HOUR, MINUTE, brute_force, figures
 
 START = 1_700_000_000_000
 FAR = 1 << 60
@@ -28,7 +28,7 @@ class Stored:
         state = TokenState() if self.state is None else decode(self.state)
         for tick in ticks:
             state.fold((*tick, 6, b""), now)
-        for hour, left in state.take_left().items():
+        for hour, left in state.left.items():
             self.hours[hour] = encode_hour(hour, [*left, *decode_hour(hour, self.hours.get(hour, b""))])
         self.state = encode(state)
 
@@ -39,21 +39,6 @@ class Stored:
         hour = edge_hour(state, now)
         edge = [] if hour is None else decode_hour(hour, self.hours.get(hour, b""))
         return evaluate(state, now, edge, judge=judge)
-
-
-def figures(stats: Stats | None) -> Brute | None:
-    if stats is None:
-        return None
-    return Brute(
-        stats.time_ms,
-        stats.latest,
-        stats.low_24h,
-        stats.high_24h,
-        stats.low_1h,
-        stats.high_1h,
-        stats.change_24h,
-        stats.change_1h,
-    )
 
 
 def batches(ticks: Sequence[Tick], draw: random.Random) -> Iterable[Sequence[Tick]]:

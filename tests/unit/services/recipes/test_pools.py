@@ -8,17 +8,17 @@ import pytest
 from headwater.errors import SetupError
 from headwater.model.transform import MAX_SCRIPT_BYTES
 from headwater.services.recipes import RECIPES
-from headwater.services.recipes.pools import MAX_POOLS, Pool, Token, choose, learned, read
+from headwater.services.recipes.pools import MAX_POOLS, ListedToken, Pool, choose, learned, read
 from headwater.services.recipes.tokens import STABLECOINS, decode, encode, read_list, read_markets, stablecoins
 
 USDC, WETH, PEPE, DUST = "0xa0", "0xb0", "0xc0", "0xd0"
 BAD_DECIMALS = b'{"tokens": [{"chainId": 1, "address": "0x", "symbol": "A", "decimals": 300}]}'
-TOKENS = {USDC: Token("USDC", 6), WETH: Token("WETH", 18), PEPE: Token("PEPE", 9)}
+TOKENS = {USDC: ListedToken("USDC", 6), WETH: ListedToken("WETH", 18), PEPE: ListedToken("PEPE", 9)}
 
 
 def table(*pools: tuple[str, str], usd: dict[str, float] | None = None) -> dict[str, list[Any]]:
     made = [Pool(f"pool{number}", *pair) for number, pair in enumerate(pools)]
-    return choose(made, TOKENS, usd or {USDC: 1.0}).table
+    return choose(made, TOKENS, {USDC}, usd or {}).table
 
 
 class TestReading:
@@ -70,7 +70,7 @@ class TestChoosing:
         assert table((WETH, USDC), (USDC, WETH)) == {"pool0": [WETH, 18, 6, 1, 1.0], "pool1": [WETH, 18, 6, 0, 1.0]}
 
     def test_against_a_token_with_a_price(self) -> None:
-        usd = {USDC: 1.0, WETH: 2000.0}
+        usd = {WETH: 2000.0}
         assert table((PEPE, WETH), (WETH, PEPE), (WETH, USDC), usd=usd) == {
             "pool2": [WETH, 18, 6, 1, 1.0],
             "pool0": [PEPE, 9, 18, 1, 2000.0],
@@ -78,21 +78,21 @@ class TestChoosing:
         }
 
     def test_no_approximation_beside_exact_prices(self) -> None:
-        usd = {USDC: 1.0, PEPE: 0.1}
+        usd = {PEPE: 0.1}
         assert table((WETH, USDC), (WETH, PEPE), usd=usd) == {"pool0": [WETH, 18, 6, 1, 1.0]}
 
     def test_what_is_left_out_is_told(self) -> None:
         pools = [Pool("a", DUST, USDC), Pool("b", PEPE, WETH), Pool("c", WETH, USDC)]
-        choice = choose(pools, TOKENS, {USDC: 1.0})
+        choice = choose(pools, TOKENS, {USDC}, {})
         assert (choice.exact, choice.approximate, len(choice.table)) == (1, 0, 1)
         assert list(choice.left_out.values()) == [1, 1]
 
     def test_stablecoins_come_first_where_there_are_too_many(self) -> None:
-        usd = {USDC: 1.0, WETH: 2000.0}
+        usd = {WETH: 2000.0}
         pools = [Pool(f"weth{n}", PEPE, WETH) for n in range(10)] + [
             Pool(f"usd{n}", WETH, USDC) for n in range(MAX_POOLS)
         ]
-        choice = choose(pools, TOKENS, usd)
+        choice = choose(pools, TOKENS, {USDC}, usd)
         assert (choice.exact, choice.approximate, len(choice.table)) == (MAX_POOLS, 0, MAX_POOLS)
         assert choice.left_out == {f"above the {MAX_POOLS} that a script may have": 10}
 
@@ -105,9 +105,9 @@ class TestTokens:
             {"chainId": 424242, "address": "0x1", "symbol": "NO", "decimals": 1},
         ]
         known = read_list(json.dumps({"tokens": tokens}).encode())
-        assert known == {"base": {"0xab": Token("USDC", 6)}, "solana": {"SoL": Token("SOL", 9)}}
+        assert known == {"base": {"0xab": ListedToken("USDC", 6)}, "solana": {"SoL": ListedToken("SOL", 9)}}
         assert decode(encode(known)) == known
-        assert stablecoins(known["base"]) == {"0xab": 1.0}
+        assert stablecoins(known["base"]) == {"0xab"}
         assert "WETH" not in STABLECOINS
 
     @pytest.mark.parametrize("text", [b"{", b"[]", b'{"tokens": [1]}', b'{"tokens": [{"chainId": 1}]}', BAD_DECIMALS])
