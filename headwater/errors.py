@@ -20,6 +20,7 @@ HeadwaterError
 │   ├── SetStoreUnavailable
 │   ├── BrokerUnavailable
 │   ├── OrchestratorUnavailable
+│   ├── NodeUnavailable
 │   ├── PriceStateUnreadable
 │   └── DeployPending
 ├── DeployFailed                  422: the workers of a revision did not become ready
@@ -151,6 +152,10 @@ class BrokerUnavailable(Unavailable):
 
 class OrchestratorUnavailable(Unavailable):
     """The workers' states can't be read."""
+
+
+class NodeUnavailable(Unavailable):
+    """A chain's node does not answer, or refuses a request. The detail names no URL: those carry keys."""
 
 
 class PriceStateUnreadable(Unavailable):

@@ -7,11 +7,10 @@ from pathlib import Path
 
 from headwater.app.addresses import Addresses
 from headwater.app.home import Home
-from headwater.app.streams import load_bindings
+from headwater.app.streams import load_bindings, stream_topic
 from headwater.brokers.kafka import KafkaBroker
 from headwater.errors import SetupError
 from headwater.ingest.feed import feed
-from headwater.model.stream import CATALOG, find_chain
 from headwater.settings import Settings
 from headwater.sinks.base import Producer
 from headwater.sinks.kafka import KafkaProducer
@@ -36,9 +35,7 @@ class Feeder:
 @contextmanager
 def open_feeder(settings: Settings, chain: str, entity: str, *, zerolag: bool = False) -> Iterator[Feeder]:
     """The stream's topic, as the administrator. Raises SetupError when there is no such stream, BrokerUnavailable."""
-    topic = load_bindings(settings).topic(chain, entity, zerolag=zerolag)
-    if topic is None:
-        raise SetupError(_unknown(chain, entity, zerolag=zerolag))
+    topic = stream_topic(load_bindings(settings), chain, f"{entity}.zerolag" if zerolag else entity)
     access = Addresses(settings, Home(settings.data_dir)).kafka()
     partitions = KafkaBroker(access, 1).partitions(topic)
     if partitions is None:
@@ -55,13 +52,3 @@ def feed_into(data_dir: Path, chain: str, entity: str, lines: Iterator[bytes], r
     """Write lines into a stream of the installation in `data_dir`."""
     with open_feeder(Settings(data_dir=data_dir), chain, entity) as feeder:
         return feeder.feed(lines, rate)
-
-
-def _unknown(chain: str, entity: str, *, zerolag: bool) -> str:
-    found = find_chain(chain)
-    if found is None:
-        return f"There is no chain {chain}. Choose from {', '.join(c.name for c in CATALOG)}."
-    if found.entity(entity) is None:
-        return f"{chain} has no entity {entity}. Choose from {', '.join(e.name for e in found.entities)}."
-    assert zerolag
-    return f"The zerolag feed of {chain}.{entity} is not bound. Bind it in the file of HEADWATER_STREAM_BINDINGS."

@@ -3,7 +3,7 @@
 import json
 
 from headwater.errors import SetupError
-from headwater.model.stream import Bindings
+from headwater.model.stream import CATALOG, Bindings, find_chain
 from headwater.settings import Settings
 
 
@@ -19,3 +19,23 @@ def load_bindings(settings: Settings) -> Bindings:
     if not isinstance(topics, dict) or not all(isinstance(topic, str) for topic in topics.values()):
         raise SetupError(f'{path} must hold one JSON object, like {{"base.log": "my-topic"}}.')
     return Bindings(topics)
+
+
+def stream_topic(bindings: Bindings, chain: str, stream: str) -> str:
+    """The topic of `<entity>` or `<entity>.zerolag`. Raises SetupError when there is no such stream."""
+    entity, _, zerolag = stream.partition(".")
+    topic = bindings.topic(chain, entity, zerolag=bool(zerolag))
+    if topic is None:
+        raise SetupError(unknown_stream(chain, entity, zerolag=bool(zerolag)))
+    return topic
+
+
+def unknown_stream(chain: str, entity: str, *, zerolag: bool) -> str:
+    """Why a stream has no topic."""
+    found = find_chain(chain)
+    if found is None:
+        return f"There is no chain {chain}. Choose from {', '.join(c.name for c in CATALOG)}."
+    if found.entity(entity) is None:
+        return f"{chain} has no entity {entity}. Choose from {', '.join(e.name for e in found.entities)}."
+    assert zerolag
+    return f"The zerolag feed of {chain}.{entity} is not bound. Bind it in the file of HEADWATER_STREAM_BINDINGS."

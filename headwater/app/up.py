@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 
 import httpx
 import structlog
@@ -17,6 +18,7 @@ from pydantic import SecretStr
 from headwater.app.addresses import Addresses
 from headwater.app.control import provide_local_key
 from headwater.app.home import Home, require_platform
+from headwater.app.ingests import load_ingests
 from headwater.children import Child, Service, Supervisor, spawn
 from headwater.errors import SetupError
 from headwater.settings import Settings
@@ -86,6 +88,8 @@ def start_services(supervisor: Supervisor, addresses: Addresses, listener: socke
     environment = child_environment(addresses.settings, addresses.home)
     supervisor.add(Service("controller", lambda: _command(environment, "controller"), grace_s=20.0))
     supervisor.add(Service("prices", lambda: _command(environment, "prices", "worker"), grace_s=20.0))
+    for name in load_ingests(addresses.settings.ingests):
+        supervisor.add(Service(f"ingest {name}", partial(_command, environment, "ingest", "run", name), grace_s=20.0))
     for number in range(addresses.settings.api_processes):
         supervisor.add(Service(f"api-{number}", lambda: _api(environment, listener)))
 

@@ -90,7 +90,7 @@ class TransactionalProducer(Writer, Protocol):
         """Drop the records for these partitions, but for ticks: theirs are not the source's."""
 
     def commit(self, positions: Mapping[int, int], membership: Callable[[], object]) -> None:
-        """Write all records and the positions in one transaction. membership: `Source.membership`.
+        """Write all records and the positions, if any, in one transaction. membership: `Source.membership`.
 
         Raises DeliveryFailed: whether the transaction counts is then unknown; use a new producer, which settles it.
         """

@@ -128,7 +128,7 @@ class MemoryTransactionalProducer:
             raise DeliveryFailed("Another producer took over the transactional id.")
         if any(row.topic not in self._topics.records for row in rows):
             raise DeliveryFailed("A topic does not exist.")
-        if not cast("Membership", membership()).store(positions):
+        if positions and not cast("Membership", membership()).store(positions):
             raise DeliveryFailed("The positions belong to another worker now.")
         for row in rows:
             self._topics.records[row.topic].append(row)

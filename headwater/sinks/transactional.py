@@ -80,7 +80,8 @@ class TransactionalKafkaProducer:
         try:
             client.begin_transaction()
             self._write(rows, deadline)
-            _call(lambda left_s: self._send(positions, cast("Member", membership()), left_s), deadline)
+            if positions:
+                _call(lambda left_s: self._send(positions, cast("Member", membership()), left_s), deadline)
             _call(client.commit_transaction, deadline)
         except (KafkaException, BufferError) as error:
             raise DeliveryFailed(f"Kafka did not take a transaction: {_why(error)}.") from error

@@ -1,0 +1,40 @@
+"""All kinds of ingest, and the file that names those which `up` runs."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from headwater.app.ingest import OpenFeed
+from headwater.errors import SetupError
+from headwater.ingest.options import IngestOptions
+
+KINDS: Mapping[str, tuple[type[IngestOptions], OpenFeed]] = {}
+"""By `type`: the options, and what opens the feed."""
+
+
+def load_ingests(path: Path | None) -> dict[str, tuple[IngestOptions, OpenFeed]]:
+    """The ingests of a file by their names. Raises SetupError with the place of the first fault."""
+    if path is None:
+        return {}
+    try:
+        entries = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise SetupError(f"The ingests in {path} can't be read: {error}.") from error
+    if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
+        raise SetupError(f'{path} must hold one JSON object, like {{"base": {{"type": "evm", "chain": "base", …}}}}.')
+    return {name: _ingest(path, name, dict(entry)) for name, entry in entries.items()}
+
+
+def _ingest(path: Path, name: str, entry: dict[str, object]) -> tuple[IngestOptions, OpenFeed]:
+    kind = KINDS.get(str(entry.pop("type", "")))
+    if kind is None:
+        raise SetupError(f"{path}: {name} needs a type: {', '.join(KINDS)}.")
+    options, open_feed = kind
+    try:
+        return options.model_validate(entry | {"name": name}), open_feed
+    except ValidationError as error:
+        first = error.errors(include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise SetupError(f"{path}: {name}.{where} is not valid: {first['msg']}.") from error

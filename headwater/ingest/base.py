@@ -1,0 +1,37 @@
+"""Protocol of an ingest: what happens on a chain becomes records of its streams, step by step."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+
+class StreamRecord(NamedTuple):
+    """A record for a stream. stream: an entity, or `<entity>.zerolag`. The natural key picks the partition."""
+
+    stream: str
+    key: bytes
+    value: bytes
+
+
+class Step(NamedTuple):
+    """Records, and the position behind them: both are stored, or neither.
+
+    position: whatever the feed needs to go on; at most some kB. time_ms: when the newest of this happened on the chain.
+    """
+
+    records: Sequence[StreamRecord]
+    position: bytes
+    time_ms: int
+
+
+class Feed(Protocol):
+    """A chain's events, in order. Used by one thread."""
+
+    @property
+    def streams(self) -> Sequence[str]:
+        """All that its records may name."""
+
+    def steps(self, position: bytes | None) -> Iterator[Step | None]:
+        """What comes behind a position (None: nothing was ever stored); None when nothing came for about a second.
+
+        Ends when there will be no more. Raises NodeUnavailable when the node fails: called again, it goes on.
+        """

@@ -1,0 +1,76 @@
+"""The loop of an ingest: steps of a feed into the streams, with its health."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from threading import Event
+
+import structlog
+
+from headwater.children import Backoff
+from headwater.errors import DeliveryFailed, Unavailable
+from headwater.ingest.base import Feed, Step
+from headwater.ingest.writer import StreamWriter
+
+log = structlog.get_logger(__name__)
+
+Opened = AbstractContextManager[tuple[StreamWriter, bytes | None]]
+"""A writer, and the position that was stored last."""
+
+
+@dataclass(slots=True)
+class Meters:
+    """What an ingest tells of itself.
+
+    records: by stream. left_out: too large for a topic. errors: of the node or of Kafka. time_ms: of the newest event
+    that is stored, 0 at first.
+    """
+
+    records: Counter[str] = field(default_factory=Counter)
+    left_out: int = 0
+    errors: int = 0
+    time_ms: int = 0
+
+    def count(self, step: Step, left_out: Sequence[str]) -> None:
+        """A step is stored."""
+        self.records.update(record.stream for record in step.records)
+        self.left_out += len(left_out)
+        self.time_ms = max(self.time_ms, step.time_ms)
+
+
+def run(
+    feed: Feed,
+    open_writer: Callable[[], Opened],
+    stop: Event,
+    meters: Meters,
+    backoff: Backoff | None = None,
+) -> None:
+    """Run until the feed ends or `stop` is set. Waits out what is away: the node, and Kafka."""
+    backoff = backoff or Backoff(0.2, 30.0)
+    while not stop.is_set():
+        try:
+            _run_once(feed, open_writer, stop, meters, backoff)
+            return
+        except (Unavailable, DeliveryFailed) as error:
+            meters.errors += 1
+            wait_s = backoff.next_s()
+            log.warning("the ingest waits", reason=error.detail, seconds=round(wait_s, 1))
+            stop.wait(wait_s)
+
+
+def _run_once(feed: Feed, open_writer: Callable[[], Opened], stop: Event, meters: Meters, backoff: Backoff) -> None:
+    with open_writer() as (writer, position):
+        for step in feed.steps(position):
+            if step is not None:
+                _store(writer, step, meters)
+                backoff.reset()
+            if stop.is_set():
+                return
+
+
+def _store(writer: StreamWriter, step: Step, meters: Meters) -> None:
+    left_out = writer.write(step)
+    meters.count(step, left_out)
+    for reason in left_out:
+        log.warning("a record is left out", reason=reason)

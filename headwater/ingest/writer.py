@@ -1,0 +1,54 @@
+"""Writes the records of an ingest and its position in one Kafka transaction."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple, NoReturn
+
+from headwater.ingest.base import Step
+from headwater.ingest.feed import partition_of
+from headwater.sinks.base import Row, TransactionalProducer, oversize
+
+POSITIONS_TOPIC: Final = "headwater.ingest"
+"""Compacted: by the name of each ingest, the position that it reached."""
+
+
+def transactional_id(name: str) -> str:
+    """Whoever begins under it shuts out the process that used it before."""
+    return f"headwater.ingest.{name}"
+
+
+class Target(NamedTuple):
+    """Where a stream is stored."""
+
+    topic: str
+    partitions: int
+
+
+class StreamWriter:
+    """targets: by stream. name: of the ingest; one process at a time writes under it. producer: connected and begun."""
+
+    def __init__(self, producer: TransactionalProducer, targets: Mapping[str, Target], name: str) -> None:
+        self._producer = producer
+        self._targets = targets
+        self._name = name.encode()
+
+    def write(self, step: Step) -> list[str]:
+        """Store a step; what was left out because no topic takes it, in sentences.
+
+        Raises DeliveryFailed: it may or may not be stored, which only a new producer can tell.
+        """
+        left_out: list[str] = []
+        rows: list[Row] = []
+        for stream, key, value in step.records:
+            if reason := oversize(value, key, []):
+                left_out.append(f"A record of {stream} is too large. {reason}")
+                continue
+            topic, partitions = self._targets[stream]
+            rows.append((topic, value, key, partition_of(key, partitions), 0, []))
+        rows.append((POSITIONS_TOPIC, step.position, self._name, 0, 0, []))
+        self._producer.produce(rows)
+        self._producer.commit({}, _no_membership)
+        return left_out
+
+
+def _no_membership() -> NoReturn:
+    raise AssertionError("an ingest stores no positions of a consumer group")
