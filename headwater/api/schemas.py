@@ -359,6 +359,10 @@ class Stream(BaseModel):
     type: Literal["pubsub", "kafka"]
     has_zerolag: bool = Field(description="True when `is_zerolag: true` works here.")
     event_time: str | None = Field(description="The field with the record's own time.")
+    description: str
+    key: list[str] = Field(description="Fields that tell a record from all others of the stream; a dot leads inside.")
+    prices: list[str] = Field(description="Price recipes that read this stream.")
+    record_schema: dict[str, Any] = Field(description="JSON Schema of a record.")
     example: dict[str, Any] = Field(description="A record as a pipeline sees it.")
 
 

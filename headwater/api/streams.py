@@ -22,6 +22,10 @@ async def list_all(given: Given) -> list[Stream]:
             type=chain.source_type,
             has_zerolag=given.bindings.topic(chain.name, entity.name, zerolag=True) is not None,
             event_time=entity.event_time,
+            description=entity.description,
+            key=list(entity.key),
+            prices=list(entity.prices),
+            record_schema=entity.json_schema,
             example=entity.example,
         )
 

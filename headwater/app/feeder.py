@@ -11,6 +11,7 @@ from headwater.app.streams import load_bindings, stream_topic
 from headwater.brokers.kafka import KafkaBroker
 from headwater.errors import SetupError
 from headwater.ingest.feed import feed
+from headwater.model.natural_key import KeyOf, natural_key
 from headwater.settings import Settings
 from headwater.sinks.base import Producer
 from headwater.sinks.kafka import KafkaProducer
@@ -22,14 +23,14 @@ CONNECT_WITHIN_S = 10.0
 class Feeder:
     """A stream that can be written to."""
 
-    chain: str
+    key_of: KeyOf
     topic: str
     partitions: int
     producer: Producer
 
     def feed(self, lines: Iterable[bytes], rate: float) -> int:
         """Write lines, at most `rate` a second (0: no limit); returns how many. Raises BrokerUnavailable."""
-        return feed(lines, self.chain, self.topic, self.partitions, self.producer, rate=rate)
+        return feed(lines, self.key_of, self.topic, self.partitions, self.producer, rate=rate)
 
 
 @contextmanager
@@ -43,7 +44,7 @@ def open_feeder(settings: Settings, chain: str, entity: str, *, zerolag: bool = 
     producer = KafkaProducer(access, [topic])
     try:
         producer.connect(CONNECT_WITHIN_S)
-        yield Feeder(chain, topic, partitions, producer)
+        yield Feeder(natural_key(chain, entity), topic, partitions, producer)
     finally:
         producer.close()
 

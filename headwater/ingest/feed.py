@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Callable, Iterable
 
 from headwater.errors import BrokerUnavailable
-from headwater.ingest.files import natural_key
+from headwater.model.natural_key import KeyOf
 from headwater.sinks.base import Producer
 
 CHECK_EVERY = 500
@@ -22,7 +22,7 @@ def partition_of(key: bytes, partitions: int) -> int:
 
 def feed(
     lines: Iterable[bytes],
-    chain: str,
+    key_of: KeyOf,
     topic: str,
     partitions: int,
     producer: Producer,
@@ -33,12 +33,12 @@ def feed(
 ) -> int:
     """Write all lines, at most `rate` a second (0: no limit); returns how many, all acknowledged.
 
-    Lines without a natural id go round the partitions. Raises BrokerUnavailable when some were not acknowledged.
+    Lines without a key go round the partitions. Raises BrokerUnavailable when some were not acknowledged.
     """
     started, sent, turns = clock(), 0, itertools.cycle(range(partitions))
     check_every = max(1, min(CHECK_EVERY, int(rate / 10))) if rate else CHECK_EVERY
     for line in lines:
-        key = natural_key(chain, line)
+        key = key_of(line)
         partition = next(turns) if key is None else partition_of(key, partitions)
         producer.produce([(topic, line, key, partition, 0, [])])
         sent += 1

@@ -1,28 +1,62 @@
-"""The stream catalog: one entry per (chain, entity). Adding a chain is one entry in CATALOG.
+"""The stream catalog, from the files in model/catalog/: adding a chain of a known family is one entry in chains.toml.
 
-Record fields follow the public schemas of the data sources; see docs/reference/streams.md. The example records are the
-JSON files in model/catalog/.
+Record fields follow the public schemas of the data sources; see docs/reference/streams.md.
 """
 
 import json
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 STREAM_PARTITIONS = 4
 
 SourceType = Literal["kafka", "pubsub"]
 
+_FILES = resources.files("headwater.model") / "catalog"
+
+
+class Field(NamedTuple):
+    """A member of a record. type: a type of JSON Schema."""
+
+    type: str
+    nullable: bool
+    description: str
+
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """One kind of record of a chain. event_time names the field that carries the record's own time."""
+    """One kind of record of a chain.
+
+    key: members, or paths with dots, that tell a record from all others of its stream; () when none do. A retraction
+    has the key of what it takes back. event_time: the member with the record's own time. prices: names of the price
+    recipes that read it.
+    """
 
     name: str
+    description: str = field(compare=False)
+    key: tuple[str, ...]
     event_time: str | None
+    prices: tuple[str, ...]
+    fields: Mapping[str, Field] = field(hash=False)
     example: dict[str, Any] = field(hash=False)
+
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        """JSON Schema (2020-12) of a record. Records may have further members."""
+        return {
+            "type": "object",
+            "description": self.description,
+            "properties": {name: _property(field) for name, field in self.fields.items()},
+            "required": [name for name, field in self.fields.items() if not field.nullable],
+        }
+
+
+def _property(member: Field) -> dict[str, Any]:
+    type_: Any = [member.type, "null"] if member.nullable else member.type
+    return {"type": type_, "description": member.description}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,32 +72,36 @@ class Chain:
         return next((e for e in self.entities if e.name == name), None)
 
 
-def _entity(family: str, name: str, event_time: str) -> Entity:
-    file = resources.files("headwater.model") / "catalog" / f"{family}_{name}.json"
-    return Entity(name, event_time, json.loads(file.read_text("utf-8")))
+def _entity(family: str, name: str, entry: Mapping[str, Any]) -> Entity:
+    return Entity(
+        name,
+        entry["description"],
+        tuple(entry.get("key", ())),
+        entry.get("event_time"),
+        tuple(entry.get("prices", ())),
+        {member: _field(*told) for member, told in entry["fields"].items()},
+        json.loads((_FILES / f"{family}_{name}.json").read_text("utf-8")),
+    )
 
 
-_EVM = tuple(
-    _entity("evm", name, "block_timestamp")
-    for name in ("log", "decoded_log", "erc20_token_transfer", "erc721_token_transfer", "erc1155_token_transfer")
-)
+def _field(type_: str, description: str) -> Field:
+    return Field(type_.removesuffix("?"), type_.endswith("?"), description)
 
-CATALOG: tuple[Chain, ...] = (
-    Chain("polygon", "pubsub", _EVM),
-    Chain("base", "pubsub", _EVM),
-    Chain("solana", "pubsub", (_entity("solana", "nonvoting_transaction", "block_timestamp"),)),
-    Chain(
-        "hyperliquid",
-        "kafka",
-        (
-            _entity("hyperliquid", "block", "blockTime"),
-            _entity("hyperliquid", "trade", "time"),
-            _entity("hyperliquid", "fill", "time"),
-            _entity("hyperliquid", "order", "time"),
-            _entity("hyperliquid", "misc_event", "time"),
-        ),
-    ),
-)
+
+def _toml(name: str) -> dict[str, Any]:
+    return tomllib.loads((_FILES / f"{name}.toml").read_text("utf-8"))
+
+
+def _catalog() -> tuple[Chain, ...]:
+    chains = _toml("chains")
+    families = {
+        family: tuple(_entity(family, name, entry) for name, entry in _toml(family).items())
+        for family in {entry["family"]: None for entry in chains.values()}
+    }
+    return tuple(Chain(name, entry["source_type"], families[entry["family"]]) for name, entry in chains.items())
+
+
+CATALOG: tuple[Chain, ...] = _catalog()
 
 
 def find_chain(name: str) -> Chain | None:

@@ -21,8 +21,10 @@ def page() -> str:
         "",
         *table(("Chain", "Entity", "Source type", "Topic", "Event time"), rows),
         "",
-        "## Example records",
-        *_examples(),
+        "## Records",
+        "",
+        "Fields in bold tell a record from all others of its stream. A type with `?` may be null.",
+        *_records(),
     )
 
 
@@ -30,12 +32,22 @@ def _catalog() -> Iterator[tuple[Chain, Entity]]:
     return ((chain, entity) for chain in CATALOG for entity in chain.entities)
 
 
-def _examples() -> Iterator[str]:
-    """One example per entity: chains of a family share them."""
+def _records() -> Iterator[str]:
+    """Once per entity: chains of a family share them."""
     chains: dict[int, list[str]] = {}
     for chain, entity in _catalog():
         chains.setdefault(id(entity), []).append(chain.name)
     for entity in {id(entity): entity for _, entity in _catalog()}.values():
-        yield from ("", f"### {', '.join(chains[id(entity)])}: {entity.name}", "", "```json")
-        yield json.dumps(entity.example, indent=2, ensure_ascii=False)
-        yield "```"
+        yield from ("", f"### {', '.join(chains[id(entity)])}: {entity.name}", "", entity.description, "")
+        yield from table(("Field", "Type", "Meaning"), _fields(entity))
+        if entity.prices:
+            recipes = ", ".join(f"`{name}`" for name in entity.prices)
+            yield from ("", f"Read by the price recipes {recipes}.")
+        yield from ("", "```json", json.dumps(entity.example, indent=2, ensure_ascii=False), "```")
+
+
+def _fields(entity: Entity) -> Iterator[tuple[str, str, str]]:
+    keys = {path.partition(".")[0] for path in entity.key}
+    for name, member in entity.fields.items():
+        shown = f"**`{name}`**" if name in keys else f"`{name}`"
+        yield shown, f"{member.type}{'?' * member.nullable}", member.description

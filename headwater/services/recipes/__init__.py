@@ -10,16 +10,26 @@ from importlib import resources
 from typing import Any
 
 from headwater.errors import SetupError
+from headwater.model.stream import CATALOG
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """chains: those that it can be enabled for; entities: those that its script reads, the usual one first."""
+    """The stream catalog tells what its script reads. table: the name of its constant."""
 
     name: str
-    chains: tuple[str, ...]
-    entities: tuple[str, ...]
     table: str
+
+    @property
+    def chains(self) -> tuple[str, ...]:
+        """Those that it can be enabled for."""
+        return tuple(chain.name for chain in CATALOG if any(self.name in entity.prices for entity in chain.entities))
+
+    @property
+    def entities(self) -> tuple[str, ...]:
+        """Those that its script reads, the usual one first."""
+        known = (entity for chain in CATALOG for entity in chain.entities if self.name in entity.prices)
+        return tuple(dict.fromkeys(entity.name for entity in known))
 
     def configuration(self, chain: str, entity: str, table: Mapping[str, Any], note: str) -> dict[str, Any]:
         """The body that creates it."""
@@ -43,14 +53,13 @@ def _object(table: Mapping[str, Any]) -> str:
     return f"{{\n  __proto__: null,\n{members}\n}}"
 
 
-_EVM = ("base", "polygon")
 RECIPES = {
     recipe.name: recipe
     for recipe in (
-        Recipe("uniswap-v3", _EVM, ("log", "decoded_log"), "POOLS"),
-        Recipe("uniswap-v2", _EVM, ("log", "decoded_log"), "POOLS"),
-        Recipe("orca", ("solana",), ("nonvoting_transaction",), "POOLS"),
-        Recipe("hyperliquid", ("hyperliquid",), ("trade",), "COINS"),
+        Recipe("uniswap-v3", "POOLS"),
+        Recipe("uniswap-v2", "POOLS"),
+        Recipe("orca", "POOLS"),
+        Recipe("hyperliquid", "COINS"),
     )
 }
 

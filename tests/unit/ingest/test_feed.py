@@ -10,9 +10,12 @@ import pytest
 
 from headwater.errors import BrokerUnavailable, SetupError
 from headwater.ingest.feed import feed, partition_of
-from headwater.ingest.files import natural_key, read_lines
+from headwater.ingest.files import read_lines
 from headwater.ingest.generator import TransferStream
+from headwater.model.natural_key import natural_key
 from headwater.sinks.base import Row
+
+KEY_OF = natural_key("base", "log")
 
 
 class Recorder:
@@ -52,7 +55,7 @@ class TestFeed:
     def test_equal_keys_share_a_partition_in_order(self) -> None:
         lines = [json.dumps({"transaction_hash": f"0x{n % 7}", "log_index": 0, "n": n}).encode() for n in range(70)]
         producer = Recorder()
-        assert feed(lines, "base", "t", 4, producer) == 70
+        assert feed(lines, KEY_OF, "t", 4, producer) == 70
         for value, key, partition in producer.rows:
             assert value is not None
             assert key is not None
@@ -61,7 +64,7 @@ class TestFeed:
 
     def test_lines_without_an_id_go_round(self) -> None:
         producer = Recorder()
-        feed([b"{}"] * 8, "base", "t", 4, producer)
+        feed([b"{}"] * 8, KEY_OF, "t", 4, producer)
         assert [partition for _, _, partition in producer.rows] == [0, 1, 2, 3] * 2
 
     def test_a_rate_is_kept(self) -> None:
@@ -71,13 +74,13 @@ class TestFeed:
             nonlocal now
             now += seconds
 
-        feed([b"{}"] * 1000, "base", "t", 1, Recorder(), rate=200, clock=lambda: now, sleep=sleep)
+        feed([b"{}"] * 1000, KEY_OF, "t", 1, Recorder(), rate=200, clock=lambda: now, sleep=sleep)
         assert now == pytest.approx(5.0)
 
     @pytest.mark.parametrize("producer", [Recorder(unstored=3), Recorder(refused=("no",))])
     def test_records_that_were_not_stored_are_an_error(self, producer: Recorder) -> None:
         with pytest.raises(BrokerUnavailable, match="of 5 records were not stored"):
-            feed([b"{}"] * 5, "base", "t", 1, producer)
+            feed([b"{}"] * 5, KEY_OF, "t", 1, producer)
 
 
 class TestFiles:
@@ -93,24 +96,6 @@ class TestFiles:
         for path in (tmp_path / "absent", broken):
             with pytest.raises(SetupError, match=path.name):
                 list(read_lines(path))
-
-    @pytest.mark.parametrize(
-        ("line", "key"),
-        [
-            (b'{"transaction_hash":"0x1","log_index":7}', b"base:0x1:7"),
-            (b'{"txn_id":"abc"}', b"base:abc"),
-            (b'{"height":5}', b"base:5"),
-            (b'{"other":1}', None),
-            (b"[1]", None),
-            (b"nonsense", None),
-            (b'{"height":5', None),
-            (b'{"a":' + b"[" * 5000, None),
-            (b'{"height":{"a":1}}', None),
-            (b"\xff", None),
-        ],
-    )
-    def test_natural_keys(self, line: bytes, key: bytes | None) -> None:
-        assert natural_key("base", line) == key
 
 
 class TestGenerator:

@@ -2,9 +2,11 @@
 
 import json
 
+import jsonschema_rs
 import pytest
 
 from headwater.model.stream import CATALOG, Bindings, Chain, Entity, find_chain, stream_name
+from headwater.services.recipes import RECIPES
 
 EVM = {"log", "decoded_log", "erc20_token_transfer", "erc721_token_transfer", "erc1155_token_transfer"}
 ENTITIES = [(chain, entity) for chain in CATALOG for entity in chain.entities]
@@ -29,6 +31,14 @@ class TestCatalog:
     def test_has_nothing_else(self) -> None:
         assert len(CATALOG) == 4
         assert find_chain("Base") is None
+
+    @pytest.mark.parametrize(("chain", "entity"), ENTITIES)
+    def test_examples_are_what_the_schema_says(self, chain: Chain, entity: Entity) -> None:
+        jsonschema_rs.Draft202012Validator(entity.json_schema).validate(entity.example)
+        assert entity.example.keys() == entity.fields.keys()
+
+    def test_price_recipes_are_there(self) -> None:
+        assert {name for _, entity in ENTITIES for name in entity.prices} == RECIPES.keys()
 
     @pytest.mark.parametrize(("chain", "entity"), ENTITIES)
     def test_examples_carry_their_event_time(self, chain: Chain, entity: Entity) -> None:
