@@ -1,7 +1,7 @@
 """The loop of an ingest: steps of a feed into the streams, with its health."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from threading import Event
@@ -11,7 +11,7 @@ import structlog
 from headwater.children import Backoff
 from headwater.errors import DeliveryFailed, Unavailable
 from headwater.ingest.base import Feed, Step
-from headwater.ingest.writer import StreamWriter
+from headwater.ingest.writer import StreamWriter, Written
 
 log = structlog.get_logger(__name__)
 
@@ -32,10 +32,10 @@ class Meters:
     errors: int = 0
     time_ms: int = 0
 
-    def count(self, step: Step, left_out: Sequence[str]) -> None:
+    def count(self, step: Step, written: Written) -> None:
         """A step is stored."""
-        self.records.update(record.stream for record in step.records)
-        self.left_out += len(left_out)
+        self.records += written.records
+        self.left_out += len(written.left_out)
         self.time_ms = max(self.time_ms, step.time_ms)
 
 
@@ -70,7 +70,7 @@ def _run_once(feed: Feed, open_writer: Callable[[], Opened], stop: Event, meters
 
 
 def _store(writer: StreamWriter, step: Step, meters: Meters) -> None:
-    left_out = writer.write(step)
-    meters.count(step, left_out)
-    for reason in left_out:
+    written = writer.write(step)
+    meters.count(step, written)
+    for reason in written.left_out:
         log.warning("a record is left out", reason=reason)

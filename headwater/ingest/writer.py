@@ -1,5 +1,6 @@
 """Writes the records of an ingest and its position in one Kafka transaction."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final, NamedTuple, NoReturn
 
@@ -23,6 +24,13 @@ class Target(NamedTuple):
     partitions: int
 
 
+class Written(NamedTuple):
+    """What became of a step. records: stored ones by stream. left_out: why no topic takes a record, in sentences."""
+
+    records: Counter[str]
+    left_out: list[str]
+
+
 class StreamWriter:
     """targets: by stream. name: of the ingest; one process at a time writes under it. producer: connected and begun."""
 
@@ -31,23 +39,21 @@ class StreamWriter:
         self._targets = targets
         self._name = name.encode()
 
-    def write(self, step: Step) -> list[str]:
-        """Store a step; what was left out because no topic takes it, in sentences.
-
-        Raises DeliveryFailed: it may or may not be stored, which only a new producer can tell.
-        """
-        left_out: list[str] = []
+    def write(self, step: Step) -> Written:
+        """Store a step. Raises DeliveryFailed: it may or may not be stored, which only a new producer can tell."""
+        done = Written(Counter(), [])
         rows: list[Row] = []
         for stream, key, value in step.records:
             if reason := oversize(value, key, []):
-                left_out.append(f"A record of {stream} is too large. {reason}")
+                done.left_out.append(f"A record of {stream} is too large. {reason}")
                 continue
+            done.records[stream] += 1
             topic, partitions = self._targets[stream]
             rows.append((topic, value, key, partition_of(key, partitions), 0, []))
         rows.append((POSITIONS_TOPIC, step.position, self._name, 0, 0, []))
         self._producer.produce(rows)
         self._producer.commit({}, _no_membership)
-        return left_out
+        return done
 
 
 def _no_membership() -> NoReturn:

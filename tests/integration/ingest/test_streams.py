@@ -1,0 +1,78 @@
+"""An ingest on a real Kafka: records and position together, whatever is killed."""
+
+import pytest
+from confluent_kafka import Producer
+
+from headwater.app.ingest import Streams
+from headwater.brokers.base import INGEST_TOPIC_CONFIG
+from headwater.brokers.client import ClientErrors, producer_settings
+from headwater.errors import DeliveryFailed
+from headwater.ingest.base import Step, StreamRecord
+from headwater.ingest.writer import POSITIONS_TOPIC, Target, transactional_id
+from headwater.sources.table import read_table
+from tests.support.kafka import KafkaServer
+
+
+@pytest.fixture
+def streams(kafka: KafkaServer) -> Streams:
+    if POSITIONS_TOPIC not in kafka.admin.list_topics(timeout=10).topics:
+        kafka.create_topic(POSITIONS_TOPIC, 1, INGEST_TOPIC_CONFIG)
+    topic = kafka.create_topic(kafka.unique("stream.base.log"), 4)
+    return Streams(kafka.access, {"log": Target(topic, 4)}, kafka.unique("ingest"))
+
+
+def block(number: int) -> Step:
+    return Step([StreamRecord("log", b"%d:%d" % (number, n), b"%d" % number) for n in range(8)], b"%d" % number, 1)
+
+
+def values(kafka: KafkaServer, streams: Streams, count: int) -> list[bytes]:
+    found = kafka.consume(streams.targets["log"].topic, count)
+    return sorted(value for value in (message.value() for message in found) if isinstance(value, bytes))
+
+
+def test_records_and_position(kafka: KafkaServer, streams: Streams) -> None:
+    with streams.open() as (writer, position):
+        assert position is None
+        writer.write(block(1))
+        writer.write(block(2))
+    with streams.open() as (writer, position):
+        assert position == b"2"
+        writer.write(block(3))
+    assert values(kafka, streams, 24) == [b"1"] * 8 + [b"2"] * 8 + [b"3"] * 8
+
+
+def test_a_transaction_that_a_kill_left_open_counts_for_nothing(kafka: KafkaServer, streams: Streams) -> None:
+    with streams.open() as (writer, _):
+        writer.write(block(1))
+    topic = streams.targets["log"].topic
+    dead = Producer(
+        producer_settings(streams.access, ClientErrors(streams.access), 0)
+        | {"transactional.id": transactional_id(streams.name), "delivery.timeout.ms": 10_000}
+    )
+    dead.init_transactions(30)
+    dead.begin_transaction()
+    dead.produce(topic, b"torn", b"k", 0)
+    dead.produce(POSITIONS_TOPIC, b"2", streams.name.encode(), 0)
+    dead.flush(30)
+    with streams.open() as (writer, position):
+        assert position == b"1"
+        writer.write(block(2))
+    assert values(kafka, streams, 16) == [b"1"] * 8 + [b"2"] * 8
+    dead.purge()
+
+
+def test_a_successor_shuts_the_first_one_out(kafka: KafkaServer, streams: Streams) -> None:
+    with streams.open() as (first, _), streams.open() as (second, _):
+        second.write(block(1))
+        with pytest.raises(DeliveryFailed):
+            first.write(block(1))
+    assert values(kafka, streams, 8) == [b"1"] * 8
+
+
+def test_a_table_has_the_last_value_of_each_key(kafka: KafkaServer) -> None:
+    table = kafka.create_topic(kafka.unique("table"), 3, INGEST_TOPIC_CONFIG)
+    assert read_table(kafka.access, table) == {}
+    for partition in range(3):
+        keys = [b"a%d" % partition, b"b%d" % partition, b"a%d" % partition, b"b%d" % partition]
+        kafka.produce(table, [b"1", b"1", b"2", None], partition=partition, keys=keys)
+    assert read_table(kafka.access, table) == {b"a0": b"2", b"a1": b"2", b"a2": b"2"}

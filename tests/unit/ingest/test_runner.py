@@ -1,0 +1,131 @@
+"""The loop of an ingest: steps are stored with their position, and what is away is waited out."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from headwater.children import Backoff
+from headwater.errors import DeliveryFailed, NodeUnavailable
+from headwater.ingest.base import Step, StreamRecord
+from headwater.ingest.runner import Meters, run
+from headwater.ingest.writer import POSITIONS_TOPIC, StreamWriter, Target, transactional_id
+from headwater.sinks.memory import MemoryTopics, MemoryTransactionalProducer
+
+TARGETS = {"log": Target("stream.base.log", 4)}
+
+
+class Kafka:
+    """Topics in memory, and what `run` opens on them."""
+
+    def __init__(self) -> None:
+        self.topics = MemoryTopics(["stream.base.log", POSITIONS_TOPIC])
+
+    @property
+    def position(self) -> bytes | None:
+        stored = self.topics.records[POSITIONS_TOPIC]
+        return stored[-1].value if stored else None
+
+    @property
+    def values(self) -> list[bytes | None]:
+        return [record.value for record in self.topics.records["stream.base.log"]]
+
+    @contextmanager
+    def open(self) -> Iterator[tuple[StreamWriter, bytes | None]]:
+        producer = MemoryTransactionalProducer(self.topics, transactional_id("n"))
+        producer.begin(1)
+        yield StreamWriter(producer, TARGETS, "n"), self.position
+
+
+class Blocks:
+    """A feed of numbered blocks of two records each. faults: by number of the call, after how many steps it fails."""
+
+    streams = ("log",)
+
+    def __init__(self, count: int, faults: dict[int, tuple[int, Exception]] | None = None) -> None:
+        self._count = count
+        self._faults = faults or {}
+        self.calls: list[bytes | None] = []
+
+    def steps(self, position: bytes | None) -> Iterator[Step | None]:
+        after, error = self._faults.get(len(self.calls), (-1, None))
+        self.calls.append(position)
+        for done, number in enumerate(range(int(position or -1) + 1, self._count)):
+            if done == after and error is not None:
+                raise error
+            yield None
+            yield block(number)
+
+
+def block(number: int) -> Step:
+    records = [StreamRecord("log", b"%d:%d" % (number, n), b"%d.%d" % (number, n)) for n in range(2)]
+    return Step(records, b"%d" % number, number * 1000)
+
+
+def all_of(count: int) -> list[bytes]:
+    return [record.value for number in range(count) for record in block(number).records]
+
+
+def quickly() -> Backoff:
+    return Backoff(0.001, 0.001)
+
+
+def test_steps_are_stored_with_their_position() -> None:
+    kafka, feed, meters = Kafka(), Blocks(3), Meters()
+    run(feed, kafka.open, threading.Event(), meters)
+    assert kafka.values == all_of(3)
+    assert kafka.position == b"2"
+    assert (meters.records, meters.errors, meters.time_ms) == ({"log": 6}, 0, 2000)
+
+
+def test_it_goes_on_behind_the_position() -> None:
+    kafka = Kafka()
+    run(Blocks(2), kafka.open, threading.Event(), Meters())
+    run(Blocks(5), kafka.open, threading.Event(), Meters())
+    assert kafka.values == all_of(5)
+
+
+@pytest.mark.parametrize("error", [NodeUnavailable("The node is away."), DeliveryFailed("Kafka did not take it.")])
+def test_failures_are_waited_out(error: Exception) -> None:
+    kafka, meters = Kafka(), Meters()
+    feed = Blocks(4, {0: (0, error), 1: (2, error)})
+    run(feed, kafka.open, threading.Event(), meters, quickly())
+    assert kafka.values == all_of(4)
+    assert feed.calls == [None, None, b"1"]
+    assert meters.errors == 2
+
+
+def test_a_successor_shuts_the_first_one_out() -> None:
+    kafka = Kafka()
+    with kafka.open() as (first, _), kafka.open() as (second, _):
+        second.write(block(0))
+        with pytest.raises(DeliveryFailed):
+            first.write(block(0))
+    assert kafka.values == all_of(1)
+
+
+def test_it_stops_between_steps() -> None:
+    kafka, stop = Kafka(), threading.Event()
+
+    class Stopping(Blocks):
+        def steps(self, position: bytes | None) -> Iterator[Step | None]:
+            for step in super().steps(position):
+                yield step
+                if step is not None:
+                    stop.set()
+
+    run(Stopping(9), kafka.open, stop, Meters())
+    assert kafka.values == all_of(1)
+
+
+def test_records_that_are_too_large_are_left_out_and_counted() -> None:
+    kafka, meters = Kafka(), Meters()
+
+    class Large(Blocks):
+        def steps(self, position: bytes | None) -> Iterator[Step | None]:
+            yield Step([StreamRecord("log", b"k", b"x" * 2_000_000), *block(0).records], b"0", 1)
+
+    run(Large(1), kafka.open, threading.Event(), meters)
+    assert kafka.values == all_of(1)
+    assert (meters.left_out, meters.records) == (1, {"log": 2})
