@@ -40,10 +40,10 @@ class Band:
         hours: bytes = b"",
         minutes: bytes = b"",
     ) -> None:
-        self.lows = lows or Series()
-        self.highs = highs or Series()
-        self.recent = recent or Series()
-        self.closes = closes or Series()
+        self.lows = Series() if lows is None else lows
+        self.highs = Series() if highs is None else highs
+        self.recent = Series() if recent is None else recent
+        self.closes = Series() if closes is None else closes
         self.fresh = 0
         self.hours = array("q", hours)
         self.minutes = array("Q", minutes)
@@ -63,19 +63,29 @@ class Band:
         """The number of minutes with a tick."""
         return sum(map(int.bit_count, self.minutes))
 
+    def append(self, time: int, order: int, price: float) -> None:
+        """Take a tick of the newest hours that is later than all."""
+        self.recent.append(time, order, price)
+        lows, highs, below = self.lows, self.highs, -price
+        if lows.prices and lows.prices[-1] >= price:
+            _keep_lowest(lows, time, order, price)
+        else:
+            lows.append(time, order, price)
+        if highs.prices and highs.prices[-1] >= below:
+            _keep_lowest(highs, time, order, below)
+        else:
+            highs.append(time, order, below)
+        self._mark(time)
+        self.fresh += 1
+
     def add(self, time: int, order: int, price: float) -> None:
         """Take a tick of the newest hours."""
-        recent = self.recent
-        if recent.times and recent.times[-1] >= time:
-            _keep_lowest(self.lows, time, order, price)
-            _keep_lowest(self.highs, time, order, -price)
-            _keep_last(recent, time, order, price)
-        else:  # newer than all: most ticks are
-            _push(self.lows, time, order, price)
-            _push(self.highs, time, order, -price)
-            recent.times.append(time)
-            recent.orders.append(order)
-            recent.prices.append(price)
+        if not self.recent.times or self.recent.times[-1] < time:
+            self.append(time, order, price)
+            return
+        _keep_lowest(self.lows, time, order, price)
+        _keep_lowest(self.highs, time, order, -price)
+        _keep_last(self.recent, time, order, price)
         self._mark(time)
         self.fresh += 1
 
@@ -106,8 +116,8 @@ class Band:
     def forget(self, horizon: int) -> None:
         """Forget what is before a time, the start of an hour; but for the last tick."""
         for series in (self.lows, self.highs):
-            series.cut(series.before(horizon))
-        self.closes.cut(max(0, self.closes.before(horizon) - 1))
+            series.drop(series.before(horizon))
+        self.closes.drop(self.closes.before(horizon) - 1)
         while self.hours and self.hours[0] < horizon:
             del self.hours[0], self.minutes[0]
 
@@ -146,22 +156,6 @@ def _keep_lowest(chain: Series, time: int, order: int, price: float) -> None:
     while start and prices[start - 1] >= price:
         start -= 1
     chain.replace(start, stop, (time, order, price))
-
-
-def _push(chain: Series, time: int, order: int, price: float) -> None:
-    """The same for a tick that is later than all."""
-    prices = chain.prices
-    if not prices or prices[-1] < price:
-        chain.times.append(time)
-        chain.orders.append(order)
-        prices.append(price)
-        return
-    at = len(prices) - 1
-    while at and prices[at - 1] >= price:
-        at -= 1
-    chain.times[at], chain.orders[at], prices[at] = time, order, price
-    if at + 1 < len(prices):
-        del chain.times[at + 1 :], chain.orders[at + 1 :], prices[at + 1 :]
 
 
 def _keep_last(series: Series, time: int, order: int, price: float) -> None:

@@ -17,6 +17,12 @@ class Series:
         self.orders = array("Q", orders)
         self.prices = array("d", prices)
 
+    def append(self, time: int, order: int, price: float) -> None:
+        """Add a tick that comes behind all."""
+        self.times.append(time)
+        self.orders.append(order)
+        self.prices.append(price)
+
     def __len__(self) -> int:
         return len(self.times)
 
@@ -38,10 +44,14 @@ class Series:
     def cut(self, count: int) -> "Series":
         """Take the first ticks out."""
         first = Series()
-        if count:
-            first.times, first.orders, first.prices = self.times[:count], self.orders[:count], self.prices[:count]
-            del self.times[:count], self.orders[:count], self.prices[:count]
+        first.times, first.orders, first.prices = self.times[:count], self.orders[:count], self.prices[:count]
+        self.drop(count)
         return first
+
+    def drop(self, count: int) -> None:
+        """Remove the first ticks."""
+        if count > 0:
+            del self.times[:count], self.orders[:count], self.prices[:count]
 
     def place(self, tick: Tick) -> int:
         """The number of ticks that come before this one."""

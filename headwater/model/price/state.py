@@ -47,14 +47,14 @@ class TokenState:
         if time > now:
             self.ahead.add(tick)
             return
-        number = frexp(price)[1]  # band_of, without the call
-        band = self.bands.get(number)
-        if band is None:
-            band = self.bands[number] = Band()
         if self.newest is None or self.newest < tick:
             self.newest = tick
             if time >= self.turns_at:
                 self._turn(hour_of(time - RECENT_MS))
+        number = frexp(price)[1]  # band_of, without the call
+        band = self.bands.get(number)
+        if band is None:
+            band = self.bands[number] = Band()
         if time >= self.since:
             band.add(time, order, price)
         elif time >= self.horizon:
