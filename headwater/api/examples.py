@@ -144,6 +144,14 @@ STREAM: dict[str, Any] = {
     "type": "pubsub",
     "has_zerolag": False,
     "event_time": "block_timestamp",
+    "description": "A transfer of a fungible token (ERC-20).",
+    "key": ["transaction_hash", "log_index"],
+    "prices": [],
+    "record_schema": {
+        "type": "object",
+        "properties": {"token_address": {"type": "string", "description": "The token's contract."}},
+        "required": ["token_address"],
+    },
     "example": {"token_address": CONTRACT, "block_timestamp": "2026-01-02T03:04:03Z"},
 }
 

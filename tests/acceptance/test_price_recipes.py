@@ -349,7 +349,7 @@ class TestEnabling:
         ("arguments", "word"),
         [
             (["curve"], "no recipe curve"),
-            (["uniswap-v3"], "--chain: base, polygon"),
+            (["uniswap-v3"], "--chain: polygon, base"),
             (["uniswap-v3", "--chain", "base"], "--pools"),
             (["uniswap-v3", "--chain", "base", "--entity", "trade"], "reads no trade"),
             (["hyperliquid"], "--markets"),
