@@ -140,19 +140,19 @@ SERIES: dict[str, Any] = {
 DATASET = {"id": DATASET_ID, "name": "watched", "type": "redis", "created_at": FIRST, "updated_at": FIRST}
 STREAM: dict[str, Any] = {
     "chain": "base",
-    "entity": "erc20_token_transfer",
+    "entity": "log",
     "type": "pubsub",
     "has_zerolag": False,
     "event_time": "block_timestamp",
-    "description": "A transfer of a fungible token (ERC-20).",
+    "description": "An event that a contract wrote, as it stands in the receipt.",
     "key": ["transaction_hash", "log_index"],
-    "prices": [],
+    "prices": ["uniswap-v2", "uniswap-v3"],
     "record_schema": {
         "type": "object",
-        "properties": {"token_address": {"type": "string", "description": "The token's contract."}},
-        "required": ["token_address"],
+        "properties": {"address": {"type": "string", "description": "The contract that wrote it."}},
+        "required": ["address"],
     },
-    "example": {"token_address": CONTRACT, "block_timestamp": "2026-01-02T03:04:03Z"},
+    "example": {"address": CONTRACT, "block_timestamp": "2026-01-02T03:04:03Z"},
 }
 
 TRANSFER = {"token_address": CONTRACT, "raw_amount": 123456789012345678901234567890}

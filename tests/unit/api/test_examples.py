@@ -23,7 +23,7 @@ NEED_A_DEPLOYMENT = (
     "getDeploymentLogs",
     "rotateCredentials",
 )
-DRAWN_UP_BY_SOMEONE_ELSE = {"getReadiness": "dependencies", "listStreams": "example"}
+DRAWN_UP_BY_SOMEONE_ELSE = {"getReadiness": ["dependencies"], "listStreams": ["example", "record_schema"]}
 """Members whose own members depend on the installation."""
 
 owners = (f"owner-{number}" for number in itertools.count())
@@ -96,7 +96,7 @@ def answered(operation: dict[str, Any], response: httpx.Response) -> tuple[Any, 
     """The shapes of an answer and of its example."""
     example = operation["responses"][str(response.status_code)]["content"]["application/json"]["example"]
     shapes = [shape(response.json()), shape(example)]
-    if name := DRAWN_UP_BY_SOMEONE_ELSE.get(operation["operationId"]):
+    for name in DRAWN_UP_BY_SOMEONE_ELSE.get(operation["operationId"], ()):
         for one in shapes:
             (one[0] if isinstance(one, list) else one)[name] = None
     return shapes[0], shapes[1]
