@@ -64,25 +64,24 @@ class Band:
         return sum(map(int.bit_count, self.minutes))
 
     def append(self, time: int, order: int, price: float) -> None:
-        """Take a tick of the newest hours that is later than all."""
-        self.recent.append(time, order, price)
-        lows, highs, below = self.lows, self.highs, -price
-        if lows.prices and lows.prices[-1] >= price:
-            _keep_lowest(lows, time, order, price)
-        else:
-            lows.append(time, order, price)
-        if highs.prices and highs.prices[-1] >= below:
-            _keep_lowest(highs, time, order, below)
-        else:
-            highs.append(time, order, below)
+        """Take a tick that is later than all: most are, so here nothing is called that need not be."""
+        recent = self.recent
+        recent.times.append(time)
+        recent.orders.append(order)
+        recent.prices.append(price)
+        for chain, signed in ((self.lows, price), (self.highs, -price)):
+            prices = chain.prices
+            if prices and prices[-1] >= signed:
+                _keep_lowest(chain, time, order, signed)
+            else:
+                chain.times.append(time)
+                chain.orders.append(order)
+                prices.append(signed)
         self._mark(time)
         self.fresh += 1
 
     def add(self, time: int, order: int, price: float) -> None:
         """Take a tick of the newest hours."""
-        if not self.recent.times or self.recent.times[-1] < time:
-            self.append(time, order, price)
-            return
         _keep_lowest(self.lows, time, order, price)
         _keep_lowest(self.highs, time, order, -price)
         _keep_last(self.recent, time, order, price)

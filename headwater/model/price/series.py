@@ -17,12 +17,6 @@ class Series:
         self.orders = array("Q", orders)
         self.prices = array("d", prices)
 
-    def append(self, time: int, order: int, price: float) -> None:
-        """Add a tick that comes behind all."""
-        self.times.append(time)
-        self.orders.append(order)
-        self.prices.append(price)
-
     def __len__(self) -> int:
         return len(self.times)
 

@@ -47,7 +47,9 @@ class TokenState:
         if time > now:
             self.ahead.add(tick)
             return
-        if self.newest is None or self.newest < tick:
+        newest = self.newest
+        later = newest is None or newest[0] < time
+        if newest is None or newest < tick:
             self.newest = tick
             if time >= self.turns_at:
                 self._turn(hour_of(time - RECENT_MS))
@@ -55,7 +57,9 @@ class TokenState:
         band = self.bands.get(number)
         if band is None:
             band = self.bands[number] = Band()
-        if time >= self.since:
+        if later:
+            band.append(time, order, price)
+        elif time >= self.since:
             band.add(time, order, price)
         elif time >= self.horizon:
             band.add_late(time, order, price)
