@@ -1,0 +1,47 @@
+"""What a Hyperliquid ingest is told."""
+
+from pathlib import Path
+from typing import Final, Literal, Self
+
+from pydantic import Field, SecretStr, model_validator
+
+from headwater.ingest.options import IngestOptions
+
+Entity = Literal["block", "trade", "fill", "order", "misc_event"]
+ENTITIES: Final[tuple[Entity, ...]] = ("block", "trade", "fill", "order", "misc_event")
+SOCKET_ENTITIES: Final[tuple[Entity, ...]] = ("trade", "block")
+"""What the WebSocket API tells of all users."""
+
+
+class HyperliquidOptions(IngestOptions):
+    """One source: the folder of a node (node_data), or the WebSocket API (ws).
+
+    entities: what is told; empty for all of a node, for `trade` of the WebSocket API. coins: markets of the WebSocket
+    API; empty for all. from_start: a first start reads what is there, instead of what comes.
+    """
+
+    chain: str = "hyperliquid"
+    node_data: Path | None = None
+    ws: SecretStr | None = None
+    entities: tuple[Entity, ...] = ()
+    coins: tuple[str, ...] = Field((), max_length=1000)
+    from_start: bool = False
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.node_data is None) == (self.ws is None):
+            raise ValueError("name one source: node_data (a node's folder) or ws (a WebSocket API)")
+        if self.ws is not None:
+            self._socket_only()
+        elif self.coins:
+            raise ValueError("coins choose markets of ws; a node tells all of them")
+        return self
+
+    def _socket_only(self) -> None:
+        url = self.ws.get_secret_value() if self.ws else ""
+        if not url.startswith(("ws://", "wss://")):
+            raise ValueError("ws must be a URL that begins with ws:// or wss://")
+        if len(self.entities) > 1 or not set(self.entities) <= set(SOCKET_ENTITIES):
+            raise ValueError("over ws an ingest tells trade or block; the others need node_data")
+        if self.from_start:
+            raise ValueError("a WebSocket API has no past; from_start needs node_data")
