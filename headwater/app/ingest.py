@@ -57,6 +57,15 @@ class IngestCollector(Collector):
         left_out = CounterMetricFamily("headwater_ingest_left_out", "Records too large for a topic.", labels=names)
         left_out.add_metric(self._labels, self._meters.left_out)
         yield left_out
+        skipped = CounterMetricFamily(
+            "headwater_ingest_skipped", "What of the source became no record, by reason.", labels=(*names, "reason")
+        )
+        for reason, count in self._meters.skipped.items():
+            skipped.add_metric((*self._labels, reason), count)
+        yield skipped
+        gaps = CounterMetricFamily("headwater_ingest_gaps", "Places where something was missed.", labels=names)
+        gaps.add_metric(self._labels, self._meters.gaps)
+        yield gaps
         lag = GaugeMetricFamily("headwater_ingest_lag_seconds", "Age of the newest event stored.", labels=names)
         if self._meters.time_ms:
             lag.add_metric(self._labels, time.time() - self._meters.time_ms / 1000)

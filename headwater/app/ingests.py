@@ -6,11 +6,15 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from headwater.app.hyperliquid import open_hyperliquid
 from headwater.app.ingest import OpenFeed
 from headwater.errors import SetupError
+from headwater.ingest.hyperliquid.options import HyperliquidOptions
 from headwater.ingest.options import IngestOptions
 
-KINDS: Mapping[str, tuple[type[IngestOptions], OpenFeed]] = {}
+KINDS: Mapping[str, tuple[type[IngestOptions], OpenFeed]] = {
+    "hyperliquid": (HyperliquidOptions, open_hyperliquid),
+}
 """By `type`: the options, and what opens the feed."""
 
 

@@ -1,6 +1,7 @@
 """Commands that feed streams from chain nodes."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -30,6 +31,46 @@ def run(settings: Settings, name: Annotated[str, typer.Argument(help="A name in 
 
 
 app.command()(takes_settings(*KAFKA, "ingests")(run))
+
+
+def hyperliquid(
+    settings: Settings,
+    node_data: Annotated[Path | None, typer.Option(help="The folder that a node writes to (~/hl/data).")] = None,
+    ws: Annotated[str | None, typer.Option(help="URL of a WebSocket API, for trades or blocks.")] = None,
+    entity: Annotated[list[str] | None, typer.Option(help="What to tell; again for more. All, when none.")] = None,
+    coin: Annotated[list[str] | None, typer.Option(help="A market of --ws; again for more. All, when none.")] = None,
+    from_start: Annotated[bool, typer.Option(help="A first start reads what is there.")] = False,
+    name: Annotated[
+        str, typer.Option(help="Of this ingest: it goes on where the last one of this name stopped.")
+    ] = "hyperliquid",
+    metrics_port: Annotated[int, typer.Option(help="Prometheus metrics on this port of 127.0.0.1; 0 for none.")] = 0,
+) -> None:
+    """Blocks, trades, fills, orders and misc events of Hyperliquid, from a node's files or the WebSocket API."""
+    _run("hyperliquid", settings, name=name, node_data=node_data, ws=ws, entities=entity or (), coins=coin or (),
+         from_start=from_start, metrics_port=metrics_port)  # fmt: skip
+
+
+app.command()(takes_settings(*KAFKA)(hyperliquid))
+
+
+def _run(kind: str, settings: Settings, **options: Any) -> None:
+    """Run an ingest of this kind. Raises SetupError when an option is not valid."""
+    from pydantic import ValidationError
+
+    from headwater.app.home import Home
+    from headwater.app.ingest import run_ingest
+    from headwater.app.ingests import KINDS
+    from headwater.errors import SetupError
+    from headwater.telemetry import configure_logging
+
+    configure_logging(settings.log_level)
+    model, open_feed = KINDS[kind]
+    try:
+        checked = model.model_validate(options)
+    except ValidationError as error:
+        first = error.errors(include_input=False)[0]
+        raise SetupError(f"{'.'.join(map(str, first['loc']))} {first['msg']}.".strip()) from None
+    run_ingest(settings, checked, open_feed(checked, Home(settings.data_dir)))
 
 
 @app.callback()

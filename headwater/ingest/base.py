@@ -1,6 +1,7 @@
 """Protocol of an ingest: what happens on a chain becomes records of its streams, step by step."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 
@@ -16,11 +17,14 @@ class Step(NamedTuple):
     """Records, and the position behind them: both are stored, or neither.
 
     position: whatever the feed needs to go on; at most some kB. time_ms: when the newest of this happened on the chain.
+    skipped: what of the source became no record, by reason. gaps: places where something of the source was missed.
     """
 
     records: Sequence[StreamRecord]
     position: bytes
     time_ms: int
+    skipped: Mapping[str, int] = MappingProxyType({})
+    gaps: int = 0
 
 
 class Feed(Protocol):

@@ -24,19 +24,23 @@ class Meters:
     """What an ingest tells of itself.
 
     records: by stream. left_out: too large for a topic. errors: of the node or of Kafka. time_ms: of the newest event
-    that is stored, 0 at first.
+    that is stored, 0 at first. skipped: by reason, what of the source became no record. gaps: what was missed of it.
     """
 
     records: Counter[str] = field(default_factory=Counter)
     left_out: int = 0
     errors: int = 0
     time_ms: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    gaps: int = 0
 
     def count(self, step: Step, written: Written) -> None:
         """A step is stored."""
         self.records += written.records
         self.left_out += len(written.left_out)
         self.time_ms = max(self.time_ms, step.time_ms)
+        self.skipped.update(step.skipped)
+        self.gaps += step.gaps
 
 
 def run(

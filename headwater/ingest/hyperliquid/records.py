@@ -1,5 +1,7 @@
 """What a node tells, as records of the streams. Members that the node wrote keep their bytes.
 
+Keys are those of `model.natural_key`, made without reading the record again.
+
 Lines are either one event each, or `{local_time, block_time, block_number, events}`. Layout: README of
 hyperliquid-dex/node and the page "L1 data schemas" of Hyperliquid's documentation.
 """
@@ -36,12 +38,17 @@ class _Fill(msgspec.Struct):
     tid: int = 0
 
 
+class _Time(msgspec.Struct):
+    time: str
+
+
 class _OrderId(msgspec.Struct):
     oid: int
 
 
 class _Order(msgspec.Struct):
     time: str
+    user: str
     status: str
     order: _OrderId
 
@@ -98,7 +105,7 @@ class Block(NamedTuple):
     events: list[msgspec.Raw]
 
 
-BadEvent = (msgspec.DecodeError, ValueError)
+BadEvent = (msgspec.DecodeError, ValueError, RecursionError)
 """What the functions of this module raise for an event that is not what it should be."""
 
 _LINE = msgspec.json.Decoder(_Line)
@@ -106,6 +113,7 @@ _PAIR = msgspec.json.Decoder(tuple[msgspec.Raw, msgspec.Raw])
 _FILL = msgspec.json.Decoder(_Fill)
 _ORDER = msgspec.json.Decoder(_Order)
 _MISC = msgspec.json.Decoder(_Misc)
+_TIME = msgspec.json.Decoder(_Time)
 _TRADE = msgspec.json.Decoder(_NodeTrade)
 _REPLICA = msgspec.json.Decoder(_ReplicaLine)
 _DELTAS = msgspec.json.Decoder(dict[str, list[msgspec.Raw]])
@@ -134,7 +142,7 @@ def fill(event: msgspec.Raw, block: int | None) -> tuple[StreamRecord, Half]:
         raise ValueError("the user of a fill is no string")
     value = b'{"user":%b,%b,"block_number":%b}' % (who, bytes(rest).strip()[1:-1], _number(block))
     name = who[1:-1].decode()
-    key = f"{_CHAIN}:{told.time}:{told.coin}:{told.tid}:{name}:{told.oid}".encode()
+    key = f"{_CHAIN}:{name}:{told.coin}:{told.oid}:{told.tid}:{told.hash}:{told.time}".encode()
     trade = (told.time, told.coin, told.tid)
     half = Half(name, told.side, told.crossed, trade, told.px, told.sz, told.hash, block)
     return StreamRecord("fill", key, value), half
@@ -142,11 +150,11 @@ def fill(event: msgspec.Raw, block: int | None) -> tuple[StreamRecord, Half]:
 
 def trade(told: Trade) -> StreamRecord:
     """A trade as a record."""
-    return StreamRecord("trade", f"{_CHAIN}:{told.time}:{told.coin}:{told.tid}".encode(), _ENCODE(told))
+    return StreamRecord("trade", f"{_CHAIN}:{told.coin}:{told.tid}:{told.time}".encode(), _ENCODE(told))
 
 
-def node_trade(event: msgspec.Raw, block: int | None) -> tuple[StreamRecord, int]:
-    """A line of node_trades as a record, and its time in ms. The node wrote no tid: the orders name the trade."""
+def node_trade(event: msgspec.Raw, block: int | None) -> StreamRecord:
+    """A trade that the node told, as a record: it has no tid, but `side_info` with the orders."""
     told = _TRADE.decode(event)
     time_ms = to_ms(told.time)
     members = msgspec.json.decode(event, type=dict[str, msgspec.Raw])
@@ -154,20 +162,21 @@ def node_trade(event: msgspec.Raw, block: int | None) -> tuple[StreamRecord, int
     common = Trade(told.coin, told.side, told.px, told.sz, time_ms, told.hash, None, users, block)
     rest = {name: members[name] for name in ("trade_dir_override", "side_info") if name in members}
     value = _ENCODE(common)[:-1] + b"," + _ENCODE(rest)[1:]
-    key = f"{_CHAIN}:{time_ms}:{told.coin}:{told.hash}:{':'.join(users)}:{told.px}:{told.sz}".encode()
-    return StreamRecord("trade", key, value), time_ms
+    key = f"{_CHAIN}:{told.coin}:{told.hash}:{':'.join(users)}:{time_ms}".encode()
+    return StreamRecord("trade", key, value)
 
 
-def order(event: msgspec.Raw, block: int | None) -> tuple[StreamRecord, str]:
-    """An order status as a record, and its time. One order can have two statuses in one block."""
+def order(event: msgspec.Raw, block: int | None) -> StreamRecord:
+    """An order status as a record. One order can have two statuses in one block."""
     told = _ORDER.decode(event)
     value = b'%b,"block_number":%b}' % (bytes(event).strip()[:-1], _number(block))
-    return StreamRecord("order", f"{_CHAIN}:{told.order.oid}:{told.time}:{told.status}".encode(), value), told.time
+    key = f"{_CHAIN}:{told.user}:{told.order.oid}:{told.status}:{told.time}".encode()
+    return StreamRecord("order", key, value)
 
 
-def misc_time(event: msgspec.Raw) -> str:
-    """The time of a misc event, as the node wrote it."""
-    return _MISC.decode(event).time
+def event_time(event: msgspec.Raw) -> str:
+    """The time of an event other than a fill, as the node wrote it."""
+    return _TIME.decode(event).time
 
 
 def misc_event(event: msgspec.Raw, block: int | None, unique_id: str) -> Iterator[StreamRecord]:
@@ -175,7 +184,7 @@ def misc_event(event: msgspec.Raw, block: int | None, unique_id: str) -> Iterato
     for part, body in enumerate(_parts(event)):
         name = f"{unique_id}-{part}" if part else unique_id
         value = b'%b,"block_number":%b,"unique_id":"%b"}' % (body[:-1], _number(block), name.encode())
-        yield StreamRecord("misc_event", f"{_CHAIN}:{unique_id}".encode(), value)
+        yield StreamRecord("misc_event", f"{_CHAIN}:{name}".encode(), value)
 
 
 def _parts(event: msgspec.Raw) -> Iterator[bytes]:
@@ -203,10 +212,14 @@ def _slices(deltas: list[msgspec.Raw]) -> Iterator[list[msgspec.Raw]]:
     yield part
 
 
-def replica_block(line: bytes, height: int) -> tuple[StreamRecord, int]:
-    """A line of replica_cmds as a record, and its time in ms. numTxs counts the signed actions of all bundles."""
+def unwrap_replica(line: bytes, height: int) -> Block:
+    """A line of replica_cmds: its only event is the record. numTxs counts the signed actions of all bundles."""
     told = _REPLICA.decode(line).abci_block
     actions = sum(len(bundle.signed_actions) for _, bundle in told.signed_action_bundles)
-    time_ms = to_ms(told.time)
-    value = _ENCODE(_Block(height, time_ms, None, told.proposer, actions))
-    return StreamRecord("block", f"{_CHAIN}:{height}".encode(), value), time_ms
+    value = _ENCODE(_Block(height, to_ms(told.time), None, told.proposer, actions))
+    return Block(height, told.time, [msgspec.Raw(value)])
+
+
+def block(event: msgspec.Raw, height: int | None) -> StreamRecord:
+    """What `unwrap_replica` made."""
+    return StreamRecord("block", f"{_CHAIN}:{height}".encode(), bytes(event))

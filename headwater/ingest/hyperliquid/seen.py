@@ -11,10 +11,10 @@ class SeenBlocks:
     """Numbers as ranges. When there are too many of them the lowest are joined: what lies between counts as seen."""
 
     def __init__(self, ranges: Iterable[tuple[int, int]] = ()) -> None:
-        self._ranges = [tuple(pair) for pair in ranges]
+        self._ranges = list(ranges)
 
     @property
-    def ranges(self) -> list[tuple[int, ...]]:
+    def ranges(self) -> list[tuple[int, int]]:
         """First and last of each range, ascending."""
         return self._ranges
 

@@ -1,0 +1,129 @@
+"""Messages of Hyperliquid's WebSocket API (its documentation, "Websocket" and "Subscriptions").
+
+Blocks come from `explorerBlock`, as bare arrays without a channel.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from headwater.ingest.base import StreamRecord
+from headwater.ingest.hyperliquid.trades import Side, Trade
+
+_CHAIN: Final = "hyperliquid"
+META_REQUEST: Final = b'{"method":"post","id":1,"request":{"type":"info","payload":{"type":"meta"}}}'
+PING: Final = b'{"method":"ping"}'
+
+
+class Message(msgspec.Struct):
+    """One of a channel."""
+
+    channel: str
+    data: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class ExplorerBlock(msgspec.Struct):
+    """A block; a record of the stream `block` as it comes."""
+
+    height: int
+    blockTime: int  # noqa: N815  # the API's spelling
+    hash: str
+    proposer: str
+    numTxs: int  # noqa: N815
+
+
+class _Market(msgspec.Struct):
+    name: str
+    isDelisted: bool = False  # noqa: N815
+
+
+class _Meta(msgspec.Struct):
+    universe: list[_Market]
+
+
+class _Payload(msgspec.Struct):
+    data: _Meta
+
+
+class _Response(msgspec.Struct):
+    type: str
+    payload: msgspec.Raw
+
+
+class _Post(msgspec.Struct):
+    response: _Response
+
+
+class _Subscription(msgspec.Struct):
+    type: str
+    coin: str = ""
+
+
+class _Ack(msgspec.Struct):
+    subscription: _Subscription
+
+
+class WsTrade(msgspec.Struct):
+    """A trade. time in ms. users: buyer, seller."""
+
+    coin: str
+    side: Side
+    px: str
+    sz: str
+    time: int
+    hash: str
+    tid: int
+    users: tuple[str, str]
+
+
+_MESSAGE = msgspec.json.Decoder(Message)
+_BLOCKS = msgspec.json.Decoder(list[ExplorerBlock])
+_TRADES = msgspec.json.Decoder(list[WsTrade])
+_ACK = msgspec.json.Decoder(_Ack)
+_POST = msgspec.json.Decoder(_Post)
+_META = msgspec.json.Decoder(_Payload)
+
+
+def subscribe(kind: str, coin: str = "") -> bytes:
+    """The request for a channel."""
+    subscription = {"type": kind, "coin": coin} if coin else {"type": kind}
+    return msgspec.json.encode({"method": "subscribe", "subscription": subscription})
+
+
+def read(text: str | bytes) -> Message | list[ExplorerBlock]:
+    """A message. Raises msgspec.DecodeError."""
+    data = text.encode() if isinstance(text, str) else text
+    if data.lstrip()[:1] == b"[":
+        return _BLOCKS.decode(data)
+    return _MESSAGE.decode(data)
+
+
+def trades(data: msgspec.Raw) -> list[WsTrade]:
+    """The data of the channel `trades`. Raises msgspec.DecodeError."""
+    return _TRADES.decode(data)
+
+
+def acked(data: msgspec.Raw) -> tuple[str, str]:
+    """What the data of `subscriptionResponse` confirms: type and coin. Raises msgspec.DecodeError."""
+    ack = _ACK.decode(data).subscription
+    return ack.type, ack.coin
+
+
+def markets(data: msgspec.Raw) -> list[str]:
+    """All coins that are traded, from the answer to META_REQUEST. Raises msgspec.DecodeError."""
+    response = _POST.decode(data).response
+    if response.type != "info":
+        raise msgspec.ValidationError(f"the request for meta was answered with {response.type}")
+    return [market.name for market in _META.decode(response.payload).data.universe if not market.isDelisted]
+
+
+def trade_record(told: WsTrade) -> StreamRecord:
+    """A trade as a record; the API does not tell its block."""
+    trade = Trade(told.coin, told.side, told.px, told.sz, told.time, told.hash, told.tid, told.users)
+    return StreamRecord("trade", f"{_CHAIN}:{told.coin}:{told.tid}:{told.time}".encode(), msgspec.json.encode(trade))
+
+
+def block_records(blocks: Sequence[ExplorerBlock]) -> list[StreamRecord]:
+    """Blocks as records."""
+    return [StreamRecord("block", f"{_CHAIN}:{b.height}".encode(), msgspec.json.encode(b)) for b in blocks]

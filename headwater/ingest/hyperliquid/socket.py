@@ -1,0 +1,172 @@
+"""A feed from Hyperliquid's WebSocket API: trades by coin, or blocks."""
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+import structlog
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.sync.client import ClientConnection, connect
+
+from headwater.errors import NodeUnavailable
+from headwater.ingest.base import Step, StreamRecord
+from headwater.ingest.hyperliquid import messages
+from headwater.ingest.hyperliquid.marks import Marks, MarksState
+from headwater.ingest.hyperliquid.options import Entity, HyperliquidOptions
+
+log = structlog.get_logger(__name__)
+
+PING_S: Final = 30.0
+"""The server ends a connection that was silent for 60 s (its documentation, "Timeouts and heartbeats")."""
+SILENT_S: Final = 60.0
+ANSWER_S: Final = 10.0
+QUIET_S: Final = 1.0
+GATHER_S: Final = 0.1
+MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
+BAD_MESSAGE: Final = "unreadable message"
+
+
+class SocketFeed:
+    """Trades of the coins in the options (of all, when they name none), or blocks."""
+
+    def __init__(self, options: HyperliquidOptions) -> None:
+        assert options.ws is not None
+        self._url = options.ws
+        self._coins = options.coins
+        self._entity: Entity = options.entities[0] if options.entities else "trade"
+
+    @property
+    def streams(self) -> Sequence[str]:
+        return (self._entity,)
+
+    def steps(self, position: bytes | None) -> Iterator[Step | None]:
+        """See Feed. Raises NodeUnavailable when the connection can't be made, ends, or falls silent."""
+        state = msgspec.json.decode(position, type=MarksState) if position else MarksState()
+        try:
+            with contextlib.closing(self._connect()) as connection:
+                yield from _Session(connection, Marks(state), self._entity, self._coins).steps()
+        except (OSError, WebSocketException) as error:
+            raise NodeUnavailable(f"The WebSocket API is away: {_why(error)}.") from None  # the cause may name the URL
+
+    def _connect(self) -> ClientConnection:
+        made = connect(self._url.get_secret_value(), max_size=MAX_MESSAGE_BYTES, open_timeout=ANSWER_S)
+        assert isinstance(made, ClientConnection)
+        return made
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, InvalidStatus):
+        return f"it answers with HTTP status {error.response.status_code}"
+    if isinstance(error, ConnectionClosed):
+        return f"the connection ended ({error.rcvd.code if error.rcvd else 'cut'})"
+    return getattr(error, "strerror", None) or type(error).__name__
+
+
+class _Session:
+    """One connection, from the subscriptions to its end."""
+
+    def __init__(self, connection: ClientConnection, marks: Marks, entity: Entity, coins: Sequence[str]) -> None:
+        self._connection = connection
+        self._marks = marks
+        self._entity = entity
+        self._coins = coins
+        self._unanswered: set[str] = set()
+        self._records: list[StreamRecord] = []
+        self._time_ms = 0
+        self._bad = 0
+        self._answer_by = self._heard = self._pinged = time.monotonic()
+
+    def steps(self) -> Iterator[Step | None]:
+        """What comes; at the end of the connection, first what came before it."""
+        self._begin()
+        while True:
+            ended = self._gather()
+            yield self._step()
+            if ended is not None:
+                raise ended
+            self._check()
+
+    def _begin(self) -> None:
+        self._answer_by = time.monotonic() + ANSWER_S
+        if self._entity == "block":
+            self._subscribe("explorerBlock", [""])
+        elif self._coins:
+            self._subscribe("trades", self._coins)
+        else:
+            self._unanswered.add("meta")
+            self._connection.send(messages.META_REQUEST, text=True)
+
+    def _subscribe(self, kind: str, coins: Sequence[str]) -> None:
+        self._unanswered |= set(coins) if kind == "trades" else set()  # blocks come without a confirmation
+        for coin in coins:
+            self._connection.send(messages.subscribe(kind, coin), text=True)
+
+    def _gather(self) -> ConnectionClosed | None:
+        """Read messages for a moment; how the connection ended, if it did."""
+        until, timeout_s = time.monotonic() + QUIET_S, QUIET_S
+        try:
+            while timeout_s >= 0:
+                text = self._connection.recv(timeout_s)
+                self._heard = time.monotonic()
+                self._read(text)
+                until = min(until, self._heard + GATHER_S)
+                timeout_s = until - time.monotonic()
+        except TimeoutError:
+            return None
+        except ConnectionClosed as error:
+            return error
+        return None
+
+    def _read(self, text: str | bytes) -> None:
+        try:
+            message = messages.read(text)
+            if isinstance(message, list):
+                blocks = self._marks.new_blocks(message)
+                self._add(messages.block_records(blocks), [block.blockTime for block in blocks])
+            else:
+                self._hear(message)
+        except msgspec.DecodeError as error:
+            self._bad += 1
+            log.warning("left out", reason=BAD_MESSAGE, error=str(error), begins=str(text[:80]))
+
+    def _hear(self, message: messages.Message) -> None:
+        match message.channel:
+            case "trades":
+                trades = self._marks.new_trades(messages.trades(message.data))
+                self._add([messages.trade_record(trade) for trade in trades], [trade.time for trade in trades])
+            case "subscriptionResponse":
+                self._unanswered.discard(messages.acked(message.data)[1])
+            case "post":
+                coins = messages.markets(message.data)
+                self._unanswered.discard("meta")
+                self._answer_by = time.monotonic() + ANSWER_S
+                self._subscribe("trades", coins)
+            case "error":
+                raise NodeUnavailable(f"The WebSocket API refuses a request: {bytes(message.data).decode()}.")
+
+    def _add(self, records: list[StreamRecord], times_ms: list[int]) -> None:
+        self._records += records
+        self._time_ms = max([self._time_ms, *times_ms])
+
+    def _step(self) -> Step | None:
+        skipped, gaps = self._marks.take_counts()
+        if self._bad:
+            skipped[BAD_MESSAGE] = self._bad
+        records, self._records, self._bad = self._records, [], 0
+        if not records and not skipped and not gaps:
+            return None
+        return Step(records, msgspec.json.encode(self._marks.state), self._time_ms, skipped, gaps)
+
+    def _check(self) -> None:
+        """Raises NodeUnavailable when the server owes an answer, or is silent."""
+        now = time.monotonic()
+        if self._unanswered and now > self._answer_by:
+            some = ", ".join(sorted(self._unanswered)[:5])
+            raise NodeUnavailable(f"The WebSocket API did not confirm {len(self._unanswered)} requests: {some}.")
+        if now - self._heard > SILENT_S:
+            raise NodeUnavailable(f"The WebSocket API was silent for {SILENT_S:.0f} s.")
+        if now - self._pinged > PING_S:
+            self._pinged = now
+            self._connection.send(messages.PING, text=True)
