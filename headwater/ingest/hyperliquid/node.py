@@ -54,14 +54,17 @@ class _State(msgspec.Struct):
 
 
 class NodeFeed:
-    """Follows the folder that a node writes to. now: seconds since 1970."""
+    """Follows the folder that a node writes to. now: seconds since 1970. quiet_s: when `steps` says that it is quiet."""
 
-    def __init__(self, options: HyperliquidOptions, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, options: HyperliquidOptions, now: Callable[[], float] = time.time, quiet_s: float = QUIET_S
+    ) -> None:
         assert options.node_data is not None
         self._folder = options.node_data
         self._entities: Sequence[Entity] = options.entities or ENTITIES
         self._from_start = options.from_start
         self._now = now
+        self._quiet_s = quiet_s
 
     @property
     def streams(self) -> Sequence[str]:
@@ -77,7 +80,7 @@ class NodeFeed:
                 files.skip_to_end()
             if position is None:
                 yield Step([], files.position(), 0)
-            yield from files.steps()
+            yield from files.steps(self._quiet_s)
         except OSError as error:
             raise NodeUnavailable(f"The node's files can't be read: {error}.") from error
         finally:
@@ -136,7 +139,7 @@ class _Files:
         turns = {name: turn for name, turn in self._turns.items() if turn.block}
         return msgspec.json.encode(_State(tails, turns, spans, seen, self._pairs.halves))
 
-    def steps(self) -> Iterator[Step | None]:
+    def steps(self, quiet_s: float) -> Iterator[Step | None]:
         """What comes, kind by kind."""
         quiet_since = time.monotonic()
         while True:
@@ -149,7 +152,7 @@ class _Files:
             if told:
                 quiet_since = time.monotonic()
                 continue
-            if time.monotonic() - quiet_since >= QUIET_S:
+            if time.monotonic() - quiet_since >= quiet_s:
                 quiet_since = time.monotonic()
                 yield None
             time.sleep(POLL_S)

@@ -1,0 +1,88 @@
+"""A node's folder for tests, and a feed over it."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headwater.ingest.base import StreamRecord
+from headwater.ingest.hyperliquid.node import NodeFeed
+from headwater.ingest.hyperliquid.options import HyperliquidOptions
+
+USER = "0x" + "a" * 40
+OTHER = "0x" + "b" * 40
+HASH = "0x" + "1" * 64
+TIME_MS = 1_767_323_045_678
+TIME = "2026-01-02T03:04:05.678901234"
+
+
+def fill(tid: int = 1, side: str = "B", user: str = USER, **members: Any) -> list[Any]:
+    told = {
+        "coin": "BTC", "px": "91234.50", "sz": "0.250", "side": side, "time": TIME_MS, "startPosition": "0.0",
+        "dir": "Open Long", "closedPnl": "0.0", "hash": HASH, "oid": 7, "crossed": side == "B", "fee": "0.1",
+        "tid": tid, "feeToken": "USDC", "twapId": None,
+    }  # fmt: skip
+    return [user, told | members]
+
+
+def pair(tid: int, **members: Any) -> list[Any]:
+    return [fill(tid, **members), fill(tid, "A", OTHER, **members)]
+
+
+def order(oid: int = 1, status: str = "open", **members: Any) -> dict[str, Any]:
+    return {"time": TIME, "user": USER, "hash": None, "builder": None, "status": status,
+            "order": {"coin": "BTC", "oid": oid, "children": []}} | members  # fmt: skip
+
+
+def block(number: int, events: list[Any], time_: str = TIME) -> dict[str, Any]:
+    return {"local_time": time_, "block_time": time_, "block_number": number, "events": events}
+
+
+def at(second: int) -> tuple[str, int]:
+    """A time of a block, and the same in ms."""
+    return f"2026-01-02T03:04:{second:02}.000000001", TIME_MS - 5678 + second * 1000
+
+
+def lines(events: Iterable[object]) -> bytes:
+    return b"".join(json.dumps(event, separators=(",", ":")).encode() + b"\n" for event in events)
+
+
+def append(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        file.write(data)
+
+
+@dataclass
+class Reader:
+    """Reads a node's folder until it is quiet; each call goes on where the last one stopped, in a new feed."""
+
+    root: Path
+    options: Mapping[str, Any] = field(default_factory=dict)
+    position: bytes | None = None
+    skipped: Counter[str] = field(default_factory=Counter)
+    gaps: int = 0
+    time_ms: int = 0
+    now: float = 0.0
+    """How far the clock is ahead, in seconds."""
+
+    def read(self) -> list[StreamRecord]:
+        options = HyperliquidOptions(name="t", node_data=self.root, **self.options)
+        found: list[StreamRecord] = []
+        feed = NodeFeed(options, lambda: time.time() + self.now, quiet_s=0.0)
+        steps = feed.steps(self.position)
+        for step in steps:
+            if step is None:
+                break
+            found += step.records
+            self.position, self.gaps = step.position, self.gaps + step.gaps
+            self.skipped.update(step.skipped)
+            self.time_ms = max(self.time_ms, step.time_ms)
+        steps.close()  # type: ignore[attr-defined]  # a generator
+        return found
+
+    def values(self, stream: str) -> list[Any]:
+        return [json.loads(record.value) for record in self.read() if record.stream == stream]

@@ -1,0 +1,110 @@
+"""Lines of a node as records, in the cases that its documentation names."""
+
+import json
+
+import msgspec
+import pytest
+
+from headwater.ingest.hyperliquid import records
+from headwater.ingest.hyperliquid.messages import read
+from headwater.ingest.hyperliquid.times import to_ms
+from headwater.model.natural_key import natural_key
+from headwater.model.stream import find_chain
+from tests.unit.ingest.hyperliquid.node_files import HASH, OTHER, TIME, TIME_MS, USER, fill, order
+
+RAW = msgspec.Raw
+
+
+def raw(value: object) -> msgspec.Raw:
+    return RAW(json.dumps(value).encode())
+
+
+def test_a_fill_keeps_every_byte_that_the_node_wrote() -> None:
+    event = RAW(b'["0xab", {"coin":"BTC","px":"1.50","sz":"0.10","side":"B","time":5,"hash":"0x0","oid":1,'
+                b'"crossed":true,"tid":9,"builderFee":"0.000","liquidation":{"markPx":"1.0"}}]')  # fmt: skip
+    record, half = records.fill(event, 12)
+    assert record.value == (
+        b'{"user":"0xab","coin":"BTC","px":"1.50","sz":"0.10","side":"B","time":5,"hash":"0x0","oid":1,'
+        b'"crossed":true,"tid":9,"builderFee":"0.000","liquidation":{"markPx":"1.0"},"block_number":12}'
+    )
+    assert half.trade == (5, "BTC", 9)
+
+
+@pytest.mark.parametrize(
+    ("entity", "value"),
+    [
+        ("fill", records.fill(raw(fill()), 5)[0]),
+        ("fill", records.fill(raw(fill()), None)[0]),
+        ("order", records.order(raw(order()), 5)),
+        ("misc_event", next(records.misc_event(raw({"time": TIME, "hash": HASH, "inner": {"X": {}}}), 5, "5-0"))),
+        ("block", records.block(records.unwrap_replica(b'{"abci_block":{"time":"2026-01-02T03:04:05.5","round":9,'
+                                b'"proposer":"0xp","signed_action_bundles":[]}}', 4).events[0], 4)),
+    ],
+)  # fmt: skip
+def test_records_have_the_members_and_the_key_of_the_catalog(entity: str, value: records.StreamRecord) -> None:
+    chain = find_chain("hyperliquid")
+    assert chain is not None
+    known = chain.entity(entity)
+    assert known is not None
+    assert set(known.fields) <= set(json.loads(value.value))
+    assert value.stream == entity
+    assert value.key == natural_key("hyperliquid", entity)(value.value)
+
+
+def test_a_trade_of_the_nodes_own() -> None:
+    info = [{"user": USER, "oid": 2, "start_pos": "0", "twap_id": None, "cloid": None},
+            {"user": OTHER, "oid": 1, "start_pos": "0", "twap_id": 4, "cloid": None}]  # fmt: skip
+    told = {"coin": "COMP", "side": "B", "time": "2024-07-26T08:26:25.899", "px": "51.3670", "sz": "0.31",
+            "hash": HASH, "trade_dir_override": "Na", "side_info": info}  # fmt: skip
+    found = json.loads(records.node_trade(raw(told), None).value)
+    assert found == {
+        "coin": "COMP", "side": "B", "px": "51.3670", "sz": "0.31", "time": 1721982385899, "hash": HASH, "tid": None,
+        "users": [USER, OTHER], "block_number": None, "trade_dir_override": "Na", "side_info": info,
+    }  # fmt: skip
+
+
+def test_funding_that_is_larger_than_a_record_becomes_several() -> None:
+    deltas = [{"user": f"0x{n:040x}", "coin": "BTC", "funding_amount": "1.0"} for n in range(20_000)]
+    event = {"time": TIME, "hash": HASH, "inner": {"Funding": {"deltas": deltas}}}
+    found = [json.loads(record.value) for record in records.misc_event(raw(event), 7, "7-1")]
+    assert [delta for record in found for delta in record["inner"]["Funding"]["deltas"]] == deltas
+    assert [record["unique_id"] for record in found] == ["7-1", *(f"7-1-{n}" for n in range(1, len(found)))]
+    assert len(found) == 4
+    assert all(len(json.dumps(record)) < 1_000_000 for record in found)
+
+
+def test_another_large_event_stays_one_record() -> None:
+    event = {"time": TIME, "hash": HASH, "inner": {"Other": {"x": "y" * 600_000}}}
+    assert len(list(records.misc_event(raw(event), 7, "7-1"))) == 1
+
+
+def test_a_block_of_replica_cmds_counts_signed_actions() -> None:
+    bundle = {"signed_actions": [{"action": {}}, {"action": {}}], "broadcaster": USER}
+    line = {"abci_block": {"time": TIME, "round": 1087, "proposer": USER,
+            "signed_action_bundles": [["0x1", bundle], ["0x2", bundle]]}, "resps": {"Full": []}}  # fmt: skip
+    told = records.unwrap_replica(json.dumps(line).encode(), 808750001)
+    assert json.loads(records.block(told.events[0], told.number).value) == {
+        "height": 808750001, "blockTime": TIME_MS, "hash": None, "proposer": USER, "numTxs": 4,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "event",
+    [[USER], [1, fill()[1]], [USER, {"coin": "BTC"}], fill(px=1.5), fill(side="X"), [USER, fill()[1], 3], {"a": 1}, 5],
+)
+def test_what_is_no_fill_is_refused(event: object) -> None:
+    with pytest.raises(records.BadEvent):
+        records.fill(raw(event), 1)
+
+
+@pytest.mark.parametrize(
+    ("time", "ms"),
+    [("1970-01-01T00:00:01", 1000), ("1970-01-01T00:00:01.5", 1500), ("1970-01-01T00:00:00.999999999", 999)],
+)
+def test_times(time: str, ms: int) -> None:
+    assert to_ms(time) == ms
+
+
+def test_a_message_without_a_channel_is_refused() -> None:
+    with pytest.raises(msgspec.DecodeError):
+        read("{}")

@@ -1,0 +1,216 @@
+"""Files of a folder as a node, a disk and an operator change them."""
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.ingest.hyperliquid import tail as tails
+from headwater.ingest.hyperliquid.tail import FolderTail, TailState, file_order
+from tests.unit.ingest.hyperliquid.node_files import append
+
+
+class Follower:
+    """Reads all there is; each time as a process that was killed before would."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.state = b"{}"
+        self.ahead_s = 0.0
+        self.lost: list[str] = []
+        self.tail: FolderTail | None = None
+
+    def begin(self) -> FolderTail:
+        self.end()
+        state = msgspec.json.decode(self.state, type=TailState)
+        self.tail = FolderTail(self.folder, state, lambda: tails.time.time() + self.ahead_s)
+        return self.tail
+
+    def end(self) -> None:
+        if self.tail is not None:
+            self.tail.close()
+            self.tail = None
+
+    def read(self, again: bool = True) -> list[bytes]:
+        tail = self.begin() if again or self.tail is None else self.tail
+        tail.scan()
+        found: list[bytes] = []
+        while chunk := tail.peek():
+            tail.advance(chunk, len(chunk.lines))
+            found += chunk.lines
+        self.state = msgspec.json.encode(tail.state)
+        self.lost += tail.lost
+        tail.lost.clear()
+        return found
+
+
+@pytest.fixture
+def follower(tmp_path: Path) -> Follower:
+    return Follower(tmp_path)
+
+
+@pytest.fixture(params=[True, False], ids=["restarted", "running"])
+def again(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+def test_a_half_line_waits_for_its_end_and_later_files_wait_for_it(follower: Follower, again: bool) -> None:
+    append(follower.folder / "9", b"one\ntw")
+    append(follower.folder / "10", b"three\n")
+    assert follower.read(again) == [b"one"]
+    append(follower.folder / "9", b"o\n")
+    assert follower.read(again) == [b"two", b"three"]
+
+
+def test_a_half_line_that_never_ends_is_told(follower: Follower, again: bool) -> None:
+    append(follower.folder / "9", b"one\ntw")
+    append(follower.folder / "10", b"three\n")
+    follower.ahead_s = 61
+    assert follower.read(again) == [b"one", b"three"]
+    assert follower.lost == ["9 ends within a line; 2 bytes are left out"]
+    assert follower.read(again) == []
+    assert list(msgspec.json.decode(follower.state)["places"]) == ["10"]
+
+
+def test_several_files_grow_at_once(follower: Follower, again: bool) -> None:
+    for number in range(3):
+        append(follower.folder / "9", b"a%d\n" % number)
+        append(follower.folder / "10", b"b%d\n" % number)
+        assert follower.read(again) == [b"a%d" % number, b"b%d" % number]
+
+
+def test_a_renamed_file_is_read_to_its_end_before_its_successor(follower: Follower, again: bool) -> None:
+    file = follower.folder / "9"
+    append(file, b"one\n")
+    assert follower.read(again) == [b"one"]
+    append(file, b"two\n")
+    file.rename(follower.folder / "9.old")
+    append(file, b"three\n")
+    assert follower.read(again) == [b"two", b"three"]
+    assert follower.lost == []
+
+
+def test_a_removed_file_is_read_to_its_end_while_it_is_open(follower: Follower) -> None:
+    file = follower.folder / "9"
+    append(file, b"one\n")
+    assert follower.read() == [b"one"]
+    append(file, b"two\n")
+    file.unlink()
+    assert follower.read(again=False) == [b"two"]
+    append(file, b"three\n")
+    assert follower.read(again=False) == [b"three"]
+    assert follower.lost == []
+
+
+def test_a_file_that_was_removed_meanwhile_is_told(follower: Follower) -> None:
+    append(follower.folder / "9", b"one\n")
+    assert follower.read() == [b"one"]
+    follower.end()
+    (follower.folder / "9").unlink()
+    assert follower.read() == []
+    assert follower.lost == ["9 was removed; lines that were not read by then are lost"]
+
+
+def test_a_file_that_was_written_anew(follower: Follower, again: bool) -> None:
+    file = follower.folder / "9"
+    append(file, b"one\ntwo\n")
+    assert follower.read(again) == [b"one", b"two"]
+    file.write_bytes(b"other, and longer than before\n")  # the same inode
+    assert follower.read(again) == [b"other, and longer than before"]
+    assert follower.lost == ["9 was written anew; lines that were not read by then are lost"]
+
+
+def test_a_file_that_was_cut_goes_on_at_its_new_end(follower: Follower, again: bool) -> None:
+    file = follower.folder / "9"
+    content = b"".join(b"line %03d of a file\n" % number for number in range(20))
+    append(file, content)
+    assert len(follower.read(again)) == 20
+    os.truncate(file, len(content) - 25)
+    assert follower.read(again) == []
+    append(file, b"!\nnew\n")
+    assert follower.read(again) == [b"line 018 of a!", b"new"]
+
+
+def test_lines_longer_than_a_read(follower: Follower, again: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tails, "READ_BYTES", 16)
+    monkeypatch.setattr(tails, "MAX_LINE_BYTES", 64)
+    append(follower.folder / "9", b"x" * 50 + b"\nshort\n" + b"y" * 200 + b"\nlast\n")
+    found = follower.read(again)
+    assert found[:2] == [b"x" * 50, b"short"]
+    assert b"".join(found[2:-1]) == b"y" * 200
+    assert found[-1] == b"last"
+
+
+def test_begin_behind_what_is_there(follower: Follower) -> None:
+    for hour in (7, 8, 9):
+        append(follower.folder / f"hourly/20260101/{hour}", b"old\n")
+    append(follower.folder / "hourly/20260101/9", b"hal")
+    follower.begin().skip_to_end()
+    assert follower.tail is not None
+    follower.state = msgspec.json.encode(follower.tail.state)
+    assert follower.read() == []
+    append(follower.folder / "hourly/20260101/9", b"f\nnew\n")
+    append(follower.folder / "hourly/20260101/10", b"newer\n")
+    assert follower.read() == [b"half", b"new", b"newer"]
+
+
+def test_only_files_named_by_a_number_are_read(follower: Follower) -> None:
+    append(follower.folder / "20260101/9", b"one\n")
+    append(follower.folder / "20260101/9.lz4", b"packed\n")
+    append(follower.folder / "20260101/notes", b"other\n")
+    assert follower.read() == [b"one"]
+
+
+def test_a_folder_that_is_not_there_yet(follower: Follower) -> None:
+    follower.folder /= "later"
+    assert follower.read() == []
+    append(follower.folder / "1", b"one\n")
+    assert follower.read() == [b"one"]
+
+
+def test_order() -> None:
+    paths = ["hourly/20260102/1", "hourly/20260101/10", "hourly/20260101/9", ""]
+    assert sorted(paths, key=file_order) == list(reversed(paths))
+
+
+CHANGES = st.lists(
+    st.one_of(
+        st.tuples(st.just("write"), st.integers(1, 30)),
+        st.tuples(st.sampled_from(["read", "restart", "rotate", "next", "anew"]), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+@given(CHANGES)
+def test_every_line_is_read_once_whatever_happens(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, int]]
+) -> None:
+    """A writer writes bytes as they come. Files are rotated and written anew at any time, when all lines were read."""
+    follower = Follower(tmp_path_factory.mktemp("tail"))
+    text = b"".join(b"line %04d\n" % number for number in range(150))
+    written, rotations, hour, found = 0, 0, 0, list[bytes]()
+    for change, size in changes:
+        file = follower.folder / str(hour)
+        if change == "write":
+            append(file, text[written : written + size])
+            written += size
+        elif change in ("read", "restart"):
+            found += follower.read(again=change == "restart")
+        elif change == "rotate" and file.exists() and text[:written].endswith(b"\n"):
+            rotations += 1
+            found += follower.read(again=False)  # a file that is renamed twice unseen can't be found
+            file.rename(follower.folder / f"{hour}.{rotations}")
+        elif change == "anew" and file.exists() and text[:written].endswith(b"\n"):
+            found += follower.read(again=False)
+            file.write_bytes(b"")
+        elif change == "next" and text[:written].endswith(b"\n"):
+            hour += 1
+    end = written if text[:written].endswith(b"\n") else text.index(b"\n", written) + 1
+    append(follower.folder / str(hour), text[written:end])
+    found += follower.read()
+    follower.end()
+    assert found == text[:end].splitlines()
