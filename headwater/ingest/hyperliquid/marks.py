@@ -1,7 +1,7 @@
 """How far a WebSocket feed is: which of its trades and blocks are new, and where some may be missing."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -48,9 +48,10 @@ class Marks:
     skipped: Counter[str] = field(default_factory=Counter)
     _met: set[str] = field(default_factory=set)
 
-    def new_trades(self, trades: Iterable[WsTrade]) -> list[WsTrade]:
-        """Those not seen before, in order."""
-        ordered = sorted(trades, key=lambda trade: trade.time)
+    def new_trades(self, trades: Sequence[WsTrade]) -> list[WsTrade]:
+        """Those not seen before, in order. A snapshot may begin with the newest one."""
+        backwards = bool(trades) and trades[0].time > trades[-1].time
+        ordered = sorted(trades[::-1] if backwards else trades, key=lambda trade: trade.time)
         for trade in ordered:
             self._meet(trade)
         found = [trade for trade in ordered if self._is_new(trade)]

@@ -54,7 +54,7 @@ class _State(msgspec.Struct):
 
 
 class NodeFeed:
-    """Follows the folder that a node writes to. now: seconds since 1970. quiet_s: when `steps` says that it is quiet."""
+    """Follows the folder that a node writes to. now: seconds since 1970. quiet_s: how soon `steps` says that it is."""
 
     def __init__(
         self, options: HyperliquidOptions, now: Callable[[], float] = time.time, quiet_s: float = QUIET_S

@@ -1,6 +1,5 @@
 """A feed from Hyperliquid's WebSocket API: trades by coin, or blocks."""
 
-import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -24,6 +23,7 @@ SILENT_S: Final = 60.0
 ANSWER_S: Final = 10.0
 QUIET_S: Final = 1.0
 GATHER_S: Final = 0.1
+CLOSE_S: Final = 1.0
 MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
 BAD_MESSAGE: Final = "unreadable message"
 
@@ -45,15 +45,12 @@ class SocketFeed:
         """See Feed. Raises NodeUnavailable when the connection can't be made, ends, or falls silent."""
         state = msgspec.json.decode(position, type=MarksState) if position else MarksState()
         try:
-            with contextlib.closing(self._connect()) as connection:
+            with connect(
+                self._url.get_secret_value(), max_size=MAX_MESSAGE_BYTES, open_timeout=ANSWER_S, close_timeout=CLOSE_S
+            ) as connection:
                 yield from _Session(connection, Marks(state), self._entity, self._coins).steps()
         except (OSError, WebSocketException) as error:
             raise NodeUnavailable(f"The WebSocket API is away: {_why(error)}.") from None  # the cause may name the URL
-
-    def _connect(self) -> ClientConnection:
-        made = connect(self._url.get_secret_value(), max_size=MAX_MESSAGE_BYTES, open_timeout=ANSWER_S)
-        assert isinstance(made, ClientConnection)
-        return made
 
 
 def _why(error: Exception) -> str:

@@ -1,0 +1,215 @@
+"""Trades and blocks over a real WebSocket, with a server that cuts connections, repeats and begins with snapshots."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from headwater.children import Backoff
+from headwater.ingest.base import Step, StreamRecord
+from headwater.ingest.hyperliquid import socket as sockets
+from headwater.ingest.hyperliquid.options import HyperliquidOptions
+from headwater.ingest.hyperliquid.socket import SocketFeed
+from headwater.ingest.runner import Meters, run
+from headwater.ingest.writer import Written
+from tests.integration.ingest.hyperliquid_server import HyperliquidServer
+
+WITHIN_S = 20.0
+
+
+def trade(coin: str, number: int, time_ms: int | None = None) -> dict[str, Any]:
+    """Three trades per ms."""
+    return {"coin": coin, "side": "B", "px": "1.50", "sz": "2.0", "hash": "0x1", "tid": 1000 + number,
+            "time": 5000 + number // 3 if time_ms is None else time_ms, "users": ["0xa", "0xb"]}  # fmt: skip
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + WITHIN_S
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+
+
+@dataclass
+class Store:
+    """Keeps records and position together, as the writer's transaction does."""
+
+    position: bytes | None = None
+    records: list[StreamRecord] = field(default_factory=list)
+
+    def write(self, step: Step) -> Written:
+        self.records += step.records
+        self.position = step.position
+        return Written({}, [])  # type: ignore[arg-type]  # counts are not read here
+
+    @contextmanager
+    def open(self) -> Iterator[tuple[Any, bytes | None]]:
+        yield self, self.position
+
+    def tids(self, coin: str = "BTC") -> list[int]:
+        values = [json.loads(record.value) for record in self.records]
+        return [value["tid"] for value in values if value["coin"] == coin]
+
+
+@dataclass
+class Ingest:
+    store: Store = field(default_factory=Store)
+    meters: Meters = field(default_factory=Meters)
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    @contextmanager
+    def running(self, server: HyperliquidServer, **options: Any) -> Iterator["Ingest"]:
+        feed = SocketFeed(HyperliquidOptions(name="t", ws=server.url, **options))
+        self.stop.clear()
+        arguments = (feed, self.store.open, self.stop, self.meters, Backoff(0.01, 0.1))
+        thread = threading.Thread(target=run, args=arguments)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self.stop.set()
+            thread.join(WITHIN_S)
+        assert not thread.is_alive()
+
+
+@pytest.fixture
+def server() -> Iterator[HyperliquidServer]:
+    with HyperliquidServer().running() as made:
+        yield made
+
+
+def subscribed(server: HyperliquidServer, *coins: str) -> None:
+    until(lambda: any(set(coins) <= have for have in list(server.subscribed.values())), f"{coins} subscribed")
+
+
+def test_trades_through_cuts_repeats_and_snapshots(server: HyperliquidServer) -> None:
+    ingest = Ingest()
+    with ingest.running(server, coins=("BTC",)):
+        subscribed(server, "BTC")
+        for number in range(0, 60, 2):
+            if number % 14:
+                server.tell(trade("BTC", number), trade("BTC", number + 1), twice=number % 3 == 0)
+            else:
+                server.tell(trade("BTC", number))
+                server.cut()
+                server.tell(trade("BTC", number + 1))  # nobody hears it; the snapshot has it
+                subscribed(server, "BTC")
+        until(lambda: len(ingest.store.tids()) == 60, "all trades")
+    assert ingest.store.tids() == [1000 + number for number in range(60)]
+    assert ingest.meters.gaps == 0
+    assert ingest.meters.skipped["repeated trade"] > 0
+    value = json.loads(ingest.store.records[0].value)
+    assert value == {**trade("BTC", 0), "block_number": None}
+
+
+def test_all_coins_of_meta(server: HyperliquidServer) -> None:
+    ingest = Ingest()
+    with ingest.running(server):
+        subscribed(server, "BTC", "ETH")
+        server.tell(trade("BTC", 1))
+        server.tell(trade("ETH", 2))
+        until(lambda: len(ingest.store.records) == 2, "both trades")
+    assert (ingest.store.tids("BTC"), ingest.store.tids("ETH")) == ([1001], [1002])
+
+
+def test_a_gap_that_no_snapshot_closes_is_told(server: HyperliquidServer) -> None:
+    ingest = Ingest()
+    with ingest.running(server, coins=("BTC",)):
+        subscribed(server, "BTC")
+        server.tell(trade("BTC", 0))
+        until(lambda: len(ingest.store.records) == 1, "the first trade")
+    missed = [trade("BTC", number) for number in range(10, 10 + 3 * server.snapshot)]
+    server.tell(*missed)
+    with ingest.running(server, coins=("BTC",)):
+        until(lambda: ingest.meters.gaps == 1, "a gap")
+    assert ingest.store.tids() == [1000, *(one["tid"] for one in missed[-server.snapshot :])]
+
+
+def test_a_restart_goes_on_where_the_snapshot_reaches_back(server: HyperliquidServer) -> None:
+    ingest = Ingest()
+    for first in (0, 10, 20):
+        with ingest.running(server, coins=("BTC",)):
+            subscribed(server, "BTC")
+            server.tell(*[trade("BTC", number) for number in range(first, first + 5)])
+            until(lambda size=first + 5: len(ingest.store.records) == size, "trades while it ran")  # type: ignore[misc]
+        server.tell(*[trade("BTC", number) for number in range(first + 5, first + 10)])
+    assert ingest.store.tids() == [1000 + number for number in range(25)]
+    assert ingest.meters.gaps == 0
+
+
+def test_blocks_of_the_explorer(server: HyperliquidServer) -> None:
+    def block(height: int) -> dict[str, Any]:
+        return {"height": height, "blockTime": 5000 + height, "hash": "0x9", "proposer": "0xp", "numTxs": 3}
+
+    ingest = Ingest()
+    with ingest.running(server, entities=("block",)):
+        subscribed(server, "blocks")
+        server.tell_blocks(block(2), block(1))
+        server.tell_blocks(block(2), block(3))
+        server.tell_blocks(block(7))
+        until(lambda: len(ingest.store.records) == 4, "blocks")
+    assert [json.loads(record.value) for record in ingest.store.records] == [block(n) for n in (1, 2, 3, 7)]
+    assert (ingest.meters.gaps, ingest.meters.skipped) == (1, {"repeated block": 1})
+    assert ingest.meters.time_ms == 5007
+
+
+def test_a_coin_that_does_not_exist(server: HyperliquidServer, capsys: pytest.CaptureFixture[str]) -> None:
+    ingest = Ingest()
+    with ingest.running(server, coins=("BTC", "DOGE2")):
+        until(lambda: ingest.meters.errors > 1, "errors")
+    told = capsys.readouterr().out
+    assert "Invalid subscription DOGE2" in told
+    assert "secret" not in told
+
+
+def test_a_server_that_confirms_nothing(server: HyperliquidServer, capsys: pytest.CaptureFixture[str],
+                                        monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    monkeypatch.setattr(sockets, "ANSWER_S", 0.2)
+    server.silent = True
+    ingest = Ingest()
+    with ingest.running(server, coins=("BTC",)):
+        until(lambda: ingest.meters.errors > 0, "an error")
+    assert "did not confirm 1 requests: BTC" in capsys.readouterr().out
+
+
+def test_a_connection_is_kept_alive_and_given_up_when_silent(
+    server: HyperliquidServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sockets, "PING_S", 0.2)
+    monkeypatch.setattr(sockets, "QUIET_S", 0.1)
+    monkeypatch.setattr(sockets, "SILENT_S", 1.0)
+    ingest = Ingest()
+    with ingest.running(server, coins=("BTC",)):
+        until(lambda: server.pings > 5, "pings")
+        assert ingest.meters.errors == 0, "a pong is a sign of life"
+        server.silent = True
+        until(lambda: ingest.meters.errors > 0, "an error")
+    assert "was silent for 1 s" in capsys.readouterr().out
+
+
+def test_no_server(capsys: pytest.CaptureFixture[str]) -> None:
+    with HyperliquidServer().running() as server:
+        gone = HyperliquidServer(port=server.port)
+    ingest = Ingest()
+    with ingest.running(gone, coins=("BTC",)):
+        until(lambda: ingest.meters.errors > 1, "errors")
+    told = capsys.readouterr().out
+    assert "Connection refused" in told
+    assert "secret" not in told
+    assert str(server.port) not in told
+
+
+def test_a_message_that_can_not_be_read_is_counted(server: HyperliquidServer) -> None:
+    ingest = Ingest()
+    with ingest.running(server, coins=("BTC",)):
+        subscribed(server, "BTC")
+        server.send_raw("no JSON")
+        server.send_raw('{"channel":"trades","data":[{"coin":"BTC"}]}')
+        server.tell(trade("BTC", 1))
+        until(lambda: len(ingest.store.records) == 1, "the trade")
+    assert ingest.meters.skipped == {"unreadable message": 2}
