@@ -78,6 +78,7 @@ class NodeFeed:
         try:
             if position is None and not self._from_start:
                 files.skip_to_end()
+                log.info("begins at the end of what is there", folder=str(self._folder))
             if position is None:
                 yield Step([], files.position(), 0)
             yield from files.steps(self._quiet_s)

@@ -83,6 +83,11 @@ def server() -> Iterator[HyperliquidServer]:
         yield made
 
 
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sockets, "QUIET_S", 0.1)
+
+
 def subscribed(server: HyperliquidServer, *coins: str) -> None:
     until(lambda: any(set(coins) <= have for have in list(server.subscribed.values())), f"{coins} subscribed")
 
@@ -181,7 +186,6 @@ def test_a_connection_is_kept_alive_and_given_up_when_silent(
     server: HyperliquidServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sockets, "PING_S", 0.2)
-    monkeypatch.setattr(sockets, "QUIET_S", 0.1)
     monkeypatch.setattr(sockets, "SILENT_S", 1.0)
     ingest = Ingest()
     with ingest.running(server, coins=("BTC",)):

@@ -5,6 +5,7 @@ import json
 import msgspec
 import pytest
 
+from headwater.ingest.base import StreamRecord
 from headwater.ingest.hyperliquid import records
 from headwater.ingest.hyperliquid.messages import read
 from headwater.ingest.hyperliquid.times import to_ms
@@ -41,7 +42,7 @@ def test_a_fill_keeps_every_byte_that_the_node_wrote() -> None:
                                 b'"proposer":"0xp","signed_action_bundles":[]}}', 4).events[0], 4)),
     ],
 )  # fmt: skip
-def test_records_have_the_members_and_the_key_of_the_catalog(entity: str, value: records.StreamRecord) -> None:
+def test_records_have_the_members_and_the_key_of_the_catalog(entity: str, value: StreamRecord) -> None:
     chain = find_chain("hyperliquid")
     assert chain is not None
     known = chain.entity(entity)

@@ -1,6 +1,7 @@
 """Files of a folder as a node, a disk and an operator change them."""
 
 import os
+import time
 from pathlib import Path
 
 import msgspec
@@ -26,7 +27,7 @@ class Follower:
     def begin(self) -> FolderTail:
         self.end()
         state = msgspec.json.decode(self.state, type=TailState)
-        self.tail = FolderTail(self.folder, state, lambda: tails.time.time() + self.ahead_s)
+        self.tail = FolderTail(self.folder, state, lambda: time.time() + self.ahead_s)
         return self.tail
 
     def end(self) -> None:
