@@ -1,0 +1,139 @@
+"""What it costs to make records of a Hyperliquid node's lines: `python -m benches.ingest_hyperliquid`.
+
+The lines are like recorded ones: blocks of fills, of order statuses and of misc events, read from files, on one core.
+The reference is what any converter pays in Python's own JSON: `json.loads` of the line and `json.dumps` of each event
+with its block. The records are checked against those of the reference.
+"""
+
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from headwater.ingest.hyperliquid.node import NodeFeed
+from headwater.ingest.hyperliquid.options import Entity, HyperliquidOptions
+
+ROUNDS = 5
+EVENTS_PER_BLOCK = 100
+TIME = "2026-04-30T20:46:43.304461819"
+TIME_MS = 1_777_582_003_304
+
+
+def user(number: int) -> str:
+    """An address that stands for a number."""
+    return f"0x{number:040x}"
+
+
+def fill(block: int, number: int) -> list[Any]:
+    """One half of a trade; the next number is the other one."""
+    trade, side = divmod(number, 2)
+    return [user(number), {
+        "coin": "km:USTECH", "px": "589.32", "sz": "3.5", "side": "AB"[side], "time": TIME_MS + block,
+        "startPosition": "952.021", "dir": "Open Long", "closedPnl": "0.0", "hash": f"0x{block:064x}",
+        "oid": 349_162_657_552 + number, "crossed": side == 1, "fee": "-0.002578", "tid": 10**14 + block * 1000 + trade,
+        "cloid": f"0x{number:032x}", "feeToken": "USDH", "twapId": None,
+    }]  # fmt: skip
+
+
+def order(block: int, number: int) -> dict[str, Any]:
+    """An order that was rejected, as most are."""
+    return {
+        "time": TIME, "user": user(number), "hash": None, "builder": None, "status": "badAloPxRejected",
+        "order": {
+            "coin": "BTC", "side": "A", "limitPx": "76466.0", "sz": "0.0686", "oid": 405_401_002_864 + number,
+            "timestamp": TIME_MS, "triggerCondition": "N/A", "isTrigger": False, "triggerPx": "0.0", "children": [],
+            "isPositionTpsl": False, "reduceOnly": False, "orderType": "Limit", "origSz": "0.0686", "tif": "Alo",
+            "cloid": f"0x{block:032x}",
+        },
+    }  # fmt: skip
+
+
+def misc(block: int, number: int) -> dict[str, Any]:
+    """A transfer."""
+    delta = {"type": "send", "user": user(number), "destination": user(block), "token": "USDC", "amount": "500.008953"}
+    return {"time": TIME, "hash": f"0x{number:064x}", "inner": {"LedgerUpdate": {"users": [], "delta": delta}}}
+
+
+Make = Callable[[int, int], Any]
+CASES: dict[str, tuple[str, tuple[Entity, ...], Make]] = {
+    "fills": ("node_fills_by_block", ("fill",), fill),
+    "fills and the trades of them": ("node_fills_by_block", ("fill", "trade"), fill),
+    "order statuses": ("node_order_statuses_by_block", ("order",), order),
+    "misc events": ("misc_events_by_block", ("misc_event",), misc),
+}
+
+
+def write(folder: Path, make: Make, events: int) -> Path:
+    """A file as the node writes it."""
+    folder.mkdir(parents=True)
+    with (folder / "20").open("w") as file:
+        for number in range(events // EVENTS_PER_BLOCK):
+            block = {"local_time": TIME, "block_time": TIME, "block_number": 978_995_377 + number,
+                     "events": [make(number, n) for n in range(EVENTS_PER_BLOCK)]}  # fmt: skip
+            file.write(json.dumps(block, separators=(",", ":")) + "\n")
+    return folder / "20"
+
+
+def reference(path: Path) -> Iterator[str]:
+    """Each event with its block, by Python's own JSON."""
+    with path.open("rb") as file:
+        for line in file:
+            block = json.loads(line)
+            for event in block["events"]:
+                record = {"user": event[0], **event[1]} if isinstance(event, list) else event
+                yield json.dumps({**record, "block_number": block["block_number"]}, separators=(",", ":"))
+
+
+def ingest(root: Path, entities: tuple[Entity, ...]) -> list[bytes]:
+    """The records of a node's folder, of the first entity."""
+    options = HyperliquidOptions(name="bench", node_data=root, entities=entities, from_start=True)
+    found: list[bytes] = []
+    for step in NodeFeed(options, quiet_s=0.0).steps(None):
+        if step is None:
+            break
+        found += [record.value for record in step.records if record.stream == entities[0]]
+    return found
+
+
+def check(path: Path, found: list[bytes]) -> None:
+    """The same events; misc events have an id besides."""
+    expected = list(reference(path))
+    assert len(found) == len(expected)
+    for value, told in zip(found, expected, strict=True):
+        record = json.loads(value)
+        record.pop("unique_id", None)
+        assert record == json.loads(told)
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """The median time."""
+    took = []
+    for _ in range(ROUNDS):
+        before = time.process_time()
+        work()
+        took.append(time.process_time() - before)
+    return statistics.median(took)
+
+
+def main(events: int = 100_000) -> None:
+    """Run all."""
+    for name, (folder, entities, make) in CASES.items():
+        with tempfile.TemporaryDirectory() as directory:
+            path = write(Path(directory) / folder / "hourly/20260430", make, events)
+            check(path, ingest(Path(directory), entities))
+            plain = seconds(lambda path=path: sum(1 for _ in reference(path)))  # type: ignore[misc]
+            took = seconds(lambda: ingest(Path(directory), entities))  # noqa: B023  # used within the loop
+            size = path.stat().st_size / 1e6
+            typer.echo(
+                f"{name:30} {events / took / 1000:6.0f} k events/s per core, {size / took:4.0f} MB/s;"
+                f" json.loads and json.dumps: {events / plain / 1000:4.0f} k; {plain / took:.1f} x"
+            )
+
+
+if __name__ == "__main__":
+    typer.run(main)
