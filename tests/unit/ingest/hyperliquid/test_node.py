@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import NodeUnavailable
@@ -95,6 +95,7 @@ class TestNothingTwice:
         assert [trade["tid"] for trade in reader.values("trade")] == [3]
         assert reader.skipped == {"repeated block": 4}
 
+    @settings(max_examples=40)
     @given(st.lists(st.sampled_from(["fills", "trades"]), max_size=30), st.booleans())
     def test_trades_that_stand_in_fills_and_in_trades(
         self, tmp_path_factory: pytest.TempPathFactory, turns: list[str], by_block: bool

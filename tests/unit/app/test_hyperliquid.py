@@ -1,0 +1,35 @@
+"""A Hyperliquid ingest in the file that `up` reads."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.app.home import Home
+from headwater.app.ingests import load_ingests
+from headwater.errors import SetupError
+
+
+def load(folder: Path, **entry: Any) -> Any:
+    path = folder / "ingests.json"
+    path.write_text(json.dumps({"hl": {"type": "hyperliquid", **entry}}))
+    options, open_feed = load_ingests(path)["hl"]
+    return open_feed(options, Home(folder))
+
+
+def test_of_a_node(tmp_path: Path) -> None:
+    feed = load(tmp_path, node_data=str(tmp_path), entities=["trade", "fill"])
+    assert feed.streams == ("trade", "fill")
+    assert feed.streams != load(tmp_path, node_data=str(tmp_path)).streams
+
+
+def test_of_a_websocket_api(tmp_path: Path) -> None:
+    assert load(tmp_path, ws="wss://localhost/ws", coins=["BTC"]).streams == ("trade",)
+    assert load(tmp_path, ws="wss://localhost/ws", entities=["block"]).streams == ("block",)
+
+
+def test_one_that_is_not_valid(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match="name one source") as caught:
+        load(tmp_path, ws="wss://localhost/secret", node_data="x")
+    assert "secret" not in str(caught.value)
