@@ -54,7 +54,7 @@ class HyperliquidNode:
         if folder == "replica_cmds":  # a file is named by the block before its first one
             number = (number - 1) // BLOCKS_PER_HOUR * BLOCKS_PER_HOUR
         hour = FIRST_HOUR + (number - FIRST_BLOCK) // BLOCKS_PER_HOUR
-        day = str(20260430 if hour < 24 else 20260501)
+        day = time.strftime("%Y%m%d", time.gmtime(FIRST_MS // 1000 + hour // 24 * 86_400))
         if folder == "replica_cmds":
             return self.root / folder / "2026-04-30T20:00:00Z" / day / str(number)
         return self.root / folder / "hourly" / day / str(hour % 24)

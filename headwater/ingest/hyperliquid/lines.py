@@ -61,7 +61,8 @@ def unwrap(line: bytes, _path: str, _number: int) -> Block:
 
 
 def unwrap_replica(line: bytes, path: str, number: int) -> Block:
-    """A line of replica_cmds: the file is named by the block before its first one."""
+    """A line of replica_cmds. The node writes no height: the file is named by the block before its first one, and each
+    line is a block, as operators of nodes observed (bufrr/hyperstream, hl-agent/DATA_FLOW.md)."""
     return records.unwrap_replica(line, int(path.rpartition("/")[2]) + 1 + number)
 
 
