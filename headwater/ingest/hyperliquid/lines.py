@@ -43,7 +43,8 @@ class Told:
 
     def skip(self, reason: str, error: object = "", count: int = 1) -> None:
         """Count what became no record."""
-        self.skipped[reason] += count
+        if count:
+            self.skipped[reason] += count
         if error:
             self.errors.setdefault(reason, str(error))
 

@@ -1,9 +1,9 @@
 """What a Hyperliquid ingest is told."""
 
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from headwater.ingest.options import IngestOptions
 
@@ -21,7 +21,7 @@ class HyperliquidOptions(IngestOptions):
     """
 
     chain: str = "hyperliquid"
-    node_data: Path | None = None
+    node_data: Annotated[Path, AfterValidator(Path.expanduser)] | None = None
     ws: SecretStr | None = None
     entities: tuple[Entity, ...] = ()
     coins: tuple[str, ...] = Field((), max_length=1000)
