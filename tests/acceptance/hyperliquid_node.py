@@ -40,14 +40,21 @@ class HyperliquidNode:
         self._random = random.Random(self.seed)
 
     def write(self, blocks: int, pause_s: float) -> None:
-        """Some blocks more."""
+        """Some blocks more. Every folder has a half line for a while; at the hour one in the old and the new file."""
+        held: list[tuple[Path, bytes]] = []
         for number in range(self.next, self.next + blocks):
-            lines = [(self._path(folder, number), line, len(line) // 3) for folder, line in self._lines(number)]
-            for half in (0, 1):  # every folder has a half line for a while
-                self._random.shuffle(lines)
-                for path, line, cut in lines:
-                    self._append(path, line[cut:] if half else line[:cut])
-                    time.sleep(pause_s)
+            lines = self._lines(number)
+            self._random.shuffle(lines)
+            halves = [(self._path(folder, number), line[: len(line) // 3]) for folder, line in lines]
+            rests = [(folder, self._path(folder, number), line[len(line) // 3 :]) for folder, line in lines]
+            last = [(path, rest) for folder, path, rest in rests if self._path(folder, number + 1) != path]
+            rest = [(path, rest) for folder, path, rest in rests if self._path(folder, number + 1) == path]
+            for path, data in (*halves, *held, *rest):
+                self._append(path, data)
+                time.sleep(pause_s)
+            held = last
+        for path, data in held:
+            self._append(path, data)
         self.next += blocks
 
     def _path(self, folder: str, number: int) -> Path:
