@@ -52,5 +52,15 @@ def test_a_trade_becomes_its_price(bench: Bench, tmp_path: Path, source: type) -
     tick = json.loads(ticks[0] or b"")
     assert (tick["token_address"], tick["price_usd"], tick["volume_usd"]) == ("BTC", 91234.5, 91234.5 * 0.25)
     assert tick["timestamp"] == TIME_MS
-    number = json.loads(value)["tid"] or 0
-    assert tick["block_number"] * 2**24 + tick["log_index"] == number
+    number = json.loads(value)["tid"]
+    assert number is None or tick["block_number"] * 2**24 + tick["log_index"] == number
+
+
+def test_trades_of_one_moment_are_told_apart_without_a_tid(bench: Bench, tmp_path: Path) -> None:
+    (value,) = from_node_trades(tmp_path)
+    other = json.dumps(json.loads(value) | {"px": "91234.6"}).encode()
+    body = RECIPES["hyperliquid"].configuration("hyperliquid", "trade", TABLE, "")
+    ticks, _ = bench.run(body["pipeline_config"]["transforms"][0]["script"], [value, value, other])
+    first, again, second = (json.loads(tick or b"") for tick in ticks)
+    orders = [(tick["block_number"], tick["log_index"]) for tick in (first, again, second)]
+    assert orders[0] == orders[1] != orders[2]
