@@ -1,4 +1,4 @@
-"""Composition of `headwater replay`: lines into a stream's topic."""
+"""Composition of what feeds a stream: lines into its topic."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

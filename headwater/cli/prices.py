@@ -54,17 +54,19 @@ def enable(
 
 def import_(
     settings: Settings,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Ticks as JSON lines or CSV; .gz is unpacked.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE…", help="Ticks as JSON lines, CSV or Parquet, compressed or not.")
+    ],
 ) -> None:
     """Write ticks from files into the prices, so that they begin with a history. Repeats change nothing."""
     from itertools import chain as concatenated
 
     from headwater.app.price_import import import_ticks
-    from headwater.ingest.files import read_records
+    from headwater.ingest.files import RecordFile
     from headwater.telemetry import configure_logging
 
     configure_logging("warning")
-    done = import_ticks(settings, concatenated.from_iterable(map(read_records, files)))
+    done = import_ticks(settings, concatenated.from_iterable(RecordFile(path, check=False) for path in files))
     print(f"{done.written} ticks written")
     for number, failure in done.shown:
         print(f"record {number} is no tick: {failure.message}")

@@ -1,7 +1,7 @@
 """Commands around a running Headwater: feed a stream, show settings, the demo."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -23,21 +23,40 @@ def replay(
     settings: Settings,
     chain: Annotated[str, typer.Option(help="The stream's chain.")],
     entity: Annotated[str, typer.Option(help="The stream's entity.")],
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="JSON lines; .gz is unpacked.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE…", help="JSON lines, CSV or Parquet, compressed or not; - is standard input."),
+    ],
     rate: Annotated[float, typer.Option(min=0, help="Records a second; 0 is as fast as possible.")] = 0,
+    pace: Annotated[
+        float,
+        typer.Option(min=0, help="Keep the distances of the records' times: 1 as they were, 10 ten times as fast."),
+    ] = 0,
+    times: Annotated[
+        Literal["keep", "now", "shift"],
+        typer.Option(help="The records' times: kept; now; or all shifted by the same, so that they end now."),
+    ] = "keep",
+    format_: Annotated[
+        Literal["jsonl", "csv", "tsv", "parquet"] | None,
+        typer.Option("--format", help="Of the files; else by their names.", show_default=False),
+    ] = None,
+    skip_bad: Annotated[bool, typer.Option(help="Leave out and count what is no record; else it is an error.")] = False,
     zerolag: Annotated[bool, typer.Option(help="Into the stream's zerolag feed.")] = False,
 ) -> None:
     """Write records from files into a stream; returns when the broker has all of them."""
-    from itertools import chain as concatenated
-
     from headwater.app.feeder import open_feeder
-    from headwater.ingest.files import read_lines
+    from headwater.app.replay import Replay
+    from headwater.cli.progress import shown
+    from headwater.errors import SetupError
     from headwater.telemetry import configure_logging
 
     configure_logging("warning")
+    if rate and pace:
+        raise SetupError("--rate and --pace are two speeds: give one of them.")
+    source = Replay(chain, entity, files, format_ or "", times, pace, skip_bad)
     with open_feeder(settings, chain, entity, zerolag=zerolag) as feeder:
-        written = feeder.feed(concatenated.from_iterable(map(read_lines, files)), rate)
-    print(f"{written} records written to {feeder.topic}")
+        written = feeder.feed(shown(source.records(), source.size(), source.done), rate)
+    print("\n".join([f"{written} records written to {feeder.topic}", *source.notes()]))
 
 
 def demo(

@@ -5,7 +5,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable
 
-from headwater.errors import BrokerUnavailable
+from headwater.errors import BrokerUnavailable, SetupError
 from headwater.model.natural_key import KeyOf
 from headwater.sinks.base import Producer
 
@@ -33,20 +33,25 @@ def feed(
 ) -> int:
     """Write all lines, at most `rate` a second (0: no limit); returns how many, all acknowledged.
 
-    Lines without a key go round the partitions. Raises BrokerUnavailable when some were not acknowledged.
+    Lines without a key go round the partitions. Raises BrokerUnavailable when some were not acknowledged, and
+    SetupError when the lines end with one: those before it are then written, and it says how many.
     """
     started, sent, turns = clock(), 0, itertools.cycle(range(partitions))
     check_every = max(1, min(CHECK_EVERY, int(rate / 10))) if rate else CHECK_EVERY
-    for line in lines:
-        key = key_of(line)
-        partition = next(turns) if key is None else partition_of(key, partitions)
-        producer.produce([(topic, line, key, partition, 0, [])])
-        sent += 1
-        if sent % check_every == 0:
-            make_room(producer)
-            if rate:
-                producer.push()
-                sleep(max(0.0, sent / rate - (clock() - started)))
+    try:
+        for line in lines:
+            key = key_of(line)
+            partition = next(turns) if key is None else partition_of(key, partitions)
+            producer.produce([(topic, line, key, partition, 0, [])])
+            sent += 1
+            if sent % check_every == 0:
+                make_room(producer)
+                if rate:
+                    producer.push()
+                    sleep(max(0.0, sent / rate - (clock() - started)))
+    except SetupError as error:
+        settle(producer, sent)
+        raise SetupError(f"{error.detail} The {sent} records before it are written.") from error
     settle(producer, sent)
     return sent
 

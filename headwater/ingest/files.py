@@ -1,30 +1,119 @@
-"""JSON-lines files as record streams."""
+"""Files of records, in any of the formats, compressed or not, by name or from standard input."""
 
 import csv
-import gzip
+import lzma
+import sys
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from io import BufferedReader
 from pathlib import Path
+from typing import Final, cast
 
 import msgspec
 
 from headwater.errors import SetupError
+from headwater.ingest.formats import FORMATS, format_of
+from headwater.ingest.formats.base import Reader
+from headwater.ingest.formats.packed import unpacked
+from headwater.model.stream import Entity
+from headwater.model.transform import MAX_OUTPUT_BYTES
+
+STDIN: Final = Path("-")
+_DAMAGE: Final = (OSError, EOFError, ValueError, NotImplementedError, csv.Error, zlib.error, lzma.LZMAError)
+"""pyarrow's errors are kinds of the first four."""
+
+
+class _Object(msgspec.Struct):
+    """Any JSON object: its decoder checks the syntax of all members and keeps none of them."""
+
+
+_check = msgspec.json.Decoder(_Object).decode
 
 
 def read_lines(path: Path) -> Iterator[bytes]:
-    """The non-empty lines of a file (.gz is unpacked). Raises SetupError when it can't be read."""
-    opener = gzip.open if path.suffix == ".gz" else open
+    """The non-empty lines of a file, unpacked. Raises SetupError when it can't be read."""
+    with _opened(path) as file:
+        yield from (line.rstrip(b"\r\n") for line in unpacked(file) if line.strip())
+
+
+@dataclass(slots=True)
+class RecordFile:
+    """A file's records as JSON. Each iteration reads it anew.
+
+    format: of FORMATS; empty: by the name. entity: of the stream, for the types of a file's columns.
+    check: only sound records are given; others are errors, or left out with skip_bad and counted in `bad`.
+    """
+
+    path: Path
+    format: str = ""
+    entity: Entity | None = None
+    check: bool = True
+    skip_bad: bool = False
+    bad: int = 0
+    _reader: Reader | None = None
+    _file: BufferedReader | None = field(default=None, repr=False)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Raises SetupError when the file can't be read, with the place of the first record that is not sound."""
+        self.bad = 0
+        with _opened(self.path) as self._file:
+            reader = FORMATS[self.format or format_of(self.path)](unpacked(self._file), self.entity, self._leave_out)
+            self._reader = reader
+            for number, record in reader:
+                if self.check and (fault := _fault(record)):
+                    self._leave_out(number, fault)
+                else:
+                    yield record
+
+    def size(self) -> int:
+        """Bytes as stored; 0 when nobody knows."""
+        return self.path.stat().st_size if self.path.is_file() else 0
+
+    def done(self) -> float:
+        """How many of these bytes are read."""
+        if self._reader is None or self._file is None or not self.size():
+            return 0.0
+        share = self._reader.share()
+        if share is not None:
+            return share * self.size()
+        return self.size() if self._file.closed else self._file.tell()
+
+    def _leave_out(self, number: int, fault: str) -> None:
+        if not self.skip_bad:
+            place = self._reader.place if self._reader else "record"
+            raise SetupError(f"{_name(self.path)}, {place} {number}: {fault}.")
+        self.bad += 1
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BufferedReader]:
+    """Raises SetupError also for what fails while the file is read."""
     try:
-        with opener(path, "rb") as file:
-            yield from (line.rstrip(b"\r\n") for line in file if line.strip())
-    except (OSError, EOFError) as error:
-        raise SetupError(f"{path} can't be read: {error}.") from error
+        if path == STDIN:
+            yield cast("BufferedReader", sys.stdin.buffer)
+            return
+        with path.open("rb") as file:
+            yield file
+    except _DAMAGE as error:
+        raise SetupError(f"{_name(path)} can't be read: {error}.") from error
 
 
-def read_records(path: Path) -> Iterator[bytes]:
-    """The records of JSON lines, or of CSV with a header as JSON of strings, empty ones left out; .gz is unpacked."""
-    lines = read_lines(path)
-    if ".csv" not in path.suffixes:
-        yield from lines
-        return
-    for row in csv.DictReader(line.decode("utf-8-sig", "replace") for line in lines):
-        yield msgspec.json.encode({name: value for name, value in row.items() if name and value})
+def _name(path: Path) -> str:
+    return "standard input" if path == STDIN else str(path)
+
+
+def _fault(record: bytes) -> str | None:
+    """Why this is no record."""
+    if len(record) > MAX_OUTPUT_BYTES:
+        return f"it has {len(record)} bytes; at most {MAX_OUTPUT_BYTES} are allowed"
+    try:
+        _check(record)
+        if not record.isascii():
+            record.decode()
+    except msgspec.ValidationError:
+        return "it is no JSON object"
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return f"it is no JSON: {error}"
+    return None

@@ -1,16 +1,13 @@
 """Feeding: keys by natural id, a fixed partition per key, a rate, and an error when records were not stored."""
 
-import gzip
 import itertools
 import json
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 
 import pytest
 
 from headwater.errors import BrokerUnavailable, SetupError
 from headwater.ingest.feed import feed, partition_of
-from headwater.ingest.files import read_lines
 from headwater.ingest.generator import TransferStream
 from headwater.model.natural_key import natural_key
 from headwater.sinks.base import Row
@@ -82,20 +79,15 @@ class TestFeed:
         with pytest.raises(BrokerUnavailable, match="of 5 records were not stored"):
             feed([b"{}"] * 5, KEY_OF, "t", 1, producer)
 
+    def test_what_comes_before_a_record_that_is_none_is_written(self) -> None:
+        def lines() -> Iterator[bytes]:
+            yield from [b"{}"] * 3
+            raise SetupError("a.jsonl, line 4: it is no JSON.")
 
-class TestFiles:
-    def test_plain_and_packed(self, tmp_path: Path) -> None:
-        plain, packed = tmp_path / "a.jsonl", tmp_path / "a.jsonl.gz"
-        plain.write_bytes(b'{"a":1}\r\n\n{"a":2}')
-        packed.write_bytes(gzip.compress(plain.read_bytes()))
-        assert list(read_lines(plain)) == list(read_lines(packed)) == [b'{"a":1}', b'{"a":2}']
-
-    def test_what_can_not_be_read(self, tmp_path: Path) -> None:
-        broken = tmp_path / "broken.gz"
-        broken.write_bytes(gzip.compress(b"x" * 1000)[:20])
-        for path in (tmp_path / "absent", broken):
-            with pytest.raises(SetupError, match=path.name):
-                list(read_lines(path))
+        producer = Recorder()
+        with pytest.raises(SetupError, match=r"line 4: it is no JSON\. The 3 records before it are written\."):
+            feed(lines(), KEY_OF, "t", 1, producer)
+        assert len(producer.rows) == 3
 
 
 class TestGenerator:

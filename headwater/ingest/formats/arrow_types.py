@@ -1,0 +1,177 @@
+"""Arrow's types as JSON. The stream's fields decide where JSON has several ways to say a thing."""
+
+import math
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from headwater.ingest.formats.columns import to_json, type_of
+from headwater.ingest.formats.packed import arrow
+
+Convert = Callable[[Any], Any]
+"""A value as Python has it, or None → what msgspec encodes. Raises ValueError."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_PER_SECOND: Final[Mapping[str, int]] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_UNITS: Final = ((10**11, "s"), (10**14, "ms"), (10**17, "us"))
+"""Numbers below a limit count these units since the epoch, larger ones nanoseconds; as in model/time.py."""
+
+
+class Member(NamedTuple):
+    """What is known of the member that values become: its type of JSON Schema, its value in the example record."""
+
+    type: str | None
+    example: Any
+
+    @classmethod
+    def like(cls, example: Any) -> "Member":
+        """A member below one of the stream's fields: all that is known is the example."""
+        return cls(type_of(example), example)
+
+
+def stored(kind: Any, name: str) -> Any:
+    """The type to cast to before values are Python's: times are numbers there, since Python has no nanoseconds.
+
+    Raises ValueError for a type that JSON has nothing for.
+    """
+    pa = arrow("Parquet")
+    types = pa.types
+    if types.is_timestamp(kind) or types.is_time(kind) or types.is_duration(kind):
+        return pa.int64()
+    if types.is_dictionary(kind):
+        return stored(kind.value_type, name)
+    if types.is_struct(kind):
+        return pa.struct([(field.name, stored(field.type, f"{name}.{field.name}")) for field in kind])
+    if types.is_map(kind):
+        return pa.map_(stored(kind.key_type, name), stored(kind.item_type, name))
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return pa.large_list(stored(kind.value_type, name))
+    if isinstance(kind, pa.BaseExtensionType):
+        raise ValueError(f"the type of {name}, {kind}, is not supported")
+    return kind
+
+
+def converter(kind: Any, member: Member) -> Convert:
+    """For values of a type that `stored` was called with."""
+    convert = _converter(kind, member)
+    return lambda value: None if value is None else convert(value)
+
+
+def _converter(kind: Any, member: Member) -> Convert:
+    types = arrow("Parquet").types
+    if types.is_dictionary(kind):
+        return _converter(kind.value_type, member)
+    for is_kind, make in _MAKERS.items():
+        if getattr(types, is_kind)(kind):
+            return make(kind, member)
+    return _as_text(str) if types.is_integer(kind) and member.type == "string" else _same
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _text(_kind: Any, member: Member) -> Convert:
+    """Text is what the stream has in its place: programs write wide numbers and nested values as text."""
+    if member.type in (None, "string"):
+        return _same
+    parse = to_json(member.type)
+    return lambda value: msgspec.Raw(parse(value)) if value else None
+
+
+def _as_text(show: Callable[[Any], str]) -> Convert:
+    return lambda value: show(value)
+
+
+def _decimal(_kind: Any, member: Member) -> Convert:
+    show: Callable[[Decimal], str] = "{:f}".format
+    if member.type == "string":
+        return _as_text(show)
+    return lambda value: msgspec.Raw(show(value).encode())
+
+
+def _binary(_kind: Any, _member: Member) -> Convert:
+    return lambda value: f"0x{value.hex()}"
+
+
+def _float(_kind: Any, _member: Member) -> Convert:
+    return lambda value: value if math.isfinite(value) else None
+
+
+def _timestamp(kind: Any, member: Member) -> Convert:
+    factor, example = 10**9 // _PER_SECOND[kind.unit], member.example
+    if isinstance(example, int | float):
+        unit = next((unit for limit, unit in _UNITS if example < limit), "ns")
+        return lambda value: value * factor // (10**9 // _PER_SECOND[unit])
+    zone = "" if isinstance(example, str) and not example.endswith("Z") else "Z"
+    digits = len(example.partition(".")[2]) if isinstance(example, str) else 0
+    return lambda value: _time_text(value * factor, digits) + zone
+
+
+def _time_text(nanoseconds: int, digits: int) -> str:
+    """ISO 8601 with as many digits behind the second as the time needs, in threes, and at least `digits`."""
+    seconds, rest = divmod(nanoseconds, 10**9)
+    fraction = f"{rest:09}"
+    needed = next((n for n in (0, 3, 6) if not fraction[n:].strip("0")), 9)
+    fraction = fraction[: max(needed, digits if digits <= 9 else 0)]
+    text = (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{text}.{fraction}" if fraction else text
+
+
+def _date(_kind: Any, _member: Member) -> Convert:
+    return lambda value: value.isoformat()
+
+
+def _time_of_day(kind: Any, _member: Member) -> Convert:
+    factor = 10**9 // _PER_SECOND[kind.unit]
+    return lambda value: _time_text(value * factor, 0).partition("T")[2]
+
+
+def _list(kind: Any, member: Member) -> Convert:
+    example = member.example[0] if isinstance(member.example, list) and member.example else None
+    convert = converter(kind.value_type, Member.like(example))
+    return lambda values: [convert(value) for value in values]
+
+
+def _struct(kind: Any, member: Member) -> Convert:
+    known = member.example if isinstance(member.example, dict) else {}
+    members = [(field.name, converter(field.type, Member.like(known.get(field.name)))) for field in kind]
+    return lambda value: {name: convert(value[name]) for name, convert in members}
+
+
+NOTHING: Final = Member(None, None)
+
+
+def _map(kind: Any, _member: Member) -> Convert:
+    """An object when the keys are text, else a list of [key, value]."""
+    key, item = converter(kind.key_type, NOTHING), converter(kind.item_type, NOTHING)
+    is_object = _makes_text(kind.key_type)
+    return lambda pairs: (dict if is_object else list)((key(name), item(value)) for name, value in pairs)
+
+
+def _makes_text(kind: Any) -> bool:
+    types = arrow("Parquet").types
+    return types.is_string(kind) or types.is_large_string(kind)  # type: ignore[no-any-return]
+
+
+_MAKERS: Final[Mapping[str, Callable[[Any, Member], Convert]]] = {
+    "is_string": _text,
+    "is_large_string": _text,
+    "is_decimal": _decimal,
+    "is_binary": _binary,
+    "is_large_binary": _binary,
+    "is_fixed_size_binary": _binary,
+    "is_floating": _float,
+    "is_timestamp": _timestamp,
+    "is_date": _date,
+    "is_time": _time_of_day,
+    "is_list": _list,
+    "is_large_list": _list,
+    "is_fixed_size_list": _list,
+    "is_map": _map,
+    "is_struct": _struct,
+}
+"""By the name of pyarrow's own predicate. Other types (whole numbers, booleans, null) are what Python makes of them."""

@@ -1,0 +1,27 @@
+"""JSON lines: one JSON object per line."""
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from headwater.ingest.formats.base import Report
+from headwater.model.stream import Entity
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class JsonLines:
+    """Implements formats.base.Reader: lines as they are, whatever is in them, without those that are empty."""
+
+    place = "line"
+
+    def __init__(self, file: BinaryIO, _entity: Entity | None, _report: Report) -> None:
+        self._file = file
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        for number, line in enumerate(self._file, 1):
+            value = (line.removeprefix(_BOM) if number == 1 else line).strip()
+            if value:
+                yield number, value
+
+    def share(self) -> None:
+        return None

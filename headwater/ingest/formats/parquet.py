@@ -1,0 +1,74 @@
+"""Parquet, by pyarrow: columns of any type become JSON."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import FileIO
+from shutil import copyfileobj
+from typing import Any, BinaryIO, Final
+
+import msgspec
+
+from headwater.ingest.formats.arrow_types import Convert, Member, converter, stored
+from headwater.ingest.formats.base import Report
+from headwater.ingest.formats.columns import types_of
+from headwater.ingest.formats.packed import arrow
+from headwater.model.stream import Entity
+
+ROWS: Final = 1_000
+"""Records that are unpacked at once."""
+
+encode: Final = msgspec.json.Encoder(decimal_format="number").encode
+
+
+class Parquet:
+    """Implements formats.base.Reader. docs/ingest.md has the table of types."""
+
+    place = "record"
+
+    def __init__(self, file: BinaryIO, entity: Entity | None, report: Report) -> None:
+        self._arrow = arrow("Parquet")
+        self._source = file
+        self._report = report
+        self._types = types_of(entity)
+        self._example = entity.example if entity else {}
+        self._read, self._rows = 0, 1
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        from pyarrow.parquet import ParquetFile
+
+        with _seekable(self._source) as source, ParquetFile(source) as file:
+            self._rows = file.metadata.num_rows or 1
+            fields = list(file.schema_arrow)
+            if len({field.name for field in fields}) < len(fields):
+                raise ValueError("two columns have one name")
+            schema = self._arrow.schema([(field.name, stored(field.type, field.name)) for field in fields])
+            convert = [(field.name, self._converter(field.name, field.type)) for field in fields]
+            for batch in file.iter_batches(ROWS):
+                yield from self._records(batch.cast(schema).to_pylist(), convert)
+
+    def _converter(self, name: str, kind: Any) -> Convert:
+        return converter(kind, Member(self._types.get(name), self._example.get(name)))
+
+    def _records(self, rows: list[dict[str, Any]], convert: list[tuple[str, Convert]]) -> Iterator[tuple[int, bytes]]:
+        for row in rows:
+            self._read += 1
+            try:
+                yield self._read, encode({name: to_json(row[name]) for name, to_json in convert})
+            except ValueError as error:
+                self._report(self._read, str(error))
+
+    def share(self) -> float:
+        return self._read / self._rows
+
+
+@contextmanager
+def _seekable(file: BinaryIO) -> Iterator[Any]:
+    """The file, or a copy of what comes from a pipe or is compressed as a whole: Parquet is read from its end."""
+    if isinstance(getattr(file, "raw", None), FileIO) and file.seekable():
+        yield file
+        return
+    with tempfile.TemporaryFile() as copy:
+        copyfileobj(file, copy)
+        copy.seek(0)
+        yield copy

@@ -1,0 +1,133 @@
+"""`headwater replay`: files of every kind into a stream, by the command."""
+
+import csv
+import gzip
+import io
+import json
+import os
+import pty
+import subprocess
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from tests.acceptance.stack import HEADWATER, Stack, deployed, pipeline, reading
+
+STREAM = ("--chain", "hyperliquid", "--entity", "block")
+T0 = 1_767_323_045_000
+
+
+def blocks(count: int, first: int = 1) -> list[dict[str, Any]]:
+    return [
+        {"height": n, "blockTime": T0 + 250 * n, "hash": f"0x{n:064x}", "proposer": None, "numTxs": 2**60 + n}
+        for n in range(first, first + count)
+    ]
+
+
+def lines(records: list[dict[str, Any]]) -> bytes:
+    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
+
+
+def write_all(folder: Path, records: list[dict[str, Any]]) -> list[Path]:
+    """A third of the records in each format."""
+    third = len(records) // 3
+    (folder / "a.jsonl.gz").write_bytes(gzip.compress(lines(records[:third])))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(records[0]))
+    writer.writeheader()
+    writer.writerows(records[third : 2 * third])
+    (folder / "b.csv").write_text(text.getvalue())
+    pyarrow.parquet.write_table(pa.Table.from_pylist(records[2 * third :]), folder / "c.parquet")
+    return [folder / "a.jsonl.gz", folder / "b.csv", folder / "c.parquet"]
+
+
+def test_all_formats_at_once(stack: Stack, client: httpx.Client, tmp_path: Path) -> None:
+    records = blocks(300)
+    with deployed(client, pipeline("block", "hyperliquid")) as made, reading(made.sink) as reader:
+        done = stack.run("replay", *STREAM, *map(str, write_all(tmp_path, records)))
+        assert (done.returncode, done.stdout, done.stderr) == (
+            0, "300 records written to stream.hyperliquid.block\n", "",
+        )  # fmt: skip
+        read = [record.json() for record in reader.read(300)]
+    assert sorted(read, key=lambda record: int(record["height"])) == records
+
+
+def test_a_pipe_in_real_time_as_if_it_happened_now(stack: Stack, client: httpx.Client) -> None:
+    records = blocks(9)
+    with deployed(client, pipeline("block", "hyperliquid")) as made, reading(made.sink) as reader:
+        started = time.time()
+        done = stack.run("replay", *STREAM, "--pace", "1", "--times", "shift", "-", input=lines(records).decode())
+        assert done.returncode == 0, done.stderr
+        assert time.time() - started >= 2
+        read = [record.json() for record in reader.read(9)]
+    moved = sorted(record["blockTime"] for record in read)
+    assert [at - moved[0] for at in moved] == [250 * n for n in range(9)]
+    assert started - 1 <= moved[0] / 1000 <= started + 30
+
+
+def test_a_file_ends_now(stack: Stack, client: httpx.Client, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(lines(blocks(9)))
+    with deployed(client, pipeline("block", "hyperliquid")) as made, reading(made.sink) as reader:
+        now = datetime.now(UTC).timestamp()
+        assert stack.run("replay", *STREAM, "--times", "shift", str(tmp_path / "a.jsonl")).returncode == 0
+        newest = max(record.json()["blockTime"] for record in reader.read(9)) / 1000
+    assert now - 2 <= newest <= time.time()
+
+
+class TestBadLines:
+    def test_the_place_is_told(self, stack: Stack, tmp_path: Path) -> None:
+        (tmp_path / "a.jsonl").write_bytes(lines(blocks(2)) + b"{\n" + lines(blocks(1, 3)))
+        done = stack.run("replay", *STREAM, str(tmp_path / "a.jsonl"))
+        assert done.returncode == 2
+        assert "a.jsonl, line 3: it is no JSON" in done.stderr
+        assert "The 2 records before it are written." in done.stderr
+
+    def test_they_may_be_left_out(self, stack: Stack, tmp_path: Path) -> None:
+        (tmp_path / "a.csv").write_text("height,blockTime\n1,1767323045000\nx,1\n3,soon\n")
+        done = stack.run("replay", *STREAM, "--skip-bad", "--times", "now", str(tmp_path / "a.csv"))
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines() == [
+            "1 records written to stream.hyperliquid.block",
+            "2 were no records and are left out",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--rate", "5", "--pace", "1", "a.jsonl"), "--rate and --pace are two speeds"),
+        (("--times", "shift", "-"), "name files"),
+    ],
+)
+def test_what_can_not_be_done(stack: Stack, arguments: tuple[str, ...], sentence: str) -> None:
+    done = stack.run("replay", *STREAM, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert sentence in done.stderr
+
+
+def test_a_terminal_shows_a_bar(stack: Stack, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(lines(blocks(2000)))
+    ours, theirs = pty.openpty()
+    command = [*HEADWATER, "replay", *STREAM, "--data-dir", str(stack.data_dir), str(tmp_path / "a.jsonl")]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs, env=stack.environment) as process:
+        os.close(theirs)
+        shown = b""
+        while chunk := _read(ours):
+            shown += chunk
+        assert process.wait(30) == 0
+    os.close(ours)
+    assert b"2,000 records" in shown
+    assert b"100%" in shown
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 4096)
+    except OSError:  # the other end is closed
+        return b""

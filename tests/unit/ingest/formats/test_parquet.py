@@ -1,0 +1,85 @@
+"""Every type of Parquet as JSON."""
+
+import datetime as dt
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from headwater.errors import SetupError
+from headwater.ingest.files import RecordFile
+from tests.support.entities import like
+
+TIME = dt.datetime(2026, 1, 2, 3, 4, 5, 120_000, dt.UTC)
+NANOSECONDS = pa.scalar(1_767_323_045_678_901_234, pa.timestamp("ns"))
+WIDE = 2**240 + 1
+STRUCT = pa.array([{"a": 1, "b": TIME}], pa.struct([("a", pa.int8()), ("b", pa.timestamp("s"))]))
+
+
+def read_back(folder: Path, array: pa.Array, example: Any) -> Any:
+    pyarrow.parquet.write_table(pa.table({"v": array}), folder / "a.parquet")
+    [record] = RecordFile(folder / "a.parquet", entity=like(v=example))
+    return json.loads(record, parse_float=str)["v"]
+
+
+@pytest.mark.parametrize(
+    ("array", "example", "expected"),
+    [
+        (pa.array([2**64 - 1], pa.uint64()), 1, 2**64 - 1),
+        (pa.array([-5], pa.int8()), 1, -5),
+        (pa.array([17]), "17", "17"),
+        (pa.array([0.5], pa.float32()), None, "0.5"),
+        (pa.array([float("nan")]), None, None),
+        (pa.array([float("-inf")]), 1.0, None),
+        (pa.array([True]), None, True),
+        (pa.array([None], pa.null()), None, None),
+        (pa.array(["17"]), "17", "17"),
+        (pa.array(["17"]), None, "17"),
+        (pa.array([17]), None, "17"),
+        (pa.array([str(WIDE)], pa.large_string()), 1, WIDE),
+        (pa.array(['["a"]']), ["b"], ["a"]),
+        (pa.array(["true"]), True, True),
+        (pa.array([""]), 1, None),
+        (pa.array([Decimal(WIDE)], pa.decimal256(76)), 1, WIDE),
+        (pa.array([Decimal(WIDE)], pa.decimal256(76)), "1", str(WIDE)),
+        (pa.array([Decimal("1.10")]), 1.0, "1.10"),
+        (pa.array([Decimal("1E-7")], pa.decimal128(20, 9)), 1.0, "0.000000100"),
+        (pa.array([b"\x00\xff"]), None, "0x00ff"),
+        (pa.array([b"\x00\xff"], pa.binary(2)), "0x", "0x00ff"),
+        (pa.array([TIME], pa.timestamp("ms", "UTC")), None, "2026-01-02T03:04:05.120Z"),
+        (pa.array([TIME], pa.timestamp("ms", "Europe/Berlin")), "2026-01-02T03:04:05Z", "2026-01-02T03:04:05.120Z"),
+        (pa.array([TIME.replace(microsecond=0)], pa.timestamp("us")), None, "2026-01-02T03:04:05Z"),
+        (pa.array([NANOSECONDS]), "2026-01-02T03:04:05.678901234", "2026-01-02T03:04:05.678901234"),
+        (pa.array([NANOSECONDS]), 1767323045678, 1767323045678),
+        (pa.array([NANOSECONDS]), 1767323045, 1767323045),
+        (pa.array([dt.datetime(1969, 12, 31, 23, 59, 59, 999_999)]), None, "1969-12-31T23:59:59.999999Z"),
+        (pa.array([dt.date(2026, 1, 2)]), None, "2026-01-02"),
+        (pa.array([dt.time(3, 4, 5, 6)]), None, "03:04:05.000006"),
+        (pa.array([dt.timedelta(milliseconds=5)], pa.duration("ms")), 1, 5),
+        (pa.array([["a", None]]), ["x"], ["a", None]),
+        (pa.array([[TIME, TIME]], pa.list_(pa.timestamp("s"), 2)), None, ["2026-01-02T03:04:05Z"] * 2),
+        (STRUCT, {"a": "1"}, {"a": "1", "b": "2026-01-02T03:04:05Z"}),
+        (pa.array([[("k", TIME)]], pa.map_(pa.string(), pa.timestamp("s"))), None, {"k": "2026-01-02T03:04:05Z"}),
+        (pa.array([[(1, "x"), (2, None)]], pa.map_(pa.int8(), pa.string())), None, [[1, "x"], [2, None]]),
+        (pa.array(["a"]).dictionary_encode(), None, "a"),
+    ],
+)  # fmt: skip
+def test_types(tmp_path: Path, array: pa.Array, example: Any, expected: Any) -> None:
+    assert read_back(tmp_path, array, example) == expected
+
+
+def test_two_columns_of_one_name(tmp_path: Path) -> None:
+    pyarrow.parquet.write_table(pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]), tmp_path / "a.parquet")
+    with pytest.raises(SetupError, match="can't be read"):
+        list(RecordFile(tmp_path / "a.parquet"))
+
+
+def test_many_row_groups(tmp_path: Path) -> None:
+    pyarrow.parquet.write_table(pa.table({"n": range(5000)}), tmp_path / "a.parquet", row_group_size=700)
+    file = RecordFile(tmp_path / "a.parquet")
+    shares = [file.done() / file.size() for _ in file]
+    assert shares == [pytest.approx((n + 1) / 5000) for n in range(5000)]
