@@ -11,9 +11,12 @@ from headwater.app.ingest import OpenFeed
 from headwater.errors import SetupError
 from headwater.ingest.hyperliquid.options import HyperliquidOptions
 from headwater.ingest.options import IngestOptions
+from headwater.ingest.solana.feed import open_solana
+from headwater.ingest.solana.options import SolanaOptions
 
 KINDS: Mapping[str, tuple[type[IngestOptions], OpenFeed]] = {
     "hyperliquid": (HyperliquidOptions, open_hyperliquid),
+    "solana": (SolanaOptions, open_solana),
 }
 """By `type`: the options, and what opens the feed."""
 

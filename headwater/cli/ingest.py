@@ -1,7 +1,7 @@
 """Commands that feed streams from chain nodes."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -51,6 +51,41 @@ def hyperliquid(
 
 
 app.command()(takes_settings(*KAFKA)(hyperliquid))
+
+
+def solana(
+    settings: Settings,
+    rpc: Annotated[
+        str,
+        typer.Option(
+            envvar="HEADWATER_SOLANA_RPC",
+            help="URL of the node (http or https). Other users of this machine can read flags: the variable keeps a "
+            "key secret.",
+        ),
+    ],
+    name: Annotated[str, typer.Option(help="Whose position this is; default: solana, with the range.")] = "",
+    commitment: Annotated[
+        Literal["finalized", "confirmed"], typer.Option(help="Confirmed blocks come seconds earlier; one may vanish.")
+    ] = "finalized",
+    from_slot: Annotated[int | None, typer.Option(min=0, help="First slot, at the first start.")] = None,
+    to_slot: Annotated[int | None, typer.Option(min=0, help="Last slot: ends there.")] = None,
+    encoding: Annotated[
+        Literal["json", "base64"], typer.Option(help="How the node sends transactions; records are the same.")
+    ] = "json",
+    rate: Annotated[float, typer.Option(min=0, help="Calls a second; 0 is no limit.")] = 0,
+    parallel: Annotated[int, typer.Option(min=1, max=32, help="Blocks fetched at once.")] = 4,
+    poll_s: Annotated[float, typer.Option(help="Seconds between looks at the newest slot.")] = 0.5,
+    metrics_port: Annotated[int, typer.Option(min=0, help="Port of 127.0.0.1 with Prometheus series; 0: none.")] = 0,
+) -> None:
+    """Feed the transactions of Solana that are no votes from a node, or with --to-slot a range of its slots."""
+    from headwater.ingest.solana.options import default_name
+
+    _run("solana", settings, rpc=rpc, name=name or default_name(from_slot, to_slot), commitment=commitment,
+         from_slot=from_slot, to_slot=to_slot, encoding=encoding, rate=rate, parallel=parallel, poll_s=poll_s,
+         metrics_port=metrics_port)  # fmt: skip
+
+
+app.command()(takes_settings(*KAFKA)(solana))
 
 
 def _run(kind: str, settings: Settings, **options: Any) -> None:

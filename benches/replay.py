@@ -1,0 +1,119 @@
+"""Files into a stream, as `headwater replay` does, beside a plain producer of the lines: `python -m benches.replay`
+
+The topic's records are counted after each run. Reference of the same run: librdkafka with the same settings, given the
+file's lines without a look at them.
+"""
+
+import csv
+import gzip
+import itertools
+import json
+import statistics
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+import typer
+from confluent_kafka import Consumer, Producer
+
+from benches._stream import PARTITIONS, WAIT_S, broker, records_in, topic
+from headwater.brokers.client import ClientErrors, consumer_settings, producer_settings
+from headwater.ingest.feed import feed
+from headwater.ingest.files import RecordFile
+from headwater.ingest.generator import TransferStream
+from headwater.model.natural_key import natural_key
+from headwater.model.stream import Entity, find_chain
+from headwater.model.worker import KafkaAccess
+from headwater.sinks.kafka import LINGER_MS, SETTINGS, KafkaProducer
+
+CHAIN, ENTITY = "base", "erc20_token_transfer"
+PLAIN = "plain producer of the lines"
+
+
+def entity() -> Entity:
+    """The records' kind."""
+    chain = find_chain(CHAIN)
+    found = chain.entity(ENTITY) if chain else None
+    assert found is not None
+    return found
+
+
+def write_files(folder: Path, count: int) -> list[Path]:
+    """The same transfers in each format."""
+    lines = list(itertools.islice(TransferStream(wallets=1000).lines(), count))
+    plain, packed = folder / "transfers.jsonl", folder / "transfers.jsonl.gz"
+    plain.write_bytes(b"\n".join(lines) + b"\n")
+    packed.write_bytes(gzip.compress(plain.read_bytes(), 6))
+    records = [json.loads(line) for line in lines]
+    with (folder / "transfers.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, records[0])
+        writer.writeheader()
+        writer.writerows(records)
+    columns = {name: [record[name] for record in records] for name in records[0]}
+    columns["raw_amount"] = [str(amount) for amount in columns["raw_amount"]]  # wider than any number of Parquet
+    pyarrow.parquet.write_table(pa.table(columns), folder / "transfers.parquet")
+    return [plain, packed, folder / "transfers.csv", folder / "transfers.parquet"]
+
+
+def replay(access: KafkaAccess, name: str, path: Path) -> int:
+    """What is measured."""
+    producer = KafkaProducer(access, [name])
+    producer.connect(WAIT_S)
+    try:
+        records = RecordFile(path, entity=entity())
+        return feed(records, natural_key(CHAIN, ENTITY), name, PARTITIONS, producer)
+    finally:
+        producer.close()
+
+
+def plain(access: KafkaAccess, name: str, path: Path) -> int:
+    """The reference."""
+    producer = Producer(producer_settings(access, ClientErrors(access), LINGER_MS) | SETTINGS)
+    sent = 0
+    with path.open("rb") as file:
+        for sent, line in enumerate(file, 1):
+            while True:
+                try:
+                    producer.produce(name, line.rstrip(b"\n"), b"%d" % sent, sent % PARTITIONS)
+                    break
+                except BufferError:
+                    producer.poll(0.05)
+    assert producer.flush(WAIT_S) == 0
+    return sent
+
+
+def rate(access: KafkaAccess, count: int, work: Callable[[str], int]) -> float:
+    """Records a second, of one run into a topic of its own."""
+    with topic(access, f"replay-{time.monotonic_ns()}") as name:
+        before = time.perf_counter()
+        assert work(name) == count
+        took = time.perf_counter() - before
+        consumer = Consumer(consumer_settings(access, ClientErrors(access), "counts"))
+        assert records_in(consumer, name) == count
+        consumer.close()
+    return count / took
+
+
+def main(count: int = 200_000, rounds: int = 5) -> None:
+    """Run all in turns."""
+    rates: defaultdict[str, list[float]] = defaultdict(list)
+    with tempfile.TemporaryDirectory() as folder:
+        files = write_files(Path(folder), count)
+        with broker(Path(folder) / "kafka") as access:
+            for _ in range(rounds):
+                rates[PLAIN].append(rate(access, count, lambda name: plain(access, name, files[0])))
+                for path in files:
+                    rates[path.name].append(rate(access, count, lambda name: replay(access, name, path)))  # noqa: B023
+    reference = statistics.median(rates[PLAIN])
+    for name, measured in rates.items():
+        middle = statistics.median(measured)
+        spread = f"{min(measured) / 1000:,.0f}–{max(measured) / 1000:,.0f}"
+        typer.echo(f"{name:30} {middle / 1000:6,.0f} k records/s ({spread}); {middle / reference:.2f} of the plain one")
+
+
+if __name__ == "__main__":
+    typer.run(main)

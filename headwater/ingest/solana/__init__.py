@@ -1,0 +1,1 @@
+"""Solana: the transactions of a node's blocks that are no votes."""

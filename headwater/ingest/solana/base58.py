@@ -1,0 +1,42 @@
+"""Base58 in Bitcoin's alphabet (draft-msporny-base58): how Solana writes keys, signatures and data."""
+
+from functools import lru_cache
+from typing import Final
+
+_ALPHABET: Final = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_PAIRS: Final = [bytes([high, low]) for high in _ALPHABET for low in _ALPHABET]
+_VALUES: Final = bytes(_ALPHABET.index(byte) if byte in _ALPHABET else 255 for byte in range(256))
+_CHUNK: Final = 10
+"""Digits that are taken off at once: 58 ** 10 is below 2 ** 63, where Python's integers are fast."""
+_BASE: Final = 58**_CHUNK
+CACHED: Final = 1 << 13
+"""Much data comes again and again, budgets and swaps of a kind above all."""
+
+
+def encode(data: bytes) -> str:
+    """Leading zero bytes are ones."""
+    number, chunks = int.from_bytes(data), []
+    while number:
+        number, rest = divmod(number, _BASE)
+        for _ in range(_CHUNK // 2):
+            rest, pair = divmod(rest, 58 * 58)
+            chunks.append(_PAIRS[pair])
+    digits = b"".join(reversed(chunks)).lstrip(b"1")
+    return (b"1" * (len(data) - len(data.lstrip(b"\0"))) + digits).decode()
+
+
+@lru_cache(CACHED)
+def decode(text: str) -> bytes:
+    """Raises ValueError when there is another character."""
+    digits = text.encode("ascii", "replace").translate(_VALUES)
+    if 255 in digits:
+        raise ValueError("a character that base58 does not have")
+    number = 0
+    for at in range(0, len(digits), _CHUNK):
+        part = digits[at : at + _CHUNK]
+        value = 0
+        for digit in part:
+            value = value * 58 + digit
+        number = number * 58 ** len(part) + value
+    zeros = len(digits) - len(digits.lstrip(b"\0"))
+    return b"\0" * zeros + number.to_bytes((number.bit_length() + 7) // 8)

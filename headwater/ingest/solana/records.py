@@ -1,0 +1,175 @@
+"""Records of the stream `nonvoting_transaction` from blocks.
+
+Field names are those of the public schema of the data source. `parsed`, `parsed_type` and `program_name` are null: they
+come from the node's own parser (encoding `jsonParsed`), which differs from version to version and leaves out the data of
+what it parses; here every instruction has its data.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import chain
+from typing import Any, Final
+
+import msgspec
+
+from headwater.ingest.base import StreamRecord
+from headwater.ingest.solana.blocks import Block, Entry, Header, Instruction, Meta, Signed, instruction, signed
+
+ENTITY: Final = "nonvoting_transaction"
+
+encode: Final = msgspec.json.Encoder().encode
+Json = dict[str, Any]
+
+
+def records(block: Block, slot: int, chain_name: str) -> Iterator[StreamRecord]:
+    """All transactions but votes, in the block's order. Raises ValueError when one can't be read."""
+    about = {
+        "block_slot": slot,
+        "block_height": block.block_height,
+        "block_timestamp": _timestamp(block.block_time),
+        "block_hash": block.blockhash,
+    }
+    for index, entry in enumerate(block.transactions):
+        record = transaction(entry, index, about)
+        if record is not None:
+            yield StreamRecord(ENTITY, f"{chain_name}:{record['txn_id']}".encode(), encode(record))
+
+
+def transaction(entry: Entry, index: int, about: Json) -> Json | None:
+    """A record; None for a vote. about: members that tell of the block. Raises ValueError when it can't be read."""
+    told, meta = signed(entry.transaction), entry.meta
+    if told is None:
+        return None
+    if meta is None:
+        raise ValueError(f"the node does not tell how transaction {index} ended (it keeps no transaction history)")
+    return {**about, **_Transaction(told, meta, index).record()}
+
+
+class _Transaction:
+    """One transaction on its way into a record."""
+
+    def __init__(self, told: Signed, meta: Meta, index: int) -> None:
+        self._told = told
+        self._meta = meta
+        self._index = index
+        self._txn_id = told.signatures[0]
+        self._success = bytes(meta.err) == b"null"
+        self._keys = [*told.account_keys]
+        if meta.loaded_addresses:
+            self._keys += [*meta.loaded_addresses.writable, *meta.loaded_addresses.readonly]
+
+    def record(self) -> Json:
+        told, meta = self._told, self._meta
+        before, after = (self._token_balances(kind) for kind in (meta.pre_token_balances, meta.post_token_balances))
+        outer, inner = self._instructions()
+        return {
+            "txn_id": self._txn_id,
+            "txn_index": self._index,
+            "signatures": told.signatures,
+            "fee": meta.fee,
+            "err": _error(meta.err),
+            "success": self._success,
+            "is_voting": False,
+            "recent_block_hash": told.recent_blockhash,
+            "signer": self._keys[0],
+            "account_keys": self._account_keys(),
+            "pubkeys": self._keys,
+            "log_messages": meta.log_messages,
+            "pre_balances": meta.pre_balances,
+            "post_balances": meta.post_balances,
+            "pre_token_balances": before,
+            "post_token_balances": after,
+            "mint_to_decimals": {one["mint"]: one["decimals"] for one in chain(before, after)},
+            "token_accounts": {one["account"]: one["mint"] for one in chain(before, after)},
+            "sol_amounts": self._sol_amounts(),
+            "instruction_count": len(outer),
+            "instructions": outer,
+            "inner_instructions": inner,
+        }
+
+    def _account_keys(self) -> list[Json]:
+        own = len(self._told.account_keys)
+        writable = _writable(self._told.header, own)
+        loaded = self._meta.loaded_addresses
+        writable += [True] * len(loaded.writable) + [False] * len(loaded.readonly) if loaded else []
+        signers = self._told.header.num_required_signatures
+        return [
+            {
+                "pubkey": key,
+                "signer": place < signers,
+                "source": "transaction" if place < own else "lookupTable",
+                "writable": writes,
+            }
+            for place, (key, writes) in enumerate(zip(self._keys, writable, strict=True))
+        ]
+
+    def _token_balances(self, balances: Sequence[Any] | None) -> list[Json]:
+        return [
+            {
+                "account_index": one.account_index,
+                "account": self._keys[one.account_index],
+                "amount": one.ui_token_amount.amount,
+                "mint": one.mint,
+                "owner": one.owner,
+                "decimals": one.ui_token_amount.decimals,
+            }
+            for one in balances or ()
+        ]
+
+    def _sol_amounts(self) -> dict[str, int]:
+        balances = zip(self._keys, self._meta.pre_balances, self._meta.post_balances, strict=True)
+        return {key: after - before for key, before, after in balances if after != before}
+
+    def _instructions(self) -> tuple[list[Json], list[Json]]:
+        groups = {group.index: group.instructions for group in self._meta.inner_instructions or ()}
+        outer: list[Json] = []
+        inner: list[Json] = []
+        for place, one in enumerate(self._told.instructions):
+            called = groups.get(place, ())
+            outer.append({**self._instruction(one, place), "inner_instruction_count": len(called)})
+            inner += [
+                {
+                    **self._instruction(instruction(each), place),
+                    "inner_instruction_count": None,
+                    "inner_instruction_index": number,
+                    "parent_instruction_program_id": self._keys[one.program],
+                }
+                for number, each in enumerate(called)
+            ]
+        return outer, inner
+
+    def _instruction(self, one: Instruction, place: int) -> Json:
+        keys = self._keys
+        return {
+            "txn_id": self._txn_id,
+            "txn_index": self._index,
+            "instruction_index": place,
+            "program_id": keys[one.program],
+            "program_name": None,
+            "parsed": None,
+            "parsed_type": None,
+            "accounts": [keys[account] for account in one.accounts],
+            "data": one.base58,
+            "data_hex": one.data.hex(),
+            "is_voting": False,
+            "parent_tx_signer": keys[0],
+            "parent_tx_success": self._success,
+        }
+
+
+def _writable(header: Header, keys: int) -> list[bool]:
+    """As the message asks; the runtime takes system accounts and called programs as read-only whatever it asks."""
+    signers = header.num_required_signatures
+    writable_signers = signers - header.num_readonly_signed_accounts
+    last = keys - header.num_readonly_unsigned_accounts
+    return [place < writable_signers or signers <= place < last for place in range(keys)]
+
+
+def _timestamp(seconds: int | None) -> str | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _error(err: msgspec.Raw) -> str | None:
+    """A name like `AccountInUse` as it is, anything else as JSON."""
+    said = msgspec.json.decode(err)
+    return said if said is None or isinstance(said, str) else encode(said).decode()
