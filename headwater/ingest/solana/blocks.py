@@ -101,17 +101,23 @@ class Entry(_Struct):
     meta: Meta | None = None
 
 
-class Block(_Struct):
-    """parent_slot: of the block before; the slots between are skipped. block_time: seconds since the epoch."""
+class Link(_Struct):
+    """A block without its transactions. parent_slot: of the block before; the slots between are skipped."""
+
+    parent_slot: int
+
+
+class Block(Link):
+    """block_time: seconds since the epoch."""
 
     blockhash: str
-    parent_slot: int
     transactions: list[Entry]
     block_height: int | None = None
     block_time: int | None = None
 
 
-DECODER: Final = msgspec.json.Decoder(Block | None)
+BLOCK: Final = msgspec.json.Decoder(Block | None)
+LINK: Final = msgspec.json.Decoder(Link | None)
 
 
 class Instruction(NamedTuple):

@@ -1,8 +1,8 @@
 """Records of the stream `nonvoting_transaction` from blocks.
 
 Field names are those of the public schema of the data source. `parsed`, `parsed_type` and `program_name` are null: they
-come from the node's own parser (encoding `jsonParsed`), which differs from version to version and leaves out the data of
-what it parses; here every instruction has its data.
+come from the node's own parser (encoding `jsonParsed`), which differs from version to version and leaves out the data
+of what it parses; here every instruction has its data.
 """
 
 from collections.abc import Iterator, Sequence

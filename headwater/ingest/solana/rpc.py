@@ -15,7 +15,7 @@ import msgspec
 import tenacity
 
 from headwater.errors import NodeUnavailable
-from headwater.ingest.solana.blocks import DECODER, Block
+from headwater.ingest.solana.blocks import BLOCK, LINK, Block, Link
 
 _T = TypeVar("_T")
 Sleep = Callable[[float], Any]
@@ -120,14 +120,16 @@ class Rpc:
 
     def block(self, slot: int) -> Block:
         """The block of a slot that has one."""
-        return self._block(slot, self._whole)
+        block: Block = self._block(BLOCK, slot, self._whole)
+        return block
 
     def parent_of(self, slot: int) -> int:
         """The slot of the block before that of a slot that has one."""
-        return self._block(slot, {**self._whole, "transactionDetails": "none"}).parent_slot
+        link: Link = self._block(LINK, slot, {**self._whole, "transactionDetails": "none"})
+        return link.parent_slot
 
-    def _block(self, slot: int, options: dict[str, Any]) -> Block:
-        block = self._ask(DECODER, "getBlock", slot, options)
+    def _block(self, decoder: "msgspec.json.Decoder[_T | None]", slot: int, options: dict[str, Any]) -> _T:
+        block = self._ask(decoder, "getBlock", slot, options)
         if block is None:
             raise NodeUnavailable(f"The node does not have the block of slot {slot} yet.")
         return block

@@ -1,0 +1,228 @@
+"""The Solana feed on a node's HTTP interface: every block once and in order, whatever the node does."""
+
+import itertools
+import json
+import logging
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from headwater.errors import NodeUnavailable
+from headwater.ingest.base import Step
+from headwater.ingest.solana.feed import SolanaFeed
+from headwater.ingest.solana.options import SolanaOptions
+from tests.support.solana_blocks import Chain, nonvoting
+from tests.support.solana_node import KEY, Node
+
+BLOCKS = Chain(1).blocks(1000, 1100)
+
+
+def open_feed(node: Node, **options: Any) -> SolanaFeed:
+    return SolanaFeed(SolanaOptions.model_validate({"name": "n", "rpc": node.url, "poll_s": 0.01, **options}))
+
+
+def signatures(step: Step | None) -> list[str]:
+    return [json.loads(record.value)["txn_id"] for record in step.records] if step else []
+
+
+def taken(steps: Iterator[Step | None], count: int) -> list[str]:
+    """The signatures of the first steps that bring so many."""
+    found: list[str] = []
+    while len(found) < count:
+        found += signatures(next(steps))
+    return found
+
+
+def resumed(feed: SolanaFeed, position: bytes | None = None) -> Iterator[Step | None]:
+    """Steps as the runner takes them: after an error it goes on behind the last stored step."""
+    for _ in range(300):
+        try:
+            for step in feed.steps(position):
+                yield step
+                position = step.position if step else position
+        except NodeUnavailable:
+            continue
+        return
+    raise AssertionError("the node fails again and again")
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retries that don't wait long."""
+    monkeypatch.setattr("headwater.ingest.solana.rpc.AGAIN_S", 0.001)
+    monkeypatch.setattr("headwater.ingest.solana.rpc.PATIENCE_S", 0.05)
+
+
+class TestRange:
+    @pytest.mark.parametrize("encoding", ["json", "base64"])
+    @pytest.mark.parametrize("parallel", [1, 7])
+    def test_all_of_it_once(self, encoding: str, parallel: int) -> None:
+        with Node(BLOCKS).serving() as node:
+            feed = open_feed(node, from_slot=1000, to_slot=1100, encoding=encoding, parallel=parallel)
+            steps = list(feed.steps(None))
+        assert [one for step in steps for one in signatures(step)] == nonvoting(BLOCKS)
+        assert node.calls["getBlock"] == len(BLOCKS)
+
+    def test_a_range_within(self) -> None:
+        first, last = sorted(BLOCKS)[10] - 1, sorted(BLOCKS)[30] + 1
+        wanted = nonvoting({slot: block for slot, block in BLOCKS.items() if first <= slot <= last})
+        with Node(BLOCKS).serving() as node:
+            steps = open_feed(node, from_slot=first, to_slot=last).steps(None)
+            assert [one for step in steps for one in signatures(step)] == wanted
+
+    def test_many_skipped_slots(self) -> None:
+        chain = Chain(2)
+        blocks = chain.blocks(1000, 1000) | {
+            9000: {**Chain(3).blocks(9000, 9000)[9000], "parentSlot": 1000},
+        }
+        with Node(blocks).serving() as node:
+            steps = open_feed(node, from_slot=1000, to_slot=9000).steps(None)
+            assert [one for step in steps for one in signatures(step)] == nonvoting(blocks)
+            assert node.calls["getBlocks"] < 8
+
+    def test_a_range_without_blocks_ends(self) -> None:
+        blocks = {1000: BLOCKS[1000], 1010: {**BLOCKS[1100], "parentSlot": 1000}}
+        with Node(blocks).serving() as node:
+            assert not any(open_feed(node, from_slot=1003, to_slot=1007).steps(None))
+
+    def test_its_end_waits_for_the_block_behind(self) -> None:
+        """Else nobody could tell a skipped slot from a block that the node lacks."""
+        blocks = {1000: BLOCKS[1000], 1010: {**BLOCKS[1100], "parentSlot": 1000}}
+        with Node(blocks, newest=1005).serving() as node:
+            steps = open_feed(node, from_slot=1000, to_slot=1003).steps(None)
+            first = [next(steps) for _ in range(5)]
+            assert [step.position if step else None for step in first] == [
+                b'{"next_slot":1001,"block":1000}', None, None, None, None,
+            ]  # fmt: skip
+            node.newest = 1010
+            assert not any(steps)
+
+
+class TestLive:
+    def test_it_begins_at_the_newest_and_follows(self) -> None:
+        slots = sorted(BLOCKS)
+        with Node(BLOCKS, newest=slots[50]).serving() as node:
+            steps = open_feed(node).steps(None)
+            first = next(steps)
+            assert first is not None
+            assert msgspec.json.decode(first.position) == {"next_slot": slots[50] + 1, "block": slots[50]}
+            assert first.time_ms == BLOCKS[slots[50]]["blockTime"] * 1000
+            assert next(steps) is None
+            node.newest = slots[60]
+            wanted = nonvoting({slot: BLOCKS[slot] for slot in slots[51:61]})
+            assert taken(steps, len(wanted)) == wanted
+
+    def test_it_goes_on_behind_a_position(self) -> None:
+        with Node(BLOCKS).serving() as node:
+            steps = [step for step in open_feed(node, from_slot=1000, to_slot=1100).steps(None) if step]
+            for step in steps[:3]:
+                rest = open_feed(node, from_slot=1000, to_slot=1100).steps(step.position)
+                stored = list(itertools.chain.from_iterable(map(signatures, steps[: steps.index(step) + 1])))
+                assert stored + [one for each in rest for one in signatures(each)] == nonvoting(BLOCKS)
+
+    def test_the_commitment(self) -> None:
+        with Node(BLOCKS).serving() as node:
+            next(open_feed(node, commitment="confirmed").steps(None))
+        assert {params[-1]["commitment"] for _, params in node.params} == {"confirmed"}
+
+
+@pytest.mark.usefixtures("quick")
+class TestFaults:
+    FAULTS = {"429": 0.1, "503": 0.1, "cut": 0.1, "nonsense": 0.05, "behind": 0.3}
+
+    def test_nothing_is_lost_or_doubled(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("headwater.ingest.solana.rpc._retry_after_s", lambda response: 0.001)
+        with Node(BLOCKS, faults=self.FAULTS).serving() as node:
+            steps = resumed(open_feed(node, from_slot=1000, to_slot=1100))
+            assert [one for step in steps for one in signatures(step)] == nonvoting(BLOCKS)
+        assert set(node.met) == set(self.FAULTS)
+
+    def test_a_block_that_the_node_leaves_out(self) -> None:
+        slots = sorted(BLOCKS)
+        with Node(BLOCKS).serving() as node:
+            node.hidden.add(slots[20])
+            steps = open_feed(node, from_slot=1000, to_slot=1100).steps(None)
+            found: list[str] = []
+            with pytest.raises(NodeUnavailable, match=f"left out the block of slot {slots[20]}, which"):  # noqa: PT012
+                for step in steps:
+                    found += signatures(step)
+                    position = step.position if step else b""
+            assert found == nonvoting({slot: BLOCKS[slot] for slot in slots[:20]})
+            node.hidden.clear()
+            found += [
+                one
+                for step in open_feed(node, to_slot=1100, from_slot=1000).steps(position)
+                for one in signatures(step)
+            ]
+        assert found == nonvoting(BLOCKS)
+
+    def test_the_last_block_of_a_range_that_the_node_leaves_out(self) -> None:
+        slots = sorted(BLOCKS)
+        with Node(BLOCKS).serving() as node:
+            node.hidden.add(slots[20])
+            with pytest.raises(NodeUnavailable, match=f"left out the block of slot {slots[20]}"):
+                list(open_feed(node, from_slot=1000, to_slot=slots[20]).steps(None))
+
+    def test_a_chain_that_lacks_the_last_block(self) -> None:
+        with Node(BLOCKS).serving() as node:
+            position = b'{"next_slot":1051,"block":1050}'
+            node.blocks = {1060: {**BLOCKS[1100], "parentSlot": 1048}}
+            with pytest.raises(NodeUnavailable, match="slot 1050, whose records are stored, is not on its chain"):
+                list(open_feed(node, from_slot=1000, to_slot=1100).steps(position))
+
+    def test_a_node_without_the_history(self) -> None:
+        with Node(BLOCKS).serving() as node:
+            node.blocks[900] = {}
+            node.cleaned_below = 1000
+            with pytest.raises(NodeUnavailable, match="no longer keeps so old blocks"):
+                list(open_feed(node, from_slot=900, to_slot=1100).steps(None))
+
+    def test_what_can_not_be_read_is_never_left_out(self) -> None:
+        blocks = dict(BLOCKS)
+        slot = next(slot for slot in blocks if nonvoting({slot: blocks[slot]}))
+        blocks[slot] = json.loads(json.dumps(blocks[slot]))
+        for entry in blocks[slot]["transactions"]:
+            entry["meta"] = None
+        with (
+            Node(blocks).serving() as node,
+            pytest.raises(NodeUnavailable, match=f"slot {slot} can't be read: the node"),
+        ):
+            list(open_feed(node, from_slot=1000, to_slot=1100).steps(None))
+
+    def test_a_refused_key(self) -> None:
+        with Node(BLOCKS, faults={"401": 1.0}).serving() as node:
+            with pytest.raises(NodeUnavailable, match=r"HTTP 401.*check the URL"):
+                next(open_feed(node).steps(None))
+            assert node.calls["getSlot"] == 1
+
+    def test_retry_after(self) -> None:
+        with Node(BLOCKS, faults={"429": 1.0}).serving() as node:
+            with pytest.raises(NodeUnavailable, match="HTTP 429") as caught:
+                next(open_feed(node).steps(None))
+            assert caught.value.retry_after_s == 1
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("faults", [{"429": 1.0}, {"cut": 1.0}, {"401": 1.0}, {"nonsense": 1.0}, {"telltale": 1.0}])
+def test_the_key_is_never_told(faults: dict[str, float], caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "headwater")
+    with Node(BLOCKS, faults=faults).serving() as node:
+        feed = open_feed(node)
+        with pytest.raises(NodeUnavailable) as caught:
+            next(feed.steps(None))
+    chain: BaseException | None = caught.value
+    while chain is not None:
+        assert KEY not in f"{chain} {chain!r}"
+        chain = chain.__cause__
+    assert KEY not in repr(feed._options)
+    assert KEY not in caplog.text
+
+
+def test_a_rate() -> None:
+    with Node(BLOCKS).serving() as node:
+        started = time.monotonic()
+        list(open_feed(node, from_slot=1000, to_slot=1010, rate=50, parallel=8).steps(None))
+        assert time.monotonic() - started >= (sum(node.calls.values()) - 1) / 50

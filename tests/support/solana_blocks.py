@@ -1,0 +1,179 @@
+"""Solana blocks as nodes tell them: generated ones, recorded ones, and the same in the other encoding.
+
+Shares nothing with the package but what `solders` says of the wire format.
+"""
+
+import base64
+import gzip
+import json
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+from solders.hash import Hash
+from solders.instruction import CompiledInstruction
+from solders.message import Message, MessageAddressTableLookup, MessageHeader, MessageV0
+from solders.pubkey import Pubkey
+from solders.signature import Signature
+from solders.transaction import VersionedTransaction
+
+Json = dict[str, Any]
+
+FOLDER = Path(os.environ.get("HEADWATER_TEST_DATA") or "nowhere") / "solana"
+VOTE = "Vote111111111111111111111111111111111111111"
+ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+
+
+def recorded(name: str) -> Any:
+    """A gzipped JSON file."""
+    return json.loads(gzip.decompress((FOLDER / name).read_bytes()))
+
+
+def from_base58(text: str) -> bytes:
+    """The slow way, digit by digit."""
+    number = 0
+    for digit in text:
+        number = number * 58 + ALPHABET.index(digit)
+    zeros = len(text) - len(text.lstrip("1"))
+    return b"\0" * zeros + number.to_bytes((number.bit_length() + 7) // 8)
+
+
+def to_base58(data: bytes) -> str:
+    """The slow way."""
+    number, digits = int.from_bytes(data), ""
+    while number:
+        number, digit = divmod(number, 58)
+        digits = ALPHABET[digit] + digits
+    return "1" * (len(data) - len(data.lstrip(b"\0"))) + digits
+
+
+def as_wire(entry: Json) -> Json:
+    """A transaction of the encoding `json` in the encoding `base64`."""
+    told = entry["transaction"]
+    message, header = told["message"], told["message"]["header"]
+    keys = [Pubkey.from_string(key) for key in message["accountKeys"]]
+    counts = (
+        header["numRequiredSignatures"],
+        header["numReadonlySignedAccounts"],
+        header["numReadonlyUnsignedAccounts"],
+    )
+    ran = [
+        CompiledInstruction(one["programIdIndex"], from_base58(one["data"]), bytes(one["accounts"]))
+        for one in message["instructions"]
+    ]
+    blockhash = Hash.from_string(message["recentBlockhash"])
+    if entry.get("version") == 0:
+        lookups = [
+            MessageAddressTableLookup(
+                Pubkey.from_string(one["accountKey"]), bytes(one["writableIndexes"]), bytes(one["readonlyIndexes"])
+            )
+            for one in message["addressTableLookups"]
+        ]
+        packed: Any = MessageV0(MessageHeader(*counts), keys, blockhash, ran, lookups)
+    else:
+        packed = Message.new_with_compiled_instructions(*counts, keys, blockhash, ran)
+    signatures = [Signature.from_string(one) for one in told["signatures"]]
+    wire = bytes(VersionedTransaction.populate(packed, signatures))
+    return {**entry, "transaction": [base64.b64encode(wire).decode(), "base64"]}
+
+
+class Chain:
+    """Blocks of one number; the same number gives the same chain. skipped: how often a slot has no block."""
+
+    def __init__(self, number: int = 1, skipped: float = 0.2, per_block: int = 6) -> None:
+        self._draw = random.Random(number)
+        self._skipped = skipped
+        self._per_block = per_block
+        self.programs = [self._key() for _ in range(4)]
+
+    def blocks(self, first: int, last: int) -> dict[int, Json]:
+        """By slot; neither the first nor the last is skipped."""
+        made: dict[int, Json] = {}
+        parent, parent_hash = first - 1, self._key()
+        for slot in range(first, last + 1):
+            if slot not in (first, last) and self._draw.random() < self._skipped:
+                continue
+            made[slot] = self._block(slot, parent, parent_hash)
+            parent, parent_hash = slot, made[slot]["blockhash"]
+        return made
+
+    def _key(self) -> str:
+        return to_base58(self._draw.randbytes(32))
+
+    def _block(self, slot: int, parent: int, parent_hash: str) -> Json:
+        return {
+            "blockhash": self._key(),
+            "previousBlockhash": parent_hash,
+            "parentSlot": parent,
+            "blockHeight": slot - 100,
+            "blockTime": 1_700_000_000 + slot * 2 // 5,
+            "transactions": [self._transaction() for _ in range(self._draw.randrange(self._per_block))],
+        }
+
+    def _transaction(self) -> Json:
+        draw = self._draw
+        is_vote, is_v0 = draw.random() < 0.4, draw.random() < 0.5
+        program = VOTE if is_vote else draw.choice(self.programs)
+        keys = [self._key(), self._key(), self._key(), program]
+        loaded = [self._key() for _ in range(3)] if is_v0 and not is_vote else []
+        places = range(len(keys) + len(loaded))
+        failed = draw.random() < 0.3
+        before = [draw.randrange(2**64) for _ in places]
+        transaction: Json = {
+            "signatures": [to_base58(draw.randbytes(64))],
+            "message": {
+                "header": {
+                    "numRequiredSignatures": 1,
+                    "numReadonlySignedAccounts": 0,
+                    "numReadonlyUnsignedAccounts": 1,
+                },
+                "accountKeys": keys,
+                "recentBlockhash": self._key(),
+                "instructions": [self._instruction(places, 3) for _ in range(draw.randrange(1, 4))],
+            },
+        }
+        if is_v0:
+            lookup = {"accountKey": self._key(), "writableIndexes": [7, 200], "readonlyIndexes": [0]}
+            transaction["message"]["addressTableLookups"] = [lookup] if loaded else []
+        return {
+            "transaction": transaction,
+            "meta": {
+                "err": {"InstructionError": [0, {"Custom": 6001}]} if failed else None,
+                "fee": 5000,
+                "preBalances": before,
+                "postBalances": [before[0] - 5000, *before[1:]],
+                "innerInstructions": [
+                    {"index": 0, "instructions": [self._instruction(places, place) for place in places[3:]]}
+                ],
+                "logMessages": ["Program log: one", "Program log: \u00fc"],
+                "preTokenBalances": [],
+                "postTokenBalances": [
+                    {
+                        "accountIndex": 1,
+                        "mint": self._key(),
+                        "owner": keys[0],
+                        "programId": self.programs[0],
+                        "uiTokenAmount": {"amount": str(2**64 - 1), "decimals": 6, "uiAmount": None},
+                    }
+                ],
+                "rewards": [],
+                "loadedAddresses": {"writable": loaded[:2], "readonly": loaded[2:]},
+            },
+            "version": 0 if is_v0 else "legacy",
+        }
+
+    def _instruction(self, places: range, program: int) -> Json:
+        data = self._draw.randbytes(self._draw.randrange(40))
+        accounts = self._draw.sample(places, 2)
+        return {"programIdIndex": program, "accounts": accounts, "data": to_base58(data), "stackHeight": None}
+
+
+def nonvoting(blocks: dict[int, Json]) -> list[str]:
+    """The first signatures of all transactions but votes, in the chain's order."""
+    return [
+        entry["transaction"]["signatures"][0]
+        for _, block in sorted(blocks.items())
+        for entry in block["transactions"]
+        if VOTE not in entry["transaction"]["message"]["accountKeys"]
+    ]

@@ -1,0 +1,243 @@
+"""Blocks as records: the stream's fields, the same from both encodings, and nothing left out of what was recorded."""
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+import pytest
+
+from headwater.ingest.solana.blocks import BLOCK, Entry
+from headwater.ingest.solana.records import records, transaction
+from headwater.model.natural_key import natural_key
+from headwater.model.stream import find_chain
+from tests.support.solana_blocks import FOLDER, VOTE, Chain, Json, as_wire, from_base58, nonvoting, recorded
+
+RECORDED = pytest.mark.skipif(not FOLDER.exists(), reason="HEADWATER_TEST_DATA names no folder with recorded data")
+ABOUT = {"block_slot": 7, "block_height": None, "block_timestamp": None, "block_hash": "h"}
+SOLANA = find_chain("solana")
+assert SOLANA is not None
+ENTITY = SOLANA.entities[0]
+VALID = jsonschema_rs.validator_for(ENTITY.json_schema)
+
+
+def converted(block: Json, slot: int) -> list[Json]:
+    parsed = BLOCK.decode(json.dumps(block))
+    assert parsed is not None
+    found = list(records(parsed, slot, "solana"))
+    assert {record.stream for record in found} <= {"nonvoting_transaction"}
+    assert [record.key for record in found] == [natural_key("solana", ENTITY.name)(record.value) for record in found]
+    return [json.loads(record.value) for record in found]
+
+
+def one(entry: Json) -> Json | None:
+    return transaction(msgspec.json.decode(json.dumps(entry), type=Entry), 3, ABOUT)
+
+
+def expected(entry: Json, index: int) -> Json:
+    """What the record of a transaction must say, read from the node's answer in another way."""
+    message, meta = entry["transaction"]["message"], entry["meta"]
+    loaded = meta.get("loadedAddresses") or {"writable": [], "readonly": []}
+    static = message["accountKeys"]
+    keys = static + loaded["writable"] + loaded["readonly"]
+    groups = {group["index"]: group["instructions"] for group in meta["innerInstructions"]}
+    return {
+        "txn_id": entry["transaction"]["signatures"][0],
+        "txn_index": index,
+        "fee": meta["fee"],
+        "success": meta["err"] is None,
+        "signer": static[0],
+        "pubkeys": keys,
+        "sources": ["transaction"] * len(static) + ["lookupTable"] * (len(keys) - len(static)),
+        "log_messages": meta["logMessages"],
+        "pre_balances": meta["preBalances"],
+        "tokens": [(keys[b["accountIndex"]], b["uiTokenAmount"]["amount"]) for b in meta["postTokenBalances"]],
+        "outer": [_ran(one, keys) for one in message["instructions"]],
+        "inner": [(at, _ran(one, keys)) for at in sorted(groups) for one in groups[at]],
+    }
+
+
+def _ran(one: Json, keys: list[str]) -> Any:
+    data = one["data"]
+    return keys[one["programIdIndex"]], [keys[at] for at in one["accounts"]], data, from_base58(data).hex()
+
+
+def told(record: Json) -> Json:
+    """The same of a record."""
+    names = ("txn_id", "txn_index", "fee", "success", "signer", "pubkeys", "log_messages", "pre_balances")
+    ran = [(at["program_id"], at["accounts"], at["data"], at["data_hex"]) for at in record["instructions"]]
+    inner = [
+        (at["instruction_index"], (at["program_id"], at["accounts"], at["data"], at["data_hex"]))
+        for at in record["inner_instructions"]
+    ]
+    return {name: record[name] for name in names} | {
+        "sources": [key["source"] for key in record["account_keys"]],
+        "tokens": [(balance["account"], balance["amount"]) for balance in record["post_token_balances"]],
+        "outer": ran,
+        "inner": inner,
+    }
+
+
+def kept(block: Json) -> Iterator[tuple[int, Json]]:
+    for index, entry in enumerate(block["transactions"]):
+        if VOTE not in entry["transaction"]["message"]["accountKeys"]:
+            yield index, entry
+
+
+def check(block: Json, slot: int) -> list[Json]:
+    """Everything that holds of any block of the encoding `json`."""
+    found = converted(block, slot)
+    assert [told(record) for record in found] == [expected(entry, index) for index, entry in kept(block)]
+    for record in found:
+        assert record.keys() == ENTITY.example.keys() == ENTITY.fields.keys()
+        VALID.validate(record)
+        assert record["instructions"][0].keys() == ENTITY.example["instructions"][0].keys()
+        assert record["account_keys"][0].keys() == ENTITY.example["account_keys"][0].keys()
+    wire = {**block, "transactions": [as_wire(entry) for entry in block["transactions"]]}
+    assert converted(wire, slot) == found
+    return found
+
+
+class TestGenerated:
+    @pytest.mark.parametrize("number", range(20))
+    def test_blocks(self, number: int) -> None:
+        blocks = Chain(number).blocks(1000, 1010)
+        found = [record for slot, block in blocks.items() for record in check(block, slot)]
+        assert [record["txn_id"] for record in found] == nonvoting(blocks)
+
+    def test_a_whole_record(self) -> None:
+        entry = {
+            "transaction": {
+                "signatures": ["5igA", "5igB"],
+                "message": {
+                    "header": {
+                        "numRequiredSignatures": 2,
+                        "numReadonlySignedAccounts": 1,
+                        "numReadonlyUnsignedAccounts": 1,
+                    },
+                    "accountKeys": ["A", "B", "C", "P"],
+                    "recentBlockhash": "r",
+                    "instructions": [{"programIdIndex": 3, "accounts": [0, 4], "data": "3Bxs4"}],
+                },
+            },
+            "meta": {
+                "err": {"InstructionError": [0, {"Custom": 1}]},
+                "fee": 10_000,
+                "preBalances": [50_000, 1, 0, 1, 9, 18_446_744_073_709_551_615],
+                "postBalances": [40_000, 1, 0, 1, 19, 18_446_744_073_709_551_615],
+                "innerInstructions": [
+                    {"index": 0, "instructions": [{"programIdIndex": 5, "accounts": [], "data": ""}]},
+                ],
+                "logMessages": None,
+                "preTokenBalances": [
+                    {"accountIndex": 4, "mint": "M", "uiTokenAmount": {"amount": "7", "decimals": 2}}
+                ],
+                "loadedAddresses": {"writable": ["W"], "readonly": ["R"]},
+            },
+        }  # fmt: skip
+        common = {
+            "txn_id": "5igA", "txn_index": 3, "instruction_index": 0, "program_name": None, "parsed": None,
+            "parsed_type": None, "is_voting": False, "parent_tx_signer": "A", "parent_tx_success": False,
+        }  # fmt: skip
+        assert one(entry) == ABOUT | {
+            "txn_id": "5igA", "txn_index": 3, "signatures": ["5igA", "5igB"], "fee": 10_000,
+            "err": '{"InstructionError":[0,{"Custom":1}]}', "success": False, "is_voting": False,
+            "recent_block_hash": "r", "signer": "A",
+            "account_keys": [
+                {"pubkey": "A", "signer": True, "source": "transaction", "writable": True},
+                {"pubkey": "B", "signer": True, "source": "transaction", "writable": False},
+                {"pubkey": "C", "signer": False, "source": "transaction", "writable": True},
+                {"pubkey": "P", "signer": False, "source": "transaction", "writable": False},
+                {"pubkey": "W", "signer": False, "source": "lookupTable", "writable": True},
+                {"pubkey": "R", "signer": False, "source": "lookupTable", "writable": False},
+            ],
+            "pubkeys": ["A", "B", "C", "P", "W", "R"],
+            "log_messages": None,
+            "pre_balances": [50_000, 1, 0, 1, 9, 18_446_744_073_709_551_615],
+            "post_balances": [40_000, 1, 0, 1, 19, 18_446_744_073_709_551_615],
+            "pre_token_balances": [
+                {"account_index": 4, "account": "W", "amount": "7", "mint": "M", "owner": None, "decimals": 2}
+            ],
+            "post_token_balances": [],
+            "mint_to_decimals": {"M": 2}, "token_accounts": {"W": "M"}, "sol_amounts": {"A": -10_000, "W": 10},
+            "instruction_count": 1,
+            "instructions": [
+                common | {"program_id": "P", "accounts": ["A", "W"], "data": "3Bxs4", "data_hex": "0179fdc3",
+                          "inner_instruction_count": 1}
+            ],
+            "inner_instructions": [
+                common | {"program_id": "R", "accounts": [], "data": "", "data_hex": "",
+                          "inner_instruction_count": None, "inner_instruction_index": 0,
+                          "parent_instruction_program_id": "P"}
+            ],
+        }  # fmt: skip
+
+    def test_an_error_with_a_name(self) -> None:
+        [block] = Chain(3, per_block=9).blocks(5, 5).values()
+        [_, entry], *_ = kept(block)
+        entry["meta"]["err"] = "AccountInUse"
+        record = one(entry)
+        assert record is not None
+        assert (record["err"], record["success"]) == ("AccountInUse", False)
+
+    def test_blocks_of_old_nodes(self) -> None:
+        """They tell neither loaded addresses nor logs, inner instructions or token balances."""
+        [block] = Chain(3, per_block=9).blocks(5, 5).values()
+        [_, entry] = next((at, one) for at, one in kept(block) if one["version"] == "legacy")
+        names = ("innerInstructions", "logMessages", "preTokenBalances", "postTokenBalances", "loadedAddresses")
+        entry["meta"] = {name: value for name, value in entry["meta"].items() if name not in names}
+        record = one(entry)
+        assert record is not None
+        VALID.validate(record | {"block_slot": 7, "block_hash": "h"})
+        assert (record["log_messages"], record["inner_instructions"], record["post_token_balances"]) == (None, [], [])
+
+    @pytest.mark.parametrize(
+        ("change", "fault"),
+        [
+            ({"meta": None}, "no transaction history"),
+            ({"transaction": ["AAAA", "base64"]}, "bytes"),
+            ({"transaction": ["%%", "base64"]}, "base64"),
+            ({"transaction": ["AAAA", "base58"]}, "base58 is not known"),
+        ],
+    )
+    def test_what_can_not_be_read(self, change: Json, fault: str) -> None:
+        [block] = Chain(3, per_block=9).blocks(5, 5).values()
+        [_, entry], *_ = kept(block)
+        with pytest.raises(ValueError, match=fault):
+            one(entry | change)
+
+
+@RECORDED
+class TestRecorded:
+    """Counts as the folder's own list of sources has them."""
+
+    def test_a_block_in_json(self) -> None:
+        block = recorded("block_332254855.getBlock.json.gz")
+        found = check(block, 332254855)
+        versions = Counter(entry["version"] for _, entry in kept(block))
+        assert (len(block["transactions"]), len(found), versions[0]) == (1445, 360, 333)
+        assert Counter(record["success"] for record in found) == {False: 262, True: 98}
+
+    def test_a_block_in_base64(self) -> None:
+        block = recorded("block_254170887.getBlock.base64.json.gz")
+        found = converted(block, 254170887)
+        assert (len(block["transactions"]), len(found)) == (602, 444)
+        assert Counter(record["success"] for record in found) == {False: 305, True: 139}
+        for record in found:
+            VALID.validate(record)
+            ran = [*record["instructions"], *record["inner_instructions"]]
+            assert all(from_base58(one["data"]).hex() == one["data_hex"] for one in ran)
+            assert len(record["pubkeys"]) == len(record["pre_balances"]) == len(record["account_keys"])
+
+    def test_single_transactions(self) -> None:
+        lines = gzip.decompress((FOLDER / "rotki_getTransaction.jsonl.gz").read_bytes()).splitlines()
+        entries = [json.loads(line)["result"] for line in lines]
+        assert len(entries) == 20
+        for entry in entries:
+            block = {"blockhash": "h", "parentSlot": entry["slot"] - 1, "blockTime": entry["blockTime"],
+                     "transactions": [entry]}  # fmt: skip
+            [record] = check(block, entry["slot"])
+            assert record["block_slot"] == entry["slot"]
