@@ -50,9 +50,9 @@ def replay(
     from headwater.errors import SetupError
     from headwater.telemetry import configure_logging
 
-    configure_logging("warning")
     if rate and pace:
         raise SetupError("--rate and --pace are two speeds: give one of them.")
+    configure_logging("warning")
     source = Replay(chain, entity, files, format_ or "", times, pace, skip_bad)
     with open_feeder(settings, chain, entity, zerolag=zerolag) as feeder:
         written = feeder.feed(shown(source.records(), source.size(), source.done), rate)

@@ -52,4 +52,4 @@ class SolanaOptions(IngestOptions):
 
 def default_name(from_slot: int | None, to_slot: int | None) -> str:
     """The name of an ingest that was given none: a range has one of its own, and so a position of its own."""
-    return "solana" if to_slot is None else f"solana-{from_slot}-{to_slot}"
+    return "solana" if to_slot is None else f"solana-{from_slot or 0}-{to_slot}"

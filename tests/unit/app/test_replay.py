@@ -1,0 +1,65 @@
+"""What becomes of files' records on their way into a stream."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from headwater.app.replay import Replay
+from headwater.cli import app
+from headwater.errors import SetupError
+from headwater.ingest.files import STDIN
+
+T0 = 1_767_323_045_000
+
+
+def written(folder: Path, name: str, *times: object) -> Path:
+    (folder / name).write_text("".join(json.dumps({"height": n, "blockTime": at}) + "\n" for n, at in enumerate(times)))
+    return folder / name
+
+
+def times_of(source: Replay) -> list[Any]:
+    return [json.loads(record)["blockTime"] for record in source.records()]
+
+
+def test_the_newest_of_all_files_becomes_now(tmp_path: Path) -> None:
+    files = [written(tmp_path, "a.jsonl", T0, T0 + 9_500), written(tmp_path, "b.jsonl", T0 + 2_000)]
+    now = time.time() * 1000
+    first, newest, last = times_of(Replay("hyperliquid", "block", files, times="shift"))
+    assert now - 1_500 <= newest <= now + 5_000
+    assert (newest - first, last - first) == (9_500, 2_000)
+
+
+def test_each_record_becomes_now(tmp_path: Path) -> None:
+    now = time.time() * 1000
+    files = [written(tmp_path, "a.jsonl", T0, "soon", T0 + 9_500)]
+    source = Replay("hyperliquid", "block", files, times="now")
+    first, unknown, last = times_of(source)
+    assert now - 1 <= first <= last <= now + 5_000
+    assert unknown == "soon"
+    assert list(source.notes()) == ["1 carry no time that is known, and stay as they are"]
+
+
+def test_times_are_kept(tmp_path: Path) -> None:
+    assert times_of(Replay("hyperliquid", "block", [written(tmp_path, "a.jsonl", T0, "soon")])) == [T0, "soon"]
+
+
+def test_how_far_it_is(tmp_path: Path) -> None:
+    files = [written(tmp_path, "a.jsonl", T0), written(tmp_path, "b.jsonl", T0)]
+    source = Replay("hyperliquid", "block", files)
+    shares = [source.done() / source.size() for _ in source.records()]
+    assert shares == [0.5, 1.0]
+
+
+def test_standard_input_has_no_newest_record() -> None:
+    with pytest.raises(SetupError, match="name files"):
+        Replay("hyperliquid", "block", [STDIN], times="shift").records()
+
+
+def test_two_speeds(tmp_path: Path) -> None:
+    flags = ["replay", "--chain", "base", "--entity", "log", "--rate", "5", "--pace", "1", "a.jsonl"]
+    done = CliRunner().invoke(app, [*flags, "--data-dir", str(tmp_path)])
+    assert (done.exit_code, "give one of them" in done.output) == (2, True)

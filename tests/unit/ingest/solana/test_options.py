@@ -1,0 +1,53 @@
+"""What a Solana ingest is told, by flags or in a file."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from headwater.app.ingests import load_ingests
+from headwater.errors import SetupError
+from headwater.ingest.solana.feed import SolanaFeed
+from headwater.ingest.solana.options import SolanaOptions, default_name
+from headwater.settings import Settings
+
+NODE = "https://node.example/key-of-mine"
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ({"rpc": "localhost:8899"}, "begins with http"),
+        ({"rpc": "$NOWHERE"}, "NOWHERE is not set"),
+        ({"rpc": NODE, "to_slot": 5}, "to_slot needs a from_slot"),
+        ({"rpc": NODE, "to_slot": 5, "from_slot": 6}, "not above it"),
+        ({"rpc": NODE, "commitment": "processed"}, "finalized"),
+        ({}, "Field required"),
+    ],
+)
+def test_what_can_not_be_done(given: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ValidationError, match=fault):
+        SolanaOptions.model_validate({"name": "n", **given})
+
+
+def test_a_file_may_name_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ingests.json").write_text(json.dumps({"main": {"type": "solana", "rpc": "$NODE"}}))
+    monkeypatch.setenv("NODE", NODE)
+    [(name, (options, open_feed))] = load_ingests(tmp_path / "ingests.json").items()
+    assert isinstance(options, SolanaOptions)
+    assert (name, options.chain, options.rpc.get_secret_value()) == ("main", "solana", NODE)
+    assert NODE not in repr(options)
+    assert isinstance(open_feed(options, Settings()), SolanaFeed)  # type: ignore[arg-type]
+
+
+def test_a_fault_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "ingests.json").write_text(json.dumps({"main": {"type": "solana", "rpc": NODE, "rate": -1}}))
+    with pytest.raises(SetupError, match=r"main\.rate is not valid"):
+        load_ingests(tmp_path / "ingests.json")
+
+
+def test_a_range_has_a_name_of_its_own() -> None:
+    assert default_name(None, None) == default_name(7, None) == "solana"
+    assert default_name(7, 9) == "solana-7-9"
