@@ -29,6 +29,7 @@ from headwater.model.natural_key import natural_key
 from headwater.model.stream import Entity, find_chain
 from headwater.model.worker import KafkaAccess
 from headwater.sinks.kafka import LINGER_MS, SETTINGS, KafkaProducer
+from headwater.telemetry import configure_logging
 
 CHAIN, ENTITY = "base", "erc20_token_transfer"
 PLAIN = "plain producer of the lines"
@@ -100,10 +101,12 @@ def rate(access: KafkaAccess, count: int, work: Callable[[str], int]) -> float:
 
 def main(count: int = 200_000, rounds: int = 5) -> None:
     """Run all in turns."""
+    configure_logging("error")
     rates: defaultdict[str, list[float]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as folder:
         files = write_files(Path(folder), count)
         with broker(Path(folder) / "kafka") as access:
+            rate(access, count, lambda name: plain(access, name, files[0]))  # the broker warms up
             for _ in range(rounds):
                 rates[PLAIN].append(rate(access, count, lambda name: plain(access, name, files[0])))
                 for path in files:

@@ -22,7 +22,7 @@ encode: Final = msgspec.json.Encoder(decimal_format="number").encode
 
 
 class Parquet:
-    """Implements formats.base.Reader. docs/ingest.md has the table of types."""
+    """Implements formats.base.Reader. docs/files.md has the table of types."""
 
     place = "record"
 

@@ -52,10 +52,12 @@ class SolanaFeed:
         self._options = options
 
     def steps(self, position: bytes | None) -> Iterator[Step | None]:
-        """Ends behind `to_slot`. A first start begins at `from_slot`, or at the newest slot."""
+        """Ends behind `to_slot`. A first start begins at `from_slot`, or at the newest slot, and stores that first."""
         with self._opened() as (rpc, pool, closing):
             walk = _Walk(self._options, rpc, pool)
             walk.begin(position)
+            if position is None:
+                yield walk.step([], 0)
             while not walk.ended():
                 before = walk.position.next_slot
                 yield from walk.steps()
@@ -98,6 +100,10 @@ class _Walk:
         first = self._options.from_slot
         self.position = Position(self._rpc.newest() if first is None else first)
 
+    def step(self, made: Sequence[StreamRecord], time_ms: int) -> Step:
+        """These records, and the position that is reached."""
+        return Step(made, msgspec.json.encode(self.position), time_ms)
+
     def ended(self) -> bool:
         """Whether all slots up to `to_slot` are stored, and none of their blocks was left out."""
         last = self._options.to_slot
@@ -133,7 +139,7 @@ class _Walk:
                 time_ms = max(time_ms, (block.block_time or 0) * 1000)
                 self.position, is_stored = Position(slot + 1, slot), False
             if not is_stored and (fault or size >= STEP_BYTES or not is_next_there):
-                yield Step(made, msgspec.json.encode(self.position), time_ms)
+                yield self.step(made, time_ms)
                 made, size, is_stored = [], 0, True
             if fault is not None:
                 raise NodeUnavailable(fault)

@@ -86,7 +86,7 @@ class TestRange:
     def test_a_range_without_blocks_ends(self) -> None:
         blocks = {1000: BLOCKS[1000], 1010: {**BLOCKS[1100], "parentSlot": 1000}}
         with Node(blocks).serving() as node:
-            assert not any(open_feed(node, from_slot=1003, to_slot=1007).steps(None))
+            assert not any(map(signatures, open_feed(node, from_slot=1003, to_slot=1007).steps(None)))
 
     def test_its_end_waits_for_the_block_behind(self) -> None:
         """Else nobody could tell a skipped slot from a block that the node lacks."""
@@ -95,7 +95,7 @@ class TestRange:
             steps = open_feed(node, from_slot=1000, to_slot=1003).steps(None)
             first = [next(steps) for _ in range(5)]
             assert [step.position if step else None for step in first] == [
-                b'{"next_slot":1001,"block":1000}', None, None, None, None,
+                b'{"next_slot":1000,"block":null}', b'{"next_slot":1001,"block":1000}', None, None, None,
             ]  # fmt: skip
             node.newest = 1010
             assert not any(steps)
@@ -106,6 +106,9 @@ class TestLive:
         slots = sorted(BLOCKS)
         with Node(BLOCKS, newest=slots[50]).serving() as node:
             steps = open_feed(node).steps(None)
+            begin = next(steps)
+            assert begin is not None
+            assert (begin.records, begin.position) == ([], b'{"next_slot":%d,"block":null}' % slots[50])
             first = next(steps)
             assert first is not None
             assert msgspec.json.decode(first.position) == {"next_slot": slots[50] + 1, "block": slots[50]}
