@@ -42,10 +42,16 @@ def topic(access: KafkaAccess, name: str) -> Iterator[str]:
     admin = admin_of(access)
     config = {"message.timestamp.type": "LogAppendTime"}
     admin.create_topics([NewTopic(name, PARTITIONS, 1, config=config)])[name].result(WAIT_S)
-    while not all(p.leader >= 0 for p in admin.list_topics(name, timeout=WAIT_S).topics[name].partitions.values()):
+    while not _has_leaders(admin, name):
         time.sleep(POLL_S)
     yield name
     admin.delete_topics([name])[name].result(WAIT_S)
+
+
+def _has_leaders(admin: AdminClient, name: str) -> bool:
+    """A topic that is just made has no partitions yet for some."""
+    partitions = admin.list_topics(name, timeout=WAIT_S).topics[name].partitions.values()
+    return len(partitions) == PARTITIONS and all(partition.leader >= 0 for partition in partitions)
 
 
 def fill(access: KafkaAccess, name: str, values: Sequence[bytes], count: int) -> None:

@@ -74,7 +74,7 @@ def solana(
     ] = "json",
     rate: Annotated[float, typer.Option(min=0, help="Calls a second; 0 is no limit.")] = 0,
     parallel: Annotated[int, typer.Option(min=1, max=32, help="Blocks fetched at once.")] = 4,
-    poll_s: Annotated[float, typer.Option(help="Seconds between looks at the newest slot.")] = 0.5,
+    poll_s: Annotated[float, typer.Option(help="Seconds between looks at the newest slot, up to 5.")] = 0.5,
     metrics_port: Annotated[int, typer.Option(min=0, help="Port of 127.0.0.1 with Prometheus series; 0: none.")] = 0,
 ) -> None:
     """Feed the transactions of Solana that are no votes from a node, or with --to-slot a range of its slots."""

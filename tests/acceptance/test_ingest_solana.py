@@ -87,7 +87,7 @@ def test_a_range_through_faults_and_kills(stack: Stack, tmp_path: Path) -> None:
     draw = random.Random(1)
     with Node(blocks, faults=faults).serving() as node:
         node.slow_s = 0.03
-        flags = ("--from-slot", "5000", "--to-slot", "5150", "--parallel", "2")
+        flags = ("--log-level", "debug", "--from-slot", "5000", "--to-slot", "5150", "--parallel", "2")
         with ingest(stack, node, tmp_path / "log", *flags) as made:
             for _ in range(2):
                 process, before = made.start(), node.calls["getBlock"]

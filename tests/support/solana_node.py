@@ -110,6 +110,8 @@ class Node:
                 _send(handler, 503, b"")
             case "401":
                 _send(handler, 401, b"Unauthorized")
+            case "301":
+                _send(handler, 301, b"", {"Location": "/elsewhere"})
             case "telltale":
                 error = {"code": -32000, "message": f"no such project: {KEY}"}
                 _send(handler, 200, json.dumps({"jsonrpc": "2.0", "id": request["id"], "error": error}).encode())

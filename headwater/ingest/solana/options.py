@@ -41,7 +41,7 @@ class SolanaOptions(IngestOptions):
     to_slot: int | None = Field(None, ge=0)
     rate: float = Field(0.0, ge=0)
     parallel: int = Field(4, ge=1, le=32)
-    poll_s: float = Field(0.5, gt=0, le=60)
+    poll_s: float = Field(0.5, gt=0, le=5)
 
     @model_validator(mode="after")
     def _check_range(self) -> Self:

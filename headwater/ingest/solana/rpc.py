@@ -180,7 +180,7 @@ class Rpc:
             if response.is_success:
                 raise _Again("what it sends is no JSON-RPC") from None
             answer = _Answer()
-        if response.is_error and answer.error is None:
+        if not response.is_success and answer.error is None:
             raise NodeUnavailable(f"The node refuses requests (HTTP {status}): check the URL and the key in it.")
         return answer
 

@@ -195,9 +195,10 @@ class TestFaults:
         ):
             list(open_feed(node, from_slot=1000, to_slot=1100).steps(None))
 
-    def test_a_refused_key(self) -> None:
-        with Node(BLOCKS, faults={"401": 1.0}).serving() as node:
-            with pytest.raises(NodeUnavailable, match=r"HTTP 401.*check the URL"):
+    @pytest.mark.parametrize("status", ["401", "301"])
+    def test_a_refused_key_or_another_address(self, status: str) -> None:
+        with Node(BLOCKS, faults={status: 1.0}).serving() as node:
+            with pytest.raises(NodeUnavailable, match=rf"HTTP {status}.*check the URL"):
                 next(open_feed(node).steps(None))
             assert node.calls["getSlot"] == 1
 
