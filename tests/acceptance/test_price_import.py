@@ -3,9 +3,13 @@
 import gzip
 import json
 import time
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import httpx
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from tests.acceptance.stack import Stack, until
@@ -33,12 +37,19 @@ def written(folder: Path, form: str, token: str) -> Path:
         rows = [",".join(records[0]), *(",".join(record.values()) for record in records)]
         (folder / "ticks.csv").write_text("\n".join(rows) + "\n", "utf-8-sig")
         return folder / "ticks.csv"
+    if form == "parquet":
+        times = [float(record["timestamp"]) * 1000 for record in records]
+        columns: dict[str, Any] = {name: [record[name] for record in records] for name in records[0]}
+        columns["timestamp"] = pa.array(map(round, times), pa.timestamp("ms"))
+        columns["price_usd"] = pa.array([Decimal(record["price_usd"]) for record in records], pa.decimal128(20, 6))
+        pyarrow.parquet.write_table(pa.table(columns), folder / "ticks.parquet")
+        return folder / "ticks.parquet"
     lines = "".join(json.dumps(record) + "\n" for record in records)
     (folder / "ticks.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
     return folder / "ticks.jsonl.gz"
 
 
-@pytest.mark.parametrize(("form", "number"), [("csv", 0xC5), ("jsonl", 0x15)])
+@pytest.mark.parametrize(("form", "number"), [("csv", 0xC5), ("jsonl", 0x15), ("parquet", 0x9A)])
 def test_a_history_is_there_at_once(stack: Stack, client: httpx.Client, tmp_path: Path, form: str, number: int) -> None:
     token, file = address(number), written(tmp_path, form, address(number))
     for _ in range(2):  # the second time changes nothing

@@ -67,17 +67,15 @@ class SolanaFeed:
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[Rpc, ThreadPoolExecutor, threading.Event]]:
-        """A client of its own for each run; nothing waits when the run ends."""
+        """A client of its own for each run. Its end waits for requests that are on their way."""
         options, closing = self._options, threading.Event()
-        rpc = Rpc(
-            options.rpc.get_secret_value(), options.commitment, options.encoding, options.rate, sleep=closing.wait
-        )
+        rpc = Rpc(options.rpc.get_secret_value(), options.commitment, options.encoding, options.rate, closing)
         pool = ThreadPoolExecutor(options.parallel, "getBlock")
         try:
             yield rpc, pool, closing
         finally:
             closing.set()
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(cancel_futures=True)
             rpc.close()
 
 

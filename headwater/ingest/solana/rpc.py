@@ -84,9 +84,9 @@ class Pace:
 
 
 class Rpc:
-    """url: of the node. sleep: what waits between attempts; a stopped ingest returns from it at once."""
+    """url: of the node. closing: when it is set, nothing waits and nothing is tried again."""
 
-    def __init__(self, url: str, commitment: str, encoding: str, rate: float, sleep: Sleep = time.sleep) -> None:
+    def __init__(self, url: str, commitment: str, encoding: str, rate: float, closing: threading.Event) -> None:
         self._url = url
         self._commitment = {"commitment": commitment}
         self._whole = {
@@ -97,8 +97,8 @@ class Rpc:
             "rewards": False,
         }
         self._http = httpx.Client(timeout=TIMEOUT)
-        self._pace = Pace(rate, sleep)
-        self._sleep = sleep
+        self._pace = Pace(rate, closing.wait)
+        self._closing = closing
         self._secrets = _secrets(url)
 
     def close(self) -> None:
@@ -146,15 +146,18 @@ class Rpc:
 
         def stop(state: tenacity.RetryCallState) -> bool:
             spent_s = (state.seconds_since_start or 0.0) + _after_s(state)
-            return state.attempt_number >= ATTEMPTS or spent_s > PATIENCE_S
+            return state.attempt_number >= ATTEMPTS or spent_s > PATIENCE_S or self._closing.is_set()
 
         return tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(_Again),
             stop=stop,
             wait=lambda state: max(jitter(state), _after_s(state)),
-            sleep=self._sleep,
+            sleep=self._wait,
             reraise=True,
         )
+
+    def _wait(self, seconds: float) -> None:
+        self._closing.wait(seconds)
 
     def _once(self, decoder: "msgspec.json.Decoder[_T]", method: str, params: tuple[Any, ...]) -> _T:
         self._pace.wait()

@@ -4,11 +4,13 @@ import itertools
 import json
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from headwater.errors import NodeUnavailable
 from headwater.ingest.base import Step
@@ -36,7 +38,7 @@ def taken(steps: Iterator[Step | None], count: int) -> list[str]:
     return found
 
 
-def resumed(feed: SolanaFeed, position: bytes | None = None) -> Iterator[Step | None]:
+def resumed(feed: SolanaFeed, position: bytes | None = None) -> Generator[Step | None]:
     """Steps as the runner takes them: after an error it goes on behind the last stored step."""
     for _ in range(300):
         try:
@@ -142,6 +144,33 @@ class TestFaults:
             steps = resumed(open_feed(node, from_slot=1000, to_slot=1100))
             assert [one for step in steps for one in signatures(step)] == nonvoting(BLOCKS)
         assert set(node.met) == set(self.FAULTS)
+
+    @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(
+        number=st.integers(0, 10**6),
+        skipped=st.sampled_from([0.0, 0.3, 0.9]),
+        parallel=st.integers(1, 5),
+        faults=st.fixed_dictionaries({name: st.sampled_from([0.0, 0.2]) for name in ("503", "cut", "behind")}),
+        kill=st.integers(0, 20),
+    )
+    def test_any_chain_through_any_faults_and_a_kill(
+        self, number: int, skipped: float, parallel: int, faults: dict[str, float], kill: int
+    ) -> None:
+        """A kill loses what is not stored: the step that was made last, and all that the process knew."""
+        blocks = Chain(number, skipped).blocks(500, 530)
+        found: list[str] = []
+        position: bytes | None = None
+        with Node(blocks, faults=faults).serving() as node:
+            feed = open_feed(node, from_slot=500, to_slot=530, parallel=parallel)
+            steps = resumed(feed)
+            for taken, step in enumerate(steps):
+                if taken == kill:
+                    steps.close()
+                    break
+                found += signatures(step)
+                position = step.position if step else position
+            found += [one for step in resumed(feed, position) for one in signatures(step)]
+        assert found == nonvoting(blocks)
 
     def test_a_block_that_the_node_leaves_out(self) -> None:
         slots = sorted(BLOCKS)
