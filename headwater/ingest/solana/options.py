@@ -4,6 +4,7 @@ import os
 import re
 from typing import Annotated, Any, Final, Literal, Self
 
+import httpx
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
 from headwater.ingest.options import IngestOptions
@@ -22,8 +23,15 @@ def _from_environment(value: Any) -> Any:
 
 
 def _http(url: SecretStr) -> SecretStr:
+    """The errors tell nothing of the URL: it may carry a key."""
     if not url.get_secret_value().startswith(("http://", "https://")):
         raise ValueError("a URL begins with http:// or https://")
+    try:
+        host = httpx.URL(url.get_secret_value()).host
+    except httpx.InvalidURL:
+        host = ""
+    if not host:
+        raise ValueError("this is no URL")
     return url
 
 

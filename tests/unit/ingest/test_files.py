@@ -3,13 +3,14 @@
 import bz2
 import csv
 import gzip
+import inspect
 import io
 import json
 import lzma
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -17,8 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.cli.tools import replay
 from headwater.errors import SetupError
 from headwater.ingest.files import STDIN, RecordFile, read_lines
+from headwater.ingest.formats import FORMATS
 from headwater.model.stream import CATALOG, Entity
 from headwater.model.transform import MAX_OUTPUT_BYTES
 from tests.support.entities import like
@@ -205,3 +208,8 @@ def test_lines(tmp_path: Path) -> None:
     plain.write_bytes(b'{"a":1}\r\n\n{"a":2}')
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     assert list(read_lines(plain)) == list(read_lines(packed)) == [b'{"a":1}', b'{"a":2}']
+
+
+def test_the_command_offers_every_format() -> None:
+    [offered, *_] = get_args(get_args(inspect.signature(replay).parameters["format_"].annotation)[0])
+    assert get_args(offered) == tuple(FORMATS)

@@ -20,6 +20,8 @@ NODE = "https://node.example/key-of-mine"
     ("given", "fault"),
     [
         ({"rpc": "localhost:8899"}, "begins with http"),
+        ({"rpc": "http://node.example:key-of-mine/"}, "this is no URL"),
+        ({"rpc": "https:///key-of-mine"}, "this is no URL"),
         ({"rpc": "$NOWHERE"}, "NOWHERE is not set"),
         ({"rpc": NODE, "to_slot": 5}, "to_slot needs a from_slot"),
         ({"rpc": NODE, "to_slot": 5, "from_slot": 6}, "not above it"),
@@ -28,8 +30,9 @@ NODE = "https://node.example/key-of-mine"
     ],
 )
 def test_what_can_not_be_done(given: dict[str, Any], fault: str) -> None:
-    with pytest.raises(ValidationError, match=fault):
+    with pytest.raises(ValidationError, match=fault) as caught:
         SolanaOptions.model_validate({"name": "n", **given})
+    assert "key-of-mine" not in caught.value.errors(include_input=False)[0]["msg"]
 
 
 def test_a_file_may_name_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
