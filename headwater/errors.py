@@ -25,6 +25,7 @@ HeadwaterError
 │   └── DeployPending
 ├── DeployFailed                  422: the workers of a revision did not become ready
 ├── SetupError                    a command can't start; the CLI prints the sentence and exits with status 2
+├── IngestStopped                 an ingest can't go on by itself; the CLI prints the sentence and exits with status 2
 └── WorkerError                   inside a worker; the supervisor restarts it
     ├── DeliveryFailed
     ├── SourceGap
@@ -155,7 +156,13 @@ class OrchestratorUnavailable(Unavailable):
 
 
 class NodeUnavailable(Unavailable):
-    """A chain's node does not answer, or refuses a request. The detail names no URL: those carry keys."""
+    """A chain's node does not answer, or refuses a request. The detail names no URL: those carry keys.
+
+    retry_after_s: how long the node wants to be left alone; 0 when it did not say.
+    """
+
+    def __init__(self, detail: str, retry_after_s: int = 0) -> None:
+        super().__init__(detail, retry_after_s)
 
 
 class PriceStateUnreadable(Unavailable):
@@ -175,6 +182,10 @@ class DeployFailed(HeadwaterError):
 
 class SetupError(HeadwaterError):
     """A command can't start. The sentence says what to do."""
+
+
+class IngestStopped(HeadwaterError):
+    """Trying again would not help an ingest, or would lose records. The sentence says what to do."""
 
 
 class WorkerError(HeadwaterError):

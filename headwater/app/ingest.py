@@ -22,9 +22,9 @@ from headwater.controller.exporter import serving
 from headwater.errors import BrokerUnavailable
 from headwater.ingest.base import Feed
 from headwater.ingest.options import IngestOptions
-from headwater.ingest.runner import Meters, run
+from headwater.ingest.runner import COUNTS, Meters, run
 from headwater.ingest.writer import POSITIONS_TOPIC, StreamWriter, Target, transactional_id
-from headwater.model.stream import STREAM_PARTITIONS
+from headwater.model.stream import STREAM_PARTITIONS, Bindings
 from headwater.model.worker import KafkaAccess
 from headwater.settings import Settings
 from headwater.sinks.transactional import TransactionalKafkaProducer
@@ -33,7 +33,7 @@ from headwater.sources.table import read_table
 CONNECT_WITHIN_S: Final = 10.0
 BEGIN_WITHIN_S: Final = 30.0
 
-OpenFeed = Callable[[IngestOptions, Home], Feed]
+OpenFeed = Callable[[IngestOptions, Settings], Feed]
 
 
 class IngestCollector(Collector):
@@ -66,6 +66,10 @@ class IngestCollector(Collector):
         gaps = CounterMetricFamily("headwater_ingest_gaps", "Places where something was missed.", labels=names)
         gaps.add_metric(self._labels, self._meters.gaps)
         yield gaps
+        for name, count in self._meters.counts.items():
+            counted = CounterMetricFamily(f"headwater_ingest_{name}", COUNTS[name], labels=names)
+            counted.add_metric(self._labels, count)
+            yield counted
         lag = GaugeMetricFamily("headwater_ingest_lag_seconds", "Age of the newest event stored.", labels=names)
         if self._meters.time_ms:
             lag.add_metric(self._labels, time.time() - self._meters.time_ms / 1000)
@@ -99,7 +103,7 @@ def find_streams(settings: Settings, options: IngestOptions, feed: Feed, stop: t
     addresses = Addresses(settings, Home(settings.data_dir))
     access = addresses.kafka()
     bindings = load_bindings(settings)
-    topics = {stream: stream_topic(bindings, options.chain, stream) for stream in feed.streams}
+    topics = {stream: _topic(bindings, options.chain, stream) for stream in feed.streams}
     specs = [TopicSpec(topic, STREAM_PARTITIONS, STREAM_TOPIC_CONFIG) for topic in topics.values()]
     broker = KafkaBroker(access, addresses.replication())
     create_topics(broker, (*specs, TopicSpec(POSITIONS_TOPIC, 1, INGEST_TOPIC_CONFIG)), stop)
@@ -112,8 +116,19 @@ def find_streams(settings: Settings, options: IngestOptions, feed: Feed, stop: t
     return Streams(access, targets, options.name)
 
 
-def run_ingest(settings: Settings, options: IngestOptions, feed: Feed) -> None:
-    """Run until SIGTERM or SIGINT, or until the feed ends. Raises SetupError, BrokerUnavailable."""
+def _topic(bindings: Bindings, chain: str, stream: str) -> str:
+    """A zerolag stream has a topic even when it is not bound: the feed decides whether to write it."""
+    entity, _, zerolag = stream.partition(".")
+    if zerolag and bindings.topic(chain, entity):
+        return bindings.topic(chain, entity, zerolag=True) or f"stream.{chain}.{stream}"
+    return stream_topic(bindings, chain, stream)
+
+
+def run_ingest(settings: Settings, options: IngestOptions, feed: Feed) -> Meters:
+    """Run until SIGTERM or SIGINT, or until the feed ends; what was stored.
+
+    Raises SetupError, BrokerUnavailable, IngestStopped.
+    """
     require_platform()
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -122,3 +137,4 @@ def run_ingest(settings: Settings, options: IngestOptions, feed: Feed) -> None:
     meters = Meters()
     with serving(options.metrics_port, IngestCollector(options, meters)):
         run(feed, streams.open, stop, meters)
+    return meters

@@ -21,7 +21,13 @@ STREAM_TOPIC_CONFIG: Final = OUTPUT_TOPIC_CONFIG | {"message.timestamp.type": "L
 TICKS_TOPIC_CONFIG: Final = OUTPUT_TOPIC_CONFIG | {"retention.bytes": str(4 << 30)}
 """Settings of the topic that all price pipelines write to."""
 
-INGEST_TOPIC_CONFIG: Final = {"cleanup.policy": "compact", "max.message.bytes": "1048588"}
+INGEST_TOPIC_CONFIG: Final = {
+    "cleanup.policy": "compact",
+    "max.message.bytes": "1048588",
+    # Every step adds a position, and the open segment is never compacted: a start reads about this much.
+    "segment.bytes": str(16 << 20),
+    "min.cleanable.dirty.ratio": "0.1",
+}
 """Settings of the topic that holds the position of each ingest."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

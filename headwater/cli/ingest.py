@@ -16,7 +16,6 @@ KAFKA = ("data_dir", "log_level", "kafka_bootstrap_servers", "kafka_security_pro
 
 def run(settings: Settings, name: Annotated[str, typer.Argument(help="A name in the file of --ingests.")]) -> None:
     """Run one ingest of the file in settings, as `headwater up` does."""
-    from headwater.app.home import Home
     from headwater.app.ingest import run_ingest
     from headwater.app.ingests import load_ingests
     from headwater.errors import SetupError
@@ -27,7 +26,7 @@ def run(settings: Settings, name: Annotated[str, typer.Argument(help="A name in 
     if name not in known:
         raise SetupError(f"There is no ingest {name}. The file of --ingests has: {', '.join(known) or 'none'}.")
     options, open_feed = known[name]
-    run_ingest(settings, options, open_feed(options, Home(settings.data_dir)))
+    run_ingest(settings, options, open_feed(options, settings))
 
 
 app.command()(takes_settings(*KAFKA, "ingests")(run))

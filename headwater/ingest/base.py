@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+NO_COUNTS: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 class StreamRecord(NamedTuple):
@@ -18,6 +20,7 @@ class Step(NamedTuple):
 
     position: whatever the feed needs to go on; at most some kB. time_ms: when the newest of this happened on the chain.
     skipped: what of the source became no record, by reason. gaps: places where something of the source was missed.
+    counts: what else the metrics tell, by a name of `ingest.runner.COUNTS`.
     """
 
     records: Sequence[StreamRecord]
@@ -25,6 +28,7 @@ class Step(NamedTuple):
     time_ms: int
     skipped: Mapping[str, int] = MappingProxyType({})
     gaps: int = 0
+    counts: Mapping[str, int] = NO_COUNTS
 
 
 class Feed(Protocol):
@@ -38,4 +42,5 @@ class Feed(Protocol):
         """What comes behind a position (None: nothing was ever stored); None when nothing came for about a second.
 
         Ends when there will be no more. Raises NodeUnavailable when the node fails: called again, it goes on.
+        Raises IngestStopped when that would not help.
         """

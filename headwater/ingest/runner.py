@@ -1,15 +1,16 @@
 """The loop of an ingest: steps of a feed into the streams, with its health."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from threading import Event
+from typing import Final
 
 import structlog
 
 from headwater.children import Backoff
-from headwater.errors import DeliveryFailed, Unavailable
+from headwater.errors import DeliveryFailed, NodeUnavailable, Unavailable
 from headwater.ingest.base import Feed, Step
 from headwater.ingest.writer import StreamWriter, Written
 
@@ -18,6 +19,15 @@ log = structlog.get_logger(__name__)
 Opened = AbstractContextManager[tuple[StreamWriter, bytes | None]]
 """A writer, and the position that was stored last."""
 
+COUNTS: Final[Mapping[str, str]] = {
+    "blocks": "Blocks whose records are in the normal streams.",
+    "undecoded": "Logs without an ABI that fits; they are in `log` alone.",
+    "malformed": "Logs of token transfers whose data is none; they are in `log` alone.",
+    "reorgs": "Reorganisations that retracted records of zerolag streams.",
+    "retries": "Requests to the node that were sent again.",
+}
+"""What steps may count beside records, with the text of its metric."""
+
 
 @dataclass(slots=True)
 class Meters:
@@ -25,6 +35,7 @@ class Meters:
 
     records: by stream. left_out: too large for a topic. errors: of the node or of Kafka. time_ms: of the newest event
     that is stored, 0 at first. skipped: by reason, what of the source became no record. gaps: what was missed of it.
+    that is stored, 0 at first. counts: by a name of COUNTS.
     """
 
     records: Counter[str] = field(default_factory=Counter)
@@ -33,6 +44,7 @@ class Meters:
     time_ms: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     gaps: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
 
     def count(self, step: Step, written: Written) -> None:
         """A step is stored."""
@@ -41,6 +53,7 @@ class Meters:
         self.time_ms = max(self.time_ms, step.time_ms)
         self.skipped.update(step.skipped)
         self.gaps += step.gaps
+        self.counts.update(step.counts)
 
 
 def run(
@@ -58,7 +71,7 @@ def run(
             return
         except (Unavailable, DeliveryFailed) as error:
             meters.errors += 1
-            wait_s = backoff.next_s()
+            wait_s = max(backoff.next_s(), error.retry_after_s if isinstance(error, NodeUnavailable) else 0)
             log.warning("the ingest waits", reason=error.detail, seconds=round(wait_s, 1))
             stop.wait(wait_s)
 
