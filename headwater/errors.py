@@ -21,6 +21,8 @@ HeadwaterError
 │   ├── BrokerUnavailable
 │   ├── OrchestratorUnavailable
 │   ├── NodeUnavailable
+│   │   ├── NodeRefusesSize
+│   │   └── NodeLacksMethod
 │   ├── PriceStateUnreadable
 │   └── DeployPending
 ├── DeployFailed                  422: the workers of a revision did not become ready
@@ -163,6 +165,14 @@ class NodeUnavailable(Unavailable):
 
     def __init__(self, detail: str, retry_after_s: int = 0) -> None:
         super().__init__(detail, retry_after_s)
+
+
+class NodeRefusesSize(NodeUnavailable):
+    """What was asked of a node, or its answer, is too large for it. Ask for less at once."""
+
+
+class NodeLacksMethod(NodeUnavailable):
+    """A node does not offer a method. Use another way, or another node."""
 
 
 class PriceStateUnreadable(Unavailable):

@@ -30,6 +30,7 @@ class Home:
         self.secret_key = self.path / "secret-key"
         self.database = self.path / "headwater.db"
         self.tokens = self.path / "tokens.json"
+        self.abis = self.path / "abis.json"
         self.workers = self.path / "workers"
         self.metrics = self.path / "run" / "metrics"
         self.logs = self.path / "logs"

@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 from headwater.app.addresses import Addresses
 from headwater.app.controller import create_topics
 from headwater.app.home import Home, require_platform
-from headwater.app.streams import load_bindings, stream_topic
+from headwater.app.streams import load_bindings, stream_topic, zerolag_topic
 from headwater.brokers.base import INGEST_TOPIC_CONFIG, STREAM_TOPIC_CONFIG, TopicSpec
 from headwater.brokers.kafka import KafkaBroker
 from headwater.controller.exporter import serving
@@ -120,7 +120,7 @@ def _topic(bindings: Bindings, chain: str, stream: str) -> str:
     """A zerolag stream has a topic even when it is not bound: the feed decides whether to write it."""
     entity, _, zerolag = stream.partition(".")
     if zerolag and bindings.topic(chain, entity):
-        return bindings.topic(chain, entity, zerolag=True) or f"stream.{chain}.{stream}"
+        return zerolag_topic(bindings, chain, stream)
     return stream_topic(bindings, chain, stream)
 
 

@@ -6,15 +6,18 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from headwater.app.evm import open_evm
 from headwater.app.hyperliquid import open_hyperliquid
 from headwater.app.ingest import OpenFeed
 from headwater.errors import SetupError
+from headwater.ingest.evm.options import EvmOptions
 from headwater.ingest.hyperliquid.options import HyperliquidOptions
 from headwater.ingest.options import IngestOptions
 from headwater.ingest.solana.feed import open_solana
 from headwater.ingest.solana.options import SolanaOptions
 
 KINDS: Mapping[str, tuple[type[IngestOptions], OpenFeed]] = {
+    "evm": (EvmOptions, open_evm),
     "hyperliquid": (HyperliquidOptions, open_hyperliquid),
     "solana": (SolanaOptions, open_solana),
 }

@@ -30,6 +30,12 @@ def stream_topic(bindings: Bindings, chain: str, stream: str) -> str:
     return topic
 
 
+def zerolag_topic(bindings: Bindings, chain: str, stream: str) -> str:
+    """The topic of `<entity>.zerolag`; one that is not bound has the name that it would have by default."""
+    entity, _, _ = stream.partition(".")
+    return bindings.topic(chain, entity, zerolag=True) or f"stream.{chain}.{stream}"
+
+
 def unknown_stream(chain: str, entity: str, *, zerolag: bool) -> str:
     """Why a stream has no topic."""
     found = find_chain(chain)

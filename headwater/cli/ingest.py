@@ -29,7 +29,61 @@ def run(settings: Settings, name: Annotated[str, typer.Argument(help="A name in 
     run_ingest(settings, options, open_feed(options, settings))
 
 
+def evm(
+    settings: Settings,
+    chain: Annotated[str, typer.Option(help="base, polygon, …")],
+    rpc: Annotated[
+        str,
+        typer.Option(
+            envvar="HEADWATER_EVM_RPC",
+            help="URL of the node (http or https). Other users of this "
+            "machine can read flags: the variable keeps a key secret.",
+        ),
+    ],
+    ws: Annotated[str, typer.Option(envvar="HEADWATER_EVM_WS", help="URL for new heads (ws or wss).")] = "",
+    name: Annotated[str, typer.Option(help="Whose position this is; default: evm-CHAIN, with the range.")] = "",
+    confirmations: Annotated[int, typer.Option(min=0, help="Blocks below the head; 0: what the node calls final.")] = 0,
+    finality: Annotated[
+        str, typer.Option(help="The node's tag, without --confirmations: finalized or safe.")
+    ] = "finalized",
+    zerolag: Annotated[
+        bool, typer.Option(help="Write the zerolag streams too; those that are bound are anyway.")
+    ] = False,
+    from_block: Annotated[int | None, typer.Option(min=0, help="First block, at the first start.")] = None,
+    to_block: Annotated[int | None, typer.Option(min=0, help="Last block: ends there.")] = None,
+    rate: Annotated[float, typer.Option(min=0, help="Calls a second; 0 is no limit.")] = 0,
+    parallel: Annotated[int, typer.Option(min=1, help="Requests in flight.")] = 4,
+    poll_s: Annotated[float, typer.Option(help="Seconds between looks at the head, without --ws.")] = 1.0,
+    fetch: Annotated[str, typer.Option(help="receipts or logs; default: what the node offers.")] = "",
+    reorg_depth: Annotated[int, typer.Option(min=1, help="Blocks that zerolag streams can retract.")] = 256,
+    metrics_port: Annotated[int, typer.Option(min=0, help="Port of 127.0.0.1 with Prometheus series; 0: none.")] = 0,
+) -> None:
+    """Feed the five streams of an EVM chain from a node, or with --to-block a range of its blocks."""
+    from headwater.app.evm import run_evm
+    from headwater.telemetry import configure_logging
+
+    configure_logging(settings.log_level)
+    given = {
+        "chain": chain,
+        "rpc": rpc,
+        "ws": ws or None,
+        "name": name,
+        "finality": confirmations or finality,
+        "zerolag": zerolag,
+        "from_block": from_block,
+        "to_block": to_block,
+        "rate": rate,
+        "parallel": parallel,
+        "poll_s": poll_s,
+        "fetch": fetch or None,
+        "reorg_depth": reorg_depth,
+        "metrics_port": metrics_port,
+    }
+    print(run_evm(settings, given))
+
+
 app.command()(takes_settings(*KAFKA, "ingests")(run))
+app.command()(takes_settings(*KAFKA)(evm))
 
 
 def hyperliquid(

@@ -1,0 +1,94 @@
+"""Composition of the EVM ingest."""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pydantic import ValidationError
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from headwater.app.abis import load_abis
+from headwater.app.addresses import Addresses
+from headwater.app.home import Home
+from headwater.app.ingest import run_ingest
+from headwater.app.recipes import read_tokens
+from headwater.app.streams import load_bindings, zerolag_topic
+from headwater.errors import SetupError
+from headwater.ingest.base import StreamRecord
+from headwater.ingest.evm.decode import Decoder
+from headwater.ingest.evm.feed import EvmFeed
+from headwater.ingest.evm.options import EvmOptions, default_name
+from headwater.ingest.evm.records import ENTITIES, Token
+from headwater.ingest.options import IngestOptions
+from headwater.model.stream import Bindings, find_chain
+from headwater.settings import Settings
+from headwater.sources.recent import read_since
+
+
+def open_evm(options: IngestOptions, settings: Settings) -> EvmFeed:
+    """Raises SetupError when the chain has no such streams, or what was imported can't be read."""
+    assert isinstance(options, EvmOptions)
+    chain = find_chain(options.chain)
+    if chain is None or any(chain.entity(name) is None for name in ENTITIES):
+        raise SetupError(f"{options.chain} is no EVM chain of the catalog (`headwater ingest evm --chain base`).")
+    bindings = load_bindings(settings)
+    access = Addresses(settings, Home(settings.data_dir)).kafka()
+
+    def read_back(streams: Sequence[str], since_ms: int) -> Iterator[StreamRecord]:
+        for stream in streams:
+            for key, value in read_since(access, zerolag_topic(bindings, options.chain, stream), since_ms):
+                yield StreamRecord(stream, key, value)
+
+    tokens = {
+        address: Token(token.symbol, token.decimals)
+        for address, token in read_tokens(settings).get(options.chain, {}).items()
+    }
+    return EvmFeed(options, Decoder(load_abis(settings)), tokens, zerolag_entities(options, bindings), read_back)
+
+
+def run_evm(settings: Settings, given: dict[str, Any]) -> str:
+    """Run one ingest with these members of EvmOptions; a sentence of what was stored. Raises SetupError."""
+    name = given["name"] or default_name(given["chain"], given["from_block"], given["to_block"])
+    options = read_options(given | {"name": name})
+    feed = open_evm(options, settings)
+    with _shown(options, feed):
+        meters = run_ingest(settings, options, feed)
+    records = ", ".join(f"{count} {stream}" for stream, count in sorted(meters.records.items())) or "none"
+    counts = meters.counts
+    return (
+        f"{counts['blocks']} blocks; records: {records}; {counts['undecoded']} logs without an ABI that fits, "
+        f"{counts['malformed']} token transfers without their data"
+    )
+
+
+def read_options(given: Mapping[str, Any]) -> EvmOptions:
+    """Raises SetupError with the first fault, without the value: it may be a URL with a key."""
+    try:
+        return EvmOptions.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_input=False)[0]
+        flag = "".join(f" --{str(part).replace('_', '-')}" for part in first["loc"][:1])
+        raise SetupError(f"The options{flag} are not valid: {first['msg']}.") from None
+
+
+@contextmanager
+def _shown(options: EvmOptions, feed: EvmFeed) -> Iterator[None]:
+    """A bar in a terminal while a range is read."""
+    if options.to_block is None or options.from_block is None or not sys.stderr.isatty():
+        yield
+        return
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("blocks"), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        first = options.from_block
+        task = progress.add_task("", total=options.to_block - first + 1)
+        feed.progress = lambda number: progress.update(task, completed=number - first + 1)
+        yield
+
+
+def zerolag_entities(options: EvmOptions, bindings: Bindings) -> list[str]:
+    """All that have a zerolag stream: those that are bound, and with --zerolag the others too; none for a range."""
+    if options.to_block is not None:
+        return []
+    return [name for name in ENTITIES if options.zerolag or bindings.topic(options.chain, name, zerolag=True)]

@@ -1,0 +1,97 @@
+"""The feed of an EVM chain: its final blocks into the normal streams, its head into the zerolag ones."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import structlog
+
+from headwater.errors import IngestStopped
+from headwater.ingest.base import Step
+from headwater.ingest.evm.decode import Decoder
+from headwater.ingest.evm.fetch import Fetcher
+from headwater.ingest.evm.final import FinalBlocks
+from headwater.ingest.evm.head import SUFFIX, HeadBlocks
+from headwater.ingest.evm.options import CHAIN_IDS, EvmOptions
+from headwater.ingest.evm.position import Position, decode
+from headwater.ingest.evm.records import ENTITIES, Converter, Token
+from headwater.ingest.evm.rpc import Rpc
+from headwater.ingest.evm.steps import ReadBack, Work
+from headwater.ingest.evm.wake import Wake
+
+STOP_S = 1.0
+"""How often the loop must be able to end."""
+
+Progress = Callable[[int], None]
+"""Is told the last block whose step is stored."""
+
+log = structlog.get_logger(__name__)
+
+
+class EvmFeed:
+    """Implements ingest.base.Feed. zerolag: entities with a zerolag stream. tokens: by address."""
+
+    def __init__(
+        self,
+        options: EvmOptions,
+        decoder: Decoder,
+        tokens: Mapping[str, Token],
+        zerolag: Collection[str],
+        read_back: ReadBack,
+    ) -> None:
+        self._options = options
+        self._converter = Converter(options.chain, decoder, tokens)
+        self._zerolag = zerolag
+        self._read_back = read_back
+        self.progress: Progress = lambda _: None
+
+    @property
+    def streams(self) -> Sequence[str]:
+        return [*ENTITIES, *(entity + SUFFIX for entity in self._zerolag)]
+
+    def steps(self, position: bytes | None) -> Iterator[Step | None]:
+        """See Feed."""
+        options = self._options
+        rpc = Rpc(options.rpc.get_secret_value(), rate=options.rate)
+        wake = Wake(options.ws.get_secret_value() if options.ws else None, options.poll_s)
+        pool = ThreadPoolExecutor(options.parallel, "fetch")
+        try:
+            fetcher = Fetcher(rpc, options.fetch)
+            work = Work(options, fetcher, self._converter, self._begin(fetcher.chain_id(), position))
+            yield from self._loop(work, wake, FinalBlocks(work, pool).steps())
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            wake.close()
+            rpc.close()
+
+    def _begin(self, chain_id: int, position: bytes | None) -> Position:
+        known = CHAIN_IDS.get(self._options.chain)
+        if known is not None and known != chain_id:
+            raise IngestStopped(
+                f"The node is of the chain with the id {chain_id}, and {self._options.chain} has {known}: "
+                "use a node of that chain."
+            )
+        if position is None:
+            return Position(chain_id)
+        if self._options.from_block is not None:
+            log.info("the ingest goes on where it stopped; from_block is of its first start alone")
+        return decode(position, self._options.name, chain_id)
+
+    def _loop(self, work: Work, wake: Wake, final: Iterator[Step | None]) -> Iterator[Step | None]:
+        head = HeadBlocks(work, self._zerolag, self._read_back) if self._zerolag else None
+        look = True
+        while True:
+            moved = False
+            for step in head.steps() if head is not None and look else ():
+                moved = True
+                yield step
+            try:
+                final_step = next(final)
+            except StopIteration:
+                return
+            yield final_step
+            if final_step is not None and work.position.final is not None:
+                self.progress(work.position.final.number)
+            look = wake.wait(0.0)
+            while not (look or moved or final_step):
+                look = wake.wait(STOP_S)
+                yield None

@@ -1,0 +1,99 @@
+"""The normal streams: blocks that the chain no longer changes, in order."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
+
+import msgspec
+
+from headwater.errors import IngestStopped, NodeUnavailable
+from headwater.ingest.base import Step, StreamRecord
+from headwater.ingest.evm.blocks import Block
+from headwater.ingest.evm.position import UNKNOWN, Mark
+from headwater.ingest.evm.steps import Work, grouped, step
+
+LATEST: Final = "latest"
+
+
+class FinalBlocks:
+    """pool: fetches ahead."""
+
+    def __init__(self, work: Work, pool: ThreadPoolExecutor) -> None:
+        self._work = work
+        self._pool = pool
+
+    def steps(self) -> Iterator[Step | None]:
+        """Steps for ever, or to the end of the range; None when there is no further final block now."""
+        last_wanted = self._work.options.to_block
+        while last_wanted is None or self._next() <= last_wanted:
+            end = self._end()
+            if end < self._next():
+                yield None
+                continue
+            for blocks in self._fetched(self._next(), end):
+                self._check(blocks[0])
+                yield from self._steps(blocks)
+
+    def _next(self) -> int:
+        """The number of the first block to come; at the very first, the newest final one or what the options say."""
+        mark = self._work.position.final
+        if mark is None:
+            first = self._work.options.from_block
+            mark = Mark((self._newest() if first is None else first) - 1, UNKNOWN)
+            self._work.position = msgspec.structs.replace(self._work.position, final=mark)
+        return mark.number + 1
+
+    def _end(self) -> int:
+        newest, wanted = self._newest(), self._work.options.to_block
+        return newest if wanted is None else min(newest, wanted)
+
+    def _newest(self) -> int:
+        finality = self._work.options.finality
+        tag = finality if isinstance(finality, str) else LATEST
+        header = self._work.fetcher.header(tag)
+        if header is None:
+            raise NodeUnavailable(
+                f"The node has no {tag} block. If that stays so, name a number of confirmations (--confirmations)."
+            )
+        return int(header.number, 16) - (finality if isinstance(finality, int) else 0)
+
+    def _fetched(self, first: int, last: int) -> Iterator[list[Block]]:
+        """Blocks in order, several requests in flight."""
+        waiting: deque[Future[list[Block]]] = deque()
+        fetcher = self._work.fetcher
+        try:
+            while first <= last or waiting:
+                while first <= last and len(waiting) < self._work.options.parallel:
+                    end = min(last, first + fetcher.span - 1)
+                    waiting.append(self._pool.submit(fetcher.blocks, first, end))
+                    first = end + 1
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+    def _check(self, block: Block) -> None:
+        """A block must follow on the one before. Raises IngestStopped when that one was orphaned after all."""
+        mark = self._work.position.final
+        if mark is None or mark.hash in (UNKNOWN, block.parent_hash):
+            return
+        now = self._work.fetcher.header(mark.number)
+        if now is None or now.hash == mark.hash:
+            raise NodeUnavailable(f"The node gives two chains of blocks at {block.number} at once.")
+        raise IngestStopped(
+            f"The chain {self._work.options.chain} has another block {mark.number} than the one whose records are in "
+            "its streams: it was not final. Find the last block that still stands, and start an ingest of another "
+            "--name --from-block behind it, with more --confirmations or the node's finalized blocks."
+        )
+
+    def _steps(self, blocks: Sequence[Block]) -> Iterator[Step]:
+        work = self._work
+        for group, records in grouped(blocks, self._records):
+            last = group[-1]
+            work.position = msgspec.structs.replace(work.position, final=Mark(last.number, last.hash))
+            work.counts["blocks"] += len(group)
+            yield step(work, group, records)
+
+    def _records(self, block: Block) -> list[StreamRecord]:
+        return [StreamRecord(*made) for made in self._work.converter.convert(block, self._work.counts)]

@@ -1,0 +1,170 @@
+"""The zerolag streams: blocks as soon as the node has them, and retractions of those that it takes back.
+
+What is retracted is what was written: the records are read back from the streams, because a node can no longer give
+the logs of an orphaned block, and because the ABIs of today may not be those of then. The position tells how many
+records each recent block has, so that none is left out unseen.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from headwater.errors import IngestStopped
+from headwater.ingest.base import Step, StreamRecord
+from headwater.ingest.evm.blocks import Block, Header
+from headwater.ingest.evm.final import LATEST
+from headwater.ingest.evm.position import Recent
+from headwater.ingest.evm.records import STANDS, as_zerolag, retraction
+from headwater.ingest.evm.steps import STEP_RECORDS, ReadBack, Work, grouped, step
+from headwater.sinks.base import oversize
+
+SUFFIX: Final = ".zerolag"
+CLOCKS_MS: Final = 600_000
+"""How far Kafka's clock may be behind this machine's."""
+LOOK_AT_ONCE: Final = 8
+"""Headers in one look for the block where two chains part; nearly all reorganisations are shorter."""
+
+
+class _Place(msgspec.Struct):
+    """What is read of a record that comes back."""
+
+    block_hash: str
+    block_number: int
+    log_index: int
+
+
+_PLACE: Final = msgspec.json.Decoder(_Place)
+
+
+class HeadBlocks:
+    """entities: whose zerolag streams are written."""
+
+    def __init__(
+        self,
+        work: Work,
+        entities: Collection[str],
+        read_back: ReadBack,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._work = work
+        self._entities = frozenset(entities)
+        self._read_back = read_back
+        self._clock = clock
+
+    def steps(self) -> Iterator[Step]:
+        """What changed at the head since the last call."""
+        latest = self._work.fetcher.header(LATEST)
+        if latest is None:
+            return
+        number = int(latest.number, 16)
+        if not self._work.position.recent:
+            self._remember([Recent(number - 1, latest.parent_hash, 0, 0)])
+        if self._is_replaced(number, latest):
+            yield from self._retract()
+        while (first := self._last.number + 1) <= number:
+            blocks = self._work.fetcher.blocks(first, min(number, first + self._work.fetcher.span - 1))
+            if blocks[0].parent_hash == self._last.hash:
+                yield from self._append(blocks)
+                continue
+            before = self._last
+            yield from self._retract()
+            if self._last == before:  # two nodes behind one address, at odds: the next look will tell
+                return
+
+    @property
+    def _last(self) -> Recent:
+        return self._work.position.recent[-1]
+
+    def _remember(self, recent: Sequence[Recent]) -> None:
+        kept = tuple(recent[-1 - self._work.options.reorg_depth :])
+        self._work.position = msgspec.structs.replace(self._work.position, recent=kept)
+
+    def _is_replaced(self, number: int, latest: Header) -> bool:
+        """Whether the head is another block than the one of its number here. A head that is behind tells nothing."""
+        return any(block.number == number and block.hash != latest.hash for block in self._work.position.recent)
+
+    def _append(self, blocks: Sequence[Block]) -> Iterator[Step]:
+        work = self._work
+        for group, records in grouped(blocks, self._records):
+            counts = Counter(block_of(record) for record in records)
+            written_ms = int(self._clock() * 1000)
+            new = [Recent(block.number, block.hash, counts[block.hash], written_ms) for block in group]
+            self._remember([*work.position.recent, *new])
+            yield step(work, group, records)
+
+    def _records(self, block: Block) -> list[StreamRecord]:
+        """Of a block; those that no topic would take are left out here, so that the number of records is right."""
+        made = self._work.converter.convert(block, Counter())
+        return [
+            StreamRecord(each.entity + SUFFIX, each.key, each.value)
+            for each in map(as_zerolag, made)
+            if each.entity in self._entities and oversize(each.value, each.key, []) is None
+        ]
+
+    def _retract(self) -> Iterator[Step]:
+        """Take back, newest first, the blocks that are no longer on the chain."""
+        fork = self._fork()
+        if self._last.number > fork:
+            self._work.counts["reorgs"] += 1
+        while self._last.number > fork:
+            kept, orphans = self._newest_orphans(fork)
+            records = self._written(orphans)
+            self._remember(kept)
+            yield step(self._work, [], [each._replace(value=retraction(each.value)) for each in records])
+
+    def _newest_orphans(self, fork: int) -> tuple[list[Recent], list[Recent]]:
+        kept, orphans = list(self._work.position.recent), list[Recent]()
+        while kept[-1].number > fork and (not orphans or sum(each.records for each in orphans) < STEP_RECORDS):
+            orphans.append(kept.pop())
+        return kept, orphans
+
+    def _fork(self) -> int:
+        """The number of the newest recent block that is still on the chain. Raises IngestStopped when none is."""
+        recent = self._work.position.recent
+        for end in range(len(recent), 0, -LOOK_AT_ONCE):
+            some = recent[max(0, end - LOOK_AT_ONCE) : end]
+            headers = self._work.fetcher.headers([block.number for block in some])
+            for block, header in zip(reversed(some), reversed(headers), strict=True):
+                if header is not None and header.hash == block.hash:
+                    return block.number
+        raise IngestStopped(
+            f"The chain {self._work.options.chain} was reorganised below block {recent[0].number}, deeper than the "
+            f"{len(recent)} blocks that are kept: the records of older ones in the zerolag streams can't be retracted. "
+            "Start the ingest under another --name with a larger --reorg-depth; it begins at the head."
+        )
+
+    def _written(self, orphans: Sequence[Recent]) -> list[StreamRecord]:
+        """The records of these blocks that stand in the zerolag streams, newest first."""
+        wanted = {block.hash for block in orphans if block.records}
+        if not wanted:
+            return []
+        since_ms = min(block.written_ms for block in orphans if block.records) - CLOCKS_MS
+        found: dict[tuple[str, bytes, str], tuple[_Place, StreamRecord]] = {}
+        for record in self._read_back([entity + SUFFIX for entity in sorted(self._entities)], since_ms):
+            place = _place(record.value)
+            if place is not None and place.block_hash in wanted:
+                found[record.stream, record.key, place.block_hash] = place, record
+        standing = [pair for pair in found.values() if pair[1].value.endswith(STANDS)]
+        expected = sum(block.records for block in orphans)
+        if len(standing) != expected:
+            raise IngestStopped(
+                f"Of {expected} records of orphaned blocks {len(standing)} are in the zerolag streams: their topics "
+                "do not keep records long enough, or someone else writes there. Start the ingest under another --name."
+            )
+        standing.sort(key=lambda pair: (pair[0].block_number, pair[0].log_index), reverse=True)
+        return [record for _, record in standing]
+
+
+def block_of(record: StreamRecord) -> str:
+    """The hash of a record's block."""
+    return _PLACE.decode(record.value).block_hash
+
+
+def _place(value: bytes) -> _Place | None:
+    try:
+        return _PLACE.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

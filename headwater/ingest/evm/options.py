@@ -1,0 +1,65 @@
+"""What an EVM ingest is told."""
+
+import os
+import re
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
+
+from headwater.ingest.evm.fetch import Way
+from headwater.ingest.options import IngestOptions
+
+CHAIN_IDS: Final = {"base": 8453, "polygon": 137}
+"""Ids (EIP-155) that a node of a known chain must have."""
+_VARIABLE: Final = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
+
+
+def _from_environment(value: Any) -> Any:
+    """`$NAME` stands for a variable, so that no file needs to hold a key."""
+    match = _VARIABLE.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        return value
+    if match[1] not in os.environ:
+        raise ValueError(f"the environment variable {match[1]} is not set")
+    return os.environ[match[1]]
+
+
+def _of_scheme(*schemes: str) -> AfterValidator:
+    def check(url: SecretStr) -> SecretStr:
+        if not url.get_secret_value().startswith(schemes):
+            raise ValueError(f"a URL begins with {' or '.join(schemes)}")
+        return url
+
+    return AfterValidator(check)
+
+
+class EvmOptions(IngestOptions):
+    """rpc, ws: URLs, or `$NAME` of a variable that holds one; they may carry keys. Blocks are counted from 0.
+
+    finality: the node's tag, or a number of blocks below the head. rate: calls a second, 0 for no limit.
+    """
+
+    rpc: Annotated[SecretStr, BeforeValidator(_from_environment), _of_scheme("http://", "https://")]
+    ws: Annotated[SecretStr, BeforeValidator(_from_environment), _of_scheme("ws://", "wss://")] | None = None
+    finality: Literal["finalized", "safe"] | Annotated[int, Field(ge=1)] = "finalized"
+    zerolag: bool = False
+    from_block: int | None = Field(None, ge=0)
+    to_block: int | None = Field(None, ge=0)
+    rate: float = Field(0.0, ge=0)
+    parallel: int = Field(4, ge=1, le=32)
+    poll_s: float = Field(1.0, gt=0, le=60)
+    fetch: Way | None = None
+    reorg_depth: int = Field(256, ge=1, le=4096)
+
+    @model_validator(mode="after")
+    def _check_range(self) -> Self:
+        if self.to_block is not None and (self.from_block is None or self.from_block > self.to_block):
+            raise ValueError("to_block needs a from_block that is not above it")
+        if self.to_block is not None and self.zerolag:
+            raise ValueError("a range of blocks has no zerolag streams: those follow the head")
+        return self
+
+
+def default_name(chain: str, from_block: int | None, to_block: int | None) -> str:
+    """The name of an ingest that was given none: a range has one of its own, and so a position of its own."""
+    return f"evm-{chain}" if to_block is None else f"evm-{chain}-{from_block}-{to_block}"

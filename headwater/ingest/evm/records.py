@@ -1,0 +1,275 @@
+"""Records of the five streams from the logs of a block; docs/reference/streams.md has an example of each.
+
+A zerolag record ends with `"removed":false`, in its JSON's last member; its retraction is the same with `true`.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from decimal import Context
+from typing import Final, NamedTuple
+
+import msgspec
+
+from headwater.ingest.evm.blocks import Block, Log, Parties
+from headwater.ingest.evm.decode import Decoded, Decoder, Value
+from headwater.ingest.evm.tokens import TOPICS, Transfer, transfers
+
+ENTITIES: Final = ("log", "decoded_log", "erc20_token_transfer", "erc721_token_transfer", "erc1155_token_transfer")
+STANDS: Final = b',"removed":false}'
+REMOVED: Final = b',"removed":true}'
+_UNKNOWN: Final[Parties] = (None, None)
+_EXACT: Final = Context(prec=400)
+"""Digits of a uint256 with 255 decimals."""
+
+
+class Token(NamedTuple):
+    """What is known of a token contract."""
+
+    symbol: str
+    decimals: int
+
+
+class Made(NamedTuple):
+    """One record. Its key: `<chain>:<transaction_hash>:<log_index>`, for ERC-1155 with `:<array_index>`."""
+
+    entity: str
+    key: bytes
+    value: bytes
+
+
+class _Log(msgspec.Struct, gc=False):
+    address: str
+    topics: list[str]
+    topic0: str | None
+    topic1: str | None
+    topic2: str | None
+    topic3: str | None
+    data: str
+    transaction_hash: str
+    transaction_index: int
+    log_index: int
+    block_number: int
+    block_hash: str
+    block_timestamp: str
+    from_address: str | None
+    to_address: str | None
+    removed: bool
+
+
+class _DecodedLog(msgspec.Struct, gc=False):
+    address: str
+    name: str
+    signature: str
+    params: Mapping[str, Value]
+    params_keys_mapping: list[str]
+    data: str
+    topic0: str | None
+    topic1: str | None
+    topic2: str | None
+    topic3: str | None
+    transaction_hash: str
+    transaction_index: int
+    log_index: int
+    block_number: int
+    block_hash: str
+    block_timestamp: str
+    transaction_from_address: str | None
+    transaction_to_address: str | None
+
+
+class _Erc20(msgspec.Struct, gc=False):
+    from_address: str
+    to_address: str
+    token_address: str
+    token_name: None
+    token_symbol: str | None
+    raw_amount: float
+    raw_amount_str: str
+    amount: float | None
+    amount_str: str | None
+    usd_amount: None
+    usd_exchange_rate: None
+    transaction_from_address: str | None
+    transaction_to_address: str | None
+    transaction_hash: str
+    transaction_index: int
+    log_index: int
+    block_number: int
+    block_hash: str
+    block_timestamp: str
+    unique_id: str
+
+
+class _Erc721(msgspec.Struct, gc=False):
+    from_address: str
+    to_address: str
+    token_address: str
+    token_name: None
+    token_symbol: str | None
+    token_id: str
+    raw_amount: float
+    raw_amount_str: str
+    amount: float
+    amount_str: str
+    transaction_from_address: str | None
+    transaction_to_address: str | None
+    transaction_hash: str
+    transaction_index: int
+    log_index: int
+    block_number: int
+    block_hash: str
+    block_timestamp: str
+    unique_id: str
+
+
+class _Erc1155(msgspec.Struct, gc=False):
+    event_type: str | None
+    operator: str | None
+    array_index: int | None
+    from_address: str
+    to_address: str
+    token_address: str
+    token_name: None
+    token_symbol: str | None
+    token_id: str
+    raw_amount: float
+    raw_amount_str: str
+    amount: float
+    amount_str: str
+    transaction_from_address: str | None
+    transaction_to_address: str | None
+    transaction_hash: str
+    transaction_index: int
+    log_index: int
+    block_number: int
+    block_hash: str
+    block_timestamp: str
+    unique_id: str
+
+
+class _Place(NamedTuple):
+    """Where a log is on its chain."""
+
+    transaction_hash: str
+    transaction_index: int
+    log_index: int
+    block_number: int
+    block_hash: str
+    block_timestamp: str
+
+
+_make_log: Callable[..., _Log] = _Log  # the members by place: by name they cost a third more time
+_make_decoded: Callable[..., _DecodedLog] = _DecodedLog
+_make_erc20: Callable[..., _Erc20] = _Erc20
+_make_erc721: Callable[..., _Erc721] = _Erc721
+_make_erc1155: Callable[..., _Erc1155] = _Erc1155
+
+
+class Converter:
+    """chain: the first part of keys. decoder: None leaves `decoded_log` out. tokens: by address."""
+
+    def __init__(self, chain: str, decoder: Decoder | None, tokens: Mapping[str, Token]) -> None:
+        self._chain = chain
+        self._decoder = decoder
+        self._tokens = tokens
+        self._encode = msgspec.json.Encoder().encode
+
+    def convert(self, block: Block, counts: Counter[str]) -> list[Made]:
+        """The records of a block in the order of its logs; counts gets `undecoded` and `malformed`."""
+        time = block_time(block.timestamp)
+        made: list[Made] = []
+        for log in block.logs:
+            log.address = log.address.lower()
+            place = _Place(
+                log.transaction_hash,
+                int(log.transaction_index, 16),
+                int(log.log_index, 16),
+                block.number,
+                block.hash,
+                time,
+            )
+            parties = block.parties.get(log.transaction_hash, _UNKNOWN)
+            key = f"{self._chain}:{log.transaction_hash}:{place.log_index}"
+            made += self._records(log, place, parties, key, counts)
+        return made
+
+    def _records(self, log: Log, place: _Place, parties: Parties, key: str, counts: Counter[str]) -> Iterator[Made]:
+        topics = (*log.topics, *_NO_TOPICS[len(log.topics)])
+        encode, own_key = self._encode, key.encode()
+        yield Made(
+            "log", own_key, encode(_make_log(log.address, log.topics, *topics, log.data, *place, *parties, False))
+        )
+        if self._decoder is not None:
+            decoded = self._decoder.decode(log)
+            if decoded is None:
+                counts["undecoded"] += 1
+            else:
+                yield Made("decoded_log", own_key, encode(_decoded(log, decoded, topics, place, parties)))
+        if topics[0] in TOPICS:
+            try:
+                for transfer in transfers(log):
+                    yield self._transfer(log, transfer, place, parties, key)
+            except ValueError:
+                counts["malformed"] += 1
+
+    def _transfer(self, log: Log, transfer: Transfer, place: _Place, parties: Parties, key: str) -> Made:
+        token = self._tokens.get(log.address)
+        if transfer.array_index is not None:
+            key = f"{key}:{transfer.array_index}"
+        return Made(
+            transfer.entity, key.encode(), self._encode(_transfer(log.address, transfer, token, place, parties))
+        )
+
+
+_NO_TOPICS: Final = tuple((None,) * (4 - count) for count in range(5))
+
+
+def _decoded(
+    log: Log, decoded: Decoded, topics: tuple[str | None, ...], place: _Place, parties: Parties
+) -> _DecodedLog:
+    event = decoded.event
+    return _make_decoded(
+        log.address, event.name, event.signature, decoded.params, decoded.names, log.data, *topics, *place, *parties
+    )
+
+
+def _transfer(
+    address: str, transfer: Transfer, token: Token | None, place: _Place, parties: Parties
+) -> _Erc20 | _Erc721 | _Erc1155:
+    _, from_address, to_address, token_id, raw, event_type, operator, array_index = transfer
+    symbol = token.symbol.lower() if token else None
+    unique_id = f"{place.transaction_hash}-{place.log_index}"
+    common = (from_address, to_address, address, None, symbol)
+    raw_text = str(raw)
+    if token_id is None:
+        text = None if token is None else amount_text(raw, token.decimals)
+        amount = None if text is None else float(text)
+        return _make_erc20(*common, float(raw), raw_text, amount, text, None, None, *parties, *place, unique_id)
+    amounts = (str(token_id), float(raw), raw_text, float(raw), raw_text)
+    if array_index is None:
+        return _make_erc721(*common, *amounts, *parties, *place, unique_id)
+    unique_id = f"{unique_id}-{array_index}"
+    return _make_erc1155(event_type, operator, array_index, *common, *amounts, *parties, *place, unique_id)
+
+
+def amount_text(raw: int, decimals: int) -> str:
+    """An amount in whole tokens, exact, without an exponent or zeros at the end."""
+    text = f"{_EXACT.scaleb(_EXACT.create_decimal(raw), -decimals):f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def block_time(timestamp: int) -> str:
+    """Unix seconds as records have them."""
+    return datetime.fromtimestamp(timestamp, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def as_zerolag(made: Made) -> Made:
+    """The record as the zerolag stream has it."""
+    return made if made.value.endswith(STANDS) else made._replace(value=made.value[:-1] + STANDS)
+
+
+def retraction(value: bytes) -> bytes:
+    """The same zerolag record, removed."""
+    assert value.endswith(STANDS)
+    return value[: -len(STANDS)] + REMOVED

@@ -1,0 +1,104 @@
+"""Tells of new heads: by a WebSocket subscription while there is one, else by the clock."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+import structlog
+from websockets.exceptions import WebSocketException
+from websockets.sync.client import ClientConnection, connect
+
+from headwater.children import Backoff
+
+SUBSCRIBE: Final = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": ["newHeads"]})
+SILENCE_S: Final = 30.0
+"""A subscription that tells nothing for this long is made anew; the head is looked at as often."""
+OPEN_S: Final = 10.0
+
+
+class _Message(msgspec.Struct):
+    error: msgspec.Raw | None = None
+
+
+_ERROR: Final = msgspec.json.Decoder(_Message)
+
+log = structlog.get_logger(__name__)
+
+
+class Wake:
+    """url: of the WebSocket, or None. poll_s: seconds between two looks without a subscription."""
+
+    def __init__(self, url: str | None, poll_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._url = url
+        self._poll_s = poll_s
+        self._clock = clock
+        self._look_at = 0.0
+        self._news = threading.Event()
+        self._stop = threading.Event()
+        self._subscribed = threading.Event()
+        self._thread = threading.Thread(target=self._listen, name="new heads", daemon=True)
+        if url is not None:
+            self._thread.start()
+
+    @property
+    def subscribed(self) -> bool:
+        """Whether a subscription stands."""
+        return self._subscribed.is_set()
+
+    def wait(self, at_most_s: float) -> bool:
+        """Wait for a new head, but no longer than this or a turn of the clock; whether to look at the head now."""
+        told = self._news.wait(max(0.0, min(at_most_s, self._look_at - self._clock())))
+        if not told and self._clock() < self._look_at:
+            return False
+        self._news.clear()
+        self._look_at = self._clock() + (SILENCE_S if self.subscribed else self._poll_s)
+        return True
+
+    def close(self) -> None:
+        """End the subscription."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(OPEN_S)
+
+    def _listen(self) -> None:
+        backoff = Backoff(0.5, 30.0)
+        while not self._stop.is_set():
+            try:
+                self._subscribe(backoff)
+            except (
+                OSError,
+                WebSocketException,
+                msgspec.DecodeError,
+            ) as error:  # its text may have the URL, which may carry a key
+                log.warning("no new heads by WebSocket; the node is polled", reason=type(error).__name__)
+            finally:
+                self._subscribed.clear()
+                self._news.set()
+            self._stop.wait(backoff.next_s())
+
+    def _subscribe(self, backoff: Backoff) -> None:
+        assert self._url is not None
+        with connect(self._url, open_timeout=OPEN_S, close_timeout=1.0, max_size=4 << 20) as socket:
+            socket.send(SUBSCRIBE)
+            while not self._stop.is_set():
+                if not self._heard(socket):
+                    return
+                backoff.reset()
+
+    def _heard(self, socket: ClientConnection) -> bool:
+        """Wait for a message; False after SILENCE_S without one."""
+        waited_s = 0.0
+        while waited_s < SILENCE_S and not self._stop.is_set():
+            try:
+                message = socket.recv(timeout=1.0)
+            except TimeoutError:
+                waited_s += 1.0
+                continue
+            if _ERROR.decode(message).error is not None:
+                raise WebSocketException("the node refuses the subscription")
+            self._subscribed.set()
+            self._news.set()
+            return True
+        return False
