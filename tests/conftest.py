@@ -9,6 +9,7 @@ from xdist.scheduler import LoadScopeScheduling
 pytest_plugins = [
     "tests.conformance.plugin",
     "tests.support.kafka",
+    "tests.support.anvil",
     "tests.support.postgresql",
     "tests.support.valkey",
     "tests.support.sets",

@@ -1,0 +1,193 @@
+"""`headwater ingest evm` as a process, its streams on topics of a test's own, and tokens whose transfers are known."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headwater.ingest.evm.records import ENTITIES
+from tests.support.anvil import Anvil
+from tests.support.kafka import KafkaServer
+
+WITHIN_S = 60.0
+NOBODY = "0x" + "0" * 40
+
+
+@dataclass
+class Written:
+    """A record as a reader of committed records sees it."""
+
+    key: str
+    value: dict[str, Any]
+    raw: bytes
+
+
+@dataclass
+class Streams:
+    """The streams of `base` on topics of one test. folder: data directory of the ingests."""
+
+    kafka: KafkaServer
+    folder: Path
+    zerolag: bool = False
+    prefix: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.prefix = self.kafka.unique("evm")
+        names = [*ENTITIES, *(f"{name}.zerolag" for name in ENTITIES if self.zerolag)]
+        bindings = {f"base.{name}": self.topic(name) for name in names}
+        (self.folder / "bindings.json").write_text(json.dumps(bindings))
+
+    def topic(self, stream: str) -> str:
+        return f"{self.prefix}.{stream}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        access = self.kafka.access
+        return os.environ | {
+            "HEADWATER_KAFKA_BOOTSTRAP_SERVERS": access.bootstrap_servers,
+            "HEADWATER_KAFKA_USERNAME": access.username,
+            "HEADWATER_KAFKA_PASSWORD": access.password,
+            "HEADWATER_KAFKA_REPLICATION": "1",
+            "HEADWATER_STREAM_BINDINGS": str(self.folder / "bindings.json"),
+            "HEADWATER_DATA_DIR": str(self.folder),
+        }
+
+    def read(self, stream: str) -> list[Written]:
+        """All committed records of a stream, by partition and offset."""
+        found = []
+        for message in self.kafka.read_all(self.topic(stream)):
+            key, value = message.key(), message.value()
+            assert isinstance(key, bytes)
+            assert isinstance(value, bytes)
+            found.append(Written(key.decode(), json.loads(value), value))
+        return found
+
+    def wait(self, stream: str, enough: Callable[[list[Written]], bool]) -> list[Written]:
+        """What is in a stream once it is enough."""
+        deadline = time.monotonic() + WITHIN_S
+        while True:
+            if self.kafka.admin.list_topics(timeout=10).topics.get(self.topic(stream)) is not None:
+                found = self.read(stream)
+                if enough(found):
+                    return found
+            assert time.monotonic() < deadline, f"not enough in {stream} within {WITHIN_S:g} s"
+            time.sleep(0.1)
+
+    def start(self, url: str, *flags: str, name: str = "live") -> subprocess.Popen[str]:
+        """An ingest that writes to them; the node's URL is in its environment alone."""
+        command = [sys.executable, "-m", "headwater", "ingest", "evm", "--chain", "base", "--poll-s", "0.1"]
+        return subprocess.Popen(
+            [*command, "--name", f"{self.prefix}-{name}", *flags],
+            env=self.environment | {"HEADWATER_EVM_RPC": url},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    @contextmanager
+    def ingest(self, url: str, *flags: str, name: str = "live") -> Iterator[subprocess.Popen[str]]:
+        """The same for the time of a block; then it must end well, and must have named no key."""
+        process = self.start(url, *flags, name=name)
+        try:
+            yield process
+            process.send_signal(signal.SIGTERM)
+            _, errors = process.communicate(timeout=WITHIN_S)
+            assert process.returncode == 0, errors
+        finally:
+            kill(process)
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.communicate()
+
+
+Transfer = tuple[str, ...]
+"""Entity, token, from, to, token id or "", amount, transaction hash."""
+
+
+@dataclass
+class Tokens:
+    """An ERC-20, an ERC-721 and an ERC-1155 token. made: all transfers that were sent."""
+
+    anvil: Anvil
+    made: list[Transfer] = field(default_factory=list)
+    birds: int = 0
+
+    def __post_init__(self) -> None:
+        anvil = self.anvil
+        self.owner, self.friend = anvil.accounts[:2]
+        self.coin = anvil.deploy("Coin", 2**255, kinds=["uint256"])
+        self.coin_block = anvil.height
+        self.bird, self.tools, self.diary = anvil.deploy("Bird"), anvil.deploy("Tools"), anvil.deploy("Diary")
+
+    def pay(self, amount: int) -> None:
+        sent = self.anvil.send(self.coin, "transfer(address,uint256)", self.friend, amount)
+        self.made.append(("erc20", self.coin, self.owner, self.friend, "", str(amount), sent))
+
+    def give_bird(self) -> None:
+        self.birds += 1
+        minted = self.anvil.send(self.bird, "mint(uint256)", self.birds)
+        moved = self.anvil.send(self.bird, "transferFrom(address,address,uint256)", self.owner, self.friend, self.birds)
+        self.made.append(("erc721", self.bird, NOBODY, self.owner, str(self.birds), "1", minted))
+        self.made.append(("erc721", self.bird, self.owner, self.friend, str(self.birds), "1", moved))
+
+    def give_tools(self, *ids: int) -> None:
+        for each in ids:
+            minted = self.anvil.send(self.tools, "mint(uint256,uint256)", each, 10)
+            self.made.append(("erc1155", self.tools, NOBODY, self.owner, str(each), "10", minted))
+        signature = "safeBatchTransferFrom(address,address,uint256[],uint256[])"
+        moved = self.anvil.send(self.tools, signature, self.owner, self.friend, ids, [7] * len(ids))
+        self.made += [("erc1155", self.tools, self.owner, self.friend, str(each), "7", moved) for each in ids]
+
+    def note(self, mood: int) -> None:
+        places = [("Uyuni", 3656), ("Badwater", -86)]
+        signature = "note(string,string,(string,int64)[],uint256)"
+        self.anvil.send(self.diary, signature, "salt", "white, flat", places, mood)
+
+    def all_kinds(self, number: int) -> None:
+        """Transfers of each kind in one block."""
+        self.pay(10**18 + number)
+        self.give_bird()
+        self.give_tools(number, number + 1000)
+        self.anvil.mine()
+
+
+def transfer_of(kind: str, record: dict[str, Any]) -> Transfer:
+    """A record as an entry of Tokens.made."""
+    return (
+        kind,
+        record["token_address"],
+        record["from_address"],
+        record["to_address"],
+        record.get("token_id", ""),
+        record["raw_amount_str"],
+        record["transaction_hash"],
+    )
+
+
+def chain_logs(anvil: Anvil, first: int, last: int) -> list[dict[str, Any]]:
+    """The logs of a range, as the node gives them."""
+    found: list[dict[str, Any]] = anvil.rpc("eth_getLogs", {"fromBlock": hex(first), "toBlock": hex(last)})
+    return found
+
+
+def log_key(log: dict[str, Any]) -> str:
+    """The natural key of a node's log."""
+    return f"base:{log['transactionHash']}:{int(log['logIndex'], 16)}"
+
+
+def by_key(records: list[Written]) -> dict[str, list[Written]]:
+    """The records of each key, in order: they are on one partition."""
+    found: dict[str, list[Written]] = defaultdict(list)
+    for record in records:
+        found[record.key].append(record)
+    return found

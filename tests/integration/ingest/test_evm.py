@@ -1,0 +1,210 @@
+"""The EVM ingest on a real node and a real Kafka: all that happens arrives once, whatever is killed or taken back."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from headwater.ingest.files import natural_key
+from tests.integration.ingest.evm import (
+    Streams,
+    Tokens,
+    by_key,
+    chain_logs,
+    kill,
+    log_key,
+    transfer_of,
+)
+from tests.support.anvil import Anvil
+from tests.support.kafka import KafkaServer
+
+KINDS = ("erc20", "erc721", "erc1155")
+DIARY_PARAMS = {
+    # keccak-256 of "salt": an indexed string is its hash
+    "title": "0xa05e334153147e75f3f416139b5109d1179cb56fef6a4ecb4c4cbc92a7c37b70",
+    "text": "white, flat",
+    "places": [{"town": "Uyuni", "metres": "3656"}, {"town": "Badwater", "metres": "-86"}],
+    "mood": str(2**200),
+}
+
+
+@pytest.fixture
+def streams(kafka: KafkaServer, tmp_path: Path) -> Streams:
+    return Streams(kafka, tmp_path)
+
+
+@pytest.fixture
+def fast_streams(kafka: KafkaServer, tmp_path: Path) -> Streams:
+    return Streams(kafka, tmp_path, zerolag=True)
+
+
+@pytest.mark.parametrize("way", ["receipts", "logs"])
+def test_every_transfer_arrives_once_in_all_entities(streams: Streams, anvil: Anvil, way: str) -> None:
+    tokens = Tokens(anvil)
+    first = anvil.height + 1
+    import_abi(streams, anvil, "Diary")
+    for number in range(3):
+        tokens.all_kinds(number)
+    tokens.note(2**200)
+    anvil.mine()
+    last = anvil.height
+    anvil.mine(2)  # an epoch is one block: what is two behind the head is final
+    done = run(streams, anvil.url, "--from-block", str(first), "--to-block", str(last), "--fetch", way)
+    assert f"{last - first + 1} blocks" in done
+    assert "0 logs without an ABI" in done
+    assert_transfers(streams, tokens)
+    logs = chain_logs(anvil, first, last)
+    assert sorted(record.key for record in streams.read("log")) == sorted(map(log_key, logs))
+    assert_logs(streams, logs, anvil)
+    decoded = streams.read("decoded_log")
+    assert len(decoded) == len(logs)
+    (note,) = [record.value for record in decoded if record.value["name"] == "Noted"]
+    assert note["params"] == DIARY_PARAMS
+    assert note["signature"] == "Noted(string,string,(string,int64)[],uint256)"
+
+
+def run(streams: Streams, url: str, *flags: str) -> str:
+    """A range to its end; the sentence that it ends with."""
+    process = streams.start(url, *flags)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    return output
+
+
+def import_abi(streams: Streams, anvil: Anvil, contract: str) -> None:
+    file = streams.folder / f"{contract}.json"
+    file.write_text(json.dumps({"abi": anvil.contracts[contract]["abi"]}))
+    command = ["abi", "import", str(file)]
+    assert "1 new event" in headwater(streams, *command)
+
+
+def headwater(streams: Streams, *command: str) -> str:
+    import sys
+
+    done = subprocess.run(
+        [sys.executable, "-m", "headwater", *command], env=streams.environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def assert_transfers(streams: Streams, tokens: Tokens) -> None:
+    for kind in KINDS:
+        records = streams.read(f"{kind}_token_transfer")
+        expected = [made for made in tokens.made if made[0] == kind]
+        assert sorted(transfer_of(kind, record.value) for record in records) == sorted(expected)
+        assert all(natural_key("base", record.raw) == record.key.encode() for record in records)
+        assert len({record.key for record in records}) == len(records)
+
+
+def assert_logs(streams: Streams, logs: list[dict[str, str]], anvil: Anvil) -> None:
+    """The records say what the node says, number by number."""
+    records = {record.key: record.value for record in streams.read("log")}
+    for log in logs:
+        record = records[log_key(log)]
+        block = anvil.block(int(log["blockNumber"], 16))
+        transaction = anvil.rpc("eth_getTransactionByHash", log["transactionHash"])
+        assert record["topics"] == log["topics"]
+        assert record["topic0"] == log["topics"][0]
+        assert (record["address"], record["data"]) == (log["address"].lower(), log["data"])
+        assert record["block_number"] == int(block["number"], 16)
+        assert record["block_hash"] == block["hash"]
+        assert record["transaction_index"] == int(log["transactionIndex"], 16)
+        assert (record["from_address"], record["to_address"]) == (transaction["from"], transaction["to"])
+        assert record["removed"] is False
+
+
+def test_a_reorganisation_is_retracted_and_never_final(fast_streams: Streams, anvil: Anvil) -> None:
+    tokens = Tokens(anvil)
+    with fast_streams.ingest(anvil.url, "--confirmations", "4"):
+        fast_streams.wait("log.zerolag", lambda found: len(found) >= 0)
+        tokens.pay(1)
+        anvil.mine()
+        fast_streams.wait("log.zerolag", lambda found: found != [])
+        snapshot = anvil.rpc("evm_snapshot")
+        stands = list(tokens.made)
+        tokens.all_kinds(5)
+        tokens.all_kinds(6)
+        orphans = {anvil.block(anvil.height - back)["hash"] for back in (0, 1)}
+        orphaned = chain_logs(anvil, anvil.height - 1, anvil.height)
+        fast_streams.wait("log.zerolag", lambda found: len(found) > len(orphaned))
+        anvil.rpc("evm_revert", snapshot)
+        tokens.made = stands
+        tokens.pay(77)
+        anvil.mine()
+        tokens.all_kinds(8)
+        anvil.mine(5)
+        fast_streams.wait("log", lambda found: len(found) >= 8)
+    for stream in ("log", "decoded_log", *(f"{kind}_token_transfer" for kind in KINDS)):
+        assert_retracted(fast_streams, stream, orphans)
+    for kind in KINDS:
+        assert standing(fast_streams, kind) == sorted(made for made in tokens.made if made[0] == kind)
+    assert {log_key(log) for log in orphaned} <= set(by_key(fast_streams.read("log.zerolag")))
+
+
+def assert_retracted(streams: Streams, stream: str, orphans: set[str]) -> None:
+    """Each zerolag record of an orphaned block is followed by the same one, removed; the normal stream has none."""
+    kept = {(record.key, record.value["block_hash"]) for record in streams.read(stream)}
+    assert not {hash_ for _, hash_ in kept} & orphans
+    assert len(kept) == len(streams.read(stream))
+    fast = by_key(streams.read(f"{stream}.zerolag"))
+    assert sum(record.value["block_hash"] in orphans for records in fast.values() for record in records) > 0
+    for records in fast.values():
+        of_block: dict[str, list[bytes]] = {}
+        for record in records:
+            of_block.setdefault(record.value["block_hash"], []).append(record.raw)
+        for hash_, raws in of_block.items():
+            if hash_ in orphans:
+                written, removed = raws
+                assert removed == written.replace(b'"removed":false', b'"removed":true')
+                assert removed != written
+            else:
+                assert len(raws) == 1
+
+
+def standing(streams: Streams, kind: str) -> list[tuple[str, ...]]:
+    """What a consumer of the zerolag stream has at the end, when it takes away what is removed."""
+    state: dict[str, dict[str, str]] = {}
+    for record in streams.read(f"{kind}_token_transfer.zerolag"):
+        if record.value["removed"]:
+            del state[record.key]
+        else:
+            state[record.key] = record.value
+    return sorted(transfer_of(kind, value) for value in state.values())
+
+
+def test_a_kill_loses_and_doubles_nothing(fast_streams: Streams, anvil: Anvil) -> None:
+    """Killed while it catches up, and again while an orphaned block waits for its retraction."""
+    tokens = Tokens(anvil)
+    first = anvil.height + 1
+    flags = ("--from-block", str(first), "--rate", "60")
+    begun = fast_streams.start(anvil.url, *flags)
+    fast_streams.wait("log.zerolag", lambda _: True)
+    for number in range(20):
+        tokens.all_kinds(number)
+    fast_streams.wait("log.zerolag", lambda found: found != [])
+    kill(begun)
+    snapshot = anvil.rpc("evm_snapshot")
+    stands = list(tokens.made)
+    tokens.all_kinds(50)
+    tokens.all_kinds(51)
+    orphans = {anvil.block(anvil.height - back)["hash"] for back in (0, 1)}
+    again = fast_streams.start(anvil.url, *flags)
+    fast_streams.wait("log.zerolag", lambda found: orphans <= {record.value["block_hash"] for record in found})
+    kill(again)
+    anvil.rpc("evm_revert", snapshot)
+    tokens.made = stands
+    tokens.pay(99)
+    anvil.mine()
+    last = anvil.height
+    anvil.mine(2)
+    wanted = {log_key(log) for log in chain_logs(anvil, first, last)}
+    with fast_streams.ingest(anvil.url, *flags):
+        fast_streams.wait("log", lambda found: wanted <= {record.key for record in found})
+        fast_streams.wait("log.zerolag", lambda found: wanted <= {record.key for record in found})
+    assert_transfers(fast_streams, tokens)
+    assert sorted(record.key for record in fast_streams.read("log")) == sorted(wanted)
+    for kind in KINDS:
+        assert_retracted(fast_streams, f"{kind}_token_transfer", orphans)
+        assert standing(fast_streams, kind) == sorted(made for made in tokens.made if made[0] == kind)

@@ -1,0 +1,143 @@
+"""A real Ethereum node for tests: anvil, and contracts of tests/support/evm/tokens.sol compiled by solc.
+
+Both come from npm, pinned by the package-lock.json beside the contracts, into the cache folder.
+"""
+
+import functools
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from eth_abi.abi import encode
+from eth_hash.auto import keccak
+
+from headwater.brokers.embedded import cache
+from tests.support.kafka import CACHE_DIR
+from tests.support.ports import free_port
+
+FOLDER = Path(__file__).with_name("evm")
+PACKAGES = ("package.json", "package-lock.json")
+CHAIN_ID = 8453
+READY_WITHIN_S = 30.0
+INSTALL_WITHIN_S = 300.0
+GAS = hex(3_000_000)
+
+
+def installed() -> Path:
+    """The folder with anvil, solc and the compiled contracts. Without Node the test is skipped, but not in CI."""
+    if (node := shutil.which("node")) is None or (npm := shutil.which("npm")) is None:
+        assert not os.environ.get("CI"), "CI needs Node: the tests of the EVM ingest run on a real node"
+        pytest.skip("there is no Node (`node`, `npm`), which fetches the Ethereum node")
+    files = sorted(path for path in FOLDER.iterdir() if path.is_file())
+    tag = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
+    return cache.ensure(CACHE_DIR.expanduser() / f"evm-{tag}", functools.partial(_install, node, npm))
+
+
+def _install(node: str, npm: str, folder: Path) -> None:
+    folder.mkdir()
+    for name in PACKAGES:
+        shutil.copy(FOLDER / name, folder)
+    quiet = ["--ignore-scripts", "--no-audit", "--no-fund"]
+    subprocess.run([npm, "ci", *quiet], cwd=folder, check=True, capture_output=True, timeout=INSTALL_WITHIN_S)
+    command = [node, str(FOLDER / "compile.js"), str(FOLDER / "tokens.sol")]
+    compiled = subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=INSTALL_WITHIN_S)
+    (folder / "contracts.json").write_bytes(compiled.stdout)
+
+
+class Anvil:
+    """A chain that mines when it is told to. accounts: whose transactions it signs by itself, in lower case."""
+
+    def __init__(self, *flags: str) -> None:
+        folder = installed()
+        self.contracts: dict[str, Any] = json.loads((folder / "contracts.json").read_bytes())
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        binary = folder / "node_modules" / "@foundry-rs" / "anvil-linux-amd64" / "bin" / "anvil"
+        options = ["--port", str(self.port), "--chain-id", str(CHAIN_ID), "--no-mining", "--order", "fifo", *flags]
+        self._process = subprocess.Popen([binary, *options], stdout=subprocess.DEVNULL)
+        self._http = httpx.Client(base_url=self.url, timeout=30)
+        self._wait()
+        self.accounts: list[str] = [address.lower() for address in self.rpc("eth_accounts")]
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + READY_WITHIN_S
+        while True:
+            try:
+                self.rpc("eth_chainId")
+                return
+            except httpx.TransportError:
+                assert time.monotonic() < deadline
+                assert self._process.poll() is None, "anvil ended"
+                time.sleep(0.05)
+
+    def stop(self) -> None:
+        self._http.close()
+        self._process.kill()
+        self._process.wait()
+
+    def rpc(self, method: str, *params: Any) -> Any:
+        answer = self._http.post("/", json={"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).json()
+        assert "error" not in answer, answer["error"]
+        return answer["result"]
+
+    def mine(self, blocks: int = 1) -> None:
+        """Blocks: the first takes all transactions that wait."""
+        self.rpc("anvil_mine", hex(blocks))
+
+    @property
+    def height(self) -> int:
+        return int(self.rpc("eth_blockNumber"), 16)
+
+    def block(self, number: int) -> dict[str, Any]:
+        found: dict[str, Any] = self.rpc("eth_getBlockByNumber", hex(number), False)
+        return found
+
+    def send(self, to: str, signature: str, *values: Any, sender: int = 0) -> str:
+        """A call of a contract as a transaction that waits to be mined; its hash."""
+        kinds = signature[signature.index("(") + 1 : -1]
+        data = keccak(signature.encode())[:4] + encode(split_types(kinds), values)
+        return self._send({"to": to, "data": "0x" + data.hex()}, sender)
+
+    def deploy(self, name: str, *values: Any, kinds: Sequence[str] = ()) -> str:
+        """Make a contract, mine it, and return its address."""
+        data = self.contracts[name]["bytecode"] + encode(kinds, values).hex()
+        hash_ = self._send({"data": data}, 0)
+        self.mine()
+        receipt = self.rpc("eth_getTransactionReceipt", hash_)
+        assert receipt["status"] == "0x1"
+        address: str = receipt["contractAddress"].lower()
+        return address
+
+    def _send(self, transaction: dict[str, Any], sender: int) -> str:
+        sent: str = self.rpc("eth_sendTransaction", {**transaction, "from": self.accounts[sender], "gas": GAS})
+        return sent
+
+
+def split_types(kinds: str) -> list[str]:
+    """The types of a signature; a comma within a tuple parts none."""
+    found, depth = [""], 0
+    for char in kinds:
+        depth += {"(": 1, ")": -1}.get(char, 0)
+        if char == "," and depth == 0:
+            found.append("")
+        else:
+            found[-1] += char
+    return [kind for kind in found if kind]
+
+
+@pytest.fixture
+def anvil() -> Iterator[Anvil]:
+    """A chain of the test's own, with an epoch of one block: two blocks behind the head are final."""
+    made = Anvil("--slots-in-an-epoch", "1")
+    try:
+        yield made
+    finally:
+        made.stop()
