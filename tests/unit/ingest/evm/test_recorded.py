@@ -1,0 +1,175 @@
+"""Recorded blocks as records, against what independent implementations made of the same blocks."""
+
+import csv
+import json
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.app.abis import import_abis, load_abis
+from headwater.ingest.evm.blocks import Block, Log
+from headwater.ingest.evm.decode import Decoder
+from headwater.ingest.evm.records import Converter
+from headwater.settings import Settings
+from tests.acceptance.recorded import log_files, read_logs
+from tests.unit.ingest.evm.recorded import EVM, FOLDER, blocks_of, native, native_files, needs_recorded, of_day, text
+
+pytestmark = needs_recorded
+
+ETHEREUM_ETL = EVM / "ethereum"
+DAY = "0x88e6a0c2ddd26feeb64f039a2c41296fcb3f5640-2024-01-05"
+Records = dict[str, list[dict[str, Any]]]
+
+
+def records_of(blocks: list[Block], decoder: Decoder | None = None, chain: str = "base") -> Records:
+    """By entity, in order."""
+    made: Records = defaultdict(list)
+    converter, counts = Converter(chain, decoder, {}), Counter[str]()
+    for block in blocks:
+        for each in converter.convert(block, counts):
+            made[each.entity].append(json.loads(each.value))
+    made["counts"] = [dict(counts)]
+    return made
+
+
+@pytest.mark.parametrize("chain", ["base", "polygon"])
+def test_logs_equal_those_of_another_reader(chain: str) -> None:
+    """Its records lack what the files lack: times, senders and receivers are looked at in other tests."""
+    expected = [record for name, path in log_files(FOLDER) if name == chain for record in read_logs(path)]
+    made = {(each["transaction_hash"], each["log_index"]): each for each in records_of(list(blocks_of(chain)))["log"]}
+    assert len(expected) == len(made) > 1600
+    for record in expected:
+        ours = made[record["transaction_hash"], record["log_index"]]
+        assert {name: ours[name] for name in record} == record
+
+
+def test_logs_equal_those_of_ethereum_etl() -> None:
+    """Its recorded output is taken back to JSON-RPC's form, converted, and compared with itself. The differences:
+
+    it writes the time in Unix seconds as block_timestamp and in our form as item_timestamp; type and item_id are its
+    own; senders and receivers it has in another stream, from which they are taken here.
+    """
+    theirs = [json.loads(line) for line in text(next(ETHEREUM_ETL.glob("*_expected_logs.jsonl.gz"))).splitlines()]
+    senders = [
+        json.loads(line) for line in text(next(ETHEREUM_ETL.glob("*_expected_transactions.jsonl.gz"))).splitlines()
+    ]
+    parties = {each["hash"]: (each["from_address"], each["to_address"]) for each in senders}
+    blocks: dict[int, Block] = {}
+    for each in theirs:
+        empty = Block(each["block_number"], each["block_hash"], "", each["block_timestamp"], [], parties)
+        logs = blocks.setdefault(each["block_number"], empty).logs
+        assert isinstance(logs, list)
+        logs.append(as_rpc(each))
+    ours = records_of(list(blocks.values()))["log"]
+    same = (
+        "address",
+        "data",
+        "topics",
+        "log_index",
+        "transaction_hash",
+        "transaction_index",
+        "block_number",
+        "block_hash",
+    )
+    assert [{name: each[name] for name in same} for each in ours] == [{n: each[n] for n in same} for each in theirs]
+    assert [each["block_timestamp"] for each in ours] == [each["item_timestamp"] for each in theirs]
+    assert [(each["from_address"], each["to_address"]) for each in ours] == [
+        parties[each["transaction_hash"]] for each in theirs
+    ]
+    assert len(ours) == 681
+
+
+def as_rpc(record: dict[str, Any]) -> Log:
+    numbers = [hex(record[name]) for name in ("block_number", "transaction_index", "log_index")]
+    number, transaction_index, log_index = numbers
+    hashes = record["block_hash"], number, record["transaction_hash"]
+    return Log(record["address"], record["topics"], record["data"], *hashes, transaction_index, log_index)
+
+
+@pytest.mark.parametrize("number", [10_000_000, 20_000_000, 43_200_000])
+def test_transfers_equal_those_of_chainstorage(number: int) -> None:
+    """All its ERC-20 and ERC-721 transfers and no others; ERC-1155 it does not know."""
+    (path,) = [path for path in native_files("polygon") if path.name.endswith(f"_{number}.json.gz")]
+    block, theirs = native(path)
+    made = records_of([block])
+    ours = [
+        (each["token_address"], each["from_address"], each["to_address"], kind, identity(each), place(each))
+        for kind in ("erc20", "erc721")
+        for each in made[f"{kind}_token_transfer"]
+    ]
+    assert sorted(ours) == sorted(map(of_chainstorage, theirs))
+    assert len(ours) == {10_000_000: 6, 20_000_000: 164, 43_200_000: 52}[number]
+
+
+def identity(record: dict[str, Any]) -> str:
+    return str(record.get("token_id", record["raw_amount_str"]))
+
+
+def place(record: dict[str, Any]) -> tuple[str, int]:
+    return record["transaction_hash"], record["log_index"]
+
+
+def of_chainstorage(found: dict[str, Any]) -> tuple[Any, ...]:
+    kind = "erc20" if "erc20" in found else "erc721"
+    value = found[kind].get("value" if kind == "erc20" else "tokenId", "0")
+    parties = found["tokenAddress"], found["fromAddress"], found["toAddress"]
+    return *parties, kind, value, (found["transactionHash"], int(found.get("logIndex", 0)))
+
+
+def test_erc1155_transfers_of_recorded_blocks() -> None:
+    made = records_of(list(blocks_of("polygon")))
+    kinds = Counter(record["event_type"] for record in made["erc1155_token_transfer"])
+    batches = {place(record) for record in made["erc1155_token_transfer"] if record["event_type"] == "batch_transfer"}
+    assert (kinds["single_transfer"], len(batches)) == (71, 4)
+    assert made["counts"][0].get("malformed", 0) == 0
+
+
+@pytest.fixture(scope="module")
+def all_abis(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
+    """The shipped ABIs and all recorded ones, imported as a user does."""
+    settings = Settings(data_dir=tmp_path_factory.mktemp("abis"))
+    folder = FOLDER / "abi"
+    names = ["event_abis.jsonl.gz", "polygon_system_events.json"]
+    import_abis(settings, [*(folder / name for name in names), *sorted(folder.glob("*.abi.json"))])
+    return Decoder(load_abis(settings))
+
+
+@pytest.mark.parametrize(("chain", "least"), [("base", 0.87), ("polygon", 0.92)])
+def test_share_of_decoded_logs(all_abis: Decoder, chain: str, least: float) -> None:
+    made = records_of(list(blocks_of(chain)), all_abis)
+    undecoded = made["counts"][0]["undecoded"]
+    assert len(made["decoded_log"]) + undecoded == len(made["log"])
+    assert len(made["decoded_log"]) / len(made["log"]) >= least
+
+
+NAMES = {
+    "SWAP": {"amount0": "amount0", "amount1": "amount1", "sqrtPriceX96": "sqrtPriceX96", "tick": "current_tick",
+             "liquidity": "total_liquidity", "sender": "sender", "recipient": "receipt"},
+    "MINT": {"amount0": "amount0", "amount1": "amount1", "amount": "liquidity", "tickLower": "tick_lower",
+             "tickUpper": "tick_upper", "sender": "sender"},
+    "BURN": {"amount0": "amount0", "amount1": "amount1", "amount": "liquidity", "tickLower": "tick_lower",
+             "tickUpper": "tick_upper", "owner": "sender"},
+    "COLLECT": {"amount0": "amount0", "amount1": "amount1", "tickLower": "tick_lower", "tickUpper": "tick_upper",
+                "owner": "sender", "recipient": "receipt"},
+}  # fmt: skip
+
+
+def test_a_day_of_a_pool_equals_another_decoding(tmp_path: Path) -> None:
+    """6,234 events of a Uniswap v3 pool, decoded by the ABIs that ship. Ticks are written as floats there."""
+    blocks = of_day(EVM / "ethereum" / f"demeter_ethereum-{DAY}.raw.csv.gz")
+    made = records_of(blocks, Decoder(load_abis(Settings(data_dir=tmp_path))))["decoded_log"]
+    rows = list(
+        csv.DictReader(text(FOLDER / "prices" / "ethereum_univ3_usdc_weth_2024-01-05.tick.csv.gz").splitlines())
+    )
+    theirs = {(row["transaction_hash"], int(row["pool_log_index"])): row for row in rows}
+    assert len(made) == len(theirs) == 6234
+    for record in made:
+        row = theirs[place(record)]
+        names = NAMES[row["tx_type"]]
+        assert record["name"].upper() == row["tx_type"]
+        assert {name: record["params"][name] for name in names} == {
+            name: row[column].removesuffix(".0") for name, column in names.items()
+        }
+        assert record["block_timestamp"] == f"{row['block_timestamp'].replace(' ', 'T')}Z"
