@@ -51,7 +51,7 @@ def transfers(log: Log) -> Iterator[Transfer]:
         yield _erc1155(topics, "single_transfer", words[0], words[1], 0)
     elif topic0 == TRANSFER_BATCH and count == 4:
         words = _words(log.data)
-        pairs = zip(_array(words, 0), _array(words, 1), strict=True)
+        pairs = list(zip(_array(words, 0), _array(words, 1), strict=True))  # none of them when the lengths differ
         for place, (token_id, amount) in enumerate(pairs):
             yield _erc1155(topics, "batch_transfer", token_id, amount, place)
 

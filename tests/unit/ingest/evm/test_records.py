@@ -1,0 +1,159 @@
+"""Records of logs: fields, keys, amounts, and transfers whose data is none."""
+
+import json
+from collections import Counter
+
+import pytest
+from eth_abi.abi import encode
+
+from headwater.ingest.evm.abi import Abis
+from headwater.ingest.evm.blocks import Block, Log
+from headwater.ingest.evm.decode import Decoder
+from headwater.ingest.evm.records import Converter, Made, Token, amount_text, as_zerolag, retraction
+from headwater.ingest.evm.tokens import TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE
+from headwater.ingest.evm.well_known import well_known
+from headwater.ingest.files import natural_key
+from headwater.model.stream import find_chain
+
+HASH, TX = "0x" + "d0" * 32, "0x" + "3f" * 32
+TOKEN = "0x9F47c0de13b5a8264e7fd09c31b6a5e80d24f7c1"  # as some nodes write it
+FROM, TO = "0x" + "5c" * 20, "0x" + "b2" * 20
+WHEN = 1_767_323_045
+BIG = 2**256 - 1
+
+
+def word(address: str) -> str:
+    return "0x" + "0" * 24 + address[2:]
+
+
+def block(*topics: str, data: bytes = b"") -> Block:
+    log = Log(TOKEN, list(topics), f"0x{data.hex()}", HASH, hex(61_234_567), TX, "0x11", "0x2a")
+    return Block(61_234_567, HASH, "0x", WHEN, [log], {TX: (FROM, TOKEN.lower())})
+
+
+def made_of(seen: Block, counts: Counter[str] | None = None, *, token: Token | None = None) -> dict[str, list[Made]]:
+    tokens = {TOKEN.lower(): token} if token else {}
+    converter = Converter("base", Decoder(Abis(well_known(), {})), tokens)
+    by_entity: dict[str, list[Made]] = {}
+    for made in converter.convert(seen, Counter() if counts is None else counts):
+        by_entity.setdefault(made.entity, []).append(made)
+    return by_entity
+
+
+def erc20(amount: int) -> Block:
+    return block(TRANSFER, word(FROM), word(TO), data=encode(["uint256"], [amount]))
+
+
+SINGLE = block(TRANSFER_SINGLE, word(FROM), word(FROM), word(TO), data=encode(["uint256", "uint256"], [12, 3]))
+
+
+@pytest.mark.parametrize("entity", [entity.name for entity in find_chain("base").entities])  # type: ignore[union-attr]
+def test_fields_and_their_order_are_those_of_the_example(entity: str) -> None:
+    chain = find_chain("base")
+    assert chain is not None
+    known = chain.entity(entity)
+    assert known is not None
+    seen = {"erc721_token_transfer": block(TRANSFER, word(FROM), word(TO), "0x" + "0" * 63 + "7"),
+            "erc1155_token_transfer": SINGLE}.get(entity, erc20(1_250_000_000))  # fmt: skip
+    (made,) = made_of(seen)[entity]
+    record = json.loads(made.value)
+    assert list(record) == list(known.example)
+    assert record["block_timestamp"] == known.example["block_timestamp"] == "2026-01-02T03:04:05Z"
+    assert made.key == natural_key("base", made.value)
+
+
+def test_an_amount_is_a_number_and_exact_as_text() -> None:
+    (made,) = made_of(erc20(BIG))["erc20_token_transfer"]
+    record = json.loads(made.value)
+    assert (record["raw_amount"], record["raw_amount_str"]) == (float(BIG), str(BIG))
+    assert isinstance(record["raw_amount"], float)
+    assert (record["amount"], record["token_symbol"]) == (None, None)
+    assert record["token_address"] == TOKEN.lower()
+    assert record["unique_id"] == f"{TX}-42"
+
+
+def test_a_listed_token_has_a_symbol_and_amounts() -> None:
+    (made,) = made_of(erc20(BIG), token=Token("USDC", 6))["erc20_token_transfer"]
+    record = json.loads(made.value)
+    assert (record["token_symbol"], record["amount_str"]) == ("usdc", f"{str(BIG)[:-6]}.{str(BIG)[-6:]}")
+    assert record["amount"] == float(record["amount_str"])
+
+
+@pytest.mark.parametrize(
+    ("raw", "decimals", "text"),
+    [
+        (1_250_000_000, 6, "1250"),
+        (1, 18, "0.000000000000000001"),
+        (0, 18, "0"),
+        (10, 0, "10"),
+        (5, 255, f"0.{'0' * 254}5"),
+    ],
+)
+def test_amounts_in_whole_tokens(raw: int, decimals: int, text: str) -> None:
+    assert amount_text(raw, decimals) == text
+
+
+def test_a_batch_is_a_record_for_each_token() -> None:
+    data = encode(["uint256[]", "uint256[]"], [[1, BIG, 3], [10, 20, 30]])
+    made = made_of(block(TRANSFER_BATCH, word(FROM), word(FROM), word(TO), data=data))["erc1155_token_transfer"]
+    records = [json.loads(each.value) for each in made]
+    assert [(r["array_index"], r["token_id"], r["amount_str"]) for r in records] == [
+        (0, "1", "10"),
+        (1, str(BIG), "20"),
+        (2, "3", "30"),
+    ]
+    assert [each.key for each in made] == [f"base:{TX}:42:{place}".encode() for place in range(3)]
+    assert {r["event_type"] for r in records} == {"batch_transfer"}
+    assert records[2]["unique_id"] == f"{TX}-42-2"
+
+
+def words(*values: int) -> bytes:
+    return b"".join(value.to_bytes(32, "big") for value in values)
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        block(TRANSFER, word(FROM), word(TO)),
+        block(TRANSFER_SINGLE, word(FROM), word(FROM), word(TO), data=words(1)),
+        block(TRANSFER_BATCH, word(FROM), word(FROM), word(TO)),
+        block(TRANSFER_BATCH, word(FROM), word(FROM), word(TO), data=words(64, 2**200, 1)),
+        block(TRANSFER_BATCH, word(FROM), word(FROM), word(TO), data=words(64, 128, 1, 5, 2, 6)),
+        block(TRANSFER_BATCH, word(FROM), word(FROM), word(TO), data=words(64, 128, 1, 5, 2, 6, 7)),
+        block(TRANSFER_BATCH, word(FROM), word(FROM), word(TO), data=words(64, 96, 2**256 - 1, 5)),
+    ],
+)
+def test_a_transfer_without_its_data_is_counted_and_kept_as_a_log(seen: Block) -> None:
+    counts = Counter[str]()
+    made = made_of(seen, counts)
+    assert not [entity for entity in made if entity.endswith("_token_transfer")]
+    assert len(made["log"]) == 1
+    assert counts["malformed"] == 1
+
+
+def test_a_transfer_with_other_topics_is_none() -> None:
+    """ERC-20 has its parties indexed; the old tokens that don't are logs alone."""
+    counts = Counter[str]()
+    made = made_of(block(TRANSFER, data=words(1, 2, 3)), counts)
+    assert list(made) == ["log"]
+    assert counts == {"undecoded": 1}
+
+
+def test_a_log_without_topics_is_a_log() -> None:
+    (made,) = made_of(block())["log"]
+    record = json.loads(made.value)
+    assert (record["topics"], record["topic0"]) == ([], None)
+
+
+def test_a_retraction_differs_in_one_member() -> None:
+    for entity, mades in made_of(erc20(3)).items():
+        fast = as_zerolag(mades[0])
+        assert fast.key == mades[0].key
+        before, after = json.loads(fast.value), json.loads(retraction(fast.value))
+        assert before == json.loads(mades[0].value) | {"removed": False}, entity
+        assert after == before | {"removed": True}
+
+
+def test_the_shipped_events_have_no_doubles() -> None:
+    events = well_known()
+    assert len({(event.topic0, event.topics) for event in events}) == len(events)
