@@ -15,7 +15,7 @@ from headwater.ingest.evm.options import CHAIN_IDS, EvmOptions
 from headwater.ingest.evm.position import Position, decode
 from headwater.ingest.evm.records import ENTITIES, Converter, Token
 from headwater.ingest.evm.rpc import Rpc
-from headwater.ingest.evm.steps import ReadBack, Work
+from headwater.ingest.evm.steps import ReadBack, Work, step_of
 from headwater.ingest.evm.wake import Wake
 
 STOP_S = 1.0
@@ -57,7 +57,10 @@ class EvmFeed:
         try:
             fetcher = Fetcher(rpc, options.fetch)
             work = Work(options, fetcher, self._converter, self._begin(fetcher.chain_id(), position))
-            yield from self._loop(work, wake, FinalBlocks(work, pool).steps())
+            head = HeadBlocks(work, self._zerolag, self._read_back) if self._zerolag else None
+            final = FinalBlocks(work, pool)
+            yield from begun(work, final, head)
+            yield from self._loop(work, wake, final.steps(), head)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             wake.close()
@@ -76,8 +79,9 @@ class EvmFeed:
             log.info("the ingest goes on where it stopped; from_block is of its first start alone")
         return decode(position, self._options.name, chain_id)
 
-    def _loop(self, work: Work, wake: Wake, final: Iterator[Step | None]) -> Iterator[Step | None]:
-        head = HeadBlocks(work, self._zerolag, self._read_back) if self._zerolag else None
+    def _loop(
+        self, work: Work, wake: Wake, final: Iterator[Step | None], head: HeadBlocks | None
+    ) -> Iterator[Step | None]:
         look = True
         while True:
             moved = False
@@ -95,3 +99,13 @@ class EvmFeed:
             while not (look or moved or final_step):
                 look = wake.wait(STOP_S)
                 yield None
+
+
+def begun(work: Work, final: FinalBlocks, head: HeadBlocks | None) -> Iterator[Step]:
+    """At a first start, a step without records: from then on it is settled where the ingest began."""
+    before = work.position
+    final.begin()
+    if head is not None:
+        head.begin()
+    if work.position != before:
+        yield step_of(work, [], [])

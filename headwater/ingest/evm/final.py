@@ -11,7 +11,7 @@ from headwater.errors import IngestStopped, NodeUnavailable
 from headwater.ingest.base import Step, StreamRecord
 from headwater.ingest.evm.blocks import Block
 from headwater.ingest.evm.position import UNKNOWN, Mark
-from headwater.ingest.evm.steps import Work, grouped, step
+from headwater.ingest.evm.steps import Work, grouped, step_of
 
 LATEST: Final = "latest"
 
@@ -22,6 +22,13 @@ class FinalBlocks:
     def __init__(self, work: Work, pool: ThreadPoolExecutor) -> None:
         self._work = work
         self._pool = pool
+
+    def begin(self) -> None:
+        """Settle the first block at the very first start: what the options say, or the newest final one."""
+        if self._work.position.final is None:
+            first = self._work.options.from_block
+            mark = Mark((self._newest() if first is None else first) - 1, UNKNOWN)
+            self._work.position = msgspec.structs.replace(self._work.position, final=mark)
 
     def steps(self) -> Iterator[Step | None]:
         """Steps for ever, or to the end of the range; None when there is no further final block now."""
@@ -35,14 +42,14 @@ class FinalBlocks:
                 self._check(blocks[0])
                 yield from self._steps(blocks)
 
-    def _next(self) -> int:
-        """The number of the first block to come; at the very first, the newest final one or what the options say."""
+    @property
+    def _mark(self) -> Mark:
         mark = self._work.position.final
-        if mark is None:
-            first = self._work.options.from_block
-            mark = Mark((self._newest() if first is None else first) - 1, UNKNOWN)
-            self._work.position = msgspec.structs.replace(self._work.position, final=mark)
-        return mark.number + 1
+        assert mark is not None, "begin comes first"
+        return mark
+
+    def _next(self) -> int:
+        return self._mark.number + 1
 
     def _end(self) -> int:
         newest, wanted = self._newest(), self._work.options.to_block
@@ -75,8 +82,8 @@ class FinalBlocks:
 
     def _check(self, block: Block) -> None:
         """A block must follow on the one before. Raises IngestStopped when that one was orphaned after all."""
-        mark = self._work.position.final
-        if mark is None or mark.hash in (UNKNOWN, block.parent_hash):
+        mark = self._mark
+        if mark.hash in (UNKNOWN, block.parent_hash):
             return
         now = self._work.fetcher.header(mark.number)
         if now is None or now.hash == mark.hash:
@@ -93,7 +100,7 @@ class FinalBlocks:
             last = group[-1]
             work.position = msgspec.structs.replace(work.position, final=Mark(last.number, last.hash))
             work.counts["blocks"] += len(group)
-            yield step(work, group, records)
+            yield step_of(work, group, records)
 
     def _records(self, block: Block) -> list[StreamRecord]:
         return [StreamRecord(*made) for made in self._work.converter.convert(block, self._work.counts)]

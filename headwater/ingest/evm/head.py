@@ -12,18 +12,20 @@ from typing import Final
 
 import msgspec
 
-from headwater.errors import IngestStopped
+from headwater.errors import IngestStopped, NodeUnavailable
 from headwater.ingest.base import Step, StreamRecord
 from headwater.ingest.evm.blocks import Block, Header
 from headwater.ingest.evm.final import LATEST
 from headwater.ingest.evm.position import Recent
 from headwater.ingest.evm.records import STANDS, as_zerolag, retraction
-from headwater.ingest.evm.steps import STEP_RECORDS, ReadBack, Work, grouped, step
+from headwater.ingest.evm.steps import STEP_RECORDS, ReadBack, Work, grouped, step_of
 from headwater.sinks.base import oversize
 
 SUFFIX: Final = ".zerolag"
 CLOCKS_MS: Final = 600_000
 """How far Kafka's clock may be behind this machine's."""
+BEFORE: Final = 0
+"""Time of the block before the first one that was written."""
 LOOK_AT_ONCE: Final = 8
 """Headers in one look for the block where two chains part; nearly all reorganisations are shorter."""
 
@@ -54,14 +56,22 @@ class HeadBlocks:
         self._read_back = read_back
         self._clock = clock
 
-    def steps(self) -> Iterator[Step]:
-        """What changed at the head since the last call."""
+    def begin(self) -> None:
+        """Settle at the very first start that the present head is the block before the first one."""
+        if not self._work.position.recent:
+            latest = self._latest()
+            self._remember([Recent(int(latest.number, 16), latest.hash, 0, BEFORE)])
+
+    def _latest(self) -> Header:
         latest = self._work.fetcher.header(LATEST)
         if latest is None:
-            return
+            raise NodeUnavailable("The node has no blocks yet.")
+        return latest
+
+    def steps(self) -> Iterator[Step]:
+        """What changed at the head since the last call."""
+        latest = self._latest()
         number = int(latest.number, 16)
-        if not self._work.position.recent:
-            self._remember([Recent(number - 1, latest.parent_hash, 0, 0)])
         if self._is_replaced(number, latest):
             yield from self._retract()
         while (first := self._last.number + 1) <= number:
@@ -93,7 +103,7 @@ class HeadBlocks:
             written_ms = int(self._clock() * 1000)
             new = [Recent(block.number, block.hash, counts[block.hash], written_ms) for block in group]
             self._remember([*work.position.recent, *new])
-            yield step(work, group, records)
+            yield step_of(work, group, records)
 
     def _records(self, block: Block) -> list[StreamRecord]:
         """Of a block; those that no topic would take are left out here, so that the number of records is right."""
@@ -113,7 +123,7 @@ class HeadBlocks:
             kept, orphans = self._newest_orphans(fork)
             records = self._written(orphans)
             self._remember(kept)
-            yield step(self._work, [], [each._replace(value=retraction(each.value)) for each in records])
+            yield step_of(self._work, [], [each._replace(value=retraction(each.value)) for each in records])
 
     def _newest_orphans(self, fork: int) -> tuple[list[Recent], list[Recent]]:
         kept, orphans = list(self._work.position.recent), list[Recent]()
@@ -122,7 +132,11 @@ class HeadBlocks:
         return kept, orphans
 
     def _fork(self) -> int:
-        """The number of the newest recent block that is still on the chain. Raises IngestStopped when none is."""
+        """The number of the newest recent block that is still on the chain, or of the one before all written ones.
+
+        Raises IngestStopped when there is none.
+        """
+        header: Header | None = None
         recent = self._work.position.recent
         for end in range(len(recent), 0, -LOOK_AT_ONCE):
             some = recent[max(0, end - LOOK_AT_ONCE) : end]
@@ -130,6 +144,9 @@ class HeadBlocks:
             for block, header in zip(reversed(some), reversed(headers), strict=True):
                 if header is not None and header.hash == block.hash:
                     return block.number
+        if recent[0].written_ms == BEFORE and header is not None:
+            self._remember([Recent(recent[0].number, header.hash, 0, BEFORE), *recent[1:]])
+            return recent[0].number
         raise IngestStopped(
             f"The chain {self._work.options.chain} was reorganised below block {recent[0].number}, deeper than the "
             f"{len(recent)} blocks that are kept: the records of older ones in the zerolag streams can't be retracted. "

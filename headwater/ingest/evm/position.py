@@ -27,8 +27,8 @@ class Recent(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Position(msgspec.Struct, frozen=True):
-    """final: the last block in the normal streams. recent: the last blocks in the zerolag streams, in order; the first
-    of them may be one that was there before them, with no records.
+    """final: the last block in the normal streams. recent: the last blocks in the zerolag streams, in order; at first
+    there is one before them, with no records.
     """
 
     chain_id: int

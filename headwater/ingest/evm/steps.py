@@ -60,7 +60,7 @@ def grouped(blocks: Iterable[Block], convert: Convert) -> Iterator[Group]:
         yield kept, records
 
 
-def step(work: Work, blocks: Sequence[Block], records: Sequence[StreamRecord]) -> Step:
+def step_of(work: Work, blocks: Sequence[Block], records: Sequence[StreamRecord]) -> Step:
     """The step behind which the work's position is."""
     time_ms = max((block.timestamp for block in blocks), default=0) * 1000
     return Step(records, work.position.encode(), time_ms, work.taken_counts())

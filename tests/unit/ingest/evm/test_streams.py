@@ -1,0 +1,260 @@
+"""The two halves of an ingest over a chain in memory that grows, forks and is read by processes that die.
+
+After each calm moment: the normal streams hold the final blocks, once and in order; and who takes away from the
+zerolag streams what is removed has the blocks of the present chain.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from pydantic import SecretStr
+
+from headwater.errors import IngestStopped, NodeUnavailable
+from headwater.ingest.base import Step, StreamRecord
+from headwater.ingest.evm.blocks import Block, Header, Log
+from headwater.ingest.evm.feed import begun
+from headwater.ingest.evm.final import FinalBlocks
+from headwater.ingest.evm.head import HeadBlocks
+from headwater.ingest.evm.options import EvmOptions
+from headwater.ingest.evm.position import Position, decode
+from headwater.ingest.evm.records import ENTITIES, Converter
+from headwater.ingest.evm.steps import Work
+from headwater.ingest.evm.tokens import TRANSFER
+
+CONFIRMATIONS, DEPTH = 3, 6
+WORD = "0x" + "0" * 64
+
+
+class Chain:
+    """A node with a chain in memory. behind: how many of its newest blocks it does not show, like a slow one."""
+
+    span = 4
+    retries = 0
+
+    def __init__(self) -> None:
+        self.blocks_now: list[Block] = []
+        self.behind = 0
+        self._hashes = itertools.count(1)
+        self.mine(1)
+
+    def mine(self, logs: int) -> None:
+        parent = self.blocks_now[-1].hash if self.blocks_now else WORD
+        number, hash_ = len(self.blocks_now), f"0x{next(self._hashes):064x}"
+        # Transactions come back in the blocks of another fork: their keys are the same, as on a real chain.
+        made = [
+            Log("0xaa", [TRANSFER, WORD, WORD], WORD, hash_, hex(number), f"0x{number:x}", "0x0", hex(index))
+            for index in range(logs)
+        ]
+        self.blocks_now.append(Block(number, hash_, parent, number, made, {}))
+
+    def header(self, block: int | str) -> Header | None:
+        shown = self.blocks_now[: max(1, len(self.blocks_now) - self.behind)]
+        number = len(shown) - 1 if block == "latest" else block
+        assert isinstance(number, int)
+        if not 0 <= number < len(shown):
+            return None
+        found = shown[number]
+        return Header(hex(number), found.hash, found.parent_hash, hex(found.timestamp))
+
+    def headers(self, blocks: Sequence[int | str]) -> list[Header | None]:
+        return [self.header(block) for block in blocks]
+
+    def blocks(self, first: int, last: int) -> list[Block]:
+        if last >= len(self.blocks_now):
+            raise NodeUnavailable("not there yet")
+        return self.blocks_now[first : last + 1]
+
+
+class Crash(Exception):
+    """The process dies."""
+
+
+class Store:
+    """What Kafka holds: streams, and the position; a step is stored as a whole. first: block of the zerolag streams."""
+
+    def __init__(self) -> None:
+        self.records: list[StreamRecord] = []
+        self.position: bytes | None = None
+        self.first = 0
+
+    def take(self, step: Step) -> None:
+        if self.position is None:
+            begun_at = decode(step.position, "test", 8453).recent
+            self.first = begun_at[0].number + 1 if begun_at else 0
+        self.records += step.records
+        self.position = step.position
+
+    def read_back(self, streams: Sequence[str], since_ms: int) -> Iterator[StreamRecord]:
+        return iter([record for record in self.records if record.stream in streams])
+
+    def of(self, stream: str) -> list[StreamRecord]:
+        return [record for record in self.records if record.stream == stream]
+
+
+def steps_of(
+    chain: Chain, store: Store, pool: ThreadPoolExecutor, *, depth: int = DEPTH, fast: bool = True
+) -> Iterator[Step]:
+    """What a process does from its start until nothing is new. fast: it writes the zerolag streams too."""
+    options = EvmOptions(
+        name="test", chain="base", rpc=SecretStr("http://node"), finality=CONFIRMATIONS, from_block=0, reorg_depth=depth
+    )
+    position = Position(8453) if store.position is None else decode(store.position, "test", 8453)
+    work = Work(options, chain, Converter("base", None, {}), position)  # type: ignore[arg-type]  # a chain in memory
+    head, final_blocks = HeadBlocks(work, ENTITIES, store.read_back), FinalBlocks(work, pool)
+    final = final_blocks.steps()
+    yield from begun(work, final_blocks, head if fast else None)
+    while True:
+        before = len(store.records), store.position
+        if fast:
+            yield from head.steps()
+        while (step := next(final)) is not None:
+            yield step
+        if (len(store.records), store.position) == before:
+            return
+
+
+class Ingest(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.chain, self.store = Chain(), Store()
+        self.pool = ThreadPoolExecutor(1)
+        self.calm = False
+
+    def teardown(self) -> None:
+        self.pool.shutdown()
+
+    @rule(logs=st.lists(st.integers(0, 3), min_size=1, max_size=9))
+    def mine(self, logs: list[int]) -> None:
+        self.calm = False
+        for count in logs:
+            self.chain.mine(count)
+
+    @rule(depth=st.integers(1, CONFIRMATIONS), logs=st.lists(st.integers(0, 3), min_size=1, max_size=5))
+    def fork(self, depth: int, logs: list[int]) -> None:
+        """As deep as not yet final blocks go; the new branch may be shorter for a while."""
+        self.calm = False
+        del self.chain.blocks_now[max(1, len(self.chain.blocks_now) - depth) :]
+        self.mine(logs)
+
+    @rule(behind=st.integers(0, 3))
+    def ask_another_node(self, behind: int) -> None:
+        self.chain.behind = behind
+
+    @rule()
+    def run(self) -> None:
+        for step in steps_of(self.chain, self.store, self.pool):
+            self.store.take(step)
+        self.calm = self.chain.behind == 0
+
+    @rule(steps=st.integers(0, 4), stored=st.booleans())
+    def die(self, steps: int, stored: bool) -> None:
+        """After some steps; the last of them is stored or not, as when the answer of a transaction never came."""
+        self.calm = False
+        running = steps_of(self.chain, self.store, self.pool)
+        for step in itertools.islice(running, steps):
+            self.store.take(step)
+        last = next(running, None)
+        if stored and last is not None:
+            self.store.take(last)
+
+    @invariant()
+    def final_is_never_orphaned(self) -> None:
+        final = self.store.of("log")
+        assert len({record.key for record in final}) == len(final)
+        assert all(any(hash_of(record) == block.hash for block in self.chain.blocks_now) for record in final)
+
+    @precondition(lambda self: self.calm)
+    @invariant()
+    def everything_arrived(self) -> None:
+        blocks, position = self.chain.blocks_now, decode(self.store.position or b"", "test", 8453)
+        assert position.final is not None
+        assert hashes(self.store.of("log")) == of_blocks(blocks[: position.final.number + 1])
+        assert position.final.number >= len(blocks) - 1 - CONFIRMATIONS
+        if position.recent[-1].number == blocks[-1].number:  # a shorter branch looks like a node that is behind
+            assert standing(self.store) == of_blocks(blocks[self.store.first :])
+
+
+def hash_of(record: StreamRecord) -> str:
+    return record.value.split(b'"block_hash":"', 1)[1][:66].decode()
+
+
+def hashes(records: list[StreamRecord]) -> list[str]:
+    return [hash_of(record) for record in records]
+
+
+def of_blocks(blocks: Sequence[Block]) -> list[str]:
+    return [block.hash for block in blocks for _ in block.logs]
+
+
+def standing(store: Store) -> list[str]:
+    """Blocks of the records that a consumer has in the end."""
+    state: dict[bytes, StreamRecord] = {}
+    for record in store.of("log.zerolag"):
+        if record.value.endswith(b'"removed":true}'):
+            assert hash_of(state.pop(record.key)) == hash_of(record)
+        else:
+            assert record.key not in state
+            state[record.key] = record
+    return sorted(hashes(list(state.values())))
+
+
+Ingest.TestCase.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
+TestIngest = Ingest.TestCase
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as made:
+        yield made
+
+
+def run(chain: Chain, store: Store, pool: ThreadPoolExecutor, depth: int = DEPTH, *, fast: bool = True) -> None:
+    for step in steps_of(chain, store, pool, depth=depth, fast=fast):
+        store.take(step)
+
+
+def grown(logs: int) -> Chain:
+    chain = Chain()
+    for _ in range(logs):
+        chain.mine(1)
+    return chain
+
+
+def test_a_reorganisation_below_final_blocks_stops_the_ingest(pool: ThreadPoolExecutor) -> None:
+    chain, store = grown(9), Store()
+    run(chain, store, pool, fast=False)
+    del chain.blocks_now[5:]
+    for _ in range(9):
+        chain.mine(1)
+    with pytest.raises(IngestStopped, match="another block 6 than the one whose records are in its streams"):
+        run(chain, store, pool, fast=False)
+
+
+def test_a_reorganisation_deeper_than_what_is_kept_stops_the_ingest(pool: ThreadPoolExecutor) -> None:
+    chain, store = grown(2), Store()
+    run(chain, store, pool, depth=2)
+    for _ in range(9):
+        chain.mine(1)
+    run(chain, store, pool, depth=2)
+    del chain.blocks_now[9:]
+    for _ in range(9):
+        chain.mine(1)
+    with pytest.raises(IngestStopped, match=r"reorganised below block 9, deeper than the 3 blocks .* --reorg-depth"):
+        run(chain, store, pool, depth=2)
+
+
+def test_records_that_the_topic_no_longer_has_stop_the_ingest(pool: ThreadPoolExecutor) -> None:
+    chain, store = grown(5), Store()
+    run(chain, store, pool)
+    chain.mine(1)
+    run(chain, store, pool)
+    store.records = [record for record in store.records if record.stream != "erc20_token_transfer.zerolag"]
+    del chain.blocks_now[-1:]
+    chain.mine(1)
+    with pytest.raises(IngestStopped, match="Of 2 records of orphaned blocks 1 are in the zerolag streams"):
+        run(chain, store, pool)
