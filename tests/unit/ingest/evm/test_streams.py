@@ -75,7 +75,7 @@ class Crash(Exception):
 
 
 class Store:
-    """What Kafka holds: streams, and the position; a step is stored as a whole. first: block of the zerolag streams."""
+    """What Kafka holds: streams, and the position; a step is stored whole. first: block of the zerolag streams."""
 
     def __init__(self) -> None:
         self.records: list[StreamRecord] = []
@@ -124,6 +124,7 @@ class Ingest(RuleBasedStateMachine):
         self.chain, self.store = Chain(), Store()
         self.pool = ThreadPoolExecutor(1)
         self.calm = False
+        self.longest = 1
 
     def teardown(self) -> None:
         self.pool.shutdown()
@@ -133,12 +134,13 @@ class Ingest(RuleBasedStateMachine):
         self.calm = False
         for count in logs:
             self.chain.mine(count)
+        self.longest = max(self.longest, len(self.chain.blocks_now))
 
     @rule(depth=st.integers(1, CONFIRMATIONS), logs=st.lists(st.integers(0, 3), min_size=1, max_size=5))
     def fork(self, depth: int, logs: list[int]) -> None:
-        """As deep as not yet final blocks go; the new branch may be shorter for a while."""
-        self.calm = False
-        del self.chain.blocks_now[max(1, len(self.chain.blocks_now) - depth) :]
+        """As deep as blocks are not final by the longest branch so far; the new one may be shorter for a while."""
+        final = self.longest - CONFIRMATIONS
+        del self.chain.blocks_now[max(1, final, len(self.chain.blocks_now) - depth) :]
         self.mine(logs)
 
     @rule(behind=st.integers(0, 3))
@@ -203,7 +205,7 @@ def standing(store: Store) -> list[str]:
     return sorted(hashes(list(state.values())))
 
 
-Ingest.TestCase.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
+Ingest.TestCase.settings = settings(max_examples=100, stateful_step_count=20, deadline=None)
 TestIngest = Ingest.TestCase
 
 
