@@ -98,7 +98,7 @@ Family = Iterator[tuple[str, Peer]]
 
 def _python() -> Family:
     own = [f"confluent-kafka=={version('confluent-kafka')}", f"redis[hiredis]=={version('redis')}"]
-    python = _environment("python", [*own, ORJSON])
+    python = environment("python", [*own, ORJSON])
     _fetch([str(python), "-c", "import confluent_kafka, orjson, redis"])
     for work in ("filter", "script", "filter, script"):
         yield "", Peer(work, exact="script" not in work, commands=partial(_python_commands, python, work, "orjson"))
@@ -132,7 +132,7 @@ def _librdkafka(access: KafkaAccess) -> dict[str, Any]:
 
 
 def _quix() -> Family:
-    python = _environment("quix", [QUIX])
+    python = environment("quix", [QUIX])
     _fetch([str(python), "-c", "import quixstreams"])
     yield "", Peer("script", exact=False, commands=partial(_quix_commands, python))
 
@@ -150,7 +150,7 @@ def _quix_commands(python: Path, job: Job) -> list[list[str]]:
     return [[str(python), str(HERE / "_peer_quix.py"), json.dumps(plan | {"state": state})] for state in states]
 
 
-def _environment(name: str, requirements: Sequence[str]) -> Path:
+def environment(name: str, requirements: Sequence[str]) -> Path:
     """The Python of a virtual environment with these packages."""
     tag = hashlib.sha256(" ".join([sys.version, *requirements]).encode()).hexdigest()[:12]
     folder = CACHE_DIR.expanduser() / f"peer-{name}-{tag}"

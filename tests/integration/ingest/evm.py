@@ -8,12 +8,16 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import Message, TopicPartition
+
 from headwater.ingest.evm.records import ENTITIES
+from headwater.ingest.writer import POSITIONS_TOPIC
+from headwater.sources.table import read_table
 from tests.support.anvil import Anvil
 from tests.support.kafka import KafkaServer
 
@@ -62,52 +66,74 @@ class Streams:
 
     def read(self, stream: str) -> list[Written]:
         """All committed records of a stream, by partition and offset."""
-        found = []
-        for message in self.kafka.read_all(self.topic(stream)):
-            key, value = message.key(), message.value()
-            assert isinstance(key, bytes)
-            assert isinstance(value, bytes)
-            found.append(Written(key.decode(), json.loads(value), value))
-        return found
+        return list(map(_written, self.kafka.read_all(self.topic(stream))))
 
-    def wait(self, stream: str, enough: Callable[[list[Written]], bool]) -> list[Written]:
-        """What is in a stream once it is enough."""
+    def wait(self, stream: str, enough: Callable[[list[Written]], bool]) -> None:
+        """Return once what is in a stream is enough. Its topic must be there: see `wait_begun`."""
         deadline = time.monotonic() + WITHIN_S
-        while True:
-            if self.kafka.admin.list_topics(timeout=10).topics.get(self.topic(stream)) is not None:
-                found = self.read(stream)
-                if enough(found):
-                    return found
-            assert time.monotonic() < deadline, f"not enough in {stream} within {WITHIN_S:g} s"
-            time.sleep(0.1)
+        found: list[Written] = []
+        with self.kafka.consumer() as consumer:
+            partitions = consumer.list_topics(self.topic(stream), WITHIN_S).topics[self.topic(stream)].partitions
+            consumer.assign([TopicPartition(self.topic(stream), number, 0) for number in partitions])
+            while not enough(found):
+                assert time.monotonic() < deadline, f"{len(found)} records in {stream} are not enough"
+                found += map(_written, consumer.consume(1000, 0.1))
+
+    def wait_begun(self, name: str = "") -> None:
+        """Return once an ingest has stored where it begins."""
+        key = (name or f"{self.prefix}-live").encode()
+        deadline = time.monotonic() + WITHIN_S
+        while POSITIONS_TOPIC not in self.kafka.admin.list_topics(timeout=10).topics or key not in read_table(
+            self.kafka.access, POSITIONS_TOPIC
+        ):
+            assert time.monotonic() < deadline, "the ingest did not begin"
+            time.sleep(0.2)
 
     def start(self, url: str, *flags: str, name: str = "live") -> subprocess.Popen[str]:
         """An ingest that writes to them; the node's URL is in its environment alone."""
-        command = [sys.executable, "-m", "headwater", "ingest", "evm", "--chain", "base", "--poll-s", "0.1"]
+        command = ["evm", "--chain", "base", "--poll-s", "0.1", "--name", f"{self.prefix}-{name}", *flags]
+        return self._start(command, {"HEADWATER_EVM_RPC": url})
+
+    def _start(self, command: list[str], more: dict[str, str]) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [*command, "--name", f"{self.prefix}-{name}", *flags],
-            env=self.environment | {"HEADWATER_EVM_RPC": url},
+            [sys.executable, "-m", "headwater", "ingest", *command],
+            env=self.environment | more,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
 
-    @contextmanager
-    def ingest(self, url: str, *flags: str, name: str = "live") -> Iterator[subprocess.Popen[str]]:
-        """The same for the time of a block; then it must end well, and must have named no key."""
-        process = self.start(url, *flags, name=name)
-        try:
-            yield process
-            process.send_signal(signal.SIGTERM)
-            _, errors = process.communicate(timeout=WITHIN_S)
-            assert process.returncode == 0, errors
-        finally:
-            kill(process)
+    def ingest(self, url: str, *flags: str) -> AbstractContextManager[subprocess.Popen[str]]:
+        """The same for the time of a block; see `running`."""
+        return _ending(self.start(url, *flags))
+
+    def running(self, command: list[str], more: dict[str, str]) -> AbstractContextManager[subprocess.Popen[str]]:
+        """`headwater ingest` for the time of a block, with more variables; then it must end well."""
+        return _ending(self._start(command, more))
+
+
+@contextmanager
+def _ending(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
+    try:
+        yield process
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=WITHIN_S)
+        assert process.returncode == 0, errors
+    finally:
+        kill(process)
 
 
 def kill(process: subprocess.Popen[str]) -> None:
     process.kill()
     process.communicate()
+
+
+def _written(message: Message) -> Written:
+    key, value = message.key(), message.value()
+    assert message.error() is None, message.error()
+    assert isinstance(key, bytes)
+    assert isinstance(value, bytes)
+    return Written(key.decode(), json.loads(value), value)
 
 
 Transfer = tuple[str, ...]

@@ -1,9 +1,13 @@
 """The EVM ingest on a real node and a real Kafka: all that happens arrives once, whatever is killed or taken back."""
 
 import json
+import random
 import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
 from headwater.ingest.files import natural_key
@@ -18,6 +22,8 @@ from tests.integration.ingest.evm import (
 )
 from tests.support.anvil import Anvil
 from tests.support.kafka import KafkaServer
+from tests.support.node import CUT, Node, Reply, calls_of, error
+from tests.support.ports import free_port
 
 KINDS = ("erc20", "erc721", "erc1155")
 DIARY_PARAMS = {
@@ -39,8 +45,7 @@ def fast_streams(kafka: KafkaServer, tmp_path: Path) -> Streams:
     return Streams(kafka, tmp_path, zerolag=True)
 
 
-@pytest.mark.parametrize("way", ["receipts", "logs"])
-def test_every_transfer_arrives_once_in_all_entities(streams: Streams, anvil: Anvil, way: str) -> None:
+def test_every_transfer_arrives_once_in_all_entities(streams: Streams, anvil: Anvil) -> None:
     tokens = Tokens(anvil)
     first = anvil.height + 1
     import_abi(streams, anvil, "Diary")
@@ -50,7 +55,7 @@ def test_every_transfer_arrives_once_in_all_entities(streams: Streams, anvil: An
     anvil.mine()
     last = anvil.height
     anvil.mine(2)  # an epoch is one block: what is two behind the head is final
-    done = run(streams, anvil.url, "--from-block", str(first), "--to-block", str(last), "--fetch", way)
+    done = run(streams, anvil.url, "--from-block", str(first), "--to-block", str(last))
     assert f"{last - first + 1} blocks" in done
     assert "0 logs without an ABI" in done
     assert_transfers(streams, tokens)
@@ -80,8 +85,6 @@ def import_abi(streams: Streams, anvil: Anvil, contract: str) -> None:
 
 
 def headwater(streams: Streams, *command: str) -> str:
-    import sys
-
     done = subprocess.run(
         [sys.executable, "-m", "headwater", *command], env=streams.environment, capture_output=True, text=True
     )
@@ -118,7 +121,7 @@ def assert_logs(streams: Streams, logs: list[dict[str, str]], anvil: Anvil) -> N
 def test_a_reorganisation_is_retracted_and_never_final(fast_streams: Streams, anvil: Anvil) -> None:
     tokens = Tokens(anvil)
     with fast_streams.ingest(anvil.url, "--confirmations", "4"):
-        fast_streams.wait("log.zerolag", lambda found: len(found) >= 0)
+        fast_streams.wait_begun()
         tokens.pay(1)
         anvil.mine()
         fast_streams.wait("log.zerolag", lambda found: found != [])
@@ -180,8 +183,8 @@ def test_a_kill_loses_and_doubles_nothing(fast_streams: Streams, anvil: Anvil) -
     first = anvil.height + 1
     flags = ("--from-block", str(first), "--rate", "60")
     begun = fast_streams.start(anvil.url, *flags)
-    fast_streams.wait("log.zerolag", lambda _: True)
-    for number in range(20):
+    fast_streams.wait_begun()
+    for number in range(12):
         tokens.all_kinds(number)
     fast_streams.wait("log.zerolag", lambda found: found != [])
     kill(begun)
@@ -208,3 +211,77 @@ def test_a_kill_loses_and_doubles_nothing(fast_streams: Streams, anvil: Anvil) -
     for kind in KINDS:
         assert_retracted(fast_streams, f"{kind}_token_transfer", orphans)
         assert standing(fast_streams, kind) == sorted(made for made in tokens.made if made[0] == kind)
+
+
+KEY = "a-key-of-the-provider"
+
+
+class BadDays:
+    """Refuses, cuts connections, wants small ranges and small batches, and lacks eth_getBlockReceipts."""
+
+    def __init__(self, run_number: int) -> None:
+        self._random = random.Random(run_number)
+
+    def __call__(self, request: Any) -> Reply | str | None:
+        calls = calls_of(request)
+        dice = self._random.random()
+        if dice < 0.1:
+            return Reply(429, headers=(("Retry-After", "0"),))
+        if dice < 0.2:
+            return CUT
+        if dice < 0.25:
+            return Reply(502)
+        if len(calls) > 5:
+            return error(request, -32600, "batch too large")
+        if any(call["method"] == "eth_getBlockReceipts" for call in calls):
+            return error(request, -32601, f"the method eth_getBlockReceipts does not exist for {KEY}")
+        if any(width(call) > 4 for call in calls):
+            return error(request, -32005, f"{KEY} may ask for a range of 4 blocks")
+        return None
+
+
+def width(call: dict[str, Any]) -> int:
+    """How many blocks an eth_getLogs asks for."""
+    if call["method"] != "eth_getLogs":
+        return 0
+    asked = call["params"][0]
+    return int(asked["toBlock"], 16) - int(asked["fromBlock"], 16) + 1
+
+
+def test_a_node_of_bad_days_loses_and_doubles_nothing(streams: Streams, anvil: Anvil) -> None:
+    tokens = Tokens(anvil)
+    first = anvil.height + 1
+    for number in range(4):
+        tokens.all_kinds(number)
+        anvil.mine(3)
+    anvil.mine(2)
+    with Node(BadDays(run_number=7), anvil.url) as node:
+        flags = ("--from-block", str(first), "--to-block", str(anvil.height - 2), "--confirmations", "1")
+        process = streams.start(f"{node.address}/v2/{KEY}", *flags)
+        output, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert_transfers(streams, tokens)
+    assert KEY not in output + errors
+    assert "eth_getLogs is used" in errors
+
+
+def test_an_ingest_of_a_file_follows_the_head_by_websocket(fast_streams: Streams, anvil: Anvil) -> None:
+    """It looks by itself once a minute: what comes sooner, the subscription told."""
+    port = free_port()
+    entry = {"type": "evm", "chain": "base", "rpc": "$THE_NODE", "ws": "$THE_SOCKET", "poll_s": 60,
+             "finality": 1, "metrics_port": port}  # fmt: skip
+    file = fast_streams.folder / "ingests.json"
+    file.write_text(json.dumps({fast_streams.prefix: entry}))
+    tokens = Tokens(anvil)
+    secrets = {"THE_NODE": f"{anvil.url}/?token={KEY}", "THE_SOCKET": f"ws://127.0.0.1:{anvil.port}/?token={KEY}"}
+    with fast_streams.running(["run", fast_streams.prefix, "--ingests", str(file)], secrets) as process:
+        fast_streams.wait_begun(fast_streams.prefix)
+        for number in range(3):
+            tokens.all_kinds(number)
+            fast_streams.wait("log.zerolag", lambda found: len(found) == 6 * (number + 1))  # noqa: B023
+        fast_streams.wait("log", lambda found: len(found) == 12)
+        series = httpx.get(f"http://127.0.0.1:{port}/metrics").text
+        assert KEY not in Path(f"/proc/{process.pid}/cmdline").read_text()
+    labels = f'chain="base",ingest="{fast_streams.prefix}"'
+    assert f"headwater_ingest_blocks_total{{{labels}}} " in series
+    assert f'headwater_ingest_records_total{{{labels},stream="log.zerolag"}} 18.0' in series

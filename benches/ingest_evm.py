@@ -1,0 +1,184 @@
+"""Logs of EVM blocks to records, on one core, without and with decoding: `python -m benches.ingest_evm`.
+
+The logs are generated: shaped like the recorded blocks of Base, mostly token transfers and swaps, with addresses of a
+few thousand contracts. Every figure is from the JSON text of receipts to the records' bytes, the best of several turns.
+
+--peers: ethereum-etl (PyPI) maps the same receipts to its logs and extracts its ERC-20 and ERC-721 transfers, in an
+environment of its own. Each side's output is checked: as many logs, and the same transfers.
+"""
+
+import json
+import random
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from benches._peers import MissingError, environment
+from headwater.ingest.evm.abi import Abis
+from headwater.ingest.evm.blocks import Block, Header, Receipt, from_receipts
+from headwater.ingest.evm.decode import Decoder
+from headwater.ingest.evm.records import Converter, Made
+from headwater.ingest.evm.tokens import TRANSFER, TRANSFER_SINGLE
+from headwater.ingest.evm.well_known import well_known
+
+BLOCKS, TRANSACTIONS, LOGS = 20, 150, 6
+PEER = "ethereum-etl==2.4.2"
+TURNS = 5
+REFERENCE = "json.loads"
+SWAP_V3 = "0xc42079f94a6350d7e6235f29174924f928cc2ac818eb64fed8004e115fbcca67"
+SWAP_V2 = "0xd78ad95fa46c994b6551d0da85fc275fe613ce37657fb8d5e3d130840159d822"
+SYNC = "0x1c411e9a96e071241c2f21f7726b17ae89e3cab4c78be50e062b03a9fffbbad1"
+UNKNOWN = "0x" + "77" * 32
+SHAPES = [
+    (50, TRANSFER, 2, 1),
+    (3, TRANSFER, 3, 0),
+    (2, TRANSFER_SINGLE, 3, 2),
+    (15, SWAP_V3, 2, 5),
+    (6, SWAP_V2, 2, 4),
+    (12, SYNC, 0, 2),
+    (12, UNKNOWN, 1, 3),
+]
+"""Weight, topic0, indexed words, words of data. Shares as in the recorded blocks of Base, of which 12 % have no ABI."""
+
+Blocks = list[tuple[bytes, bytes]]
+"""The JSON of each block's header and receipts."""
+
+
+def generated(run_number: int) -> Blocks:
+    """Blocks of one run number."""
+    dice = random.Random(run_number)
+    contracts = [f"0x{dice.getrandbits(160):040x}" for _ in range(3000)]
+    return [_block(dice, number, contracts) for number in range(BLOCKS)]
+
+
+def _word(dice: random.Random, bits: int) -> str:
+    return f"{dice.getrandbits(bits):064x}"
+
+
+def _block(dice: random.Random, number: int, contracts: list[str]) -> tuple[bytes, bytes]:
+    hash_, index, receipts = f"0x{number:064x}", 0, []
+    for place in range(TRANSACTIONS):
+        transaction = f"0x{dice.getrandbits(256):064x}"
+        common = {"blockHash": hash_, "blockNumber": hex(number), "transactionHash": transaction,
+                  "transactionIndex": hex(place)}  # fmt: skip
+        logs = []
+        for _ in range(LOGS):
+            _, topic0, indexed, words = dice.choices(SHAPES, [shape[0] for shape in SHAPES])[0]
+            topics = [topic0, *(f"0x{_word(dice, 160)}" for _ in range(indexed))]
+            data = "0x" + "".join(_word(dice, 22) for _ in range(words))
+            address = contracts[int(dice.random() ** 3 * len(contracts))]
+            logs.append(
+                {"address": address, "topics": topics, "data": data, "logIndex": hex(index), "removed": False, **common}
+            )
+            index += 1
+        receipts.append({**common, "from": contracts[place], "to": contracts[-place], "logs": logs, "status": "0x1",
+                         "cumulativeGasUsed": "0x1", "gasUsed": "0x1", "contractAddress": None})  # fmt: skip
+    header = {"number": hex(number), "hash": hash_, "parentHash": hash_, "timestamp": hex(1_767_323_045 + number),
+              "transactions": [receipt["transactionHash"] for receipt in receipts]}  # fmt: skip
+    return json.dumps(header).encode(), json.dumps(receipts).encode()
+
+
+def converted(blocks: Blocks, converter: Converter, counts: Counter[str]) -> list[Made]:
+    """All records."""
+    made: list[Made] = []
+    for header, receipts in blocks:
+        block = from_receipts(_HEADER.decode(header), _RECEIPTS.decode(receipts))
+        assert isinstance(block, Block)
+        made += converter.convert(block, counts)
+    return made
+
+
+_HEADER = msgspec.json.Decoder(Header)
+_RECEIPTS = msgspec.json.Decoder(list[Receipt])
+
+
+def best_s(work: Callable[[], Any]) -> float:
+    """CPU seconds of the fastest turn."""
+    times = []
+    for _ in range(TURNS):
+        begun = time.process_time()
+        work()
+        times.append(time.process_time() - begun)
+    return min(times)
+
+
+def transfers_of(made: list[Made]) -> list[list[Any]]:
+    """What ethereum-etl tells of them too: token, parties, amount or id, place."""
+    found = []
+    for each in made:
+        if each.entity in ("erc20_token_transfer", "erc721_token_transfer"):
+            record = json.loads(each.value)
+            value = int(record.get("token_id", record["raw_amount_str"]))
+            parties = [record["token_address"], record["from_address"], record["to_address"]]
+            found.append([*parties, value, record["transaction_hash"], record["log_index"]])
+    return found
+
+
+def check(made: list[Made], counts: Counter[str], expected: Counter[str], *, decoded: bool) -> None:
+    """Each log is a record, each transfer one more, and what has an ABI is decoded."""
+    entities = Counter(each.entity for each in made)
+    total = BLOCKS * TRANSACTIONS * LOGS
+    assert entities["log"] == total
+    assert entities["erc20_token_transfer"] == expected[f"{TRANSFER}-3"]
+    assert entities["erc721_token_transfer"] == expected[f"{TRANSFER}-4"]
+    assert entities["erc1155_token_transfer"] == expected[f"{TRANSFER_SINGLE}-4"]
+    assert entities["decoded_log"] == (total - expected[f"{UNKNOWN}-2"] if decoded else 0)
+    assert counts["undecoded"] == (expected[f"{UNKNOWN}-2"] if decoded else 0)
+
+
+def peer_s(blocks: Blocks, expected: list[list[Any]]) -> float:
+    """CPU seconds of ethereum-etl's best turn. Raises MissingError."""
+    python = environment("ethereum-etl", [PEER])
+    with TemporaryDirectory() as name:
+        path = Path(name) / "receipts.json"
+        path.write_text(json.dumps([json.loads(receipts) for _, receipts in blocks]))
+        script = Path(__file__).parent / "_peer_ethereum_etl.py"
+        done = subprocess.run([str(python), str(script), str(path), str(TURNS)], capture_output=True, check=False)
+    if done.returncode != 0:
+        raise MissingError(f"ethereum-etl failed: {done.stderr.decode().strip()[-300:]}")
+    answer = json.loads(done.stdout)
+    assert answer["logs"] == BLOCKS * TRANSACTIONS * LOGS
+    assert answer["transfers"] == expected
+    return float(answer["seconds"])
+
+
+def main(
+    run_number: Annotated[int, typer.Option(help="Run number of the logs.")] = 1,
+    peers: Annotated[bool, typer.Option(help="Run ethereum-etl too.")] = False,
+) -> None:
+    """Print logs a second, and each figure's ratio to Python's own parser on the same receipts."""
+    blocks = generated(run_number)
+    total = BLOCKS * TRANSACTIONS * LOGS
+    expected = Counter(
+        f"{log['topics'][0]}-{len(log['topics'])}"
+        for _, receipts in blocks
+        for receipt in json.loads(receipts)
+        for log in receipt["logs"]
+    )
+    times = {REFERENCE: best_s(lambda: [json.loads(receipts) for _, receipts in blocks])}
+    transfers: list[list[Any]] = []
+    for name, decoder in (("converted", None), ("converted and decoded", Decoder(Abis(well_known(), {})))):
+        converter, counts = Converter("base", decoder, {}), Counter[str]()
+        made = converted(blocks, converter, counts)
+        check(made, counts, expected, decoded=decoder is not None)
+        transfers = transfers_of(made)
+        times[name] = best_s(partial(converted, blocks, converter, Counter()))
+    if peers:
+        try:
+            times["ethereum-etl: logs and transfers"] = peer_s(blocks, transfers)
+        except MissingError as error:
+            typer.echo(f"No peer: {error}")
+    for name, seconds in times.items():
+        print(f"{name}: {total / seconds:,.0f} logs/s per core, {times[REFERENCE] / seconds:.2f} of {REFERENCE}")
+
+
+if __name__ == "__main__":
+    typer.run(main)
