@@ -181,7 +181,7 @@ def test_a_kill_loses_and_doubles_nothing(fast_streams: Streams, anvil: Anvil) -
     """Killed while it catches up, and again while an orphaned block waits for its retraction."""
     tokens = Tokens(anvil)
     first = anvil.height + 1
-    flags = ("--from-block", str(first), "--rate", "60")
+    flags = ("--from-block", str(first), "--rate", "150")
     begun = fast_streams.start(anvil.url, *flags)
     fast_streams.wait_begun()
     for number in range(12):
