@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from headwater.ingest.files import natural_key
+from headwater.model.natural_key import natural_key
 from tests.integration.ingest.evm import (
     Streams,
     Tokens,
@@ -97,7 +97,8 @@ def assert_transfers(streams: Streams, tokens: Tokens) -> None:
         records = streams.read(f"{kind}_token_transfer")
         expected = [made for made in tokens.made if made[0] == kind]
         assert sorted(transfer_of(kind, record.value) for record in records) == sorted(expected)
-        assert all(natural_key("base", record.raw) == record.key.encode() for record in records)
+        key_of = natural_key("base", f"{kind}_token_transfer")
+        assert all(key_of(record.raw) == record.key.encode() for record in records)
         assert len({record.key for record in records}) == len(records)
 
 

@@ -12,7 +12,7 @@ from headwater.ingest.evm.decode import Decoder
 from headwater.ingest.evm.records import Converter, Made, Token, amount_text, as_zerolag, retraction
 from headwater.ingest.evm.tokens import TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE
 from headwater.ingest.evm.well_known import well_known
-from headwater.ingest.files import natural_key
+from headwater.model.natural_key import natural_key
 from headwater.model.stream import find_chain
 
 HASH, TX = "0x" + "d0" * 32, "0x" + "3f" * 32
@@ -59,7 +59,7 @@ def test_fields_and_their_order_are_those_of_the_example(entity: str) -> None:
     record = json.loads(made.value)
     assert list(record) == list(known.example)
     assert record["block_timestamp"] == known.example["block_timestamp"] == "2026-01-02T03:04:05Z"
-    assert made.key == natural_key("base", made.value)
+    assert made.key == natural_key("base", entity)(made.value)
 
 
 def test_an_amount_is_a_number_and_exact_as_text() -> None:
