@@ -1,0 +1,88 @@
+"""What an EVM ingest may be told, by flags and by an entry of a file; and positions."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.app.evm import read_options, zerolag_entities
+from headwater.app.ingests import load_ingests
+from headwater.errors import IngestStopped, SetupError
+from headwater.ingest.evm.options import default_name
+from headwater.ingest.evm.position import Mark, Position, Recent, decode
+from headwater.ingest.evm.records import ENTITIES
+from headwater.model.stream import Bindings
+
+KEY = "abcdef0123456789"
+URL = f"https://node.example/v2/{KEY}"
+
+
+def options(**more: Any) -> dict[str, Any]:
+    return {"name": "live", "chain": "base", "rpc": URL, **more}
+
+
+@pytest.mark.parametrize(
+    ("more", "fault"),
+    [
+        ({"rpc": f"ftp://{KEY}"}, "--rpc are not valid.*http"),
+        ({"rpc": "$NOT_SET_ANYWHERE"}, "NOT_SET_ANYWHERE is not set"),
+        ({"ws": URL}, "--ws are not valid.*ws"),
+        ({"finality": "latest"}, "--finality"),
+        ({"finality": 0}, "--finality"),
+        ({"to_block": 5}, "to_block needs a from_block"),
+        ({"from_block": 6, "to_block": 5}, "to_block needs a from_block"),
+        ({"from_block": 1, "to_block": 5, "zerolag": True}, "no zerolag streams"),
+        ({"name": "Live!"}, "--name"),
+        ({"fetch": "guess"}, "--fetch"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_without_its_value(more: dict[str, Any], fault: str) -> None:
+    with pytest.raises(SetupError, match=fault) as caught:
+        read_options(options(**more))
+    assert KEY not in f"{caught.value!r} {caught.value.__cause__!r}"
+
+
+def test_a_url_may_come_from_a_variable_and_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_NODE", URL)
+    read = read_options(options(rpc="$SOME_NODE"))
+    assert read.rpc.get_secret_value() == URL
+    assert KEY not in f"{read!r} {read}"
+
+
+def test_the_file_of_ingests_knows_the_kind(tmp_path: Path) -> None:
+    file = tmp_path / "ingests.json"
+    file.write_text(json.dumps({"live": {"type": "evm", "chain": "base", "rpc": URL, "finality": 5}}))
+    (read, _) = load_ingests(file)["live"]
+    assert read == read_options(options(finality=5))
+    file.write_text(json.dumps({"live": {"type": "evm", "chain": "base", "rpc": KEY}}))
+    with pytest.raises(SetupError, match=r"live\.rpc") as caught:
+        load_ingests(file)
+    assert KEY not in str(caught.value)
+
+
+def test_a_range_has_a_name_of_its_own() -> None:
+    names = {default_name("base", None, None), default_name("base", 5, None), default_name("base", 5, 9)}
+    assert names == {"evm-base", "evm-base-5-9"}
+
+
+def test_zerolag_streams_are_those_that_are_bound_or_all() -> None:
+    bound = Bindings({"base.log.zerolag": "fast"})
+    assert zerolag_entities(read_options(options()), bound) == ["log"]
+    assert zerolag_entities(read_options(options()), Bindings()) == []
+    assert zerolag_entities(read_options(options(zerolag=True)), bound) == list(ENTITIES)
+    assert zerolag_entities(read_options(options(from_block=1, to_block=2)), bound) == []
+
+
+def test_positions_come_back_and_are_small() -> None:
+    recent = tuple(Recent(n, "0x" + "ab" * 32, 5000, 1_767_323_045_000) for n in range(61_000_000, 61_000_257))
+    position = Position(8453, Mark(61_000_000, "0x" + "cd" * 32), recent)
+    assert decode(position.encode(), "live", 8453) == position
+    assert len(position.encode()) < 30_000
+
+
+def test_a_position_of_another_chain_or_kind_stops_the_ingest() -> None:
+    with pytest.raises(IngestStopped, match="id 137, and this node is of 8453"):
+        decode(Position(137).encode(), "live", 8453)
+    with pytest.raises(IngestStopped, match="another kind"):
+        decode(b'{"slot": 5}', "live", 8453)
