@@ -37,9 +37,9 @@ def open_evm(options: IngestOptions, settings: Settings) -> EvmFeed:
     access = Addresses(settings, Home(settings.data_dir)).kafka()
 
     def read_back(streams: Sequence[str], since_ms: int) -> Iterator[StreamRecord]:
-        for stream in streams:
-            for key, value in read_since(access, zerolag_topic(bindings, options.chain, stream), since_ms):
-                yield StreamRecord(stream, key, value)
+        by_topic = {zerolag_topic(bindings, options.chain, stream): stream for stream in streams}
+        for topic, key, value in read_since(access, list(by_topic), since_ms):
+            yield StreamRecord(by_topic[topic], key, value)
 
     tokens = {
         address: Token(token.symbol, token.decimals)
