@@ -4,6 +4,7 @@ import json
 import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -179,37 +180,91 @@ def assert_stands(streams: Streams, tokens: Tokens, orphans: set[str]) -> None:
 
 
 def test_a_kill_loses_and_doubles_nothing(fast_streams: Streams, anvil: Anvil) -> None:
-    """Killed while it catches up, and again while an orphaned block waits for its retraction."""
+    """Killed while it catches up, and while the records of orphaned blocks wait for their retraction."""
     tokens = Tokens(anvil)
     first = anvil.height + 1
-    flags = ("--from-block", str(first), "--rate", "150")
-    begun = fast_streams.start(anvil.url, *flags)
+    flags = ("--from-block", str(first), "--rate", "100")
+    process = fast_streams.start(anvil.url, *flags)
     fast_streams.wait_begun()
-    for number in range(12):
+    for number in range(8):
         tokens.all_kinds(number)
-    fast_streams.wait("log.zerolag", lambda found: found != [])
-    kill(begun)
-    snapshot = anvil.rpc("evm_snapshot")
-    stands = list(tokens.made)
+    snapshot, stands = anvil.rpc("evm_snapshot"), list(tokens.made)
     tokens.all_kinds(50)
     tokens.all_kinds(51)
     orphans = {anvil.block(anvil.height - back)["hash"] for back in (0, 1)}
-    again = fast_streams.start(anvil.url, *flags)
     fast_streams.wait("log.zerolag", lambda found: orphans <= {record.value["block_hash"] for record in found})
-    kill(again)
+    kill(process)
     anvil.rpc("evm_revert", snapshot)
     tokens.made = stands
     tokens.pay(99)
     anvil.mine()
     last = anvil.height
     anvil.mine(2)
-    wanted = {log_key(log) for log in chain_logs(anvil, first, last)}
     with fast_streams.ingest(anvil.url, *flags):
-        fast_streams.wait("log", lambda found: wanted <= {record.key for record in found})
-        fast_streams.wait("log.zerolag", lambda found: wanted <= {record.key for record in found})
-    assert_transfers(fast_streams, tokens)
-    assert sorted(record.key for record in fast_streams.read("log")) == sorted(wanted)
+        wait_for_all(fast_streams, anvil, first, last)
+    assert_once(fast_streams, tokens, anvil, first, last)
     assert_stands(fast_streams, tokens, orphans)
+
+
+def wait_for_all(streams: Streams, anvil: Anvil, first: int, last: int) -> None:
+    wanted = {log_key(log) for log in chain_logs(anvil, first, last)}
+    for stream in ("log", "log.zerolag"):
+        streams.wait(stream, lambda found: wanted <= {record.key for record in found})
+
+
+def assert_once(streams: Streams, tokens: Tokens, anvil: Anvil, first: int, last: int) -> None:
+    """The normal streams have what the chain has in the end, once."""
+    assert_transfers(streams, tokens)
+    assert sorted(record.key for record in streams.read("log")) == sorted(map(log_key, chain_logs(anvil, first, last)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("run_number", range(3))
+def test_many_kills_and_reorganisations(fast_streams: Streams, anvil: Anvil, run_number: int) -> None:
+    dice = random.Random(run_number)
+    tokens = Tokens(anvil)
+    first = anvil.height + 1
+    flags = ("--from-block", str(first), "--confirmations", "6", "--rate", str(dice.choice([80, 200])))
+    process = fast_streams.start(anvil.url, *flags)
+    fast_streams.wait_begun()
+    orphans: set[str] = set()
+    for turn in range(12):
+        tokens.all_kinds(10 * turn)
+        anvil.mine(dice.randint(1, 5))
+        if dice.random() < 0.6:
+            orphans |= take_back(tokens, dice)
+        time.sleep(dice.uniform(0, 1.5))
+        if dice.random() < 0.7:
+            kill(process)
+            process = fast_streams.start(anvil.url, *flags)
+    tokens.all_kinds(500)
+    last = anvil.height
+    anvil.mine(6)
+    wait_for_all(fast_streams, anvil, first, last)
+    kill(process)
+    assert_once(fast_streams, tokens, anvil, first, last)
+    for kind in KINDS:
+        expected = sorted(made for made in tokens.made if made[0] == kind)
+        records = by_key(fast_streams.read(f"{kind}_token_transfer.zerolag")).values()
+        standing = [each[-1].value for each in records if not each[-1].value["removed"]]
+        assert sorted(transfer_of(kind, value) for value in standing) == expected
+        assert not {value["block_hash"] for value in standing} & orphans
+
+
+def take_back(tokens: Tokens, dice: random.Random) -> set[str]:
+    """Some blocks that come and go again; their hashes."""
+    anvil = tokens.anvil
+    snapshot, height = anvil.rpc("evm_snapshot"), anvil.height
+    stands, birds = list(tokens.made), tokens.birds
+    for number in range(dice.randint(1, 3)):
+        tokens.all_kinds(1000 + number)
+    time.sleep(dice.uniform(0, 1.0))
+    gone = {anvil.block(number)["hash"] for number in range(height + 1, anvil.height + 1)}
+    anvil.rpc("evm_revert", snapshot)
+    tokens.made, tokens.birds = stands, birds
+    tokens.pay(dice.getrandbits(60))
+    anvil.mine()
+    return gone
 
 
 KEY = "a-key-of-the-provider"
