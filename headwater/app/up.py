@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 import httpx
 import structlog
@@ -115,12 +116,17 @@ def child_environment(settings: Settings, home: Home) -> dict[str, str]:
     """The environment of controller and API: every setting that was given, as its variable."""
     environment = dict(os.environ)
     for name in settings.model_fields_set:
-        value = getattr(settings, name)
-        text = value.get_secret_value() if isinstance(value, SecretStr) else str(value)
-        environment[f"HEADWATER_{name.upper()}"] = text
+        environment[f"HEADWATER_{name.upper()}"] = _text(getattr(settings, name))
     environment["HEADWATER_DATA_DIR"] = str(home.path)
     environment["PROMETHEUS_MULTIPROC_DIR"] = str(home.fresh_metrics_dir())
     return environment
+
+
+def _text(value: object) -> str:
+    """A setting as its variable has it. Children have another working directory: paths become absolute."""
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    return str(value.expanduser().absolute() if isinstance(value, Path) else value)
 
 
 def _command(environment: dict[str, str], *arguments: str, pass_fds: tuple[int, ...] = ()) -> Child:
