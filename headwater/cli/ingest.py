@@ -145,7 +145,6 @@ def _run(kind: str, settings: Settings, **options: Any) -> None:
     """Run an ingest of this kind. Raises SetupError when an option is not valid."""
     from pydantic import ValidationError
 
-    from headwater.app.home import Home
     from headwater.app.ingest import run_ingest
     from headwater.app.ingests import KINDS
     from headwater.errors import SetupError
@@ -158,7 +157,7 @@ def _run(kind: str, settings: Settings, **options: Any) -> None:
     except ValidationError as error:
         first = error.errors(include_input=False)[0]
         raise SetupError(f"{'.'.join(map(str, first['loc']))} {first['msg']}.".strip()) from None
-    run_ingest(settings, checked, open_feed(checked, Home(settings.data_dir)))
+    run_ingest(settings, checked, open_feed(checked, settings))
 
 
 @app.callback()

@@ -63,4 +63,4 @@ def grouped(blocks: Iterable[Block], convert: Convert) -> Iterator[Group]:
 def step_of(work: Work, blocks: Sequence[Block], records: Sequence[StreamRecord]) -> Step:
     """The step behind which the work's position is."""
     time_ms = max((block.timestamp for block in blocks), default=0) * 1000
-    return Step(records, work.position.encode(), time_ms, work.taken_counts())
+    return Step(records, work.position.encode(), time_ms, counts=work.taken_counts())

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from headwater.app.home import Home
 from headwater.app.ingests import load_ingests
 from headwater.errors import SetupError
+from headwater.settings import Settings
 
 
 def load(folder: Path, **entry: Any) -> Any:
     path = folder / "ingests.json"
     path.write_text(json.dumps({"hl": {"type": "hyperliquid", **entry}}))
     options, open_feed = load_ingests(path)["hl"]
-    return open_feed(options, Home(folder))
+    return open_feed(options, Settings(data_dir=folder))
 
 
 def test_of_a_node(tmp_path: Path) -> None:
