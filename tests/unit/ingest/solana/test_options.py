@@ -42,7 +42,7 @@ def test_a_file_may_name_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert isinstance(options, SolanaOptions)
     assert (name, options.chain, options.rpc.get_secret_value()) == ("main", "solana", NODE)
     assert NODE not in repr(options)
-    assert isinstance(open_feed(options, Settings()), SolanaFeed)  # type: ignore[arg-type]
+    assert isinstance(open_feed(options, Settings()), SolanaFeed)
 
 
 def test_a_fault_in_a_file(tmp_path: Path) -> None:
