@@ -63,8 +63,8 @@ class EvmFeed:
             yield from self._loop(work, wake, final.steps(), head)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-            wake.close()
             rpc.close()
+            wake.close()
 
     def _begin(self, chain_id: int, position: bytes | None) -> Position:
         known = CHAIN_IDS.get(self._options.chain)

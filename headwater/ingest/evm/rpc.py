@@ -27,6 +27,8 @@ PATIENCE_S: Final = 10.0
 AGAIN_S: Final = 0.25
 CALLS_AT_ONCE: Final = 20
 """Calls in one HTTP request, at first: fewer when the node refuses so many."""
+BATCH_S: Final = 0.25
+"""With a limited rate a batch has at most the calls of this time, so that no call waits long for others."""
 SHOWN_CHARS: Final = 200
 _SECRET_CHARS: Final = 6
 
@@ -69,7 +71,7 @@ class _Again(Exception):
 class Pace:
     """Spaces calls out evenly. rate: calls a second, 0 for no limit."""
 
-    def __init__(self, rate: float, clock: Callable[[], float], sleep: Callable[[float], None]) -> None:
+    def __init__(self, rate: float, clock: Callable[[], float], sleep: Callable[[float], object]) -> None:
         self._interval_s = 1 / rate if rate else 0.0
         self._clock, self._sleep = clock, sleep
         self._free_at = 0.0
@@ -95,18 +97,20 @@ class Rpc:
         *,
         rate: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], object] | None = None,
     ) -> None:
         self._url = url
         self._http = httpx.Client(timeout=TIMEOUT)
-        self._pace = Pace(rate, clock, sleep)
-        self._sleep = sleep
+        self._closed = threading.Event()
+        self._sleep = sleep or self._closed.wait
+        self._pace = Pace(rate, clock, self._sleep)
         self._secrets = _secrets(url)
-        self._at_once = CALLS_AT_ONCE
+        self._at_once = max(1, min(CALLS_AT_ONCE, int(rate * BATCH_S))) if rate else CALLS_AT_ONCE
         self.retries = 0
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections; calls of other threads fail soon, without the rest of their waits."""
+        self._closed.set()
         self._http.close()
 
     def call(self, method: str, *params: Any) -> msgspec.Raw:
@@ -139,9 +143,12 @@ class Rpc:
             retry=tenacity.retry_if_exception_type(_Again),
             stop=stop,
             wait=wait_s,
-            sleep=self._sleep,
+            sleep=self._wait,
             reraise=True,
         )
+
+    def _wait(self, seconds: float) -> None:
+        self._sleep(seconds)
 
     def _round(self, calls: Sequence[Call], results: dict[int, msgspec.Raw]) -> None:
         """Ask for what has no result yet. Raises _Again when something has none after it."""
@@ -161,6 +168,8 @@ class Rpc:
 
     def _send(self, calls: Sequence[Call], places: Sequence[int], results: dict[int, msgspec.Raw]) -> list[_Again]:
         self._pace.wait(len(places))
+        if self._closed.is_set():
+            raise NodeUnavailable("The ingest ends; the node is asked no more.")
         sent = [
             {"jsonrpc": "2.0", "id": place, "method": calls[place][0], "params": calls[place][1]} for place in places
         ]

@@ -3,6 +3,7 @@
 import itertools
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -161,6 +162,22 @@ def test_calls_are_spaced_out(rate: float, batches: list[int]) -> None:
     for calls in batches:
         pace.wait(calls)
     assert now[0] == pytest.approx(sum(batches[:-1]) / rate)
+
+
+def test_a_limited_rate_makes_small_batches() -> None:
+    with client(echo, rate=20) as (rpc, node, _):
+        rpc.batch([("a", []) for _ in range(12)])
+    assert [len(calls_of(request)) for request in node.requests] == [5, 5, 2]
+
+
+def test_closing_ends_the_waits_of_other_threads() -> None:
+    with Node(echo) as node, ThreadPoolExecutor(1) as pool:
+        rpc = Rpc(node.address, rate=0.01)
+        rpc.call("a")
+        waiting = pool.submit(rpc.call, "b")
+        rpc.close()
+        with pytest.raises(NodeUnavailable, match="The ingest ends"):
+            waiting.result(5)
 
 
 # Blocks.
