@@ -27,6 +27,7 @@ from tests.support.kafka import KafkaServer
 from tests.support.node import CUT, Node, Reply, calls_of, error
 from tests.support.ports import free_port
 
+KEY = "a-key-of-the-provider"
 KINDS = ("erc20", "erc721", "erc1155")
 DIARY_PARAMS = {
     # keccak-256 of "salt": an indexed string is its hash
@@ -122,9 +123,16 @@ def assert_logs(streams: Streams, logs: list[dict[str, str]], anvil: Anvil) -> N
 
 
 def test_a_reorganisation_is_retracted_and_never_final(fast_streams: Streams, anvil: Anvil) -> None:
+    """By an ingest of a file, which looks by itself once a minute: of new heads the WebSocket tells."""
+    port, name = free_port(), fast_streams.prefix
+    file = fast_streams.folder / "ingests.json"
+    entry = {"type": "evm", "chain": "base", "rpc": "$THE_NODE", "ws": "$THE_SOCKET", "poll_s": 60,
+             "finality": 4, "metrics_port": port}  # fmt: skip
+    file.write_text(json.dumps({name: entry}))
+    secrets = {"THE_NODE": f"{anvil.url}/?token={KEY}", "THE_SOCKET": f"ws://127.0.0.1:{anvil.port}/?token={KEY}"}
     tokens = Tokens(anvil)
-    with fast_streams.ingest(anvil.url, "--confirmations", "4"):
-        fast_streams.wait_begun()
+    with fast_streams.running(["run", name, "--ingests", str(file)], secrets) as process:
+        fast_streams.wait_begun(name)
         tokens.pay(1)
         anvil.mine()
         fast_streams.wait("log.zerolag", lambda found: found != [])
@@ -142,6 +150,11 @@ def test_a_reorganisation_is_retracted_and_never_final(fast_streams: Streams, an
         tokens.all_kinds(8)
         anvil.mine(5)
         fast_streams.wait("log", lambda found: len(found) >= 8)
+        series = httpx.get(f"http://127.0.0.1:{port}/metrics").text
+        assert KEY not in Path(f"/proc/{process.pid}/cmdline").read_text()
+    labels = f'chain="base",ingest="{name}"'
+    assert f"headwater_ingest_reorgs_total{{{labels}}} 1.0" in series
+    assert f'headwater_ingest_records_total{{{labels},stream="erc20_token_transfer"}}' in series
     for stream in ("log", "decoded_log"):
         assert_retracted(fast_streams, stream, orphans)
     assert_stands(fast_streams, tokens, orphans)
@@ -267,9 +280,6 @@ def take_back(tokens: Tokens, dice: random.Random) -> set[str]:
     return gone
 
 
-KEY = "a-key-of-the-provider"
-
-
 class BadDays:
     """Refuses, cuts connections, wants small ranges and small batches, and lacks eth_getBlockReceipts."""
 
@@ -317,25 +327,3 @@ def test_a_node_of_bad_days_loses_and_doubles_nothing(streams: Streams, anvil: A
     assert_transfers(streams, tokens)
     assert KEY not in output + errors
     assert "eth_getLogs is used" in errors
-
-
-def test_an_ingest_of_a_file_follows_the_head_by_websocket(fast_streams: Streams, anvil: Anvil) -> None:
-    """It looks by itself once a minute: what comes sooner, the subscription told."""
-    port = free_port()
-    entry = {"type": "evm", "chain": "base", "rpc": "$THE_NODE", "ws": "$THE_SOCKET", "poll_s": 60,
-             "finality": 1, "metrics_port": port}  # fmt: skip
-    file = fast_streams.folder / "ingests.json"
-    file.write_text(json.dumps({fast_streams.prefix: entry}))
-    tokens = Tokens(anvil)
-    secrets = {"THE_NODE": f"{anvil.url}/?token={KEY}", "THE_SOCKET": f"ws://127.0.0.1:{anvil.port}/?token={KEY}"}
-    with fast_streams.running(["run", fast_streams.prefix, "--ingests", str(file)], secrets) as process:
-        fast_streams.wait_begun(fast_streams.prefix)
-        for number in range(3):
-            tokens.all_kinds(number)
-            fast_streams.wait("log.zerolag", lambda found: len(found) == 6 * (number + 1))  # noqa: B023
-        fast_streams.wait("log", lambda found: len(found) == 12)
-        series = httpx.get(f"http://127.0.0.1:{port}/metrics").text
-        assert KEY not in Path(f"/proc/{process.pid}/cmdline").read_text()
-    labels = f'chain="base",ingest="{fast_streams.prefix}"'
-    assert f"headwater_ingest_blocks_total{{{labels}}} " in series
-    assert f'headwater_ingest_records_total{{{labels},stream="log.zerolag"}} 18.0' in series
