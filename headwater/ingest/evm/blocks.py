@@ -36,14 +36,13 @@ class Receipt(msgspec.Struct, rename="camel"):
 
 
 class Header(msgspec.Struct, rename="camel"):
-    """A block without its transactions, of which only the number is kept: any JSON may stand for one."""
+    """A block without its transactions."""
 
     number: str
     hash: str
     parent_hash: str
     timestamp: str
     logs_bloom: str = ""
-    transactions: list[msgspec.Raw] = []
 
 
 class Transaction(msgspec.Struct):
@@ -77,24 +76,26 @@ class Block(NamedTuple):
 
 
 def from_receipts(header: Header, receipts: Sequence[Receipt]) -> Block | None:
-    """The block; None when the receipts are not those of this block: it was reorganised away in between."""
-    if len(receipts) != len(header.transactions) or any(receipt.block_hash != header.hash for receipt in receipts):
-        return None
-    logs = [log for receipt in receipts for log in receipt.logs]
+    """The block; None when the receipts are not those of this block, or not there yet."""
     parties = {receipt.transaction_hash: (receipt.from_, receipt.to) for receipt in receipts}
-    return _block(header, logs, parties)
+    logs = [log for receipt in receipts for log in receipt.logs]
+    return _block(header, logs, parties, {receipt.block_hash for receipt in receipts})
 
 
 def from_logs(full: FullBlock, logs: Sequence[Log]) -> Block | None:
-    """The block; None when the logs are not those of this block, or not there yet though its bloom filter has some.
-
-    A bloom filter without bits proves nothing: Polygon's leaves out the logs of its system transactions.
-    """
-    if any(log.block_hash != full.hash for log in logs) or (not logs and full.logs_bloom.strip("0x")):
-        return None
+    """The block; None when the logs are not those of this block, or not there yet."""
     parties: dict[str, Parties] = {each.hash: (each.from_, each.to) for each in full.transactions}
-    return _block(full, logs, parties)
+    return _block(full, logs, parties, {log.block_hash for log in logs})
 
 
-def _block(head: Header | FullBlock, logs: Sequence[Log], parties: Mapping[str, Parties]) -> Block:
+def _block(
+    head: Header | FullBlock, logs: Sequence[Log], parties: Mapping[str, Parties], hashes: set[str]
+) -> Block | None:
+    """hashes: of the blocks that the logs are of. A bloom filter with bits tells that a block has logs.
+
+    One without bits proves nothing: Polygon's leaves out the logs of its system transactions, and some of its nodes
+    leave out their receipts. So no transactions are counted either.
+    """
+    if not hashes <= {head.hash} or (not logs and head.logs_bloom.strip("0x")):
+        return None
     return Block(int(head.number, 16), head.hash, head.parent_hash, int(head.timestamp, 16), logs, parties)

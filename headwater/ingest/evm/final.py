@@ -27,7 +27,7 @@ class FinalBlocks:
         """Settle the first block at the very first start: what the options say, or the newest final one."""
         if self._work.position.final is None:
             first = self._work.options.from_block
-            mark = Mark((self._newest() if first is None else first) - 1, UNKNOWN)
+            mark = Mark((max(0, self._newest()) if first is None else first) - 1, UNKNOWN)
             self._work.position = msgspec.structs.replace(self._work.position, final=mark)
 
     def steps(self) -> Iterator[Step | None]:

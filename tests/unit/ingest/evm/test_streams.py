@@ -7,6 +7,7 @@ zerolag streams what is removed has the blocks of the present chain.
 import itertools
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -97,11 +98,22 @@ class Store:
 
 
 def steps_of(
-    chain: Chain, store: Store, pool: ThreadPoolExecutor, *, depth: int = DEPTH, fast: bool = True
+    chain: Chain,
+    store: Store,
+    pool: ThreadPoolExecutor,
+    *,
+    depth: int = DEPTH,
+    fast: bool = True,
+    from_block: int | None = 0,
 ) -> Iterator[Step]:
     """What a process does from its start until nothing is new. fast: it writes the zerolag streams too."""
     options = EvmOptions(
-        name="test", chain="base", rpc=SecretStr("http://node"), finality=CONFIRMATIONS, from_block=0, reorg_depth=depth
+        name="test",
+        chain="base",
+        rpc=SecretStr("http://node"),
+        finality=CONFIRMATIONS,
+        from_block=from_block,
+        reorg_depth=depth,
     )
     position = Position(8453) if store.position is None else decode(store.position, "test", 8453)
     work = Work(options, chain, Converter("base", None, {}), position)  # type: ignore[arg-type]  # a chain in memory
@@ -215,8 +227,8 @@ def pool() -> Iterator[ThreadPoolExecutor]:
         yield made
 
 
-def run(chain: Chain, store: Store, pool: ThreadPoolExecutor, depth: int = DEPTH, *, fast: bool = True) -> None:
-    for step in steps_of(chain, store, pool, depth=depth, fast=fast):
+def run(chain: Chain, store: Store, pool: ThreadPoolExecutor, **how: Any) -> None:
+    for step in steps_of(chain, store, pool, **how):
         store.take(step)
 
 
@@ -225,6 +237,21 @@ def grown(logs: int) -> Chain:
     for _ in range(logs):
         chain.mine(1)
     return chain
+
+
+def test_a_chain_younger_than_its_confirmations_is_told_from_its_first_block(pool: ThreadPoolExecutor) -> None:
+    chain, store = grown(1), Store()
+    run(chain, store, pool, from_block=None, fast=False)
+    for _ in range(4):
+        chain.mine(1)
+    run(chain, store, pool, from_block=None, fast=False)
+    assert hashes(store.of("log")) == of_blocks(chain.blocks_now[:-CONFIRMATIONS])
+
+
+def test_a_first_start_begins_at_the_newest_final_block(pool: ThreadPoolExecutor) -> None:
+    chain, store = grown(9), Store()
+    run(chain, store, pool, from_block=None, fast=False)
+    assert hashes(store.of("log")) == [chain.blocks_now[-1 - CONFIRMATIONS].hash]
 
 
 def test_a_reorganisation_below_final_blocks_stops_the_ingest(pool: ThreadPoolExecutor) -> None:
