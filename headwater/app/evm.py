@@ -1,11 +1,10 @@
 """Composition of the EVM ingest."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -21,7 +20,7 @@ from headwater.ingest.evm.decode import Decoder
 from headwater.ingest.evm.feed import EvmFeed
 from headwater.ingest.evm.options import EvmOptions, default_name
 from headwater.ingest.evm.records import ENTITIES, Token
-from headwater.ingest.options import IngestOptions
+from headwater.ingest.options import FLAG, IngestOptions, read_options
 from headwater.model.stream import Bindings, find_chain
 from headwater.settings import Settings
 from headwater.sources.recent import read_since
@@ -51,7 +50,7 @@ def open_evm(options: IngestOptions, settings: Settings) -> EvmFeed:
 def run_evm(settings: Settings, given: dict[str, Any]) -> str:
     """Run one ingest with these members of EvmOptions; a sentence of what was stored. Raises SetupError."""
     name = given["name"] or default_name(given["chain"], given["from_block"], given["to_block"])
-    options = read_options(given | {"name": name})
+    options = read_options(EvmOptions, given | {"name": name}, FLAG)
     feed = open_evm(options, settings)
     with _shown(options, feed):
         meters = run_ingest(settings, options, feed)
@@ -61,16 +60,6 @@ def run_evm(settings: Settings, given: dict[str, Any]) -> str:
         f"{counts['blocks']} blocks; records: {records}; {counts['undecoded']} logs without an ABI that fits, "
         f"{counts['malformed']} token transfers without their data"
     )
-
-
-def read_options(given: Mapping[str, Any]) -> EvmOptions:
-    """Raises SetupError with the first fault, without the value: it may be a URL with a key."""
-    try:
-        return EvmOptions.model_validate(given)
-    except ValidationError as error:
-        first = error.errors(include_input=False)[0]
-        flag = "".join(f" --{str(part).replace('_', '-')}" for part in first["loc"][:1])
-        raise SetupError(f"The options{flag} are not valid: {first['msg']}.") from None
 
 
 @contextmanager

@@ -4,15 +4,13 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from headwater.app.evm import open_evm
 from headwater.app.hyperliquid import open_hyperliquid
 from headwater.app.ingest import OpenFeed
 from headwater.errors import SetupError
 from headwater.ingest.evm.options import EvmOptions
 from headwater.ingest.hyperliquid.options import HyperliquidOptions
-from headwater.ingest.options import IngestOptions
+from headwater.ingest.options import IngestOptions, read_options
 from headwater.ingest.solana.feed import open_solana
 from headwater.ingest.solana.options import SolanaOptions
 
@@ -42,9 +40,4 @@ def _ingest(path: Path, name: str, entry: dict[str, object]) -> tuple[IngestOpti
     if kind is None:
         raise SetupError(f"{path}: {name} needs a type: {', '.join(KINDS)}.")
     options, open_feed = kind
-    try:
-        return options.model_validate(entry | {"name": name}), open_feed
-    except ValidationError as error:
-        first = error.errors(include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise SetupError(f"{path}: {name}.{where} is not valid: {first['msg']}.") from error
+    return read_options(options, entry | {"name": name}, f"{path}: {name}.{{}}"), open_feed

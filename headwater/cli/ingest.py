@@ -143,20 +143,14 @@ app.command()(takes_settings(*KAFKA)(solana))
 
 def _run(kind: str, settings: Settings, **options: Any) -> None:
     """Run an ingest of this kind. Raises SetupError when an option is not valid."""
-    from pydantic import ValidationError
-
     from headwater.app.ingest import run_ingest
     from headwater.app.ingests import KINDS
-    from headwater.errors import SetupError
+    from headwater.ingest.options import FLAG, read_options
     from headwater.telemetry import configure_logging
 
     configure_logging(settings.log_level)
     model, open_feed = KINDS[kind]
-    try:
-        checked = model.model_validate(options)
-    except ValidationError as error:
-        first = error.errors(include_input=False)[0]
-        raise SetupError(f"{'.'.join(map(str, first['loc']))} {first['msg']}.".strip()) from None
+    checked = read_options(model, options, FLAG)
     run_ingest(settings, checked, open_feed(checked, settings))
 
 

@@ -1,9 +1,14 @@
 """What an ingest is told: by flags of its command, or by an entry of the file that `up` reads."""
 
+import os
 import re
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+import httpx
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+
+from headwater.errors import SetupError
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
 
@@ -22,3 +27,55 @@ class IngestOptions(BaseModel):
     name: Annotated[str, AfterValidator(_checked)]
     chain: str
     metrics_port: int = Field(0, ge=0, le=65535)
+
+
+_VARIABLE: Final = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
+
+
+def _from_environment(value: Any) -> Any:
+    match = _VARIABLE.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        return value
+    if match[1] not in os.environ:
+        raise ValueError(f"the environment variable {match[1]} is not set")
+    return os.environ[match[1]]
+
+
+def _of_scheme(*schemes: str) -> AfterValidator:
+    """The errors tell nothing of the URL: it may carry a key."""
+
+    def check(url: SecretStr) -> SecretStr:
+        if not url.get_secret_value().startswith(schemes):
+            raise ValueError(f"must be a URL that begins with {' or '.join(schemes)}")
+        try:
+            host = httpx.URL(url.get_secret_value()).host
+        except httpx.InvalidURL:
+            host = ""
+        if not host:
+            raise ValueError("must be a URL")
+        return url
+
+    return AfterValidator(check)
+
+
+FROM_ENVIRONMENT = BeforeValidator(_from_environment)
+"""`$NAME` stands for a variable, so that no file needs to hold a key."""
+HttpUrl = Annotated[SecretStr, FROM_ENVIRONMENT, _of_scheme("http://", "https://")]
+WebSocketUrl = Annotated[SecretStr, FROM_ENVIRONMENT, _of_scheme("ws://", "wss://")]
+
+FLAG: Final = "--{}"
+
+_Options = TypeVar("_Options", bound=IngestOptions)
+
+
+def read_options(model: type[_Options], given: Mapping[str, Any], where: str) -> _Options:
+    """Options from flags or a file. where: what a member is called, with {} for its name, which may be missing.
+
+    Raises SetupError with the first fault, without the value: it may be a URL with a key.
+    """
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_input=False)[0]
+        what = where.format(".".join(map(str, first["loc"]))) if first["loc"] else "What it is told"
+        raise SetupError(f"{what} is not valid: {first['msg'].removeprefix('Value error, ')}.") from None

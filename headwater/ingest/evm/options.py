@@ -1,36 +1,14 @@
 """What an EVM ingest is told."""
 
-import os
-import re
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
+from pydantic import Field, model_validator
 
 from headwater.ingest.evm.fetch import Way
-from headwater.ingest.options import IngestOptions
+from headwater.ingest.options import HttpUrl, IngestOptions, WebSocketUrl
 
 CHAIN_IDS: Final = {"base": 8453, "polygon": 137}
 """Ids (EIP-155) that a node of a known chain must have."""
-_VARIABLE: Final = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
-
-
-def _from_environment(value: Any) -> Any:
-    """`$NAME` stands for a variable, so that no file needs to hold a key."""
-    match = _VARIABLE.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
-        return value
-    if match[1] not in os.environ:
-        raise ValueError(f"the environment variable {match[1]} is not set")
-    return os.environ[match[1]]
-
-
-def _of_scheme(*schemes: str) -> AfterValidator:
-    def check(url: SecretStr) -> SecretStr:
-        if not url.get_secret_value().startswith(schemes):
-            raise ValueError(f"a URL begins with {' or '.join(schemes)}")
-        return url
-
-    return AfterValidator(check)
 
 
 class EvmOptions(IngestOptions):
@@ -39,8 +17,8 @@ class EvmOptions(IngestOptions):
     finality: the node's tag, or a number of blocks below the head. rate: calls a second, 0 for no limit.
     """
 
-    rpc: Annotated[SecretStr, BeforeValidator(_from_environment), _of_scheme("http://", "https://")]
-    ws: Annotated[SecretStr, BeforeValidator(_from_environment), _of_scheme("ws://", "wss://")] | None = None
+    rpc: HttpUrl
+    ws: WebSocketUrl | None = None
     finality: Literal["finalized", "safe"] | Annotated[int, Field(ge=1)] = "finalized"
     zerolag: bool = False
     from_block: int | None = Field(None, ge=0)

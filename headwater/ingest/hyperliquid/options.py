@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from headwater.ingest.options import IngestOptions
+from headwater.ingest.options import IngestOptions, WebSocketUrl
 
 Entity = Literal["block", "trade", "fill", "order", "misc_event"]
 ENTITIES: Final[tuple[Entity, ...]] = ("block", "trade", "fill", "order", "misc_event")
@@ -22,7 +22,7 @@ class HyperliquidOptions(IngestOptions):
 
     chain: str = "hyperliquid"
     node_data: Annotated[Path, AfterValidator(Path.expanduser)] | None = None
-    ws: SecretStr | None = None
+    ws: WebSocketUrl | None = None
     entities: tuple[Entity, ...] = ()
     coins: tuple[str, ...] = Field((), max_length=1000)
     from_start: bool = False
@@ -38,9 +38,6 @@ class HyperliquidOptions(IngestOptions):
         return self
 
     def _socket_only(self) -> None:
-        url = self.ws.get_secret_value() if self.ws else ""
-        if not url.startswith(("ws://", "wss://")):
-            raise ValueError("ws must be a URL that begins with ws:// or wss://")
         if len(self.entities) > 1 or not set(self.entities) <= set(SOCKET_ENTITIES):
             raise ValueError("over ws an ingest tells trade or block; the others need node_data")
         if self.from_start:

@@ -1,38 +1,10 @@
 """What a Solana ingest is told."""
 
-import os
-import re
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Literal, Self
 
-import httpx
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
+from pydantic import Field, model_validator
 
-from headwater.ingest.options import IngestOptions
-
-_VARIABLE: Final = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
-
-
-def _from_environment(value: Any) -> Any:
-    """`$NAME` stands for a variable, so that no file needs to hold a key."""
-    match = _VARIABLE.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
-        return value
-    if match[1] not in os.environ:
-        raise ValueError(f"the environment variable {match[1]} is not set")
-    return os.environ[match[1]]
-
-
-def _http(url: SecretStr) -> SecretStr:
-    """The errors tell nothing of the URL: it may carry a key."""
-    if not url.get_secret_value().startswith(("http://", "https://")):
-        raise ValueError("a URL begins with http:// or https://")
-    try:
-        host = httpx.URL(url.get_secret_value()).host
-    except httpx.InvalidURL:
-        host = ""
-    if not host:
-        raise ValueError("this is no URL")
-    return url
+from headwater.ingest.options import HttpUrl, IngestOptions
 
 
 class SolanaOptions(IngestOptions):
@@ -42,7 +14,7 @@ class SolanaOptions(IngestOptions):
     """
 
     chain: str = "solana"
-    rpc: Annotated[SecretStr, BeforeValidator(_from_environment), AfterValidator(_http)]
+    rpc: HttpUrl
     commitment: Literal["finalized", "confirmed"] = "finalized"
     encoding: Literal["json", "base64"] = "json"
     from_slot: int | None = Field(None, ge=0)

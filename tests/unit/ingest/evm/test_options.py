@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from headwater.app.evm import read_options, zerolag_entities
+from headwater.app.evm import zerolag_entities
 from headwater.app.ingests import load_ingests
 from headwater.errors import IngestStopped, SetupError
-from headwater.ingest.evm.options import default_name
+from headwater.ingest.evm.options import EvmOptions, default_name
 from headwater.ingest.evm.position import Mark, Position, Recent, decode
 from headwater.ingest.evm.records import ENTITIES
+from headwater.ingest.options import FLAG, read_options
 from headwater.model.stream import Bindings
 
 KEY = "abcdef0123456789"
@@ -25,9 +26,9 @@ def options(**more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("more", "fault"),
     [
-        ({"rpc": f"ftp://{KEY}"}, "--rpc are not valid.*http"),
+        ({"rpc": f"ftp://{KEY}"}, "--rpc is not valid.*http"),
         ({"rpc": "$NOT_SET_ANYWHERE"}, "NOT_SET_ANYWHERE is not set"),
-        ({"ws": URL}, "--ws are not valid.*ws"),
+        ({"ws": URL}, "--ws is not valid.*ws"),
         ({"finality": "latest"}, "--finality"),
         ({"finality": 0}, "--finality"),
         ({"to_block": 5}, "to_block needs a from_block"),
@@ -39,13 +40,13 @@ def options(**more: Any) -> dict[str, Any]:
 )
 def test_what_makes_no_sense_is_refused_without_its_value(more: dict[str, Any], fault: str) -> None:
     with pytest.raises(SetupError, match=fault) as caught:
-        read_options(options(**more))
+        read_options(EvmOptions, options(**more), FLAG)
     assert KEY not in f"{caught.value!r} {caught.value.__cause__!r}"
 
 
 def test_a_url_may_come_from_a_variable_and_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_NODE", URL)
-    read = read_options(options(rpc="$SOME_NODE"))
+    read = read_options(EvmOptions, options(rpc="$SOME_NODE"), FLAG)
     assert read.rpc.get_secret_value() == URL
     assert KEY not in f"{read!r} {read}"
 
@@ -54,7 +55,7 @@ def test_the_file_of_ingests_knows_the_kind(tmp_path: Path) -> None:
     file = tmp_path / "ingests.json"
     file.write_text(json.dumps({"live": {"type": "evm", "chain": "base", "rpc": URL, "finality": 5}}))
     (read, _) = load_ingests(file)["live"]
-    assert read == read_options(options(finality=5))
+    assert read == read_options(EvmOptions, options(finality=5), FLAG)
     file.write_text(json.dumps({"live": {"type": "evm", "chain": "base", "rpc": KEY}}))
     with pytest.raises(SetupError, match=r"live\.rpc") as caught:
         load_ingests(file)
@@ -68,10 +69,10 @@ def test_a_range_has_a_name_of_its_own() -> None:
 
 def test_zerolag_streams_are_those_that_are_bound_or_all() -> None:
     bound = Bindings({"base.log.zerolag": "fast"})
-    assert zerolag_entities(read_options(options()), bound) == ["log"]
-    assert zerolag_entities(read_options(options()), Bindings()) == []
-    assert zerolag_entities(read_options(options(zerolag=True)), bound) == list(ENTITIES)
-    assert zerolag_entities(read_options(options(from_block=1, to_block=2)), bound) == []
+    assert zerolag_entities(read_options(EvmOptions, options(), FLAG), bound) == ["log"]
+    assert zerolag_entities(read_options(EvmOptions, options(), FLAG), Bindings()) == []
+    assert zerolag_entities(read_options(EvmOptions, options(zerolag=True), FLAG), bound) == list(ENTITIES)
+    assert zerolag_entities(read_options(EvmOptions, options(from_block=1, to_block=2), FLAG), bound) == []
 
 
 def test_positions_come_back_and_are_small() -> None:

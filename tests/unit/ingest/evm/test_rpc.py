@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from headwater.errors import NodeLacksMethod, NodeRefusesSize, NodeUnavailable
 from headwater.ingest.evm.fetch import Fetcher
-from headwater.ingest.evm.rpc import PATIENCE_S, Pace, Rpc
+from headwater.ingest.evm.rpc import Rpc
+from headwater.ingest.jsonrpc import PATIENCE_S, Pace
 from tests.support.node import CUT, Behave, Node, Reply, calls_of, error, results
 
 KEY = "abcdef0123456789"

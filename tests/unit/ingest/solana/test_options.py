@@ -20,8 +20,8 @@ NODE = "https://node.example/key-of-mine"
     ("given", "fault"),
     [
         ({"rpc": "localhost:8899"}, "begins with http"),
-        ({"rpc": "http://node.example:key-of-mine/"}, "this is no URL"),
-        ({"rpc": "https:///key-of-mine"}, "this is no URL"),
+        ({"rpc": "http://node.example:key-of-mine/"}, "must be a URL"),
+        ({"rpc": "https:///key-of-mine"}, "must be a URL"),
         ({"rpc": "$NOWHERE"}, "NOWHERE is not set"),
         ({"rpc": NODE, "to_slot": 5}, "to_slot needs a from_slot"),
         ({"rpc": NODE, "to_slot": 5, "from_slot": 6}, "not above it"),
