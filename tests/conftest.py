@@ -13,6 +13,7 @@ pytest_plugins = [
     "tests.support.postgresql",
     "tests.support.valkey",
     "tests.support.sets",
+    "tests.support.pubsub_fixtures",
 ]
 
 

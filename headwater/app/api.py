@@ -22,6 +22,7 @@ from headwater.app.streams import load_bindings
 from headwater.brokers.kafka import KafkaBroker
 from headwater.controller.controller import LEASE
 from headwater.errors import OrchestratorUnavailable
+from headwater.model.price.tick import TICKS_TOPIC
 from headwater.sandbox import sandbox_for_a_check, validate
 from headwater.services.audit import AuditedSets
 from headwater.services.checks import PipelineChecker
@@ -89,7 +90,7 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
     settings = addresses.settings
     bindings = load_bindings(settings)
     broker = KafkaBroker(addresses.kafka(), addresses.replication())
-    _, any_topic = next(iter(bindings))
+    any_topic = next((topic for _, topic in bindings), TICKS_TOPIC)
     sets, names = RedisSetStore(client), RedisDatasetNames(client)
     audited = AuditedSets(sets, database.audit)
     checker = PipelineChecker(bindings, partial(validate, jit=settings.v8_jit), parse, new_id)
