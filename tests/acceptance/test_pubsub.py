@@ -1,0 +1,202 @@
+"""Streams on Pub/Sub: an installation whose bindings name a server that speaks its protocol."""
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from tests.acceptance.conftest import running
+from tests.acceptance.stack import Deployed, Read, Stack, beside, deploy, deployed, kill, pipeline, reading, until
+
+if TYPE_CHECKING:
+    from tests.support.pubsub_server import PubSubServer
+
+FLOW = "/api/v1/flow"
+ORDERING_KEYS = 40
+STREAMS = {"base": "log", "polygon": "erc20_token_transfer", "solana": "nonvoting_transaction"}
+FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.kind", "set_values": ["good"]}
+OWN_SUBSCRIPTION = "mine"
+
+
+def subscription(made: Deployed) -> str:
+    return f"wrk-{made.sink['username'].removeprefix('dep-')}.1"
+
+
+class Bench:
+    """A server, and a topic on it for each of some streams; a subscription of the user's own for another one."""
+
+    def __init__(self, server: "PubSubServer", folder: Path) -> None:
+        self.server = server
+        self.topics = {chain: server.topic(f"raw-{chain}") for chain in STREAMS}
+        self.own_topic = server.topic("raw-own")
+        path = f"projects/project-1/subscriptions/{OWN_SUBSCRIPTION}"
+        server.subscriber.create_subscription(name=path, topic=self.own_topic)
+        place = {"project": "project-1", "endpoint": server.address}
+        bindings: dict[str, Any] = {
+            f"{chain}.{entity}": {"pubsub": place | {"topic": f"raw-{chain}"}} for chain, entity in STREAMS.items()
+        }
+        bindings["base.decoded_log"] = {"pubsub": place | {"topic": "not-there"}}
+        bindings["polygon.log"] = {"pubsub": place | {"subscription": OWN_SUBSCRIPTION}}
+        self.bindings = folder / "streams.json"
+        self.bindings.write_text(json.dumps(bindings))
+
+    def publish(self, first: int, end: int, chain: str = "base", topic: str = "") -> None:
+        """Numbered records, every second one good; each ordering key has every ORDERING_KEYS-th."""
+        for start in range(first, min(end, first + ORDERING_KEYS)):
+            numbers = range(start, end, ORDERING_KEYS)
+            values = [json.dumps({"n": n, "kind": "bad" if n % 2 else "good"}).encode() for n in numbers]
+            keys = [{"key": f"record-{n}"} for n in numbers]
+            self.server.publish(topic or self.topics[chain], values, f"key-{start % ORDERING_KEYS}", keys)
+
+
+@pytest.fixture(scope="module")
+def bench(pubsub: "PubSubServer", tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    return Bench(pubsub, tmp_path_factory.mktemp("bindings"))
+
+
+@pytest.fixture(scope="module")
+def own(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    data_dir = tmp_path_factory.mktemp("pubsub") / "data"
+    yield from running(Stack(data_dir, flags=("--stream-bindings", str(bench.bindings))))
+
+
+@pytest.fixture(scope="module")
+def http(own: Stack) -> Iterator[httpx.Client]:
+    with own.client() as made:
+        yield made
+
+
+def numbers(records: list[Read]) -> list[int]:
+    return [record.json()["n"] for record in records]
+
+
+def check_order(records: list[Read]) -> None:
+    """First occurrences of each ordering key are in its order, all on one partition."""
+    for start in range(ORDERING_KEYS):
+        of_key = [record for record in records if record.json()["n"] % ORDERING_KEYS == start]
+        assert numbers(of_key) == sorted(numbers(of_key))
+        assert len({record.partition for record in of_key}) <= 1
+
+
+@pytest.mark.proves("2.2/source.type", "2.3/polygon", "2.3/base", "2.3/solana", "3/deployed: Teardown")
+def test_streams_come_from_pubsub_and_subscriptions_go_with_the_deployment(bench: Bench, http: httpx.Client) -> None:
+    for chain in STREAMS:
+        bench.publish(0, 4, chain)  # before the deployment: not for it
+    with contextlib.ExitStack() as closing:
+        made = {}
+        for chain, entity in STREAMS.items():
+            flow = deploy(http, pipeline(entity, chain, transforms=[FILTER]))
+            bench.publish(100, 110, chain)  # right after the answer: nothing is missed
+            made[chain] = flow, closing.enter_context(reading(flow.sink))
+        assert {subscription(flow) for flow, _ in made.values()} <= bench.server.subscriptions()
+        for flow, reader in made.values():
+            assert flow.flow["pipeline_config"]["source"]["type"] == "pubsub"
+            found = reader.read(5)
+            assert sorted(numbers(found)) == [100, 102, 104, 106, 108]
+            assert {record.key for record in found} == {f"record-{n}".encode() for n in numbers(found)}
+            assert all(record.headers["headwater-src"].endswith("/0") for record in found)
+            assert http.get(f"{FLOW}/{flow.id}/deploy/stats").json()["lag"] is None
+            gone = http.post(f"{FLOW}/{flow.id}/teardown")
+            assert gone.status_code == 200, gone.text
+            assert subscription(flow) not in bench.server.subscriptions()
+            assert http.delete(f"{FLOW}/{flow.id}").status_code == 200
+
+
+@pytest.mark.long
+def test_killed_workers_lose_nothing_and_repeats_can_be_dropped(bench: Bench, own: Stack, http: httpx.Client) -> None:
+    body = pipeline("log", transforms=[FILTER], parallelism=2)
+    with deployed(http, body) as made, reading(made.sink) as reader:
+        bench.publish(0, 400)
+        reader.read(50)
+        kill(own.workers_of(made))
+        bench.publish(400, 600)
+        found = reader.read(300, within_s=90)
+        time.sleep(1)
+        reader.poll()
+        assert sorted(numbers(found)) == list(range(0, 600, 2))
+        assert len(reader.sources) == 300
+        check_order(found)
+
+
+def test_a_redeploy_loses_and_repeats_nothing(bench: Bench, http: httpx.Client) -> None:
+    with deployed(http, pipeline("log", transforms=[FILTER])) as made, reading(made.sink) as reader:
+        count = 0
+
+        def feed(stop: threading.Event) -> None:
+            nonlocal count
+            while not stop.wait(0.05):
+                bench.publish(count, count + 10)
+                count += 10
+
+        with beside(feed):
+            changed = http.put(f"{FLOW}/{made.id}", json=pipeline("log", transforms=[]))
+            assert changed.status_code == 200, changed.text
+            assert http.post(f"{FLOW}/{made.id}/deploy").status_code == 200
+            last = count
+            until(lambda: count > last + 20, what="records after the redeploy")
+        marker = [n for n in range(count) if n % 2 == 0]
+        until(lambda: bool(reader.poll()) and set(marker) <= set(numbers(reader.records)), what="all records")
+        assert len(reader.records) == len(reader.sources)
+        assert any(n % 2 for n in numbers(reader.records))
+        assert {subscription(made)} <= bench.server.subscriptions()
+        check_order(reader.records)
+
+
+@pytest.mark.long
+def test_a_controller_that_is_killed_in_a_teardown_leaves_no_subscription(
+    bench: Bench, own: Stack, http: httpx.Client
+) -> None:
+    made = deploy(http, pipeline("log"))
+    with beside(lambda _: kill_soon(own)):
+        while http.post(f"{FLOW}/{made.id}/teardown").status_code != 200:
+            time.sleep(0.2)
+    until(lambda: subscription(made) not in bench.server.subscriptions(), what="the end of the subscription")
+    assert http.delete(f"{FLOW}/{made.id}").status_code == 200
+
+
+def kill_soon(stack: Stack) -> None:
+    time.sleep(0.1)
+    kill(stack.below("headwater controller"))
+
+
+def test_a_topic_that_does_not_exist_is_said_at_once(http: httpx.Client) -> None:
+    created = http.post(FLOW, json=pipeline("decoded_log")).json()
+    answer = http.post(f"{FLOW}/{created['id']}/deploy")
+    assert answer.status_code == 422, answer.text
+    assert "Google Pub/Sub has no projects/project-1/topics/not-there" in answer.json()["detail"]
+    assert http.delete(f"{FLOW}/{created['id']}").status_code == 200
+
+
+def test_exactly_once_is_refused(http: httpx.Client) -> None:
+    answer = http.post(FLOW, json=pipeline("log", delivery="exactly_once"))
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["errors"][0]["pointer"] == "/pipeline_config/delivery"
+
+
+def test_a_subscription_of_the_users_own_is_read_by_one_and_stays(bench: Bench, http: httpx.Client) -> None:
+    bench.publish(0, 10, topic=bench.own_topic)  # before the deployment: they wait in the subscription
+    with deployed(http, pipeline("log", "polygon")) as made, reading(made.sink) as reader:
+        assert sorted(numbers(reader.read(10))) == list(range(10))
+        other = http.post(FLOW, json=pipeline("log", "polygon")).json()
+        refused = http.post(f"{FLOW}/{other['id']}/deploy")
+        assert refused.status_code == 422, refused.text
+        assert "Another pipeline reads the subscription" in refused.json()["detail"]
+        assert http.delete(f"{FLOW}/{other['id']}").status_code == 200
+    assert OWN_SUBSCRIPTION in bench.server.subscriptions()
+    bad = http.post(
+        FLOW, json=pipeline("log", "polygon", source={"chain": "polygon", "entity": "log", "start_at": "earliest"})
+    )
+    assert bad.json()["errors"][0]["pointer"] == "/pipeline_config/source/start_at"
+
+
+def test_replay_says_where_to_feed(own: Stack, tmp_path: Path) -> None:
+    (tmp_path / "records.jsonl").write_text("{}\n")
+    done = own.run("replay", "--chain", "base", "--entity", "log", str(tmp_path / "records.jsonl"), *own.flags)
+    assert done.returncode == 2
+    assert "Pub/Sub (projects/project-1/topics/raw-base)" in done.stderr.replace("\n", " ")
