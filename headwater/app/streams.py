@@ -45,12 +45,12 @@ def _with_files_of(name: str, binding: object, path: Path) -> object:
             where = f"The stream bindings in {path} can't be used: {name}, kafka, password_file:"
             if "password" in others:
                 raise SetupError(f"{where} give a password or a password_file, and not both.")
-            return binding | {"kafka": others | {"password": _read(path.parent / file, where).strip()}}
+            return {**binding, "kafka": others | {"password": _read(path.parent / file, where).strip()}}
         case {"pubsub": {"credentials_file": str(file), **others}}:
             where = f"The stream bindings in {path} can't be used: {name}, pubsub, credentials_file:"
             found = path.parent.absolute() / Path(file).expanduser()
             _read(found, where)
-            return binding | {"pubsub": others | {"credentials_file": str(found)}}
+            return {**binding, "pubsub": others | {"credentials_file": str(found)}}
     return binding
 
 
@@ -91,7 +91,7 @@ def _is_installed(module: str) -> bool:
 
 
 def stream_topic(bindings: Bindings, chain: str, stream: str) -> str:
-    """The topic of `<entity>` or `<entity>.zerolag` that Headwater can write to. Raises SetupError when there is none."""
+    """The own topic of `<entity>` or `<entity>.zerolag`. Raises SetupError when there is none."""
     entity, _, zerolag = stream.partition(".")
     binding = bindings.of(chain, entity, zerolag=bool(zerolag))
     if binding is None:

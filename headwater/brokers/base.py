@@ -135,14 +135,14 @@ class Broker(Protocol):
 
 
 SUBSCRIPTION_LEASE_S: Final = 20
-"""How long a message stays with a worker of which nothing is heard; live workers renew that. Pub/Sub takes 10 to 600."""
+"""How long a silent worker keeps a message; live ones renew that. Pub/Sub takes 10 to 600."""
 
 
 class Subscriptions(Protocol):
     """Subscriptions of Pub/Sub in one project, by their short names.
 
-    Implementations: brokers/pubsub.py, and brokers/memory.py for tests. All calls are idempotent, thread-safe, block for
-    at most some seconds, and raise BrokerUnavailable, or DeployFailed for what does not mend itself.
+    Implementations: brokers/pubsub.py, and brokers/memory.py for tests. All calls are idempotent, thread-safe, block
+    for at most some seconds, and raise BrokerUnavailable, or DeployFailed for what does not mend itself.
     """
 
     def path(self, name: str) -> str:

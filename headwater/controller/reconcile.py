@@ -2,7 +2,7 @@
 
 Level-triggered and idempotent: a round may be cut off anywhere and the next one finishes its work.
 Up: topics, users and rules (verified by logging in) → first positions fixed → worker set → ready → stable.
-Down: workers gone → subscriptions → rules → users → topics → observed; consumer groups follow as soon as they are empty.
+Down: workers gone → subscriptions → rules → users → topics → observed; consumer groups follow once they are empty.
 
 A revision that does not get ready, or dies while it is on probation, goes back to the stable one. Until its workers
 are prepared to take over, those of the stable one run on (see orchestrators/base.py).

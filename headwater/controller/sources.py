@@ -1,8 +1,8 @@
 """Where deployments read: what must be there before their workers start, and what goes when they are gone.
 
 A Kafka topic, of the own cluster or another one, has a consumer group whose first positions are pinned. A topic of
-Pub/Sub has a subscription per deployment and change of source, which goes with it. A subscription that somebody else made
-is left as it is; two deployments on it would each get a part of the messages, so only one may read it.
+Pub/Sub has a subscription per deployment and change of source, which goes with it. A subscription that somebody else
+made is left as it is; two deployments on it would each get a part of the messages, so only one may read it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -48,7 +48,8 @@ class Sources:
         partitions = self._broker(binding).partitions(binding.topic)
         if partitions is None:
             raise DeployFailed(
-                f"The source topic {binding.topic} is not on the broker. Create it, or bind the stream to another topic."
+                f"The source topic {binding.topic} is not on the broker. "
+                "Create it, or bind the stream to another topic."
             )
         return partitions
 
@@ -61,8 +62,8 @@ class Sources:
         is_own = isinstance(binding, KafkaTopic) and binding.access is None
         if target.config.delivery == "exactly_once" and not is_own:
             raise DeployFailed(
-                "The stream is bound to no topic of the Kafka cluster that the sinks are on (any more), so delivery can't "
-                "be exactly_once: change it to at_least_once."
+                "The stream is bound to no topic of the Kafka cluster that the sinks are on (any more), so delivery "
+                "can't be exactly_once: change it to at_least_once."
             )
         if isinstance(binding, PubSubSubscription):
             self.projects[binding.access].require(binding.subscription)
@@ -76,8 +77,8 @@ class Sources:
             reads = self._reads(other.revision(other.observed_revision), binding)
             if reads or (self._reads(other.newest, binding) and other.id < deployment.id):
                 raise DeployFailed(
-                    f"Another pipeline reads the subscription {binding.subscription}, and each of two would get a part of "
-                    "its messages. Tear that one down first, or bind the stream to a topic of Pub/Sub."
+                    f"Another pipeline reads the subscription {binding.subscription}, and each of two would get a part "
+                    "of its messages. Tear that one down first, or bind the stream to a topic of Pub/Sub."
                 )
 
     def _reads(self, revision: Revision | None, binding: PubSubSubscription) -> bool:
@@ -135,7 +136,7 @@ def _with_prefixes(names: Sequence[str], prefixes: Sequence[str]) -> list[str]:
 
 @contextmanager
 def _patiently() -> Iterator[None]:
-    """What does not mend itself is tried again too: nothing may be left behind because rights were missing for a day."""
+    """What does not mend itself is tried again too: nothing is left behind because rights were missing for a day."""
     try:
         yield
     except DeployFailed as error:

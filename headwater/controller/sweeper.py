@@ -1,9 +1,11 @@
 """Removes what calls and teardowns may leave behind.
 
-On Pub/Sub: subscriptions go before a teardown answers. On the broker: topics, users and rules go before a teardown answers, but a group can only go when no member is left,
+On the broker: topics, users and rules go before a teardown answers, but a group can only go when no member is left,
 and a user's consumer stays a member until its session times out. The others are left over only when something odd
 happened, as a broker that carries out late what a killed controller had asked. Only what belongs to deployments that
 this installation's database knows to be ended is touched: a shared cluster may hold other people's.
+
+Where streams come from: the groups of ended deployments on other clusters, and their subscriptions on Pub/Sub.
 
 Workers: those of deployments that have ended.
 

@@ -285,6 +285,8 @@ class Pull:
 
     def close(self) -> None:
         """End the threads, send what is left to acknowledge, and hand the rest back."""
+        if self._stopping.is_set():
+            return
         self._stopping.set()
         self._wake.set()
         with self._changed:

@@ -112,15 +112,13 @@ def test_streams_come_from_pubsub_and_subscriptions_go_with_the_deployment(bench
 def test_killed_workers_lose_nothing_and_repeats_can_be_dropped(bench: Bench, own: Stack, http: httpx.Client) -> None:
     body = pipeline("log", transforms=[FILTER], parallelism=2)
     with deployed(http, body) as made, reading(made.sink) as reader:
-        bench.publish(0, 400)
-        reader.read(50)
+        bench.publish(0, 120)
+        reader.read(30)
         kill(own.workers_of(made))
-        bench.publish(400, 600)
-        found = reader.read(300, within_s=90)
-        time.sleep(1)
-        reader.poll()
-        assert sorted(numbers(found)) == list(range(0, 600, 2))
-        assert len(reader.sources) == 300
+        bench.publish(120, 160)
+        found = reader.read(80, within_s=90)
+        assert sorted(numbers(found)) == list(range(0, 160, 2))
+        assert len(reader.sources) == 80
         check_order(found)
 
 
@@ -130,7 +128,7 @@ def test_a_redeploy_loses_and_repeats_nothing(bench: Bench, http: httpx.Client) 
 
         def feed(stop: threading.Event) -> None:
             nonlocal count
-            while not stop.wait(0.05):
+            while not stop.wait(0.3):
                 bench.publish(count, count + 10)
                 count += 10
 
@@ -139,9 +137,9 @@ def test_a_redeploy_loses_and_repeats_nothing(bench: Bench, http: httpx.Client) 
             assert changed.status_code == 200, changed.text
             assert http.post(f"{FLOW}/{made.id}/deploy").status_code == 200
             last = count
-            until(lambda: count > last + 20, what="records after the redeploy")
-        marker = [n for n in range(count) if n % 2 == 0]
-        until(lambda: bool(reader.poll()) and set(marker) <= set(numbers(reader.records)), what="all records")
+            until(lambda: count > last, what="records after the redeploy")
+        good = set(range(0, count, 2))
+        until(lambda: bool(reader.poll()) and good <= set(numbers(reader.records)), what="all records")
         assert len(reader.records) == len(reader.sources)
         assert any(n % 2 for n in numbers(reader.records))
         assert {subscription(made)} <= bench.server.subscriptions()

@@ -22,6 +22,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 import pytest
@@ -105,7 +106,7 @@ class PubSubServer:
         attributes: Sequence[Mapping[str, str]] | None = None,
     ) -> list[str]:
         """Publish messages in order; their ids."""
-        messages = [
+        messages: Any = [
             {"data": value, "ordering_key": ordering_key, "attributes": dict(attributes[at]) if attributes else {}}
             for at, value in enumerate(values)
         ]
