@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -39,7 +40,7 @@ def _with_files(document: object, path: Path) -> object:
     return {name: _with_files_of(name, binding, path) for name, binding in document.items()}
 
 
-def _with_files_of(name: str, binding: object, path: Path) -> object:
+def _with_files_of(name: str, binding: Any, path: Path) -> Any:
     match binding:
         case {"kafka": {"password_file": str(file), **others}}:
             where = f"The stream bindings in {path} can't be used: {name}, kafka, password_file:"

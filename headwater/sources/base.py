@@ -66,9 +66,10 @@ class Source(Protocol):
     engine's.
 
     A queue (Pub/Sub) differs in this: partitions and offsets are the worker's own numbers, good for as long as it
-    lives. All partitions are assigned when it joins and stay with it, beside other workers that have them too. There are
-    no gaps. `seek` goes back no further than the last commit, and gives the records from memory. `commit` acknowledges
-    all messages before the positions; what was not committed comes to any worker. No transaction holds its positions.
+    lives. All partitions are assigned when it joins and stay with it, beside other workers that have them too. There
+    are no gaps. `seek` goes back no further than the last commit, and gives the records from memory. `commit`
+    acknowledges all messages before the positions; what was not committed comes to any worker. No transaction holds
+    its positions.
     """
 
     def join(self, listener: RebalanceListener) -> None:
