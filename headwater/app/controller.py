@@ -92,7 +92,7 @@ def run(settings: Settings) -> None:
         )
         name = f"{socket.gethostname()}:{home.path}"
         try:
-            with serving(settings.metrics_port, PipelineCollector(orchestrator, broker.lag)):
+            with serving(settings.metrics_port, PipelineCollector(orchestrator, sources.lag)):
                 Controller(name, database, orchestrator, reconciler, sweeper, time.monotonic).run(stop)
         finally:
             orchestrator.close()

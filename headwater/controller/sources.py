@@ -5,7 +5,7 @@ Pub/Sub has a subscription per deployment and change of source, which goes with 
 made is left as it is; two deployments on it would each get a part of the messages, so only one may read it.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -96,6 +96,11 @@ class Sources:
                 self._broker(binding).pin(group, binding.topic, source.start_at)
             case PubSubTopic():
                 self.projects[binding.access].ensure(group, binding.topic, source.start_at)
+
+    def lag(self, access: KafkaAccess | None, groups: Collection[str]) -> Mapping[str, int]:
+        """See brokers.base.Broker; of a cluster that is in no binding any more nothing is known."""
+        broker = self.broker if access is None else self.clusters.get(access)
+        return {} if broker is None else broker.lag(groups)
 
     def end(self, deployment: Deployment, kept: Revision | None = None) -> None:
         """Remove the subscriptions of a deployment, but for that of the revision that is kept."""

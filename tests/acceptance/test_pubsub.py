@@ -1,4 +1,4 @@
-"""Streams on Pub/Sub: an installation whose bindings name a server that speaks its protocol."""
+"""Streams elsewhere: an installation whose bindings name a server of Pub/Sub's protocol, and another Kafka cluster."""
 
 import contextlib
 import json
@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from headwater.brokers.base import AccessRule, Resources, User
+from headwater.brokers.kafka import KafkaBroker
 from tests.acceptance.conftest import running
 from tests.acceptance.stack import Deployed, Read, Stack, beside, deploy, deployed, kill, pipeline, reading, until
+from tests.support.kafka import KafkaServer
 
 if TYPE_CHECKING:
     from tests.support.pubsub_server import PubSubServer
@@ -31,8 +34,10 @@ def subscription(made: Deployed) -> str:
 class Bench:
     """A server, and a topic on it for each of some streams; a subscription of the user's own for another one."""
 
-    def __init__(self, server: "PubSubServer", folder: Path) -> None:
+    def __init__(self, server: "PubSubServer", kafka: KafkaServer, folder: Path) -> None:
         self.server = server
+        self.kafka = kafka
+        self.foreign_topic = kafka.create_topic(kafka.unique("trades"), 2)
         self.topics = {chain: server.topic(f"raw-{chain}") for chain in STREAMS}
         self.own_topic = server.topic("raw-own")
         path = f"projects/project-1/subscriptions/{OWN_SUBSCRIPTION}"
@@ -43,8 +48,30 @@ class Bench:
         }
         bindings["base.decoded_log"] = {"pubsub": place | {"topic": "not-there"}}
         bindings["polygon.log"] = {"pubsub": place | {"subscription": OWN_SUBSCRIPTION}}
+        bindings["hyperliquid.trade"] = {"kafka": self._kafka(folder)}
         self.bindings = folder / "streams.json"
         self.bindings.write_text(json.dumps(bindings))
+
+    def _kafka(self, folder: Path) -> dict[str, str]:
+        """A user who may read one topic, with groups of Headwater's."""
+        rules = (
+            AccessRule("reader", "topic", self.foreign_topic, ("READ",)),
+            AccessRule("reader", "group", "wrk-", ("READ", "DELETE"), prefixed=True),
+        )
+        KafkaBroker(self.kafka.access, 1).ensure(Resources((), (User("reader", "a password"),), rules, ()))
+        (folder / "password").write_text("a password\n")
+        return {
+            "topic": self.foreign_topic,
+            "bootstrap_servers": self.kafka.access.bootstrap_servers,
+            "security_protocol": "SASL_PLAINTEXT",
+            "username": "reader",
+            "password_file": "password",
+        }
+
+    def groups(self) -> set[str]:
+        """The workers' groups on the other cluster."""
+        found = self.kafka.admin.list_consumer_groups().result().valid
+        return {group.group_id for group in found if group.group_id.startswith("wrk-")}
 
     def publish(self, first: int, end: int, chain: str = "base", topic: str = "") -> None:
         """Numbered records, every second one good; each ordering key has every ORDERING_KEYS-th."""
@@ -56,8 +83,8 @@ class Bench:
 
 
 @pytest.fixture(scope="module")
-def bench(pubsub: "PubSubServer", tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    return Bench(pubsub, tmp_path_factory.mktemp("bindings"))
+def bench(pubsub: "PubSubServer", kafka: KafkaServer, tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    return Bench(pubsub, kafka, tmp_path_factory.mktemp("bindings"))
 
 
 @pytest.fixture(scope="module")
@@ -198,3 +225,31 @@ def test_replay_says_where_to_feed(own: Stack, tmp_path: Path) -> None:
     done = own.run("replay", "--chain", "base", "--entity", "log", str(tmp_path / "records.jsonl"), *own.flags)
     assert done.returncode == 2
     assert "Pub/Sub (projects/project-1/topics/raw-base)" in done.stderr.replace("\n", " ")
+
+
+class TestAnotherCluster:
+    def test_records_come_from_there_and_results_stay_here(self, bench: Bench, own: Stack, http: httpx.Client) -> None:
+        bench.kafka.produce(bench.foreign_topic, [b'{"n": 0}'])  # before the deployment: not for it
+        with deployed(http, pipeline("trade", "hyperliquid")) as made, reading(made.sink) as reader:
+            for partition in (0, 1):
+                bench.kafka.produce(bench.foreign_topic, [b'{"n": 1}', b'{"n": 2}'], partition=partition)
+            found = reader.read(4)
+            assert sorted((r.partition, r.json()["n"]) for r in found) == [(0, 1), (0, 2), (1, 1), (1, 2)]
+            assert found[0].headers["headwater-src"].startswith(f"{bench.foreign_topic}/")
+            stats = f"{FLOW}/{made.id}/deploy/stats"
+            until(lambda: http.get(stats).json()["lag"] == 0, what="a lag of 0")
+            assert bench.groups() == {subscription(made)}
+            kill(own.workers_of(made))
+            bench.kafka.produce(bench.foreign_topic, [b'{"n": 3}'])
+            assert len(reader.read(5)) == 5
+        assert "a password" not in own.log()
+
+    def test_exactly_once_is_refused(self, http: httpx.Client) -> None:
+        answer = http.post(FLOW, json=pipeline("trade", "hyperliquid", delivery="exactly_once"))
+        assert answer.json()["errors"][0]["pointer"] == "/pipeline_config/delivery"
+
+    @pytest.mark.slow
+    def test_the_group_goes_in_the_background(self, bench: Bench, http: httpx.Client) -> None:
+        with deployed(http, pipeline("trade", "hyperliquid")):
+            assert bench.groups()
+        until(lambda: not bench.groups(), 90, "the end of the groups")

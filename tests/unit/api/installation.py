@@ -272,7 +272,7 @@ class Installation:
                 self.clock.monotonic,
             ),
             deployments=Deployments(flows, self.controller, self.clock, new_id, lambda: f"secret{next(numbers)}"),
-            metrics=Metrics(self.metrics, self.broker.lag, self.clock),
+            metrics=Metrics(self.metrics, lambda _, group: self.broker.lag([group]).get(group), self.clock),
             filters=Filters(flows, self.controller, audited),
             datasets=Datasets(self.database.datasets, self.names, audited, self.clock, new_id),
             prices=Prices(self.prices, self.clock, judge=True),
