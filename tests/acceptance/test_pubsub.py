@@ -5,6 +5,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,12 +116,15 @@ def check_order(records: list[Read]) -> None:
 def test_streams_come_from_pubsub_and_subscriptions_go_with_the_deployment(bench: Bench, http: httpx.Client) -> None:
     for chain in STREAMS:
         bench.publish(0, 4, chain)  # before the deployment: not for it
-    with contextlib.ExitStack() as closing:
-        made = {}
-        for chain, entity in STREAMS.items():
-            flow = deploy(http, pipeline(entity, chain, transforms=[FILTER]))
-            bench.publish(100, 110, chain)  # right after the answer: nothing is missed
-            made[chain] = flow, closing.enter_context(reading(flow.sink))
+
+    def start(chain: str, entity: str) -> Deployed:
+        flow = deploy(http, pipeline(entity, chain, transforms=[FILTER]))
+        bench.publish(100, 110, chain)  # right after the answer: nothing is missed
+        return flow
+
+    with contextlib.ExitStack() as closing, ThreadPoolExecutor(len(STREAMS)) as pool:
+        flows = dict(zip(STREAMS, pool.map(start, STREAMS.keys(), STREAMS.values()), strict=True))
+        made = {chain: (flow, closing.enter_context(reading(flow.sink))) for chain, flow in flows.items()}
         assert {subscription(flow) for flow, _ in made.values()} <= bench.server.subscriptions()
         for flow, reader in made.values():
             assert flow.flow["pipeline_config"]["source"]["type"] == "pubsub"

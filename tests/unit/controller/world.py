@@ -56,6 +56,7 @@ class World:
 
     def __init__(self, *, auto: bool = True, bindings: Bindings | None = None) -> None:
         self.bindings = bindings or Bindings()
+        self.cluster = MemoryBroker()
         self.project = MemorySubscriptions(ACCESS.project)
         self.now = 0.0
         self.database = MemoryDatabase()
@@ -71,7 +72,10 @@ class World:
         """As after a kill: nothing of the last one's memory is left, its workers neither."""
         self.orchestrator, turns = MemoryOrchestrator(auto=self.auto), Turns()
         settings = WorkerSettings(KafkaAccess(bootstrap_servers="b"), "redis", jit=False)
-        sources = Sources(self.bindings, self.broker, self.database.deployments.unfinished, {}, {ACCESS: self.project})
+        clusters = dict.fromkeys(self.bindings.clusters(), self.cluster)
+        sources = Sources(
+            self.bindings, self.broker, self.database.deployments.unfinished, clusters, {ACCESS: self.project}
+        )
         reconciler = Reconciler(
             self.database.flows,
             self.database.revisions,

@@ -1,12 +1,13 @@
-"""Deployments on Pub/Sub, over twins in memory: what is made, what goes, and who may read a subscription."""
+"""Deployments whose streams are elsewhere, over twins in memory: what is made, what goes, who may read."""
 
 from dataclasses import replace
 
 import pytest
 
-from headwater.model.binding import Bindings, PubSubSubscription, PubSubTopic
+from headwater.brokers.base import Resources, TopicSpec
+from headwater.model.binding import Bindings, KafkaTopic, PubSubSubscription, PubSubTopic
 from headwater.model.deployment import Condition, Deployment, Phase
-from headwater.model.worker import PubSubPull
+from headwater.model.worker import KafkaAccess, PubSubPull
 from tests.unit.controller.world import ACCESS, DEPLOYMENT, FLOW, World, deployment, flow
 
 TOPIC = "projects/project/topics/logs"
@@ -170,3 +171,24 @@ class TestSubscription:
         world.deploy()
         world.run()
         assert MINE in active(world).reason
+
+
+class TestAnotherCluster:
+    def test_groups_of_ended_deployments_go_there(self) -> None:
+        access = KafkaAccess(bootstrap_servers="other")
+        world = World(bindings=Bindings({"base.log": KafkaTopic("logs", access)}))
+        world.cluster.ensure(Resources((TopicSpec("logs", 2),), (), (), ()))
+        world.deploy()
+        world.run()
+        assert active(world).phase is Phase.RUNNING
+        assert world.cluster.commits == {SUBSCRIPTION: {("logs", 0): 0, ("logs", 1): 0}}
+        assert not world.broker.commits
+        assert {t.partitions for name, t in world.broker.topics.items() if name.startswith("flow.")} == {2}
+        assert "logs" not in {rule.name for rule in world.broker.rules}
+        [pulse] = world.orchestrator.pulses()
+        assert pulse.spec.source == access
+        world.cluster.commits["somebody-elses"] = {("logs", 0): 1}
+        world.database.deployments.desire_absent(FLOW)
+        world.run(ticks=200)
+        assert set(world.cluster.commits) == {"somebody-elses"}
+        assert not world.cluster.users
