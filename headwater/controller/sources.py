@@ -14,7 +14,7 @@ import structlog
 from headwater.brokers.base import Broker, Subscriptions
 from headwater.errors import BrokerUnavailable, DeployFailed
 from headwater.model.binding import Binding, Bindings, KafkaTopic, PubSubSubscription, PubSubTopic
-from headwater.model.deployment import Deployment, Revision, source_group
+from headwater.model.deployment import Deployment, Phase, Revision, source_group
 from headwater.model.flow import Source
 from headwater.model.stream import STREAM_PARTITIONS
 from headwater.model.worker import KafkaAccess, PubSubAccess
@@ -72,7 +72,8 @@ class Sources:
     def _require_alone(self, deployment: Deployment, binding: PubSubSubscription) -> None:
         """Who reads a subscription keeps it; of two that ask at once, the deployment that was made first gets it."""
         for other in self.unfinished():
-            if other.id == deployment.id:
+            gave_up = other.settled and other.phase is Phase.FAILED
+            if other.id == deployment.id or gave_up:
                 continue
             reads = self._reads(other.revision(other.observed_revision), binding)
             if reads or (self._reads(other.newest, binding) and other.id < deployment.id):

@@ -22,7 +22,7 @@ from google.pubsub_v1.types import StreamingPullRequest
 from headwater.brokers.base import SUBSCRIPTION_LEASE_S
 from headwater.brokers.pubsub_client import connect, options, sentence, subscriber
 from headwater.children import Backoff
-from headwater.errors import BrokerUnavailable, HeadwaterError, SourceGap
+from headwater.errors import BrokerUnavailable, HeadwaterError, SourceGap, WorkerError
 from headwater.model.record import RecordBatch
 from headwater.model.worker import PubSubPull, WorkerSpec
 from headwater.sources.base import Gap, Positions, RebalanceListener
@@ -177,7 +177,9 @@ class Pull:
         return BrokerUnavailable(sentence(error, name))
 
     def check(self) -> None:
-        """Raise what is wrong with the stream, for as long as it is."""
+        """Raise what is wrong with the stream, for as long as it is. Raises WorkerError when a thread has ended."""
+        if not all(thread.is_alive() for thread in self._threads):
+            raise WorkerError("A thread that reads from Pub/Sub has ended; its error is in the worker's log.")
         if self._trouble is not None and time.monotonic() - self._opened_at < SETTLED_S:
             raise self._trouble
 

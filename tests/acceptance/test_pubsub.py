@@ -104,6 +104,13 @@ def numbers(records: list[Read]) -> list[int]:
     return [record.json()["n"] for record in records]
 
 
+def counts(http: httpx.Client, made: Deployed) -> tuple[float, ...]:
+    """Messages received and sent."""
+    names = "messages_received,messages_sent"
+    answer = http.get(f"{FLOW}/{made.id}/deploy/metrics", params={"metrics": names})
+    return tuple(sum(point["value"] for point in series["points"]) for series in answer.json()["metrics"])
+
+
 def check_order(records: list[Read]) -> None:
     """First occurrences of each ordering key are in its order, all on one partition."""
     for start in range(ORDERING_KEYS):
@@ -133,6 +140,7 @@ def test_streams_come_from_pubsub_and_subscriptions_go_with_the_deployment(bench
             assert {record.key for record in found} == {f"record-{n}".encode() for n in numbers(found)}
             assert all(record.headers["headwater-src"].endswith("/0") for record in found)
             assert http.get(f"{FLOW}/{flow.id}/deploy/stats").json()["lag"] is None
+            until(lambda f=flow: counts(http, f) == (10, 5), what="the counts")  # type: ignore[misc]
             gone = http.post(f"{FLOW}/{flow.id}/teardown")
             assert gone.status_code == 200, gone.text
             assert subscription(flow) not in bench.server.subscriptions()

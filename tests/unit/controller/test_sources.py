@@ -165,6 +165,15 @@ class TestSubscription:
         assert refused.phase is Phase.FAILED
         assert active(world).phase is Phase.RUNNING
 
+    def test_one_that_gave_up_holds_nothing(self) -> None:
+        world = world_with(PubSubSubscription(MINE, ACCESS))
+        world.project.foreign.clear()
+        world.deploy()
+        world.run()
+        assert active(world).phase is Phase.FAILED
+        world.project.foreign.add("mine")
+        assert self.second(world, OTHER).phase is Phase.RUNNING
+
     def test_one_that_is_not_there_fails_the_deploy(self) -> None:
         world = world_with(PubSubSubscription(MINE, ACCESS))
         world.project.foreign.clear()
