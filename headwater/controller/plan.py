@@ -139,6 +139,8 @@ def worker_set(deployment: Deployment, revision: Revision, binding: Binding, set
         dead_letter_topic=dead_letter_topic(deployment.flow_id),
         kafka=settings.kafka.model_copy(update=user),
         redis_url=settings.redis_url,
+        chain=revision.config.source.chain,
+        entity=revision.config.source.entity,
         source=_source(binding, group),
         event_time=event_time(revision.config.source.chain, revision.config.source.entity),
         slots=revision.config.parallelism,

@@ -58,8 +58,8 @@ class SinkSpec(BaseModel):
 class WorkerSpec(BaseModel):
     """All that a worker needs. It needs Kafka and the set store, never SQL.
 
-    source: where to read when that is not the own cluster. event_time: the member of the stream's records that has
-    their own time, if there is one.
+    chain, entity: of the stream. source: where to read when that is not the own cluster. event_time: the member of the
+    stream's records that has their own time, if there is one.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -75,6 +75,8 @@ class WorkerSpec(BaseModel):
     dead_letter_topic: str
     kafka: KafkaAccess
     redis_url: str
+    chain: str = ""
+    entity: str = ""
     source: KafkaAccess | PubSubPull | None = None
     event_time: str | None = None
     slots: int = 1

@@ -23,6 +23,7 @@ from headwater.brokers.base import SUBSCRIPTION_LEASE_S
 from headwater.brokers.pubsub_client import connect, options, sentence, subscriber
 from headwater.children import Backoff
 from headwater.errors import BrokerUnavailable, HeadwaterError, SourceGap, WorkerError
+from headwater.model.natural_key import KeyOf, natural_key
 from headwater.model.record import RecordBatch
 from headwater.model.worker import PubSubPull, WorkerSpec
 from headwater.sources.base import Gap, Positions, RebalanceListener
@@ -30,6 +31,8 @@ from headwater.sources.unacknowledged import PARTITIONS, Message, Unacknowledged
 
 log = structlog.get_logger(__name__)
 
+KEY_ATTRIBUTE: Final = "key"
+"""Where a publisher may name a record's natural key."""
 RENEW_S: Final = 6.0
 """A renewal that fails is tried again twice before the leases end."""
 MAX_KEPT: Final = 20_000
@@ -62,17 +65,18 @@ _PASSING: Final = frozenset(
 
 
 class PubSubSource:
-    """Implements sources.base.Source. topic: what the records' batches are called.
+    """Implements sources.base.Source. topic: what the records' batches are called. key_of: the natural key of a record
+    whose publisher does not name it. alone: nobody else reads the subscription.
 
     Every worker has all partitions, for as long as it lives: Pub/Sub deals messages out, and keeps those of an ordering
     key with one worker. There are no gaps: Pub/Sub does not tell of messages that were too old.
     """
 
-    def __init__(self, access: PubSubPull, topic: str) -> None:
+    def __init__(self, access: PubSubPull, topic: str, key_of: KeyOf = lambda _: None, *, alone: bool = False) -> None:
         self._topic = topic
-        self._kept = Unacknowledged(topic)
+        self._kept = Unacknowledged(topic, alone=alone)
         self._changed = threading.Condition()
-        self._pull = Pull(access, self._kept, self._changed)
+        self._pull = Pull(access, key_of, self._kept, self._changed)
         self._listener: RebalanceListener | None = None
         self._open = self._paused = False
 
@@ -136,8 +140,9 @@ class PubSubSource:
 class Pull:
     """A subscription's stream, leases and acknowledgements. kept, changed: shared with the source, under its lock."""
 
-    def __init__(self, access: PubSubPull, kept: Unacknowledged, changed: threading.Condition) -> None:
+    def __init__(self, access: PubSubPull, key_of: KeyOf, kept: Unacknowledged, changed: threading.Condition) -> None:
         self._access = access
+        self._key_of = key_of
         self._kept = kept
         self._changed = changed
         self._unsent: list[str] = []
@@ -202,7 +207,7 @@ class Pull:
     def _read(self) -> None:
         self._call = self._stream_in(self._requests())
         for response in self._call:
-            messages = [_message(each) for each in response._pb.received_messages]
+            messages = [_message(each, self._key_of) for each in response._pb.received_messages]
             with self._changed:
                 self._trouble, self._failures = None, 0
                 repeats = [message.ack_id for message in messages if not self._kept.take(message)]
@@ -314,15 +319,15 @@ def _chunks(ids: list[str]) -> list[list[str]]:
     return [ids[at : at + IDS_AT_ONCE] for at in range(0, len(ids), IDS_AT_ONCE)]
 
 
-def _message(received: Any) -> Message:
-    """From the protobuf message: its wrapper would take ten times as long."""
+def _message(received: Any, key_of: KeyOf) -> Message:
+    """From the protobuf message itself: its wrapper is slow."""
     message = received.message
-    key = message.attributes.get("key")
+    named = message.attributes.get(KEY_ATTRIBUTE)
     return Message(
         message.message_id,
         received.ack_id,
         message.data,
-        key.encode() if key else None,
+        named.encode() if named else key_of(message.data),
         message.ordering_key,
         message.publish_time.ToMilliseconds(),
     )
@@ -330,4 +335,6 @@ def _message(received: Any) -> Message:
 
 def build(spec: WorkerSpec, slot: int) -> PubSubSource:  # noqa: ARG001 - Pub/Sub deals messages out by itself
     """The source of one worker."""
-    return PubSubSource(cast("PubSubPull", spec.source), spec.source_topic)
+    access, key_of = cast("PubSubPull", spec.source), natural_key(spec.chain, spec.entity)
+    is_own = access.subscription.endswith(f"/{spec.source_group}")
+    return PubSubSource(access, spec.source_topic, key_of, alone=is_own and spec.slots == 1)

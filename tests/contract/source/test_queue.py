@@ -9,6 +9,7 @@ import pytest
 
 from headwater.brokers.base import SUBSCRIPTION_LEASE_S
 from headwater.errors import BrokerUnavailable, SourceGap, WorkerError
+from headwater.model.natural_key import natural_key
 from headwater.model.record import RecordBatch
 from headwater.model.worker import PubSubPull
 from tests.support.ports import free_port
@@ -39,7 +40,7 @@ class QueueBench:
 
         path = self.subscriptions.path(self.name)
         pull = PubSubPull(project="project-1", endpoint=endpoint or self.server.address, subscription=path)
-        source = PubSubSource(pull, self.topic)
+        source = PubSubSource(pull, self.topic, alone=True)
         self._cleanup.callback(source.close)
         return source
 
@@ -173,6 +174,21 @@ class TestPositions:
 
 
 class TestRepeats:
+    def test_a_record_that_was_published_twice_is_known_by_its_natural_key(self, queue: QueueBench) -> None:
+        from headwater.sources.pubsub import PubSubSource
+
+        path = queue.subscriptions.path(queue.name)
+        pull = PubSubPull(project="project-1", endpoint=queue.server.address, subscription=path)
+        with contextlib.closing(PubSubSource(pull, queue.topic, natural_key("base", "log"), alone=True)) as source:
+            joined(source)
+            record = b'{"block_hash":"0x2","transaction_hash":"0x1","log_index":%d}'
+            for number in (1, 1, 2):
+                queue.server.publish(queue.topic, [record % number], "ordering")
+            batches = read(source, 2)
+            keys = [key for batch in batches for key in batch.keys]
+            assert len(set(keys)) == 2
+            assert all(key and key.startswith(b"base:") for key in keys)
+
     def test_a_message_that_was_published_twice(self, queue: QueueBench) -> None:
         source = queue.source()
         joined(source)

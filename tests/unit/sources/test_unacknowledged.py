@@ -49,6 +49,10 @@ class TestRepeats:
         assert taken == [True, False, True, True]
         assert kept.take(message(9, value=b"x"))  # without a natural key nothing is known
 
+    def test_with_other_workers_none_is_left_out(self) -> None:
+        kept = Unacknowledged("t", lambda: 0, alone=False)
+        assert [kept.take(message(n, key=b"k", value=b"x")) for n in range(2)] == [True, True]
+
     def test_what_is_committed_can_not_be_sought(self) -> None:
         kept = Unacknowledged("t", lambda: 0)
         kept.take(message(1))
