@@ -102,6 +102,13 @@ def test_nothing_answers() -> None:
         subscriptions.names()
 
 
+def test_the_variable_of_googles_own_clients(pubsub: "PubSubServer", monkeypatch: pytest.MonkeyPatch) -> None:
+    from headwater.brokers.pubsub import PubSubSubscriptions
+
+    monkeypatch.setenv("PUBSUB_EMULATOR_HOST", pubsub.address)
+    assert PubSubSubscriptions(PubSubAccess(project="project-1")).names() == pubsub.subscriptions()
+
+
 def test_bad_credentials(tmp_path: Path) -> None:
     from headwater.brokers.pubsub import PubSubSubscriptions
 
