@@ -84,8 +84,10 @@ class PubSubSource:
         self._listener = listener
 
     def poll(self, max_records: int, timeout_s: float) -> RecordBatch:
+        if self._listener is None:
+            return RecordBatch.empty(self._topic)
         if not self._open:
-            self._begin()
+            self._begin(self._listener)
         self._pull.check()
         with self._changed:
             self._changed.wait_for(lambda: self._kept.unread and not self._paused, timeout_s)
@@ -93,11 +95,10 @@ class PubSubSource:
                 return RecordBatch.empty(self._topic)
             return self._kept.read(max_records, MAX_BATCH_BYTES)
 
-    def _begin(self) -> None:
-        if self._listener is not None:
-            self._pull.open()
-            self._open = True
-            self._listener.assigned([*PARTITIONS])
+    def _begin(self, listener: RebalanceListener) -> None:
+        self._pull.open()
+        self._open = True
+        listener.assigned([*PARTITIONS])
 
     def gaps(self) -> list[Gap]:
         return []
