@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import random
 import threading
 import time
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from headwater.brokers.base import AccessRule, Resources, User
 from headwater.brokers.kafka import KafkaBroker
 from tests.acceptance.conftest import running
 from tests.acceptance.stack import Deployed, Read, Stack, beside, deploy, deployed, kill, pipeline, reading, until
+from tests.acceptance.test_rounds import send
 from tests.support.kafka import KafkaServer
 
 if TYPE_CHECKING:
@@ -195,6 +197,30 @@ def test_a_controller_that_is_killed_in_a_teardown_leaves_no_subscription(
             time.sleep(0.2)
     until(lambda: subscription(made) not in bench.server.subscriptions(), what="the end of the subscription")
     assert http.delete(f"{FLOW}/{made.id}").status_code == 200
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_rounds_of_deploy_and_teardown_leave_nothing_while_the_controller_is_killed(
+    bench: Bench, own: Stack, http: httpx.Client, killed: Deployed
+) -> None:
+    dice = random.Random(7)
+
+    def disturb(stop: threading.Event) -> None:
+        while not stop.wait(dice.uniform(6, 9)):
+            kill(own.below("headwater controller"))
+
+    def one_round(number: int) -> None:
+        made = http.post(FLOW, json=pipeline("log", name=f"round {number}")).json()
+        path = f"{FLOW}/{made['id']}"
+        assert send(http, "POST", f"{path}/deploy").status_code == 200
+        assert send(http, "POST", f"{path}/teardown").status_code == 200
+        assert send(http, "DELETE", path).status_code == 200
+
+    with beside(disturb), ThreadPoolExecutor(3) as pool:
+        list(pool.map(one_round, range(24)))
+    kept = {subscription(killed), OWN_SUBSCRIPTION}
+    until(lambda: bench.server.subscriptions() == kept, 90, "the end of all subscriptions")
 
 
 def kill_soon(stack: Stack) -> None:
