@@ -108,9 +108,14 @@ def stream_topic(bindings: Bindings, chain: str, stream: str) -> str:
 
 
 def zerolag_topic(bindings: Bindings, chain: str, stream: str) -> str:
-    """The topic of `<entity>.zerolag`; one that is not bound has the name that it would have by default."""
+    """The topic of `<entity>.zerolag`; one that is not bound has the name that it would have by default.
+
+    Raises SetupError when it is bound to a place of others.
+    """
     entity, _, _ = stream.partition(".")
-    return bindings.topic(chain, entity, zerolag=True) or f"stream.{chain}.{stream}"
+    if bindings.of(chain, entity, zerolag=True) is None:
+        return f"stream.{chain}.{stream}"
+    return stream_topic(bindings, chain, stream)
 
 
 def unknown_stream(chain: str, entity: str, *, zerolag: bool) -> str:

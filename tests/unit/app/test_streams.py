@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headwater.app import streams
-from headwater.app.streams import load_bindings, stream_topic
+from headwater.app.streams import load_bindings, stream_topic, zerolag_topic
 from headwater.errors import SetupError
 from headwater.model.binding import KafkaTopic, PubSubTopic
 from headwater.settings import Settings
@@ -84,3 +84,13 @@ def test_streams_that_others_write(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match=r"Pub/Sub \(projects/project-1/topics/logs\)"):
         stream_topic(bindings, "polygon", "log")
     assert stream_topic(bindings, "base", "decoded_log") == "stream.base.decoded_log"
+
+
+def test_zerolag_streams(tmp_path: Path) -> None:
+    pubsub = {"project": "project-1", "topic": "logs"}
+    document = {"base.log.zerolag": "fast", "polygon.log.zerolag": {"pubsub": pubsub}}
+    bindings = load_bindings(settings(tmp_path, document))
+    assert zerolag_topic(bindings, "base", "log.zerolag") == "fast"
+    assert zerolag_topic(bindings, "base", "decoded_log.zerolag") == "stream.base.decoded_log.zerolag"
+    with pytest.raises(SetupError, match="Pub/Sub"):
+        zerolag_topic(bindings, "polygon", "log.zerolag")

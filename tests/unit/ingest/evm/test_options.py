@@ -12,7 +12,7 @@ from headwater.errors import IngestStopped, SetupError
 from headwater.ingest.evm.options import default_name
 from headwater.ingest.evm.position import Mark, Position, Recent, decode
 from headwater.ingest.evm.records import ENTITIES
-from headwater.model.stream import Bindings
+from headwater.model.binding import Bindings, KafkaTopic
 
 KEY = "abcdef0123456789"
 URL = f"https://node.example/v2/{KEY}"
@@ -67,7 +67,7 @@ def test_a_range_has_a_name_of_its_own() -> None:
 
 
 def test_zerolag_streams_are_those_that_are_bound_or_all() -> None:
-    bound = Bindings({"base.log.zerolag": "fast"})
+    bound = Bindings({"base.log.zerolag": KafkaTopic("fast")})
     assert zerolag_entities(read_options(options()), bound) == ["log"]
     assert zerolag_entities(read_options(options()), Bindings()) == []
     assert zerolag_entities(read_options(options(zerolag=True)), bound) == list(ENTITIES)
