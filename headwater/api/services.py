@@ -8,8 +8,8 @@ from typing import Annotated, cast
 from fastapi import Depends, Request
 
 from headwater.api.waiting import Watcher
+from headwater.model.binding import Bindings
 from headwater.model.key import ApiKey
-from headwater.model.stream import Bindings
 from headwater.services.datasets import Datasets
 from headwater.services.deployments import Deployments, KafkaEndpoint
 from headwater.services.filters import Filters

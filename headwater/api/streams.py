@@ -20,7 +20,7 @@ async def list_all(given: Given) -> list[Stream]:
             chain=chain.name,
             entity=entity.name,
             type=chain.source_type,
-            has_zerolag=given.bindings.topic(chain.name, entity.name, zerolag=True) is not None,
+            has_zerolag=given.bindings.of(chain.name, entity.name, zerolag=True) is not None,
             event_time=entity.event_time,
             description=entity.description,
             key=list(entity.key),

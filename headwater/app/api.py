@@ -6,7 +6,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,9 +19,14 @@ from headwater.app.addresses import Addresses
 from headwater.app.control import open_control
 from headwater.app.home import Home, require_platform
 from headwater.app.streams import load_bindings
+from headwater.brokers.base import Broker
 from headwater.brokers.kafka import KafkaBroker
 from headwater.controller.controller import LEASE
 from headwater.errors import OrchestratorUnavailable
+from headwater.model.binding import Bindings, KafkaTopic
+from headwater.model.flow import Source
+from headwater.model.price.tick import TICKS_TOPIC
+from headwater.model.worker import KafkaAccess
 from headwater.sandbox import sandbox_for_a_check, validate
 from headwater.services.audit import AuditedSets
 from headwater.services.checks import PipelineChecker
@@ -89,7 +94,7 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
     settings = addresses.settings
     bindings = load_bindings(settings)
     broker = KafkaBroker(addresses.kafka(), addresses.replication())
-    _, any_topic = next(iter(bindings))
+    any_topic = next((topic for _, topic in bindings), TICKS_TOPIC)
     sets, names = RedisSetStore(client), RedisDatasetNames(client)
     audited = AuditedSets(sets, database.audit)
     checker = PipelineChecker(bindings, partial(validate, jit=settings.v8_jit), parse, new_id)
@@ -110,7 +115,9 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
             database.flows, database.deployments, utc_now, new_id, lambda: secrets.token_urlsafe(PASSWORD_BYTES)
         ),
         metrics=Metrics(
-            RedisMetrics(connect(addresses.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)), broker.lag, utc_now
+            RedisMetrics(connect(addresses.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)),
+            _lag(bindings, broker),
+            utc_now,
         ),
         filters=Filters(database.flows, database.deployments, audited),
         datasets=Datasets(database.datasets, names, audited, utc_now, new_id),
@@ -127,6 +134,20 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
         deploy_timeout_s=settings.deploy_timeout_s,
         metrics_dir=_metrics_dir(),
     )
+
+
+def _lag(bindings: Bindings, broker: Broker) -> Callable[[Source, str], int | None]:
+    """The lag of a group on the cluster that its stream is on; None when nobody tells."""
+    clusters: dict[KafkaAccess, Broker] = {access: KafkaBroker(access, 1) for access in bindings.clusters()}
+
+    def lag(source: Source, group: str) -> int | None:
+        binding = bindings.of(source.chain, source.entity, zerolag=source.is_zerolag)
+        if not isinstance(binding, KafkaTopic):
+            return None
+        cluster = broker if binding.access is None else clusters[binding.access]
+        return cluster.lag([group]).get(group)
+
+    return lag
 
 
 def _limits(addresses: Addresses) -> RateLimits | None:

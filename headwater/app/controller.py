@@ -4,7 +4,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import timedelta
 
 from headwater.app import worker
@@ -12,22 +12,25 @@ from headwater.app.addresses import Addresses
 from headwater.app.control import open_control
 from headwater.app.home import Home, require_platform
 from headwater.app.streams import load_bindings
-from headwater.brokers.base import STREAM_TOPIC_CONFIG, Broker, Resources, TopicSpec
+from headwater.brokers.base import STREAM_TOPIC_CONFIG, Broker, Resources, Subscriptions, TopicSpec
 from headwater.brokers.kafka import KafkaBroker
 from headwater.children import Backoff
 from headwater.controller.controller import Controller
 from headwater.controller.exporter import PipelineCollector, serving
 from headwater.controller.plan import WorkerSettings
 from headwater.controller.reconcile import Reconciler
+from headwater.controller.sources import Sources
 from headwater.controller.sweeper import Sweeper
 from headwater.controller.turns import Turns
-from headwater.errors import BrokerUnavailable, DeployFailed
-from headwater.model.flow import Source
-from headwater.model.stream import STREAM_PARTITIONS, Bindings
+from headwater.errors import BrokerUnavailable
+from headwater.model.binding import Bindings
+from headwater.model.stream import STREAM_PARTITIONS
+from headwater.model.worker import PubSubAccess
 from headwater.orchestrators.process import ProcessOrchestrator
 from headwater.sandbox import check as check_sandbox
 from headwater.services.ids import utc_now
 from headwater.settings import Settings
+from headwater.stores.base import DeploymentStore
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.drafts import RedisDraftSets
 from headwater.stores.redis.metrics import RedisMetrics
@@ -54,6 +57,7 @@ def run(settings: Settings) -> None:
         bindings = load_bindings(settings)
         if addresses.embeds_kafka:
             create_topics(broker, stream_topics(bindings), stop)
+        sources = _sources(bindings, broker, database.deployments)
         client = connect(addresses.redis_url())
         sets = RedisSetStore(client)
         orchestrator, turns = (
@@ -68,12 +72,13 @@ def run(settings: Settings) -> None:
             broker,
             orchestrator,
             WorkerSettings(addresses.kafka(), addresses.redis_url(), settings.v8_jit),
-            lambda source: topic_of(bindings, source),
+            sources,
             time.monotonic,
             turns,
         )
         sweeper = Sweeper(
             broker,
+            sources,
             orchestrator,
             turns,
             database.deployments,
@@ -87,7 +92,7 @@ def run(settings: Settings) -> None:
         )
         name = f"{socket.gethostname()}:{home.path}"
         try:
-            with serving(settings.metrics_port, PipelineCollector(orchestrator, broker.lag)):
+            with serving(settings.metrics_port, PipelineCollector(orchestrator, sources.lag)):
                 Controller(name, database, orchestrator, reconciler, sweeper, time.monotonic).run(stop)
         finally:
             orchestrator.close()
@@ -106,14 +111,17 @@ def _purges(database: Database, settings: Settings) -> list[Callable[[], None]]:
     return [purge_audit, purge_calls]
 
 
-def topic_of(bindings: Bindings, source: Source) -> str:
-    """The topic of a source. Raises DeployFailed when its binding was taken out of the settings since the save."""
-    topic = bindings.topic(source.chain, source.entity, zerolag=source.is_zerolag)
-    if topic is None:
-        raise DeployFailed(
-            f"The stream {source.chain}.{source.entity} has no binding (any more): add it in the settings."
-        )
-    return topic
+def _sources(bindings: Bindings, broker: Broker, deployments: DeploymentStore) -> Sources:
+    clusters = {access: KafkaBroker(access, 1) for access in bindings.clusters()}
+    return Sources(bindings, broker, deployments.unfinished, clusters, _projects(bindings.pubsub()))
+
+
+def _projects(accesses: Collection[PubSubAccess]) -> dict[PubSubAccess, Subscriptions]:
+    if not accesses:
+        return {}
+    from headwater.brokers.pubsub import PubSubSubscriptions  # an extra of the package
+
+    return {access: PubSubSubscriptions(access) for access in accesses}
 
 
 def stream_topics(bindings: Bindings) -> tuple[TopicSpec, ...]:

@@ -21,7 +21,8 @@ from headwater.ingest.evm.feed import EvmFeed
 from headwater.ingest.evm.options import EvmOptions, default_name
 from headwater.ingest.evm.records import ENTITIES, Token
 from headwater.ingest.options import FLAG, IngestOptions, read_options
-from headwater.model.stream import Bindings, find_chain
+from headwater.model.binding import Bindings
+from headwater.model.stream import find_chain
 from headwater.settings import Settings
 from headwater.sources.recent import read_since
 

@@ -24,7 +24,8 @@ from headwater.ingest.base import Feed
 from headwater.ingest.options import IngestOptions
 from headwater.ingest.runner import COUNTS, Meters, run
 from headwater.ingest.writer import POSITIONS_TOPIC, StreamWriter, Target, transactional_id
-from headwater.model.stream import STREAM_PARTITIONS, Bindings
+from headwater.model.binding import Bindings
+from headwater.model.stream import STREAM_PARTITIONS
 from headwater.model.worker import KafkaAccess
 from headwater.settings import Settings
 from headwater.sinks.transactional import TransactionalKafkaProducer

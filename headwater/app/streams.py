@@ -1,10 +1,19 @@
-"""Which Kafka topic carries which stream."""
+"""Where each stream is, by the settings."""
 
 import json
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
 
 from headwater.errors import SetupError
-from headwater.model.stream import CATALOG, Bindings, find_chain
+from headwater.model.binding import Bindings, KafkaTopic, binding_name, parse_bindings
+from headwater.model.stream import CATALOG, find_chain
 from headwater.settings import Settings
+
+PUBSUB_CLIENT = "google.pubsub_v1"
 
 
 def load_bindings(settings: Settings) -> Bindings:
@@ -13,27 +22,100 @@ def load_bindings(settings: Settings) -> Bindings:
     if path is None:
         return Bindings()
     try:
-        topics = json.loads(path.read_text())
+        document = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise SetupError(f"The stream bindings in {path} can't be read: {error}.") from error
-    if not isinstance(topics, dict) or not all(isinstance(topic, str) for topic in topics.values()):
-        raise SetupError(f'{path} must hold one JSON object, like {{"base.log": "my-topic"}}.')
-    return Bindings(topics)
+    try:
+        bindings = parse_bindings(_with_files(document, path))
+    except ValidationError as error:
+        raise SetupError(f"The stream bindings in {path} can't be used: {_faults(error)}.") from None
+    _require_client(bindings)
+    return bindings
+
+
+def _with_files(document: object, path: Path) -> object:
+    """Read the files that bindings name, relative to the folder of theirs: passwords; credentials must be there."""
+    if not isinstance(document, dict):
+        return document
+    return {name: _with_files_of(name, binding, path) for name, binding in document.items()}
+
+
+def _with_files_of(name: str, binding: Any, path: Path) -> Any:
+    match binding:
+        case {"kafka": {"password_file": str(file), **others}}:
+            where = f"The stream bindings in {path} can't be used: {name}, kafka, password_file:"
+            if "password" in others:
+                raise SetupError(f"{where} give a password or a password_file, and not both.")
+            return {**binding, "kafka": others | {"password": _read(path.parent / file, where).strip()}}
+        case {"pubsub": {"credentials_file": str(file), **others}}:
+            where = f"The stream bindings in {path} can't be used: {name}, pubsub, credentials_file:"
+            found = path.parent.absolute() / Path(file).expanduser()
+            _read(found, where)
+            return {**binding, "pubsub": others | {"credentials_file": str(found)}}
+    return binding
+
+
+def _read(file: Path, where: str) -> str:
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SetupError(f"{where} {error}.") from error
+
+
+def _faults(error: ValidationError) -> str:
+    """Where in the file each fault is, and what it is. A binding that is no string is taken for an object."""
+    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    objects = [fault for fault in faults if "str" not in fault["loc"]] or faults
+    return "; ".join(
+        f"{_place(fault['loc']) or 'the file'}: {fault['msg'].removeprefix('Value error, ')}" for fault in objects
+    )
+
+
+def _place(steps: Sequence[str | int]) -> str:
+    """The members of the file on the way to a fault: pydantic notes which form it tried, too."""
+    return ", ".join(str(step) for step in steps if step not in ("str", "[key]") and "_Elsewhere" not in str(step))
+
+
+def _require_client(bindings: Bindings) -> None:
+    """Raises SetupError when streams come from Pub/Sub and its client is not installed."""
+    if bindings.pubsub() and not _is_installed(PUBSUB_CLIENT):
+        raise SetupError(
+            "Streams are bound to Pub/Sub, and its client is not installed: pip install headwater[pubsub]."
+        )
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def stream_topic(bindings: Bindings, chain: str, stream: str) -> str:
-    """The topic of `<entity>` or `<entity>.zerolag`. Raises SetupError when there is no such stream."""
+    """The own topic of `<entity>` or `<entity>.zerolag`. Raises SetupError when there is none."""
     entity, _, zerolag = stream.partition(".")
+    binding = bindings.of(chain, entity, zerolag=bool(zerolag))
+    if binding is None:
+        raise SetupError(unknown_stream(chain, entity, zerolag=bool(zerolag)))
     topic = bindings.topic(chain, entity, zerolag=bool(zerolag))
     if topic is None:
-        raise SetupError(unknown_stream(chain, entity, zerolag=bool(zerolag)))
+        where = "another Kafka cluster" if isinstance(binding, KafkaTopic) else "Pub/Sub"
+        raise SetupError(
+            f"{chain}.{stream} is bound to {where} ({binding_name(binding)}), where others write to it: "
+            "feed it there, or bind the stream to a topic of Headwater's own cluster."
+        )
     return topic
 
 
 def zerolag_topic(bindings: Bindings, chain: str, stream: str) -> str:
-    """The topic of `<entity>.zerolag`; one that is not bound has the name that it would have by default."""
+    """The topic of `<entity>.zerolag`; one that is not bound has the name that it would have by default.
+
+    Raises SetupError when it is bound to a place of others.
+    """
     entity, _, _ = stream.partition(".")
-    return bindings.topic(chain, entity, zerolag=True) or f"stream.{chain}.{stream}"
+    if bindings.of(chain, entity, zerolag=True) is None:
+        return f"stream.{chain}.{stream}"
+    return stream_topic(bindings, chain, stream)
 
 
 def unknown_stream(chain: str, entity: str, *, zerolag: bool) -> str:

@@ -23,7 +23,8 @@ from headwater.engine.recorder import Recorder
 from headwater.engine.worker import Worker
 from headwater.errors import HeadwaterError
 from headwater.model.deployment import transactional_ids
-from headwater.model.worker import WorkerSpec
+from headwater.model.record import SourceNames
+from headwater.model.worker import PubSubPull, WorkerSpec
 from headwater.sandbox import Sandbox
 from headwater.sinks import SINKS
 from headwater.sinks.kafka import KafkaProducer
@@ -71,7 +72,7 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: Reporter) -> int:
     reporter.report("starting")
     try:
         lookup_times: deque[float] = deque(maxlen=MAX_LOOKUP_TIMES)
-        with _resources(spec, reporter, lookup_times) as resources, _observer(spec, lookup_times) as observer:
+        with _resources(spec, reporter, lookup_times) as resources, _observer(spec, slot, lookup_times) as observer:
             worker = _worker(spec, slot, resources, observer, reporter)
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda *_: worker.stop())
@@ -91,10 +92,11 @@ def spare_the_garbage_collector() -> None:
 
 
 @contextmanager
-def _observer(spec: WorkerSpec, lookup_times: deque[float]) -> Iterator[Observer]:
+def _observer(spec: WorkerSpec, slot: int, lookup_times: deque[float]) -> Iterator[Observer]:
     """What counts the records. It has a connection of its own, which it waits for only briefly."""
+    group = f"{spec.source_group}/{slot}" if isinstance(spec.source, PubSubPull) else spec.source_group
     with closing(connect(spec.redis_url, answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)) as client:
-        recorder = Recorder(RedisMetrics(client), spec.deployment_id, spec.source_group, secrets.token_hex(8))
+        recorder = Recorder(RedisMetrics(client), spec.deployment_id, group, secrets.token_hex(8))
         yield Observer(recorder, EventTime(spec.event_time), lookup_times)
 
 
@@ -114,14 +116,14 @@ def _resources(spec: WorkerSpec, reporter: Reporter, lookup_times: deque[float])
 
 def _worker(spec: WorkerSpec, slot: int, resources: Resources, observer: Observer, reporter: Reporter) -> Worker:
     transforms = chain.build(spec.transforms, TRANSFORMS, resources)
-    source = SOURCES["kafka"](spec, slot)
-    return Worker(source, transforms, _delivery(spec, slot), observer, reporter=reporter)
+    source = SOURCES["pubsub" if isinstance(spec.source, PubSubPull) else "kafka"](spec, slot)
+    return Worker(source, transforms, _delivery(spec, slot, source.names), observer, reporter=reporter)
 
 
-def _delivery(spec: WorkerSpec, slot: int) -> Delivery:
+def _delivery(spec: WorkerSpec, slot: int, names: SourceNames) -> Delivery:
     topics = [*(sink.topic for sink in spec.sinks), spec.dead_letter_topic]
-    sinks = [SINKS[sink.type](sink) for sink in spec.sinks]
-    dead_letters = DeadLetters(spec.dead_letter_topic, spec.revision)
+    sinks = [SINKS[sink.type](sink, names) for sink in spec.sinks]
+    dead_letters = DeadLetters(spec.dead_letter_topic, spec.revision, names)
     if spec.delivery == "at_least_once":
         return AtLeastOnce(sinks, dead_letters, lambda: KafkaProducer(spec.kafka, topics))
     own_id = f"{transactional_ids(spec.config_id)}{slot}"

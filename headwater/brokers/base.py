@@ -129,3 +129,37 @@ class Broker(Protocol):
 
     def inventory(self) -> Inventory:
         """Everything on the broker. Called by the sweeper and by readiness checks."""
+
+    def groups(self) -> frozenset[str]:
+        """All consumer groups. Needs fewer rights than `inventory`: also for a cluster that others manage."""
+
+
+SUBSCRIPTION_LEASE_S: Final = 20
+"""How long a silent worker keeps a message; live ones renew that. Pub/Sub takes 10 to 600."""
+
+
+class Subscriptions(Protocol):
+    """Subscriptions of Pub/Sub in one project, by their short names.
+
+    Implementations: brokers/pubsub.py, and brokers/memory.py for tests. All calls are idempotent, thread-safe, block
+    for at most some seconds, and raise BrokerUnavailable, or DeployFailed for what does not mend itself.
+    """
+
+    def path(self, name: str) -> str:
+        """The whole name of a subscription of this project."""
+
+    def ensure(self, name: str, topic: str, start_at: str) -> None:
+        """Make a subscription that has all messages published after the return, in order per ordering key.
+
+        start_at: "latest", "earliest" or an RFC 3339 time; the last two reach back as far as the topic keeps messages,
+        and go back there again when the subscription was there already. Called before a worker reads it.
+        """
+
+    def require(self, path: str) -> None:
+        """Raise DeployFailed when the subscription does not exist, or may not be looked at."""
+
+    def drop(self, names: Collection[str]) -> None:
+        """Remove subscriptions. What is not there is no error."""
+
+    def names(self) -> frozenset[str]:
+        """All subscriptions of the project. Called by the sweeper."""

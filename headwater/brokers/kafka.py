@@ -183,6 +183,11 @@ class KafkaBroker:
             _results(deleted.values(), _ABSENT | _BUSY)
         return not any(_error_code(future) in _BUSY for future in deleted.values())
 
+    def groups(self) -> frozenset[str]:
+        """See base.Broker."""
+        with self._talking():
+            return frozenset(self._groups())
+
     def inventory(self) -> Inventory:
         """See base.Broker."""
         with self._talking():

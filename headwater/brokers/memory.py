@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from headwater.brokers import base
 from headwater.brokers.base import AccessRule, Inventory, Resources, TopicSpec
-from headwater.errors import BrokerUnavailable
+from headwater.errors import BrokerUnavailable, DeployFailed
 
 
 class MemoryBroker:
@@ -102,6 +102,12 @@ class MemoryBroker:
                     self.commits.pop(group, None)
             return not any(self.members[group] for group in groups)
 
+    def groups(self) -> frozenset[str]:
+        """See base.Broker."""
+        with self._lock:
+            self._check()
+            return frozenset(self._groups())
+
     def inventory(self) -> Inventory:
         """See base.Broker."""
         with self._lock:
@@ -137,3 +143,52 @@ def _offset(timestamps: Sequence[int], start_at: str) -> int:
         case _:
             first_ms = base.start_time_ms(start_at)
             return next((i for i, stamp in enumerate(timestamps) if stamp >= first_ms), len(timestamps))
+
+
+class MemorySubscriptions:
+    """Passes the contract suite of base.Subscriptions. While `away` is true every call fails.
+
+    topics: names → whether they keep messages. made: subscriptions by name, each with its topic and where it started.
+    """
+
+    def __init__(self, project: str = "project") -> None:
+        self.away = False
+        self.topics: dict[str, bool] = {}
+        self.made: dict[str, tuple[str, str]] = {}
+        self.foreign: set[str] = set()
+        self._project = project
+
+    def path(self, name: str) -> str:
+        """See base.Subscriptions."""
+        return f"projects/{self._project}/subscriptions/{name}"
+
+    def ensure(self, name: str, topic: str, start_at: str) -> None:
+        """See base.Subscriptions."""
+        self._check()
+        if topic not in self.topics:
+            raise DeployFailed(f"Google Pub/Sub has no {topic}.")
+        if start_at != "latest" and not self.topics[topic]:
+            raise DeployFailed(f"The topic {topic} keeps no messages from before a subscription.")
+        if self.made.setdefault(name, (topic, start_at))[0] != topic:
+            raise DeployFailed(f"The subscription {self.path(name)} is to another topic.")
+
+    def require(self, path: str) -> None:
+        """See base.Subscriptions."""
+        self._check()
+        if path.rpartition("/")[2] not in self.names():
+            raise DeployFailed(f"Google Pub/Sub has no {path}.")
+
+    def drop(self, names: Collection[str]) -> None:
+        """See base.Subscriptions."""
+        self._check()
+        for name in names:
+            self.made.pop(name, None)
+
+    def names(self) -> frozenset[str]:
+        """See base.Subscriptions."""
+        self._check()
+        return frozenset(self.made) | self.foreign
+
+    def _check(self) -> None:
+        if self.away:
+            raise BrokerUnavailable("Google Pub/Sub does not answer.")

@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from headwater.errors import BrokerUnavailable, OrchestratorUnavailable, SetupError
 from headwater.model.metric import COUNT_TYPES, TIME_TYPES, CountType, TimeType, upper_bound, value_of
-from headwater.model.worker import Pulse
+from headwater.model.worker import KafkaAccess, PubSubPull, Pulse, WorkerSpec
 from headwater.orchestrators.base import Orchestrator
 
 log = structlog.get_logger(__name__)
@@ -44,9 +44,13 @@ _TIMES: dict[TimeType, str] = {
 
 
 class PipelineCollector(Collector):
-    """lag: see brokers.base.Broker."""
+    """lag: of groups on the own cluster (None) or another one; see brokers.base.Broker."""
 
-    def __init__(self, orchestrator: Orchestrator, lag: Callable[[Collection[str]], Mapping[str, int]]) -> None:
+    def __init__(
+        self,
+        orchestrator: Orchestrator,
+        lag: Callable[[KafkaAccess | None, Collection[str]], Mapping[str, int]],
+    ) -> None:
         self._orchestrator = orchestrator
         self._lag = lag
 
@@ -68,15 +72,24 @@ class PipelineCollector(Collector):
 
     def _lags(self, pulses: Sequence[Pulse]) -> Metric:
         family = GaugeMetricFamily(f"{PREFIX}lag", "Records of the source that are not processed yet.", labels=LABELS)
-        groups = {pulse.spec.source_group: pulse.spec for pulse in pulses}
-        try:
-            lags = self._lag(groups) if groups else {}
-        except BrokerUnavailable as error:
-            log.warning("the lag of pipelines is not known", reason=error.detail)
-            return family
-        for group, lag in lags.items():
-            family.add_metric((groups[group].config_id, groups[group].deployment_id), lag)
+        for access, groups in _by_cluster(pulses).items():
+            try:
+                lags = self._lag(access, groups)
+            except BrokerUnavailable as error:
+                log.warning("the lag of pipelines is not known", reason=error.detail)
+                continue
+            for group, lag in lags.items():
+                family.add_metric((groups[group].config_id, groups[group].deployment_id), lag)
         return family
+
+
+def _by_cluster(pulses: Sequence[Pulse]) -> dict[KafkaAccess | None, dict[str, WorkerSpec]]:
+    """Where each group is; Pub/Sub does not tell its lag."""
+    found: dict[KafkaAccess | None, dict[str, WorkerSpec]] = {}
+    for spec in (pulse.spec for pulse in pulses):
+        if not isinstance(spec.source, PubSubPull):
+            found.setdefault(spec.source, {})[spec.source_group] = spec
+    return found
 
 
 def _labels(pulse: Pulse) -> tuple[str, str, str]:

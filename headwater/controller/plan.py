@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headwater.brokers.base import OUTPUT_TOPIC_CONFIG, TICKS_TOPIC_CONFIG, AccessRule, Resources, TopicSpec, User
+from headwater.model.binding import Binding, KafkaTopic, PubSubSubscription, PubSubTopic, binding_name
 from headwater.model.deployment import (
     Deployment,
     Revision,
@@ -18,7 +19,7 @@ from headwater.model.deployment import (
 from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC
 from headwater.model.sink import Sink, feed_prices
 from headwater.model.stream import event_time
-from headwater.model.worker import KafkaAccess, SinkSpec, WorkerSet, WorkerSpec
+from headwater.model.worker import KafkaAccess, PubSubPull, SinkSpec, WorkerSet, WorkerSpec
 
 TICKS = TopicSpec(TICKS_TOPIC, PARTITIONS, TICKS_TOPIC_CONFIG)
 """The topic that all price pipelines write to; it stays when they go."""
@@ -39,15 +40,14 @@ def output_topics(deployment: Deployment, revision: Revision) -> list[str]:
     return [*sinks, dead_letter_topic(deployment.flow_id)]
 
 
-def resources(deployment: Deployment, revision: Revision, source_topic: str, partitions: int) -> Resources:
+def resources(deployment: Deployment, revision: Revision, binding: Binding, partitions: int) -> Resources:
     """Topics, users and rules of a revision. Two users: one may only read the outputs, one is for the workers."""
     read, work = reader(deployment.id), worker_user(deployment.id)
     topics = output_topics(deployment, revision)
     shared = [TICKS] if feed_prices(revision.config.sinks) else []
     rules = [
         *_reader_rules(deployment, topics),
-        AccessRule(work, "topic", source_topic, ("READ",)),
-        AccessRule(work, "group", f"{work}.", ("READ",), prefixed=True),
+        *_source_rules(work, binding),
         *(AccessRule(work, "topic", topic, ("WRITE",)) for topic in [*topics, *(spec.name for spec in shared)]),
     ]
     if revision.config.delivery == "exactly_once":
@@ -59,6 +59,16 @@ def resources(deployment: Deployment, revision: Revision, source_topic: str, par
         rules=tuple(rules),
         group_prefixes=(f"{read}.", f"{work}."),
     )
+
+
+def _source_rules(work: str, binding: Binding) -> list[AccessRule]:
+    """None elsewhere: there the workers are who the binding says."""
+    if not isinstance(binding, KafkaTopic) or binding.access is not None:
+        return []
+    return [
+        AccessRule(work, "topic", binding.topic, ("READ",)),
+        AccessRule(work, "group", f"{work}.", ("READ",), prefixed=True),
+    ]
 
 
 def readers(deployment: Deployment) -> Resources:
@@ -98,16 +108,29 @@ def _topic_of(deployment: Deployment, sink: Sink) -> str:
     return TICKS.name if sink.type == "prices" else sink_topic(deployment.flow_id, sink.name)
 
 
-def worker_set(deployment: Deployment, revision: Revision, source_topic: str, settings: WorkerSettings) -> WorkerSet:
+def _source(binding: Binding, group: str) -> KafkaAccess | PubSubPull | None:
+    """Where workers read, when that is not the own cluster."""
+    match binding:
+        case KafkaTopic():
+            return binding.access
+        case PubSubTopic():
+            subscription = f"projects/{binding.access.project}/subscriptions/{group}"
+        case PubSubSubscription():
+            subscription = binding.subscription
+    return PubSubPull(**binding.access.model_dump(), subscription=subscription)
+
+
+def worker_set(deployment: Deployment, revision: Revision, binding: Binding, settings: WorkerSettings) -> WorkerSet:
     """The workers of a revision. The hash covers the whole spec, so any change of it replaces them."""
+    group = source_group(deployment.id, revision.source_epoch)
     user = {"username": worker_user(deployment.id), "password": deployment.worker_password}
     spec = WorkerSpec(
         deployment_id=deployment.id,
         config_id=deployment.flow_id,
         owner=deployment.owner,
         revision=revision.number,
-        source_topic=source_topic,
-        source_group=source_group(deployment.id, revision.source_epoch),
+        source_topic=binding_name(binding),
+        source_group=group,
         transforms=revision.config.transforms,
         sinks=[
             SinkSpec(uid=sink.uid, name=sink.name, type=sink.type, topic=_topic_of(deployment, sink))
@@ -116,6 +139,9 @@ def worker_set(deployment: Deployment, revision: Revision, source_topic: str, se
         dead_letter_topic=dead_letter_topic(deployment.flow_id),
         kafka=settings.kafka.model_copy(update=user),
         redis_url=settings.redis_url,
+        chain=revision.config.source.chain,
+        entity=revision.config.source.entity,
+        source=_source(binding, group),
         event_time=event_time(revision.config.source.chain, revision.config.source.entity),
         slots=revision.config.parallelism,
         jit=settings.jit,

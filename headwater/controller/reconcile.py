@@ -1,8 +1,8 @@
 """One deployment, one round: compare what is desired with what there is, act, say what was seen.
 
 Level-triggered and idempotent: a round may be cut off anywhere and the next one finishes its work.
-Up: topics, users and rules (verified by logging in) → start offsets pinned → worker set → ready → stable.
-Down: workers gone → rules → users → topics → observed; consumer groups follow as soon as they are empty.
+Up: topics, users and rules (verified by logging in) → first positions fixed → worker set → ready → stable.
+Down: workers gone → subscriptions → rules → users → topics → observed; consumer groups follow once they are empty.
 
 A revision that does not get ready, or dies while it is on probation, goes back to the stable one. Until its workers
 are prepared to take over, those of the stable one run on (see orchestrators/base.py).
@@ -15,10 +15,11 @@ import structlog
 
 from headwater.brokers.base import Broker, Resources
 from headwater.controller.plan import WorkerSettings, everything, readers, resources, retired_topics, worker_set
+from headwater.controller.sources import Sources
 from headwater.controller.turns import Turns
 from headwater.errors import DeployFailed, SetStoreUnavailable
 from headwater.model.deployment import Condition, Deployment, Desired, Observed, Phase, Revision, WorkerStatus
-from headwater.model.flow import Flow, Source
+from headwater.model.flow import Flow
 from headwater.model.worker import WorkerSet
 from headwater.orchestrators.base import Orchestrator
 from headwater.stores import removal
@@ -52,7 +53,7 @@ class Rollout:
 
 @dataclass(slots=True)
 class Reconciler:
-    """topic_of: the Kafka topic that a source is bound to; raises DeployFailed. clock: monotonic seconds."""
+    """clock: monotonic seconds."""
 
     flows: FlowStore
     revisions: RevisionStore
@@ -61,7 +62,7 @@ class Reconciler:
     broker: Broker
     orchestrator: Orchestrator
     settings: WorkerSettings
-    topic_of: Callable[[Source], str]
+    sources: Sources
     clock: Callable[[], float]
     turns: Turns
     _rollouts: dict[str, Rollout] = field(default_factory=dict)
@@ -88,9 +89,8 @@ class Reconciler:
         if deployment.settled and deployment.phase is Phase.FAILED:
             return None
         target = _target(deployment)
-        topic = self.topic_of(target.config.source)
-        wanted = worker_set(deployment, target, topic, self.settings)
-        rollout = self._rollout(deployment, target, topic)
+        wanted = self._worker_set(deployment, target)
+        rollout = self._rollout(deployment, target)
         self.orchestrator.ensure(wanted)
         trying = self._trying(wanted)
         if _may_fail(deployment) and (reason := _why_they_keep_dying(deployment.settled, rollout, trying)):
@@ -100,41 +100,39 @@ class Reconciler:
             return self._ready(deployment, target, rollout, workers)
         return self._not_ready(deployment, rollout, trying)
 
-    def _rollout(self, deployment: Deployment, target: Revision, topic: str) -> Rollout:
+    def _worker_set(self, deployment: Deployment, revision: Revision) -> WorkerSet:
+        return worker_set(deployment, revision, self.sources.binding(revision.config.source), self.settings)
+
+    def _rollout(self, deployment: Deployment, target: Revision) -> Rollout:
         """What is known of this rollout. The first round of one prepares what its workers need."""
         known = self._rollouts.get(deployment.id)
         if known is not None and (known.generation, known.revision) == (deployment.generation, target.number):
             return known
         if not deployment.settled:
-            self._prepare(deployment, target, topic)
+            self._prepare(deployment, target)
             self._bring_back_predecessor(deployment, target)
         rollout = Rollout(deployment.generation, target.number, self.clock())
         self._rollouts[deployment.id] = rollout
         return rollout
 
-    def _prepare(self, deployment: Deployment, target: Revision, topic: str) -> None:
+    def _prepare(self, deployment: Deployment, target: Revision) -> None:
+        self.sources.require(deployment, target)
         with self.turns.of(deployment.flow_id):
-            self.broker.ensure(self._resources(deployment, target, topic))
+            self.broker.ensure(self._resources(deployment, target))
         running = deployment.revision(deployment.observed_revision)
         if running is None or running.source_epoch != target.source_epoch:
-            group = worker_set(deployment, target, topic, self.settings).spec.source_group
-            self.broker.pin(group, topic, target.config.source.start_at)
+            self.sources.begin(deployment, target)
 
-    def _resources(self, deployment: Deployment, target: Revision, topic: str) -> Resources:
-        partitions = self.broker.partitions(topic)
-        if partitions is None:
-            raise DeployFailed(
-                f"The source topic {topic} is not on the broker. Create it, or bind the stream to another topic."
-            )
-        return resources(deployment, target, topic, partitions)
+    def _resources(self, deployment: Deployment, target: Revision) -> Resources:
+        binding = self.sources.binding(target.config.source)
+        return resources(deployment, target, binding, self.sources.partitions(binding))
 
     def _bring_back_predecessor(self, deployment: Deployment, target: Revision) -> None:
         """After a restart of the controller in a rollout: what ran runs again while its successor prepares."""
         running = deployment.revision(deployment.observed_revision)
         if running is None or running.number == target.number or deployment.id in self.orchestrator.running():
             return
-        topic = self.topic_of(running.config.source)
-        self.orchestrator.ensure(worker_set(deployment, running, topic, self.settings))
+        self.orchestrator.ensure(self._worker_set(deployment, running))
 
     def _trying(self, wanted: WorkerSet) -> list[WorkerStatus]:
         """The workers of a set, whether they run already or prepare to take over."""
@@ -160,8 +158,8 @@ class Reconciler:
 
     def _retire_others(self, deployment: Deployment, target: Revision) -> None:
         if deployment.others:
-            wanted = self._resources(deployment, target, self.topic_of(target.config.source))
-            self.broker.trim(wanted, retired_topics(deployment))
+            self.sources.end(deployment, target)
+            self.broker.trim(self._resources(deployment, target), retired_topics(deployment))
 
     def _not_ready(self, deployment: Deployment, rollout: Rollout, workers: Sequence[WorkerStatus]) -> Observed | None:
         if rollout.ready_since is not None:
@@ -181,8 +179,7 @@ class Reconciler:
         if fallback is None or _rolled_back(deployment):
             self.orchestrator.drop(deployment.id)
             return _observed(deployment, condition=Condition.FAILED, phase=Phase.FAILED, reason=reason)
-        topic = self.topic_of(fallback.config.source)
-        self.orchestrator.ensure(worker_set(deployment, fallback, topic, self.settings))
+        self.orchestrator.ensure(self._worker_set(deployment, fallback))
         reason = f"{reason} Revision {fallback.number} runs. Deploy again to try again."
         return _observed(deployment, condition=Condition.ROLLED_BACK, reason=reason)
 
@@ -192,6 +189,7 @@ class Reconciler:
         self._rollouts.pop(deployment.id, None)
         if not self.orchestrator.drop(deployment.id):
             return None
+        self.sources.end(deployment)
         self.broker.drop(everything(deployment))
         self._drop_metrics(deployment)
         return _observed(deployment, condition=Condition.STABLE, phase=Phase.ABSENT)

@@ -5,6 +5,8 @@ and a user's consumer stays a member until its session times out. The others are
 happened, as a broker that carries out late what a killed controller had asked. Only what belongs to deployments that
 this installation's database knows to be ended is touched: a shared cluster may hold other people's.
 
+Where streams come from: the groups of ended deployments on other clusters, and their subscriptions on Pub/Sub.
+
 Workers: those of deployments that have ended.
 
 Revisions: a save replaces the revision before it, which is removed when no rollout can go back to it, with the values
@@ -23,6 +25,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from headwater.brokers.base import Broker, Resources, TopicSpec, User
+from headwater.controller.sources import Sources
 from headwater.controller.turns import Turns
 from headwater.errors import Unavailable
 from headwater.model.audit import CONTROLLER, acting_as
@@ -49,6 +52,7 @@ class Sweeper:
     def __init__(
         self,
         broker: Broker,
+        sources: Sources,
         orchestrator: Orchestrator,
         turns: Turns,
         deployments: DeploymentStore,
@@ -61,6 +65,7 @@ class Sweeper:
         purges: Sequence[Callable[[], None]] = (),
     ) -> None:
         self._broker = broker
+        self._sources = sources
         self._orchestrator = orchestrator
         self._turns = turns
         self._suspects: set[str] = set()
@@ -73,6 +78,7 @@ class Sweeper:
         self._now = now
         self._steps = (
             self.sweep_broker,
+            self.sweep_sources,
             self.sweep_workers,
             self.sweep_revisions,
             self.sweep_datasets,
@@ -93,14 +99,21 @@ class Sweeper:
         """Remove the users, rules, groups and topics of ended deployments; groups that still have members wait."""
         seen = self._broker.inventory()
         names = seen.users | seen.rule_users
-        ids = {match[1] for name in names | seen.groups if (match := _OF_DEPLOYMENT.match(name))}
-        kinds = [f"{kind}-{ended}" for ended in self._deployments.ended(sorted(ids)) for kind in ("dep", "wrk")]
+        kinds = [f"{kind}-{ended}" for ended in self._ended(names | seen.groups) for kind in ("dep", "wrk")]
         if orphans := sorted(names.intersection(kinds)):
             log.warning("users of ended deployments are removed", users=orphans)
             self._broker.drop(Resources((), tuple(User(name, "") for name in orphans), (), ()))
         if kinds:
             self._broker.drop_groups([f"{kind}." for kind in kinds])
         self._sweep_topics(seen.topics)
+
+    def _ended(self, names: Collection[str]) -> Sequence[str]:
+        """The ids of ended deployments among the owners of these names."""
+        return self._deployments.ended(sorted({match[1] for name in names if (match := _OF_DEPLOYMENT.match(name))}))
+
+    def sweep_sources(self) -> None:
+        """Remove the subscriptions of ended deployments, and their groups on other clusters."""
+        self._sources.sweep(lambda names: [f"wrk-{ended}." for ended in self._ended(names)])
 
     def _sweep_topics(self, topics: Collection[str]) -> None:
         """Remove topics that were left over in this round and the one before."""

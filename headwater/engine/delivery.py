@@ -9,8 +9,15 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from headwater.engine.chain import Flight, Rejected
-from headwater.model.record import Failure, Headers, RecordBatch
-from headwater.sinks.base import CONFIG_HEADER, SOURCE_HEADER, Producer, Sink, Writer, oversize, source_id
+from headwater.model.record import Failure, Headers, RecordBatch, SourceNames, position_names
+from headwater.sinks.base import (
+    CONFIG_HEADER,
+    SOURCE_HEADER,
+    Producer,
+    Sink,
+    Writer,
+    oversize,
+)
 from headwater.sources.base import Positions, Source
 
 MAX_MESSAGE_BYTES = 1024
@@ -20,8 +27,9 @@ ANY_NUMBER = 1 << 30
 class DeadLetters:
     """Writes records that could not be processed to the dead-letter topic: the source record's own bytes."""
 
-    def __init__(self, topic: str, revision: int) -> None:
+    def __init__(self, topic: str, revision: int, names: SourceNames = position_names) -> None:
         self._topic = topic
+        self._names = names
         self._revision = b"%d" % revision
 
     def send(self, flight: Flight, producer: Writer) -> None:
@@ -29,11 +37,12 @@ class DeadLetters:
         if not flight.rejected:
             return
         rows, source = flight.source_rows(), flight.source
+        names = self._names(source)
         for rejected in flight.rejected:
-            self._send(source, rows[rejected.partition, rejected.offset], rejected, producer)
+            row = rows[rejected.partition, rejected.offset]
+            self._send(source, row, rejected, b"%b/%d" % (names[row], rejected.output), producer)
 
-    def _send(self, source: RecordBatch, row: int, rejected: Rejected, producer: Writer) -> None:
-        origin = source_id(source.topic, rejected.partition, rejected.offset, rejected.output)
+    def _send(self, source: RecordBatch, row: int, rejected: Rejected, origin: bytes, producer: Writer) -> None:
         headers = [*_headers(rejected.failure), (SOURCE_HEADER, origin), (CONFIG_HEADER, self._revision)]
         value, key = source.values[row], source.keys[row]
         if oversize(value, key, headers) is not None:

@@ -1,6 +1,6 @@
 """Records in flight: a batch is a set of columns, so that hot loops touch lists and bytes only."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from typing import NamedTuple
@@ -64,6 +64,16 @@ class RecordBatch:
             self.offsets[rows],
             self.indexes[rows],
         )
+
+
+SourceNames = Callable[[RecordBatch], list[bytes]]
+"""What the source record of each row is called: no other record of its stream has or had that name."""
+
+
+def position_names(batch: RecordBatch) -> list[bytes]:
+    """SourceNames of a topic with partitions and offsets."""
+    prefixes = {partition: f"{batch.topic}/{partition}/".encode() for partition in set(batch.partitions)}
+    return [b"%b%d" % (prefixes[p], offset) for p, offset in zip(batch.partitions, batch.offsets, strict=True)]
 
 
 class Failure(NamedTuple):

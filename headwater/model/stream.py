@@ -5,10 +5,9 @@ Record fields follow the public schemas of the data sources; see docs/reference/
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 STREAM_PARTITIONS = 4
@@ -119,30 +118,3 @@ def event_time(chain: str, entity: str) -> str | None:
 def stream_name(chain: str, entity: str, *, zerolag: bool = False) -> str:
     """The name of a stream in settings: `<chain>.<entity>`, with `.zerolag` for the faster feed."""
     return f"{chain}.{entity}.zerolag" if zerolag else f"{chain}.{entity}"
-
-
-@dataclass(frozen=True, slots=True)
-class Bindings:
-    """Which Kafka topic carries which stream.
-
-    topics: stream name → topic. A stream of the catalog that is not named there is bound to `stream.<name>`; a zerolag
-    feed is bound only when it is named.
-    """
-
-    topics: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-
-    def topic(self, chain: str, entity: str, *, zerolag: bool = False) -> str | None:
-        """The topic of a stream, or None when the stream has no binding or is not in the catalog."""
-        found = find_chain(chain)
-        if found is None or found.entity(entity) is None:
-            return None
-        name = stream_name(chain, entity, zerolag=zerolag)
-        return self.topics.get(name, None if zerolag else f"stream.{name}")
-
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        """All bound streams as (stream name, topic), catalog order."""
-        for chain in CATALOG:
-            for entity in chain.entities:
-                for zerolag in (False, True):
-                    if topic := self.topic(chain.name, entity.name, zerolag=zerolag):
-                        yield stream_name(chain.name, entity.name, zerolag=zerolag), topic

@@ -24,6 +24,26 @@ class KafkaAccess(BaseModel):
     ca_file: str = ""
 
 
+class PubSubAccess(BaseModel):
+    """How to reach Google Pub/Sub. project: where subscriptions are.
+
+    credentials_file: of a service account; empty means the machine's own (Application Default Credentials). endpoint:
+    `host:port` of an emulator, without credentials and encryption; empty means Google's.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    project: str
+    credentials_file: str = ""
+    endpoint: str = ""
+
+
+class PubSubPull(PubSubAccess):
+    """A subscription to read: its whole name."""
+
+    subscription: str
+
+
 class SinkSpec(BaseModel):
     """A sink and the topic that it writes to."""
 
@@ -38,7 +58,8 @@ class SinkSpec(BaseModel):
 class WorkerSpec(BaseModel):
     """All that a worker needs. It needs Kafka and the set store, never SQL.
 
-    event_time: the member of the stream's records that has their own time, if there is one.
+    chain, entity: of the stream. source: where to read when that is not the own cluster. event_time: the member of the
+    stream's records that has their own time, if there is one.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -54,6 +75,9 @@ class WorkerSpec(BaseModel):
     dead_letter_topic: str
     kafka: KafkaAccess
     redis_url: str
+    chain: str = ""
+    entity: str = ""
+    source: KafkaAccess | PubSubPull | None = None
     event_time: str | None = None
     slots: int = 1
     jit: bool = False

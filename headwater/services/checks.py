@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 import msgspec
 
 from headwater.errors import ExpressionRefused, InvalidInput, Problem, ScriptRefused
+from headwater.model.binding import Bindings, PubSubSubscription
 from headwater.model.dataset import MAX_VALUES_PER_REQUEST, normalise_all
 from headwater.model.flow import NewPipelineConfig, NewSource, PipelineConfig, Source
 from headwater.model.sink import DEAD_LETTER_NAME, KafkaSink, NewPricesSink, NewSink, PricesSink, Sink
-from headwater.model.stream import CATALOG, Bindings, Chain, Entity, find_chain
+from headwater.model.stream import CATALOG, Chain, Entity, find_chain
 from headwater.model.transform import (
     NewRedisSetFilterTransform,
     NewTransform,
@@ -159,9 +160,15 @@ class PipelineChecker:
         if sent.type not in (None, chain.source_type):
             detail = f'is "{chain.source_type}" for {chain.name}; leave it out or correct it'
             found.refuse(f"{PIPELINE}/source/type", detail)
-        if sent.is_zerolag and self._bindings.topic(sent.chain, sent.entity, zerolag=True) is None:
+        binding = self._bindings.of(sent.chain, sent.entity, zerolag=sent.is_zerolag)
+        if binding is None:
             detail = f"{sent.chain} {sent.entity} has no zerolag feed on this installation; use false"
             found.refuse(f"{PIPELINE}/source/is_zerolag", detail)
+        if isinstance(binding, PubSubSubscription) and sent.start_at != "latest":
+            detail = (
+                f"can't be chosen: {sent.chain} {sent.entity} is bound to a subscription, read as it is; leave it out"
+            )
+            found.refuse(f"{PIPELINE}/source/start_at", detail)
         return Source(
             type=chain.source_type,
             chain=sent.chain,

@@ -8,6 +8,7 @@ import structlog
 
 from headwater.errors import BrokerUnavailable, SetStoreUnavailable
 from headwater.model.deployment import Deployment, source_group
+from headwater.model.flow import Source
 from headwater.model.metric import COUNT_TYPES, METRIC_TYPES, CountType, Histogram, Interval, MetricType, TimeRange
 from headwater.services.ids import Clock
 from headwater.stores.base import MetricStore
@@ -43,9 +44,9 @@ class Summary:
 
 
 class Metrics:
-    """`series` and `summary` raise SetStoreUnavailable. lag: see brokers.base.Broker."""
+    """`series` and `summary` raise SetStoreUnavailable. lag: of a source and group; raises BrokerUnavailable."""
 
-    def __init__(self, store: MetricStore, lag: Callable[[Collection[str]], Mapping[str, int]], now: Clock) -> None:
+    def __init__(self, store: MetricStore, lag: Callable[[Source, str], int | None], now: Clock) -> None:
         self._store = store
         self._lag = lag
         self._now = now
@@ -77,7 +78,7 @@ class Metrics:
         """How many offsets of the source are not committed yet; None when that is not known."""
         group = source_group(deployment.id, deployment.shown.source_epoch)
         try:
-            return self._lag([group]).get(group)
+            return self._lag(deployment.shown.config.source, group)
         except BrokerUnavailable as error:
             log.warning("the lag is not known", deployment=deployment.id, reason=error.detail)
             return None

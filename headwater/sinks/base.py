@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from headwater.model.record import Failure, Headers, RecordBatch
+from headwater.model.record import Failure, Headers, RecordBatch, SourceNames, position_names
 from headwater.model.transform import MAX_OUTPUT_BYTES
 
 SOURCE_HEADER = "headwater-src"
@@ -12,16 +12,9 @@ MAX_RECORD_BYTES = 1_040_000
 """Limit of key, value and headers together; the topics take 1,048,588 bytes with Kafka's framing."""
 
 
-def source_ids(batch: RecordBatch) -> list[bytes]:
+def source_ids(batch: RecordBatch, names: SourceNames = position_names) -> list[bytes]:
     """The value of `headwater-src` for each row: removes repeats after a failure."""
-    prefixes = {partition: f"{batch.topic}/{partition}/".encode() for partition in set(batch.partitions)}
-    rows = zip(batch.partitions, batch.offsets, batch.indexes, strict=True)
-    return [b"%b%d/%d" % (prefixes[partition], offset, index) for partition, offset, index in rows]
-
-
-def source_id(topic: str, partition: int, offset: int, index: int) -> bytes:
-    """The same of one record."""
-    return f"{topic}/{partition}/{offset}/{index}".encode()
+    return [b"%b/%d" % pair for pair in zip(names(batch), batch.indexes, strict=True)]
 
 
 def oversize(value: bytes | None, key: bytes | None, headers: Headers) -> str | None:

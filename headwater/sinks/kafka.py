@@ -9,7 +9,7 @@ import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from headwater.brokers.client import ClientErrors, producer_settings, unavailable
-from headwater.model.record import Failure, RecordBatch
+from headwater.model.record import Failure, RecordBatch, SourceNames, position_names
 from headwater.model.transform import MAX_OUTPUT_BYTES
 from headwater.model.worker import KafkaAccess, SinkSpec
 from headwater.sinks.base import (
@@ -18,7 +18,6 @@ from headwater.sinks.base import (
     Row,
     Writer,
     oversize,
-    source_id,
     source_ids,
 )
 
@@ -42,16 +41,17 @@ SETTINGS: dict[str, Any] = {
 class KafkaSink:
     """Implements sinks.base.Sink: a record keeps its key and time, and goes to the partition number it came from."""
 
-    def __init__(self, name: str, topic: str) -> None:
+    def __init__(self, name: str, topic: str, names: SourceNames = position_names) -> None:
         self.name = name
         self._topic = topic
+        self._names = names
 
     def send(self, batch: RecordBatch, producer: Writer) -> list[Failure]:
         failures = self._too_large(batch)
         if failures:
             refused = {failure.row for failure in failures}
             batch = batch.select([row not in refused for row in range(len(batch))])
-        headers = [[(SOURCE_HEADER, origin)] for origin in source_ids(batch)]
+        headers = [[(SOURCE_HEADER, origin)] for origin in source_ids(batch, self._names)]
         producer.produce(
             zip(
                 repeat(self._topic), batch.values, batch.keys, batch.partitions, batch.timestamps, headers, strict=False
@@ -66,11 +66,10 @@ class KafkaSink:
         )
         if largest <= MAX_OUTPUT_BYTES:
             return []
-        faults = [self._fault(batch, row) for row in range(len(batch))]
+        faults = [self._fault(batch, *row) for row in enumerate(source_ids(batch, self._names))]
         return [Failure(row, "TooLarge", fault, self.name) for row, fault in enumerate(faults) if fault is not None]
 
-    def _fault(self, batch: RecordBatch, row: int) -> str | None:
-        origin = source_id(batch.topic, batch.partitions[row], batch.offsets[row], batch.indexes[row])
+    def _fault(self, batch: RecordBatch, row: int, origin: bytes) -> str | None:
         return oversize(batch.values[row], batch.keys[row], [(SOURCE_HEADER, origin)])
 
 
@@ -174,6 +173,6 @@ class KafkaProducer:
             self.flush(DRAIN_S)
 
 
-def build(spec: SinkSpec) -> KafkaSink:
+def build(spec: SinkSpec, names: SourceNames) -> KafkaSink:
     """The sink of a worker spec."""
-    return KafkaSink(spec.name, spec.topic)
+    return KafkaSink(spec.name, spec.topic, names)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from headwater.model.price.tick import TICKS_TOPIC, BadTick, partition_of, to_topic
-from headwater.model.record import Failure, RecordBatch
+from headwater.model.record import Failure, RecordBatch, SourceNames
 from headwater.model.worker import SinkSpec
 from headwater.sinks.base import Row, Writer
 
@@ -31,6 +31,6 @@ class PricesSink:
         return failures
 
 
-def build(spec: SinkSpec) -> PricesSink:
+def build(spec: SinkSpec, names: SourceNames) -> PricesSink:  # noqa: ARG001 - a tick that comes twice changes nothing
     """The sink of a worker spec."""
     return PricesSink(spec.name)

@@ -1,4 +1,4 @@
-"""Kinds of sources, by the `type` of the stream's binding."""
+"""Kinds of sources, by the kind of the stream's binding."""
 
 from collections.abc import Callable
 
@@ -6,4 +6,11 @@ from headwater.model.worker import WorkerSpec
 from headwater.sources import kafka
 from headwater.sources.base import Source
 
-SOURCES: dict[str, Callable[[WorkerSpec, int], Source]] = {"kafka": kafka.build}
+
+def _pubsub(spec: WorkerSpec, slot: int) -> Source:
+    from headwater.sources import pubsub  # an extra of the package, which takes long to import
+
+    return pubsub.build(spec, slot)
+
+
+SOURCES: dict[str, Callable[[WorkerSpec, int], Source]] = {"kafka": kafka.build, "pubsub": _pubsub}

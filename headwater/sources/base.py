@@ -62,7 +62,15 @@ class RebalanceListener(Protocol):
 
 
 class Source(Protocol):
-    """Implementations: sources/kafka.py, and sources/memory.py for tests. Used by one thread, the engine's."""
+    """Implementations: sources/kafka.py, sources/pubsub.py, and sources/memory.py for tests. Used by one thread, the
+    engine's.
+
+    A queue (Pub/Sub) differs in this: partitions and offsets are the worker's own numbers, good for as long as it
+    lives. All partitions are assigned when it joins and stay with it, beside other workers that have them too. There
+    are no gaps. `seek` goes back no further than the last commit, and gives the records from memory. `commit`
+    acknowledges all messages before the positions; what was not committed comes to any worker. No transaction holds
+    its positions.
+    """
 
     def join(self, listener: RebalanceListener) -> None:
         """Join the group. `listener.assigned` follows from within a later `poll`, even when no partition is left."""
@@ -94,6 +102,9 @@ class Source(Protocol):
 
         Raises BrokerUnavailable.
         """
+
+    def names(self, batch: RecordBatch) -> list[bytes]:
+        """See model.record.SourceNames. For records that are not committed."""
 
     def membership(self) -> object:
         """What a transaction must name to store positions as this member; read it right before, it changes."""

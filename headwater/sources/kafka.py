@@ -12,7 +12,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Messag
 from headwater.brokers.client import ClientErrors, Member, consumer_settings, unavailable
 from headwater.brokers.topic_id import TopicWatch, label, labelled
 from headwater.errors import BrokerUnavailable, HeadwaterError, Unavailable, WorkerError
-from headwater.model.record import RecordBatch
+from headwater.model.record import RecordBatch, position_names
 from headwater.model.worker import KafkaAccess, WorkerSpec
 from headwater.sources.base import Gap, Positions, RebalanceListener, no_position, recreated, truncated
 from headwater.sources.stalls import Stalls
@@ -332,6 +332,9 @@ class KafkaSource:
     def committed(self) -> Positions:
         return {p.partition: p.offset for p in self._commits(self._assigned)}
 
+    def names(self, batch: RecordBatch) -> list[bytes]:
+        return position_names(batch)
+
     def membership(self) -> Member:
         return Member(self._consumer.consumer_group_metadata(), label(self._topic_id))
 
@@ -348,4 +351,5 @@ def _milliseconds(messages: list[Message]) -> list[int]:
 
 def build(spec: WorkerSpec, slot: int) -> KafkaSource:
     """The source of one worker: a static member, so that a restarted worker takes its place without a rebalance."""
-    return KafkaSource(spec.kafka, spec.source_topic, spec.source_group, f"{spec.config_id}-{slot}")
+    access = spec.source if isinstance(spec.source, KafkaAccess) else spec.kafka
+    return KafkaSource(access, spec.source_topic, spec.source_group, f"{spec.config_id}-{slot}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from headwater.errors import BrokerUnavailable, WorkerError
-from headwater.model.record import RecordBatch
+from headwater.model.record import RecordBatch, position_names
 from headwater.sources.base import Gap, Positions, RebalanceListener, no_position, recreated, truncated
 
 
@@ -223,6 +223,9 @@ class MemorySource:
         self._group.commit({p: o for p, o in positions.items() if p not in fenced}, self._topic_id)
         if fenced and wait:
             raise BrokerUnavailable(f"The positions of partitions {fenced} belong to another worker now.")
+
+    def names(self, batch: RecordBatch) -> list[bytes]:
+        return position_names(batch)
 
     def membership(self) -> "MemorySource":
         return self

@@ -28,6 +28,16 @@ def test_the_copy_test(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_copy_test_on_pubsub(tmp_path: Path) -> None:
+    options = Options(RUN_NUMBER, records=600, kinds=["plain"], rate=30, source="pubsub", network=False)
+    strikes = Strikes(3, gap_s=1.0, longest_s=3.0, only=["worker KILL", "worker TERM", "parent KILL"])
+    report = copy(tmp_path, options, strikes, print)
+    assert report.faults == [], report.text()
+    assert report.fed >= options.records
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("away_s", [10.0, 60.0])
 def test_the_set_store_is_away(stack: Stack, away_s: float) -> None:

@@ -18,6 +18,8 @@ from tests.chaos.trial import Options, Report
 app = typer.Typer(add_completion=False, help="Proofs of reliability; see docs/reliability.md.")
 Seed = Annotated[int, typer.Option(help="Run number, of which all chance is made; 0 draws one.")]
 Rate = Annotated[int, typer.Option(help="Records a second.")]
+USUAL = {"kafka": (1_000_000, 2_000), "pubsub": (20_000, 30)}
+"""Records and rate. The fake server of Pub/Sub gives 40 to 100 messages a second."""
 ALL = ("plain", "v8", "contains", "filter")
 
 
@@ -41,19 +43,23 @@ def conclude(run: Callable[[Path], Report]) -> None:
 
 @app.command("copy")
 def run_copy(
-    records: Annotated[int, typer.Option(help="The fewest records to feed.")] = 1_000_000,
+    records: Annotated[int, typer.Option(help="The fewest records to feed; 0: 1,000,000, on Pub/Sub 20,000.")] = 0,
     kills: Annotated[int, typer.Option(help="How many strikes.")] = 60,
     seed: Seed = 0,
     kind: Annotated[str, typer.Option(help=f"One of {', '.join(KINDS)}; or all.")] = "v8",
     delivery: Annotated[str, typer.Option(help="at_least_once or exactly_once.")] = "at_least_once",
-    rate: Rate = 2_000,
+    rate: Annotated[int, typer.Option(help="Records a second; 0: 2,000, on Pub/Sub 30.")] = 0,
+    source: Annotated[str, typer.Option(help="Where the stream is: kafka or pubsub.")] = "kafka",
     longest_stop: Annotated[float, typer.Option(help="Seconds that a stop or a bad link lasts at most.")] = 60.0,
     network: Annotated[bool, typer.Option(help="Kafka and Valkey behind proxies, and not embedded.")] = True,
     only: Annotated[list[str] | None, typer.Option(help='A deed, like "worker KILL"; may be repeated.')] = None,
 ) -> None:
     """Nothing is lost, whatever is killed, stopped or cut off."""
     kinds = ALL if kind == "all" else (kind,)
-    options = Options(drawn(seed), records, kinds, delivery, rate, network=network)
+    usual_records, usual_rate = USUAL[source]
+    options = Options(
+        drawn(seed), records or usual_records, kinds, delivery, rate or usual_rate, network=network, source=source
+    )
     strikes = Strikes(kills, longest_s=longest_stop, only=only or ())
     conclude(lambda directory: copy(directory, options, strikes, typer.echo))
 

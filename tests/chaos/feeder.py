@@ -2,14 +2,18 @@
 
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from tests.chaos.load import PARTITIONS, Load
+from tests.chaos.load import ORDERING_KEYS, PARTITIONS, Load, ordering_key
 from tests.chaos.witness import Settings
 
+if TYPE_CHECKING:
+    from tests.support.pubsub_server import PubSubServer
+
 TURN_S = 0.02
+PUBSUB_TURN_S = 0.1
 FLUSH_WITHIN_S = 180.0
 
 
@@ -52,3 +56,34 @@ class Feeder:
                 break
             self.count += 1
         self._producer.poll(0)
+
+
+class PubSubFeeder:
+    """The same into a topic of Pub/Sub, whose fake server is no victim. count: the records written so far."""
+
+    def __init__(self, server: "PubSubServer", topic: str, load: Load, rate: int) -> None:
+        self._server = server
+        self._topic = topic
+        self._load = load
+        self._rate = rate
+        self.count = 0
+
+    def __call__(self, stop: threading.Event) -> None:
+        """Feed until told to stop."""
+        due = time.monotonic()
+        while not stop.wait(max(0.0, due - time.monotonic())):
+            due = max(due + PUBSUB_TURN_S, time.monotonic() - 1.0)
+            self._turn(range(self.count, self.count + max(1, int(self._rate * PUBSUB_TURN_S))))
+
+    def _turn(self, numbers: range) -> None:
+        messages: Any = [
+            {
+                "data": self._load.value(n),
+                "ordering_key": ordering_key(n % ORDERING_KEYS),
+                "attributes": {"key": f"record-{n}"},
+            }
+            for n in numbers
+        ]
+        ids = self._server.publisher.publish(topic=self._topic, messages=messages).message_ids
+        assert list(ids) == [f"m{n}" for n in numbers], "the server was not empty"
+        self.count = numbers.stop

@@ -1,6 +1,6 @@
 """What is fed to pipelines, and what must come of each record: content, not counts.
 
-Records are numbered; record n goes to partition n % PARTITIONS, where it has the offset n // PARTITIONS. So what must
+Records are numbered; record n goes to lane n % lanes: a partition of Kafka, or an ordering key of Pub/Sub. So what must
 be at any place of any topic is known beforehand, and a run of any length is checked in constant memory.
 """
 
@@ -8,7 +8,42 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import xxhash
+
 PARTITIONS = 4
+ORDERING_KEYS = 300
+"""The fake server gives one message of a key at a time, so that many are needed for some speed."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where records are. number: of a record, by its name in `headwater-src`; partition: of a lane's results."""
+
+    lanes: int
+    number: Callable[[str], int]
+    partition: Callable[[int], int]
+
+
+def _number_by_offset(name: str) -> int:
+    _, partition, offset = name.rsplit("/", 2)
+    return int(offset) * PARTITIONS + int(partition)
+
+
+def ordering_key(lane: int) -> str:
+    """The ordering key of a lane."""
+    return f"key-{lane}"
+
+
+LAYOUTS = {
+    "kafka": Layout(PARTITIONS, _number_by_offset, lambda lane: lane),
+    "pubsub": Layout(
+        ORDERING_KEYS,
+        lambda name: int(name.removeprefix("m")),  # the fake server numbers messages
+        lambda lane: xxhash.xxh3_64_intdigest(ordering_key(lane).encode()) % PARTITIONS,
+    ),
+}
+"""By where the stream is."""
+
 WALLETS = 3_000
 MEMBERS_EVERY = 3
 DATASET = "chaos"

@@ -7,18 +7,22 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
 from tests.acceptance.stack import Deployed, External, Stack, beside, client_config, deploy, free_port, pipeline, until
-from tests.chaos.feeder import Feeder
-from tests.chaos.load import DATASET, KINDS, MEMBER_VALUES, THROWS, Kind, Load
+from tests.chaos.feeder import Feeder, PubSubFeeder
+from tests.chaos.load import DATASET, KINDS, LAYOUTS, MEMBER_VALUES, THROWS, Kind, Load
 from tests.chaos.witness import Settings, Witness
 from tests.support.fencing import fencings, telling_broker
 from tests.support.proxy import Proxy
 
+if TYPE_CHECKING:
+    from tests.support.pubsub_server import PubSubServer
+
 PROXY_HOST = "127.0.0.2"
+PUBSUB_TOPIC = "raw-records"
 TICK_S = 0.02
 STUCK_AFTER_S = 180.0
 LONGEST_RUN_S = 30 * 24 * 3600.0
@@ -28,8 +32,8 @@ LONGEST_RUN_S = 30 * 24 * 3600.0
 class Options:
     """What every run has. records: the fewest; rate: a second; network: Kafka and Valkey are behind proxies.
 
-    stream: chain and entity; nothing else may be in it. reread: at the end a second reader compares the whole topics;
-    not for runs longer than the topics keep records.
+    stream: chain and entity; nothing else may be in it. source: where it is, "kafka" or "pubsub". reread: at the end a
+    second reader compares the whole topics; not for runs longer than the topics keep records.
     """
 
     run_number: int
@@ -40,6 +44,7 @@ class Options:
     poison_every: int = 10_000
     poisons: Sequence[str] = THROWS
     stream: tuple[str, str] = ("base", "erc20_token_transfer")
+    source: str = "kafka"
     network: bool = True
     reread: bool = True
 
@@ -70,7 +75,8 @@ class Installation:
     proxies: dict[str, Proxy]
     kafka_logs: Path
     flows: list[Flow] = field(default_factory=list)
-    feeder: Feeder | None = None
+    feeder: Feeder | PubSubFeeder | None = None
+    pubsub: "PubSubServer | None" = None
 
     @property
     def newest_ms(self) -> int:
@@ -144,7 +150,7 @@ def observe(made: Installation, options: Options, disturb: Disturbance) -> Repor
     report = Report(asdict(options))
     load = Load(options.run_number, options.poison_every, options.poisons)
     with _deployed(made, options, load, report):
-        made.feeder = feeder = Feeder(made.direct, "stream." + ".".join(options.stream), load, options.rate)
+        made.feeder = feeder = _feeder(made, options, load)
         with ExitStack() as reading:
             for flow in made.flows:
                 reading.enter_context(beside(flow.witness))
@@ -170,6 +176,8 @@ def installed(directory: Path, options: Options) -> Iterator[Installation]:
     with ExitStack() as closing:
         closing.enter_context(telling_broker())
         made = _behind_proxies(directory, options, closing) if options.network else _embedded(directory)
+        if options.source == "pubsub":
+            _bind_to_pubsub(made, directory, options, closing)
         made.stack.start()
         closing.callback(made.stack.stop)
         if not made.direct:
@@ -205,6 +213,34 @@ def _behind_proxies(directory: Path, options: Options, closing: ExitStack) -> In
     return Installation(stack, direct, proxies, directory / "parts" / "logs")
 
 
+def _bind_to_pubsub(made: Installation, directory: Path, options: Options, closing: ExitStack) -> None:
+    """The stream is on a server of Pub/Sub's protocol; behind a proxy too, when the others are."""
+    from tests.support.pubsub_server import PROJECT, start_fake
+
+    made.pubsub = server = start_fake()
+    closing.callback(server.stop)
+    server.topic(PUBSUB_TOPIC)
+    endpoint = server.address
+    if options.network:
+        host, port = endpoint.split(":")
+        proxy = made.proxies["pubsub"] = Proxy(("127.0.0.1", free_port()), (host, int(port)), options.run_number)
+        proxy.start()
+        closing.callback(proxy.stop)
+        endpoint = "{}:{}".format(*proxy.address)
+    place = {"pubsub": {"project": PROJECT, "topic": PUBSUB_TOPIC, "endpoint": endpoint}}
+    path = directory / "streams.json"
+    path.write_text(json.dumps({".".join(options.stream): place}))
+    made.stack.flags = ("--stream-bindings", str(path))
+
+
+def _feeder(made: Installation, options: Options, load: Load) -> Feeder | PubSubFeeder:
+    if made.pubsub is None:
+        return Feeder(made.direct, "stream." + ".".join(options.stream), load, options.rate)
+    from tests.support.pubsub_server import PROJECT
+
+    return PubSubFeeder(made.pubsub, f"projects/{PROJECT}/topics/{PUBSUB_TOPIC}", load, options.rate)
+
+
 # Pipelines.
 
 
@@ -235,8 +271,9 @@ def _deploy(made: Installation, client: httpx.Client, name: str, options: Option
     extra = {} if options.delivery == "at_least_once" else {"delivery": options.delivery}
     flow = deploy(client, pipeline(entity, chain, name=name, transforms=list(kind.transforms), **extra))
     settings, letters = _settings(made, flow), flow.answer["dead_letter"]["topic"]
-    witness = Witness(settings, flow.sink["topic"], partial(load.outputs, kind))
-    return Flow(name, kind, flow, witness, Witness(settings, letters, partial(load.dead_letters, kind)))
+    layout = LAYOUTS[options.source]
+    witness = Witness(settings, flow.sink["topic"], partial(load.outputs, kind), layout)
+    return Flow(name, kind, flow, witness, Witness(settings, letters, partial(load.dead_letters, kind), layout))
 
 
 def _settings(made: Installation, flow: Deployed) -> Settings:
@@ -258,7 +295,8 @@ def _result(made: Installation, flow: Flow, options: Options, load: Load, fed: i
     agree = True
     if options.reread:
         topic = flow.made.sink["topic"]
-        again = Witness(_settings(made, flow.made), topic, partial(load.outputs, flow.kind)).read_to_the_end()
+        wanted, layout = partial(load.outputs, flow.kind), LAYOUTS[options.source]
+        again = Witness(_settings(made, flow.made), topic, wanted, layout).read_to_the_end()
         agree = again.account.digest() == seen.digest()
     return Result(
         outputs=seen.count,

@@ -9,7 +9,7 @@ from typing import Any, cast
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from tests.chaos.account import Account
-from tests.chaos.load import PARTITIONS
+from tests.chaos.load import LAYOUTS, PARTITIONS, Layout
 
 AT_ONCE = 2_000
 Settings = Mapping[str, Any]
@@ -22,13 +22,15 @@ class Witness:
     was no repeat. came_at: when something came last.
     """
 
-    def __init__(self, settings: Settings, topic: str, wanted: Callable[[int], list[bytes]]) -> None:
+    def __init__(
+        self, settings: Settings, topic: str, wanted: Callable[[int], list[bytes]], layout: Layout = LAYOUTS["kafka"]
+    ) -> None:
         self._consumer = Consumer({**settings, "enable.partition.eof": True})
         partitions = self._consumer.list_topics(topic, timeout=30).topics[topic].partitions
         assert len(partitions) == PARTITIONS
         self._consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
         self._at_end: set[int] = set()
-        self.account = Account(wanted)
+        self.account = Account(wanted, layout)
         self.newest_ms = 0
         self.ages_ms: Counter[int] = Counter()
         self.came_at = time.monotonic()

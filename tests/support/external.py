@@ -19,7 +19,7 @@ from headwater.app.controller import create_topics, stream_topics
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.brokers.kafka import KafkaBroker
 from headwater.children import Child, Service, Supervisor, spawn
-from headwater.model.stream import Bindings
+from headwater.model.binding import Bindings
 from headwater.stores import embedded
 from tests.support.ports import free_port
 from tests.support.postgres_server import PostgresServer

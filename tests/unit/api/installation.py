@@ -16,10 +16,10 @@ from headwater.api.app import create_api
 from headwater.api.services import Probe, Services
 from headwater.brokers.memory import MemoryBroker
 from headwater.errors import ScriptRefused
+from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.deployment import Condition, Deployment, Observed, Phase, Progress
 from headwater.model.key import DEFAULT_SCOPES
 from headwater.model.record import Failure, Outcome, RecordBatch
-from headwater.model.stream import Bindings
 from headwater.model.transform import V8Transform
 from headwater.services.audit import AuditedSets
 from headwater.services.checks import PipelineChecker
@@ -243,7 +243,7 @@ class Installation:
     broker: MemoryBroker = field(default_factory=MemoryBroker)
     clock: Clock = field(default_factory=Clock)
     probes: dict[str, Probe] = field(default_factory=dict)
-    bindings: Bindings = field(default_factory=lambda: Bindings({"base.log.zerolag": "fast.base.log"}))
+    bindings: Bindings = field(default_factory=lambda: Bindings({"base.log.zerolag": KafkaTopic("fast.base.log")}))
     http: httpx.AsyncClient = field(init=False)
 
     def __post_init__(self) -> None:
@@ -272,7 +272,7 @@ class Installation:
                 self.clock.monotonic,
             ),
             deployments=Deployments(flows, self.controller, self.clock, new_id, lambda: f"secret{next(numbers)}"),
-            metrics=Metrics(self.metrics, self.broker.lag, self.clock),
+            metrics=Metrics(self.metrics, lambda _, group: self.broker.lag([group]).get(group), self.clock),
             filters=Filters(flows, self.controller, audited),
             datasets=Datasets(self.database.datasets, self.names, audited, self.clock, new_id),
             prices=Prices(self.prices, self.clock, judge=True),

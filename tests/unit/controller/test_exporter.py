@@ -27,7 +27,7 @@ def world() -> World:
 def scrape(world: World) -> dict[str, list[tuple[dict[str, str], float]]]:
     """All samples by name."""
     port = free_port()
-    with serving(port, PipelineCollector(world.orchestrator, world.broker.lag)):
+    with serving(port, PipelineCollector(world.orchestrator, lambda _, groups: world.broker.lag(groups))):
         text = httpx.get(f"http://127.0.0.1:{port}/metrics").text
     samples: dict[str, list[tuple[dict[str, str], float]]] = {}
     for family in text_string_to_metric_families(text):
@@ -87,7 +87,7 @@ def test_an_orchestrator_that_has_ended_tells_nothing(world: World) -> None:
 
 
 def test_no_port(world: World) -> None:
-    with serving(0, PipelineCollector(world.orchestrator, world.broker.lag)):
+    with serving(0, PipelineCollector(world.orchestrator, lambda _, groups: world.broker.lag(groups))):
         pass
 
 
@@ -96,6 +96,6 @@ def test_a_port_that_is_taken(world: World) -> None:
         port = taken.getsockname()[1]
         with (
             pytest.raises(SetupError, match="--metrics-port"),
-            serving(port, PipelineCollector(world.orchestrator, world.broker.lag)),
+            serving(port, PipelineCollector(world.orchestrator, lambda _, groups: world.broker.lag(groups))),
         ):
             pass

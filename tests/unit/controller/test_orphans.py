@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from headwater.controller.plan import WorkerSettings, resources, worker_set
+from headwater.model.binding import KafkaTopic
 from headwater.model.worker import KafkaAccess
 from tests.unit.controller.world import FLOW, TOPIC, World, deployment
 
@@ -13,9 +14,9 @@ class TestOrphans:
     def test_users_rules_topics_and_workers_of_ended_deployments_go(self, world: World) -> None:
         made = world.deploy()
         world.run()
-        wanted = resources(made, made.newest, TOPIC, 4)
+        wanted = resources(made, made.newest, KafkaTopic(TOPIC), 4)
         running = worker_set(
-            made, made.newest, TOPIC, WorkerSettings(KafkaAccess(bootstrap_servers="b"), "", jit=False)
+            made, made.newest, KafkaTopic(TOPIC), WorkerSettings(KafkaAccess(bootstrap_servers="b"), "", jit=False)
         )
         world.database.deployments.desire_absent(FLOW)
         world.run(ticks=100)
@@ -27,7 +28,7 @@ class TestOrphans:
 
     def test_those_of_other_installations_stay(self, world: World) -> None:
         foreign = replace(deployment("01zz0000000000000000000000"), flow_id="01zz0000000000000000000001")
-        world.broker.ensure(resources(foreign, foreign.newest, TOPIC, 4))
+        world.broker.ensure(resources(foreign, foreign.newest, KafkaTopic(TOPIC), 4))
         before = world.broker.inventory()
         world.run(ticks=200)
         assert world.broker.inventory() == before

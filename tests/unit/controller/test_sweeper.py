@@ -5,8 +5,10 @@ from datetime import datetime, timedelta
 import pytest
 
 from headwater.brokers.memory import MemoryBroker
+from headwater.controller.sources import Sources
 from headwater.controller.sweeper import DRAFT_FOR, SUPERSEDED_FOR, Sweeper
 from headwater.controller.turns import Turns
+from headwater.model.binding import Bindings
 from headwater.model.dataset import filter_set
 from headwater.orchestrators.memory import MemoryOrchestrator
 from headwater.stores.memory.control import MemoryDatabase
@@ -20,8 +22,10 @@ class World:
     def __init__(self) -> None:
         self.now = T0
         self.database, self.sets, self.drafts = MemoryDatabase(), MemorySetStore(), MemoryDraftSets()
+        broker = MemoryBroker()
         self.sweeper = Sweeper(
-            MemoryBroker(),
+            broker,
+            Sources(Bindings(), broker, self.database.deployments.unfinished),
             MemoryOrchestrator(),
             Turns(),
             self.database.deployments,

@@ -3,15 +3,17 @@
 from datetime import UTC, datetime
 
 from headwater.brokers.base import Resources, TopicSpec
-from headwater.brokers.memory import MemoryBroker
+from headwater.brokers.memory import MemoryBroker, MemorySubscriptions
 from headwater.controller.controller import Controller
 from headwater.controller.plan import WorkerSettings
 from headwater.controller.reconcile import Reconciler
+from headwater.controller.sources import Sources
 from headwater.controller.sweeper import Sweeper
 from headwater.controller.turns import Turns
+from headwater.model.binding import Bindings
 from headwater.model.deployment import Deployment, Desired
 from headwater.model.flow import Flow, PipelineConfig
-from headwater.model.worker import KafkaAccess
+from headwater.model.worker import KafkaAccess, PubSubAccess
 from headwater.orchestrators.memory import MemoryOrchestrator
 from headwater.stores.memory.control import MemoryDatabase
 from headwater.stores.memory.metrics import MemoryMetrics
@@ -19,6 +21,7 @@ from headwater.stores.memory.sets import MemoryDatasetNames, MemoryDraftSets, Me
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TOPIC = "stream.base.log"
+ACCESS = PubSubAccess(project="project")
 FLOW, DEPLOYMENT = "01jz000000000000000000f100", "01jz0000000000000000000000"
 
 
@@ -51,7 +54,10 @@ def deployment(deployment_id: str = DEPLOYMENT) -> Deployment:
 class World:
     """Everything that outlives a controller, and a controller."""
 
-    def __init__(self, *, auto: bool = True) -> None:
+    def __init__(self, *, auto: bool = True, bindings: Bindings | None = None) -> None:
+        self.bindings = bindings or Bindings()
+        self.cluster = MemoryBroker()
+        self.project = MemorySubscriptions(ACCESS.project)
         self.now = 0.0
         self.database = MemoryDatabase()
         self.broker = MemoryBroker()
@@ -66,6 +72,10 @@ class World:
         """As after a kill: nothing of the last one's memory is left, its workers neither."""
         self.orchestrator, turns = MemoryOrchestrator(auto=self.auto), Turns()
         settings = WorkerSettings(KafkaAccess(bootstrap_servers="b"), "redis", jit=False)
+        clusters = dict.fromkeys(self.bindings.clusters(), self.cluster)
+        sources = Sources(
+            self.bindings, self.broker, self.database.deployments.unfinished, clusters, {ACCESS: self.project}
+        )
         reconciler = Reconciler(
             self.database.flows,
             self.database.revisions,
@@ -74,12 +84,13 @@ class World:
             self.broker,
             self.orchestrator,
             settings,
-            lambda _: TOPIC,
+            sources,
             lambda: self.now,
             turns,
         )
         sweeper = Sweeper(
             self.broker,
+            sources,
             self.orchestrator,
             turns,
             self.database.deployments,

@@ -4,6 +4,7 @@ import itertools
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from headwater.engine.delivery import AtLeastOnce, DeadLetters, Delivery
 from headwater.engine.exactly_once import ExactlyOnce
@@ -13,11 +14,12 @@ from headwater.engine.recorder import Recorder
 from headwater.engine.worker import Worker
 from headwater.errors import BrokerUnavailable, DeliveryFailed, SetStoreUnavailable
 from headwater.model.metric import TIME_RANGES, Measured
-from headwater.model.record import Failure, Outcome, RecordBatch
+from headwater.model.record import Failure, Outcome, RecordBatch, SourceNames
 from headwater.sinks.kafka import KafkaSink
 from headwater.sinks.memory import MemoryProducer, MemoryTopics, MemoryTransactionalProducer, Produced
 from headwater.sources.base import Gap, Positions
 from headwater.sources.memory import MemoryGroup, MemoryRecord, MemorySource, MemoryTopic
+from headwater.sources.memory_queue import MemoryQueue, MemoryQueueSource
 from headwater.stores.memory.metrics import MemoryMetrics
 from headwater.transforms.base import Pending
 
@@ -287,12 +289,12 @@ class World:
         """A worker that has started, and not yet made a step; with start=False, one for `run`."""
         producers: list[WeatherProducer | WeatherTransactionalProducer] = []
         clock = self.weather.clock
-        source = WeatherSource(self.group, self.weather, self.told)
+        source = self._source()
         transforms = [
             StoryTransform("filter", self.weather, needs_store=True),
             StoryTransform("script", self.weather, needs_store=False),
         ]
-        delivery = self._delivery(producers, slot)
+        delivery = self._delivery(producers, slot, source.names)
         recorder = Recorder(self.metrics, DEPLOYMENT, "group", f"owner {next(self._owners)}", clock)
         observer = Observer(recorder, now=clock)
         worker = Worker(
@@ -309,7 +311,12 @@ class World:
             worker.start()
         return Member(worker, source, transforms, producers, slot)
 
-    def _delivery(self, producers: list[WeatherProducer | WeatherTransactionalProducer], slot: int) -> Delivery:
+    def _source(self) -> Any:
+        return WeatherSource(self.group, self.weather, self.told)
+
+    def _delivery(
+        self, producers: list[WeatherProducer | WeatherTransactionalProducer], slot: int, names: SourceNames
+    ) -> Delivery:
         def producer() -> WeatherProducer:
             made = WeatherProducer(self.topics, self.weather, self._max_queued)
             producers.append(made)
@@ -320,7 +327,7 @@ class World:
             producers.append(made)
             return made
 
-        sinks, dead_letters = [KafkaSink(name, name) for name in OUTPUTS], DeadLetters(DEAD, 7)
+        sinks, dead_letters = [KafkaSink(name, name, names) for name in OUTPUTS], DeadLetters(DEAD, 7, names)
         if self._exactly_once:
             return ExactlyOnce(sinks, dead_letters, transactional_producer, self.weather.clock)
         return AtLeastOnce(sinks, dead_letters, producer)
@@ -377,3 +384,22 @@ def origin(record: Produced) -> str:
 def without_repeats(records: Iterable[Produced]) -> list[str]:
     """The ids of the records, first occurrences only."""
     return list(dict.fromkeys(map(origin, records)))
+
+
+class QueueWorld(World):
+    """The same with a queue as the source. published: id and value of all messages, by ordering key."""
+
+    def __init__(self, max_queued: int = 1 << 30) -> None:
+        super().__init__(max_queued=max_queued)
+        self.queue = MemoryQueue(SOURCE, self.weather.clock)
+        self.published: dict[str, list[tuple[str, bytes]]] = {}
+
+    def _source(self) -> Any:
+        clock = self.weather.clock
+        return MemoryQueueSource(self.queue, clock.sleep, lambda: int(clock.now * 1000))
+
+    def publish(self, ordering_key: str, *kinds: str) -> None:
+        """Add messages of one ordering key."""
+        for kind in kinds:
+            message_id = self.queue.publish(kind.encode(), ordering_key, 5)
+            self.published.setdefault(ordering_key, []).append((message_id, kind.encode()))

@@ -1,11 +1,11 @@
-"""The stream catalog and its bindings."""
+"""The stream catalog."""
 
 import json
 
 import jsonschema_rs
 import pytest
 
-from headwater.model.stream import CATALOG, Bindings, Chain, Entity, find_chain, stream_name
+from headwater.model.stream import CATALOG, Chain, Entity, find_chain
 from headwater.services.recipes import RECIPES
 
 EVM = {"log", "decoded_log", "erc20_token_transfer", "erc721_token_transfer", "erc1155_token_transfer"}
@@ -48,25 +48,3 @@ class TestCatalog:
     def test_addresses_in_examples_are_lower_case(self, chain: Chain, entity: Entity) -> None:
         words = [word for word in json.dumps(entity.example).split('"') if word.startswith("0x")]
         assert words == [word.lower() for word in words]
-
-
-class TestBindings:
-    def test_default_topics(self) -> None:
-        assert Bindings().topic("polygon", "log") == "stream.polygon.log"
-        assert Bindings().topic("polygon", "log", zerolag=True) is None
-
-    def test_named_topics(self) -> None:
-        bindings = Bindings({"polygon.log": "raw", stream_name("polygon", "log", zerolag=True): "fast"})
-        assert bindings.topic("polygon", "log") == "raw"
-        assert bindings.topic("polygon", "log", zerolag=True) == "fast"
-        assert bindings.topic("base", "log") == "stream.base.log"
-
-    @pytest.mark.parametrize(("chain", "entity"), [("dogechain", "log"), ("solana", "log")])
-    def test_unknown_streams_have_none(self, chain: str, entity: str) -> None:
-        assert Bindings({f"{chain}.{entity}": "x"}).topic(chain, entity) is None
-
-    def test_lists_all_that_are_bound(self) -> None:
-        bound = dict(Bindings({"base.log.zerolag": "fast"}))
-        assert len(bound) == len(ENTITIES) + 1
-        assert bound["base.log.zerolag"] == "fast"
-        assert bound["hyperliquid.misc_event"] == "stream.hyperliquid.misc_event"

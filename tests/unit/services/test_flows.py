@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 import pytest
 
 from headwater.errors import NotFound, PreconditionFailed, SetStoreUnavailable, StoreUnavailable
+from headwater.model.binding import Bindings
 from headwater.model.dataset import SetId, filter_set
 from headwater.model.flow import Flow, NewFlow
-from headwater.model.stream import Bindings
 from headwater.model.transform import NewV8Transform
 from headwater.services.checks import PipelineChecker
 from headwater.services.flows import Flows, FlowStores

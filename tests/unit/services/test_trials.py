@@ -4,8 +4,8 @@ import itertools
 from contextlib import nullcontext
 from datetime import UTC, datetime
 
+from headwater.model.binding import Bindings
 from headwater.model.flow import NewPipelineConfig
-from headwater.model.stream import Bindings
 from headwater.services.checks import PipelineChecker
 from headwater.services.ids import new_id
 from headwater.services.trials import WITHIN_S, Trials

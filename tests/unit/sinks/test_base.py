@@ -3,8 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.model.record import RecordBatch
 from headwater.model.transform import MAX_OUTPUT_BYTES
-from headwater.sinks.base import MAX_RECORD_BYTES, oversize, source_id
+from headwater.sinks.base import MAX_RECORD_BYTES, oversize, source_ids
 
 PAYLOAD = b"x" * (MAX_RECORD_BYTES + 10)
 KEY_ROOM = MAX_RECORD_BYTES - MAX_OUTPUT_BYTES
@@ -22,5 +23,7 @@ def test_a_record_is_oversize_by_its_value_or_in_all(value: int | None, key: int
     assert (fault is not None) == ((value or 0) > MAX_OUTPUT_BYTES or total > MAX_RECORD_BYTES)
 
 
-def test_source_id() -> None:
-    assert source_id("stream.polygon.log", 3, 1 << 40, 12) == b"stream.polygon.log/3/1099511627776/12"
+def test_source_ids() -> None:
+    batch = RecordBatch("stream.polygon.log", [b"v"] * 2, [None] * 2, [0] * 2, [3, 0], [1 << 40, 7], [12, 0])
+    assert source_ids(batch) == [b"stream.polygon.log/3/1099511627776/12", b"stream.polygon.log/0/7/0"]
+    assert source_ids(batch, lambda _: [b"m1", b"m2"]) == [b"m1/12", b"m2/0"]

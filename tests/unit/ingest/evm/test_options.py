@@ -13,7 +13,7 @@ from headwater.ingest.evm.options import EvmOptions, default_name
 from headwater.ingest.evm.position import Mark, Position, Recent, decode
 from headwater.ingest.evm.records import ENTITIES
 from headwater.ingest.options import FLAG, read_options
-from headwater.model.stream import Bindings
+from headwater.model.binding import Bindings, KafkaTopic
 
 KEY = "abcdef0123456789"
 URL = f"https://node.example/v2/{KEY}"
@@ -68,7 +68,7 @@ def test_a_range_has_a_name_of_its_own() -> None:
 
 
 def test_zerolag_streams_are_those_that_are_bound_or_all() -> None:
-    bound = Bindings({"base.log.zerolag": "fast"})
+    bound = Bindings({"base.log.zerolag": KafkaTopic("fast")})
     assert zerolag_entities(read_options(EvmOptions, options(), FLAG), bound) == ["log"]
     assert zerolag_entities(read_options(EvmOptions, options(), FLAG), Bindings()) == []
     assert zerolag_entities(read_options(EvmOptions, options(zerolag=True), FLAG), bound) == list(ENTITIES)

@@ -1,0 +1,118 @@
+"""What every implementation of brokers.base.Subscriptions does."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headwater.brokers.base import Subscriptions
+from headwater.brokers.memory import MemorySubscriptions
+from headwater.errors import BrokerUnavailable, DeployFailed
+from headwater.model.worker import PubSubAccess
+
+if TYPE_CHECKING:
+    from tests.support.pubsub_server import PubSubServer
+
+Bench = tuple[Subscriptions, Callable[[], str]]
+
+
+def memory() -> Bench:
+    subscriptions = MemorySubscriptions("project-1")
+
+    def topic() -> str:
+        name = f"projects/project-1/topics/t{len(subscriptions.topics)}"
+        subscriptions.topics[name] = False
+        return name
+
+    return subscriptions, topic
+
+
+@pytest.fixture(params=["memory", "fake", "emulator"])
+def bench(request: pytest.FixtureRequest) -> Bench:
+    if request.param == "memory":
+        return memory()
+    from headwater.brokers.pubsub import PubSubSubscriptions
+
+    name = "pubsub" if request.param == "fake" else "pubsub_emulator"
+    server: PubSubServer = request.getfixturevalue(name)
+    return PubSubSubscriptions(server.access), server.topic
+
+
+def test_made_once_and_removed(bench: Bench) -> None:
+    subscriptions, topic = bench
+    made = topic()
+    for _ in range(2):
+        subscriptions.ensure("wrk-1.1", made, "latest")
+    assert "wrk-1.1" in subscriptions.names()
+    subscriptions.require(subscriptions.path("wrk-1.1"))
+    for _ in range(2):
+        subscriptions.drop(["wrk-1.1", "wrk-none.1"])
+    assert "wrk-1.1" not in subscriptions.names()
+    with pytest.raises(DeployFailed, match=r"has no projects/project-1/subscriptions/wrk-1\.1"):
+        subscriptions.require(subscriptions.path("wrk-1.1"))
+
+
+def test_a_topic_that_does_not_exist(bench: Bench) -> None:
+    with pytest.raises(DeployFailed, match="has no projects/project-1/topics/none"):
+        bench[0].ensure("wrk-2.1", "projects/project-1/topics/none", "latest")
+
+
+def test_a_subscription_to_another_topic(bench: Bench) -> None:
+    subscriptions, topic = bench
+    subscriptions.ensure("wrk-3.1", topic(), "latest")
+    with pytest.raises(DeployFailed, match="is to"):
+        subscriptions.ensure("wrk-3.1", topic(), "latest")
+    subscriptions.drop(["wrk-3.1"])
+
+
+@pytest.mark.parametrize("start_at", ["earliest", "2026-01-02T03:04:05Z"])
+def test_a_topic_that_keeps_nothing_has_no_past(bench: Bench, start_at: str) -> None:
+    subscriptions, topic = bench
+    with pytest.raises(DeployFailed, match="keeps no messages"):
+        subscriptions.ensure("wrk-4.1", topic(), start_at)
+    assert "wrk-4.1" not in subscriptions.names()
+
+
+def test_a_topic_that_keeps_messages(pubsub: "PubSubServer") -> None:
+    """The fake gives no content of what it goes back to; that messages come is what it shows."""
+    from google.protobuf.duration_pb2 import Duration  # type: ignore[import-untyped]
+
+    from headwater.brokers.pubsub import PubSubSubscriptions
+
+    topic = "projects/project-1/topics/kept"
+    pubsub.publisher.create_topic(request={"name": topic, "message_retention_duration": Duration(seconds=3600)})
+    pubsub.publish(topic, [b"before"])
+    subscriptions = PubSubSubscriptions(pubsub.access)
+    for name, start_at in (
+        ("wrk-5.1", "earliest"),
+        ("wrk-5.2", "2026-01-02T03:04:05Z"),
+        ("wrk-5.3", "2999-01-01T00:00:00Z"),
+    ):
+        subscriptions.ensure(name, topic, start_at)
+        assert name in subscriptions.names()
+        subscriptions.drop([name])
+
+
+def test_nothing_answers() -> None:
+    from headwater.brokers.pubsub import PubSubSubscriptions
+
+    subscriptions = PubSubSubscriptions(PubSubAccess(project="project-1", endpoint="127.0.0.1:9"))
+    with pytest.raises(BrokerUnavailable, match="does not answer"):
+        subscriptions.names()
+
+
+def test_the_variable_of_googles_own_clients(pubsub: "PubSubServer", monkeypatch: pytest.MonkeyPatch) -> None:
+    from headwater.brokers.pubsub import PubSubSubscriptions
+
+    monkeypatch.setenv("PUBSUB_EMULATOR_HOST", pubsub.address)
+    assert PubSubSubscriptions(PubSubAccess(project="project-1")).names() == pubsub.subscriptions()
+
+
+def test_bad_credentials(tmp_path: Path) -> None:
+    from headwater.brokers.pubsub import PubSubSubscriptions
+
+    path = tmp_path / "key.json"
+    path.write_text("{}")
+    with pytest.raises(BrokerUnavailable, match="no usable credentials"):
+        PubSubSubscriptions(PubSubAccess(project="project-1", credentials_file=str(path)))

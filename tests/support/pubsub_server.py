@@ -1,0 +1,140 @@
+"""Servers that speak Pub/Sub's protocol, for tests: Google's fake for its Go client, and Google's emulator.
+
+Neither does all that Pub/Sub does. Found by trying (fake of pubsub/v2 2.8.1, emulator 0.8.20):
+
+| | fake (`pstest`) | emulator |
+|---|---|---|
+| messages of one ordering key | one at a time, after the acknowledgement of the one before | many at once, in order |
+| when a stream breaks off | they come again when their lease is over | those of its ordering keys never come again |
+| a stream that is ended in order | the same | they come again, to any stream |
+| flow control | none | none |
+| `seek` | gives messages without content | none |
+| a topic that keeps messages | is accepted | gives them to new subscriptions too |
+
+So what is about kills and leases runs on the fake, with many ordering keys, and what is about order on both.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import grpc  # type: ignore[import-untyped]
+import pytest
+from google.pubsub_v1 import PublisherClient, SubscriberClient
+
+from headwater.brokers.pubsub_client import publisher, subscriber
+from headwater.model.worker import PubSubAccess
+from tests.support.kafka import CACHE_DIR
+from tests.support.ports import free_port
+from tests.support.valkey import until
+
+SOURCE = Path(__file__).parent / "pubsub"
+PROJECT = "project-1"
+STOP_WITHIN_S = 10.0
+
+_numbers = count(1)
+
+
+def built() -> Path:
+    """The fake's program, built once from the Go program in tests/support/pubsub."""
+    if shutil.which("go") is None:
+        assert not os.environ.get("CI"), "CI needs Go, for the tests of Pub/Sub"
+        pytest.skip("The tests of Pub/Sub need Go, to build a server.")
+    text = b"".join((SOURCE / name).read_bytes() for name in ("main.go", "go.mod", "go.sum"))
+    folder = CACHE_DIR.expanduser() / "tests"
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / f"pubsub-{hashlib.sha256(text).hexdigest()[:16]}"
+    with (folder / "pubsub.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not program.exists():
+            unfinished = program.with_suffix(".new")
+            command = ["go", "build", "-mod=readonly", "-buildvcs=false", "-o", str(unfinished), "."]
+            subprocess.run(command, cwd=SOURCE, check=True, env={**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": ""})
+            unfinished.rename(program)
+    return program
+
+
+def emulator_command(port: int) -> list[str] | None:
+    """How Google's emulator is started, where it is installed."""
+    gcloud, java = shutil.which("gcloud"), shutil.which("java")
+    if gcloud is None or java is None:
+        return None
+    jars = sorted(Path(gcloud).resolve().parents[1].glob("platform/pubsub-emulator/lib/*.jar"))
+    return [java, "-Xmx256m", "-jar", str(jars[-1]), "--host=127.0.0.1", f"--port={port}"] if jars else None
+
+
+class PubSubServer:
+    """A server of one kind, and what tests do to it. address: `host:port`."""
+
+    def __init__(self, command: Sequence[str], address: str, kind: str) -> None:
+        self.kind = kind
+        self.address = address
+        self.access = PubSubAccess(project=PROJECT, endpoint=address)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        self._channel = grpc.insecure_channel(address)
+        self.publisher: PublisherClient = publisher(self._channel)
+        self.subscriber: SubscriberClient = subscriber(self._channel)
+        until(self._answers, "Pub/Sub")
+
+    def _answers(self) -> bool:
+        assert self._process.poll() is None, "the server of Pub/Sub ended"
+        try:
+            grpc.channel_ready_future(self._channel).result(0.5)
+        except grpc.FutureTimeoutError:
+            return False
+        return True
+
+    def topic(self, name: str = "") -> str:
+        """Make a topic; its whole name."""
+        path = f"projects/{PROJECT}/topics/{name or f'stream-{next(_numbers)}'}"
+        self.publisher.create_topic(name=path)
+        return path
+
+    def publish(
+        self,
+        topic: str,
+        values: Sequence[bytes],
+        ordering_key: str = "",
+        attributes: Sequence[Mapping[str, str]] | None = None,
+    ) -> list[str]:
+        """Publish messages in order; their ids."""
+        messages: Any = [
+            {"data": value, "ordering_key": ordering_key, "attributes": dict(attributes[at]) if attributes else {}}
+            for at, value in enumerate(values)
+        ]
+        return list(self.publisher.publish(topic=topic, messages=messages).message_ids)
+
+    def subscriptions(self) -> set[str]:
+        """The short names of all subscriptions."""
+        found = self.subscriber.list_subscriptions(project=f"projects/{PROJECT}")
+        return {each.name.rpartition("/")[2] for each in found}
+
+    def stop(self) -> None:
+        """End it."""
+        self._channel.close()
+        self._process.kill()
+        with self._process:
+            self._process.wait(STOP_WITHIN_S)
+
+
+def start_fake(port: int | None = None) -> PubSubServer:
+    """Start the fake."""
+    address = f"127.0.0.1:{port or free_port()}"
+    return PubSubServer([str(built()), address], address, "fake")
+
+
+def start_emulator() -> PubSubServer:
+    """Start Google's emulator, or skip the test where it is not installed."""
+    port = free_port()
+    command = emulator_command(port)
+    if command is None:
+        pytest.skip("Google's Pub/Sub emulator is not installed.")
+    return PubSubServer(command, f"127.0.0.1:{port}", "emulator")

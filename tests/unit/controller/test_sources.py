@@ -1,0 +1,203 @@
+"""Deployments whose streams are elsewhere, over twins in memory: what is made, what goes, who may read."""
+
+from dataclasses import replace
+
+import pytest
+
+from headwater.brokers.base import Resources, TopicSpec
+from headwater.model.binding import Bindings, KafkaTopic, PubSubSubscription, PubSubTopic
+from headwater.model.deployment import Condition, Deployment, Phase
+from headwater.model.worker import KafkaAccess, PubSubPull
+from tests.unit.controller.world import ACCESS, DEPLOYMENT, FLOW, World, deployment, flow
+
+TOPIC = "projects/project/topics/logs"
+SUBSCRIPTION = f"wrk-{DEPLOYMENT}.1"
+MINE = "projects/project/subscriptions/mine"
+OTHER = "01jz0000000000000000000001"
+
+
+def world_with(binding: PubSubTopic | PubSubSubscription) -> World:
+    made = World(bindings=Bindings({"base.log": binding}))
+    made.project.topics[TOPIC] = False
+    made.project.foreign.add("mine")
+    return made
+
+
+@pytest.fixture
+def world() -> World:
+    return world_with(PubSubTopic(TOPIC, ACCESS))
+
+
+def active(world: World) -> Deployment:
+    assert world.active is not None
+    return world.active
+
+
+def gone(world: World) -> bool:
+    return world.database.deployments.active(FLOW) is None
+
+
+class TestTopic:
+    def test_a_deployment_makes_a_subscription_of_its_own(self, world: World) -> None:
+        world.deploy()
+        world.run()
+        assert active(world).phase is Phase.RUNNING
+        assert world.project.made == {SUBSCRIPTION: (TOPIC, "latest")}
+        assert {topic.partitions for topic in world.broker.topics.values()} == {4}
+        assert {rule.user[:3] for rule in world.broker.rules if "READ" in rule.operations} == {"dep"}
+        [pulse] = world.orchestrator.pulses()
+        path = world.project.path(SUBSCRIPTION)
+        assert pulse.spec.source == PubSubPull(project="project", subscription=path)
+
+    def test_a_teardown_removes_it_and_waits_for_pubsub(self, world: World) -> None:
+        world.deploy()
+        world.run()
+        world.database.deployments.desire_absent(FLOW)
+        world.project.away = True
+        world.run(ticks=20)
+        assert not gone(world)
+        assert f"dep-{DEPLOYMENT}" in world.broker.users  # rules and users go after it
+        world.project.away = False
+        world.run(ticks=100)
+        assert gone(world)
+        assert world.project.made == {}
+
+    def test_a_controller_that_is_killed_half_way_is_followed_by_one_that_finishes(self, world: World) -> None:
+        world.deploy()
+        world.run()
+        world.database.deployments.desire_absent(FLOW)
+        world.broker.away = True
+        world.run(ticks=20)
+        assert (world.project.made, gone(world)) == ({}, False)
+        world.start_controller()
+        world.broker.away = False
+        world.run(ticks=100)
+        assert gone(world)
+
+    def test_orphans_are_swept_and_those_of_others_stay(self, world: World) -> None:
+        world.deploy()
+        world.run()
+        world.database.deployments.desire_absent(FLOW)
+        world.run(ticks=100)
+        foreign = "wrk-01zz0000000000000000000000.1"
+        for name in (SUBSCRIPTION, foreign):
+            world.project.ensure(name, TOPIC, "latest")
+        world.run(ticks=200)
+        assert set(world.project.made) == {foreign}
+
+    def test_another_stream_has_another_subscription_and_the_old_one_goes_when_it_is_stable(self) -> None:
+        streams = {f"base.{entity}": PubSubTopic(TOPIC, ACCESS) for entity in ("log", "decoded_log")}
+        world = World(bindings=Bindings(streams))
+        world.project.topics[TOPIC] = False
+        world.deploy()
+        world.run(ticks=100)
+        source = flow().pipeline_config.source.model_copy(update={"entity": "decoded_log"})
+        config = flow().pipeline_config.model_copy(update={"source": source})
+        world.database.flows.save(replace(flow(), pipeline_config=config, revision=2))
+        world.database.deployments.desire_running("owner", FLOW, deployment())
+        world.run(ticks=10)
+        assert set(world.project.made) == {SUBSCRIPTION, f"wrk-{DEPLOYMENT}.2"}
+        world.run(ticks=100)
+        assert active(world).condition is Condition.STABLE
+        assert set(world.project.made) == {f"wrk-{DEPLOYMENT}.2"}
+
+    def test_a_topic_that_does_not_exist_fails_the_deploy(self, world: World) -> None:
+        world.project.topics.clear()
+        world.deploy()
+        world.run()
+        assert active(world).phase is Phase.FAILED
+        assert TOPIC in active(world).reason
+
+    def test_pubsub_away_is_waited_for(self, world: World) -> None:
+        world.project.away = True
+        world.deploy()
+        world.run(ticks=20)
+        assert not active(world).settled
+        world.project.away = False
+        world.run(ticks=60)
+        assert active(world).phase is Phase.RUNNING
+
+    def test_exactly_once_fails(self, world: World) -> None:
+        once = flow().pipeline_config.model_copy(update={"delivery": "exactly_once"})
+        world.database.flows.create(replace(flow(), pipeline_config=once))
+        world.database.deployments.desire_running("owner", FLOW, replace(deployment(), config=once))
+        world.run()
+        assert active(world).phase is Phase.FAILED
+        assert "at_least_once" in active(world).reason
+
+
+class TestSubscription:
+    def second(self, world: World, deployment_id: str) -> Deployment:
+        other = replace(flow(), id="01jz000000000000000000f200")
+        world.database.flows.create(other)
+        new = replace(deployment(deployment_id), flow_id=other.id)
+        world.database.deployments.desire_running("owner", other.id, new)
+        world.run()
+        found = world.database.deployments.active(other.id)
+        assert found is not None
+        return found
+
+    def test_it_is_read_as_it_is_and_stays(self) -> None:
+        world = world_with(PubSubSubscription(MINE, ACCESS))
+        world.deploy()
+        world.run()
+        [pulse] = world.orchestrator.pulses()
+        assert pulse.spec.source == PubSubPull(project="project", subscription=MINE)
+        world.database.deployments.desire_absent(FLOW)
+        world.run(ticks=100)
+        assert gone(world)
+        assert (world.project.made, world.project.foreign) == ({}, {"mine"})
+
+    @pytest.mark.parametrize("other", ["01jz0000000000000000000001", "01jy0000000000000000000001"])
+    def test_only_one_deployment_reads_it_whichever_is_older(self, other: str) -> None:
+        world = world_with(PubSubSubscription(MINE, ACCESS))
+        world.deploy()
+        world.run()
+        refused = self.second(world, other)
+        assert refused.phase is Phase.FAILED
+        assert "Another pipeline reads the subscription" in refused.reason
+        assert active(world).phase is Phase.RUNNING
+
+    def test_of_two_at_once_the_older_one_gets_it(self) -> None:
+        world = world_with(PubSubSubscription(MINE, ACCESS))
+        world.deploy()
+        refused = self.second(world, OTHER)
+        assert refused.phase is Phase.FAILED
+        assert active(world).phase is Phase.RUNNING
+
+    def test_one_that_gave_up_holds_nothing(self) -> None:
+        world = world_with(PubSubSubscription(MINE, ACCESS))
+        world.project.foreign.clear()
+        world.deploy()
+        world.run()
+        assert active(world).phase is Phase.FAILED
+        world.project.foreign.add("mine")
+        assert self.second(world, OTHER).phase is Phase.RUNNING
+
+    def test_one_that_is_not_there_fails_the_deploy(self) -> None:
+        world = world_with(PubSubSubscription(MINE, ACCESS))
+        world.project.foreign.clear()
+        world.deploy()
+        world.run()
+        assert MINE in active(world).reason
+
+
+class TestAnotherCluster:
+    def test_groups_of_ended_deployments_go_there(self) -> None:
+        access = KafkaAccess(bootstrap_servers="other")
+        world = World(bindings=Bindings({"base.log": KafkaTopic("logs", access)}))
+        world.cluster.ensure(Resources((TopicSpec("logs", 2),), (), (), ()))
+        world.deploy()
+        world.run()
+        assert active(world).phase is Phase.RUNNING
+        assert world.cluster.commits == {SUBSCRIPTION: {("logs", 0): 0, ("logs", 1): 0}}
+        assert not world.broker.commits
+        assert {t.partitions for name, t in world.broker.topics.items() if name.startswith("flow.")} == {2}
+        assert "logs" not in {rule.name for rule in world.broker.rules}
+        [pulse] = world.orchestrator.pulses()
+        assert pulse.spec.source == access
+        world.cluster.commits["somebody-elses"] = {("logs", 0): 1}
+        world.database.deployments.desire_absent(FLOW)
+        world.run(ticks=200)
+        assert set(world.cluster.commits) == {"somebody-elses"}
+        assert not world.cluster.users

@@ -1,0 +1,85 @@
+"""Where streams are: defaults, and what their file may say."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from headwater.model.binding import Bindings, KafkaTopic, PubSubSubscription, PubSubTopic, parse_bindings
+from headwater.model.stream import CATALOG, stream_name
+from headwater.model.worker import KafkaAccess, PubSubAccess
+
+STREAMS = [(chain.name, entity.name) for chain in CATALOG for entity in chain.entities]
+KAFKA = {"topic": "t", "bootstrap_servers": "b:1", "username": "ann", "password": "pw"}
+PUBSUB = {"project": "project-1", "topic": "logs"}
+
+
+class TestBindings:
+    def test_default_topics(self) -> None:
+        assert Bindings().of("polygon", "log") == KafkaTopic("stream.polygon.log")
+        assert Bindings().topic("polygon", "log") == "stream.polygon.log"
+        assert Bindings().topic("polygon", "log", zerolag=True) is None
+
+    def test_named_topics(self) -> None:
+        bindings = parse_bindings({"polygon.log": "raw", stream_name("polygon", "log", zerolag=True): "fast"})
+        assert bindings.topic("polygon", "log") == "raw"
+        assert bindings.topic("polygon", "log", zerolag=True) == "fast"
+        assert bindings.topic("base", "log") == "stream.base.log"
+
+    @pytest.mark.parametrize(("chain", "entity"), [("dogechain", "log"), ("solana", "log")])
+    def test_unknown_streams_have_none(self, chain: str, entity: str) -> None:
+        assert Bindings({f"{chain}.{entity}": KafkaTopic("x")}).of(chain, entity) is None
+
+    def test_lists_the_topics_of_the_own_cluster(self) -> None:
+        bound = dict(parse_bindings({"base.log.zerolag": "fast", "base.log": {"pubsub": PUBSUB}}))
+        assert len(bound) == len(STREAMS)
+        assert bound["base.log.zerolag"] == "fast"
+        assert "base.log" not in bound
+        assert bound["hyperliquid.misc_event"] == "stream.hyperliquid.misc_event"
+
+
+class TestFile:
+    def test_another_cluster(self) -> None:
+        bindings = parse_bindings({"base.log": {"kafka": KAFKA}})
+        access = KafkaAccess(bootstrap_servers="b:1", security_protocol="SASL_SSL", username="ann", password="pw")
+        assert bindings.of("base", "log") == KafkaTopic("t", access)
+        assert bindings.topic("base", "log") is None
+        assert bindings.clusters() == {access}
+
+    def test_pubsub(self) -> None:
+        other = {"project": "project-1", "subscription": "mine", "endpoint": "h:1", "credentials_file": "/key.json"}
+        bindings = parse_bindings({"base.log": {"pubsub": PUBSUB}, "polygon.log": {"pubsub": other}})
+        first = PubSubAccess(project="project-1")
+        second = PubSubAccess(project="project-1", endpoint="h:1", credentials_file="/key.json")
+        assert bindings.of("base", "log") == PubSubTopic("projects/project-1/topics/logs", first)
+        assert bindings.of("polygon", "log") == PubSubSubscription("projects/project-1/subscriptions/mine", second)
+        assert bindings.topic("base", "log") is None
+        assert bindings.pubsub() == {first, second}
+
+    def test_a_topic_of_another_project(self) -> None:
+        topic = "projects/public-data/topics/logs"
+        found = parse_bindings({"base.log": {"pubsub": PUBSUB | {"topic": topic}}}).of("base", "log")
+        assert found == PubSubTopic(topic, PubSubAccess(project="project-1"))
+
+    @pytest.mark.parametrize(
+        ("document", "fault"),
+        [
+            (["x"], "valid dictionary"),
+            ({"base.lgo": "x"}, "is no stream"),
+            ({"base.log": ""}, "at least 1 character"),
+            ({"base.log": 7}, "valid"),
+            ({"base.log": {}}, 'needs "kafka" or "pubsub"'),
+            ({"base.log": {"kafka": KAFKA, "pubsub": PUBSUB}}, "not both"),
+            ({"base.log": {"kafka": KAFKA | {"tpoic": "t"}}}, "Extra inputs"),
+            ({"base.log": {"kafka": {"topic": "t", "bootstrap_servers": "b"}}}, "needs username and password"),
+            ({"base.log": {"kafka": KAFKA | {"security_protocol": "TLS"}}}, "Input should be 'PLAINTEXT'"),
+            ({"base.log": {"pubsub": {"project": "project-1"}}}, "needs a topic or a subscription"),
+            ({"base.log": {"pubsub": PUBSUB | {"subscription": "s"}}}, "not both"),
+            ({"base.log": {"pubsub": PUBSUB | {"topic": "a b"}}}, "no name of Pub/Sub"),
+            ({"base.log": {"pubsub": PUBSUB | {"project": "P"}}}, "pattern"),
+        ],
+    )
+    def test_faults(self, document: Any, fault: str) -> None:
+        with pytest.raises(ValidationError, match=fault) as raised:
+            parse_bindings(document)
+        assert "pw" not in str(raised.value)
