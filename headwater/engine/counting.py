@@ -89,12 +89,18 @@ class Tally:
         """The histogram of a metric."""
         return self.times.setdefault(name, Histogram())
 
-    def decide(self, marks: Mapping[int, int]) -> None:
-        """Count the undecided batches, but for their records below the marks."""
+    def decide(self, marks: Mapping[int, int]) -> Positions:
+        """Count the undecided batches, but for their records below the marks. Where these batches end, counted or not.
+
+        Not where the tally ends: that may hold counts from before these records were read again.
+        """
+        read: Positions = {}
         for counted in self.undecided:
+            read |= counted.ends()
             new = counted.only(lambda partition, offset: offset >= marks.get(partition, 0))
             self.count(new, new.ends())
         self.undecided.clear()
+        return read
 
     def drop(self, partitions: Collection[int]) -> None:
         """Forget the counts of some partitions."""

@@ -87,6 +87,7 @@ class Recorder:
 
     def add(self, minute: int, tally: Tally) -> None:
         """Take what was measured of records that are acknowledged, before their positions are committed."""
+        self._reach(tally.ends)
         if not self._untaken:
             self._decide(tally, self._marks)
         if self._waiting and self._waiting[-1][0] == minute:
@@ -95,10 +96,13 @@ class Recorder:
             self._waiting.append((minute, tally))
         self._bound()
 
+    def _reach(self, ends: Positions) -> None:
+        self._reached |= {p: max(end, self._reached.get(p, 0)) for p, end in ends.items()}
+
     def _decide(self, tally: Tally, marks: Positions) -> None:
-        tally.decide(marks)
-        self._reached |= tally.ends
-        self._below -= {p for p, end in tally.ends.items() if end >= self._marks.get(p, 0)}
+        read = tally.decide(marks)
+        self._reach(tally.ends)
+        self._below -= {p for p, end in read.items() if end >= self._marks.get(p, 0)}
 
     def _bound(self) -> None:
         """Of very many undecided records only the first can be counted already; the later ones are not."""

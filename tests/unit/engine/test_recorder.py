@@ -172,6 +172,37 @@ def test_a_partition_that_comes_back_is_not_counted_again(scene: Scene) -> None:
     assert scene.received() == 12
 
 
+def test_a_partition_that_comes_back_is_counted_from_its_mark_on_however_it_is_read(scene: Scene) -> None:
+    """A batch may end below the mark: the next one is not all new then, whatever was counted before."""
+    recorder = scene.recorder("a")
+    recorder.assigned([0])
+    scene.weather.metrics_up = False
+    commit(recorder, batch(0, 10))
+    recorder.released([0])
+    recorder.assigned([0])
+    commit(recorder, batch(5, 8))
+    scene.weather.metrics_up = True
+    scene.weather.clock.sleep(RETRY_S)
+    recorder.flush()
+    commit(recorder, batch(8, 12))
+    commit(recorder, batch(12, 14))
+    assert scene.received() == 14
+
+
+def test_what_is_read_again_while_another_partition_waits_for_its_mark(scene: Scene) -> None:
+    recorder = scene.recorder("a")
+    recorder.assigned([1])
+    scene.weather.metrics_up = False
+    recorder.assigned([0])
+    commit(recorder, batch(0, 10, partition=1))
+    recorder.rewound({1: 4})
+    commit(recorder, batch(4, 12, partition=1))
+    scene.weather.metrics_up = True
+    scene.weather.clock.sleep(RETRY_S)
+    recorder.flush()
+    assert scene.received() == 12
+
+
 @pytest.mark.parametrize("up_at_first", [True, False])
 def test_a_transaction_that_failed_after_its_records_were_counted(scene: Scene, up_at_first: bool) -> None:
     scene.weather.metrics_up = up_at_first
