@@ -177,7 +177,8 @@ def test_a_partition_that_comes_back_is_counted_from_its_mark_on_however_it_is_r
     recorder = scene.recorder("a")
     recorder.assigned([0])
     scene.weather.metrics_up = False
-    commit(recorder, batch(0, 10))
+    commit(recorder, batch(0, 3))
+    commit(recorder, batch(3, 10))
     recorder.released([0])
     recorder.assigned([0])
     commit(recorder, batch(5, 8))
