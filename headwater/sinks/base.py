@@ -14,7 +14,10 @@ MAX_RECORD_BYTES = 1_040_000
 
 def source_ids(batch: RecordBatch, names: SourceNames = position_names) -> list[bytes]:
     """The value of `headwater-src` for each row: removes repeats after a failure."""
-    return [b"%b/%d" % pair for pair in zip(names(batch), batch.indexes, strict=True)]
+    named = names(batch)
+    if not any(batch.indexes):  # of most batches: a third of the time
+        return [name + b"/0" for name in named]
+    return [b"%b/%d" % pair for pair in zip(named, batch.indexes, strict=True)]
 
 
 def oversize(value: bytes | None, key: bytes | None, headers: Headers) -> str | None:

@@ -5,7 +5,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from headwater.errors import NodeUnavailable
+from headwater.errors import IngestStopped, NodeUnavailable
 from headwater.ingest.jsonrpc import Again, Error, Node
 from headwater.ingest.solana.blocks import BLOCK, LINK, Block, Link
 
@@ -15,13 +15,16 @@ MOST_SLOTS: Final = 500_000
 """That getBlocks takes at once."""
 
 _HELP: Final = {
-    -32001: "it no longer keeps so old blocks: use a node with more history, or begin anew under another name",
     -32007: "it lacks this block: use a node with more history",
     -32009: "it lacks this block: use a node with more history",
+}
+"""By error code (rpc_custom_error of the Solana client library): what trying again won't mend soon."""
+_STOP: Final = {
+    -32001: "it no longer keeps so old blocks: use a node with more history, or begin anew under another name",
     -32011: "it keeps no history of transactions: use a node that does (--enable-rpc-transaction-history)",
     -32015: "the block has a transaction of a version that is not supported yet",
 }
-"""By error code (rpc_custom_error of the Solana client library): what trying again won't mend soon."""
+"""What only the operator can mend."""
 
 _SLOT: Final = msgspec.json.Decoder(int)
 _SLOTS: Final = msgspec.json.Decoder(list[int])
@@ -46,7 +49,7 @@ class Rpc:
         self._node.close()
 
     def newest(self) -> int:
-        """The newest slot of the commitment. Raises NodeUnavailable, as all of these."""
+        """The newest slot of the commitment. Raises NodeUnavailable, IngestStopped, as all of these."""
         return self._ask(_SLOT, "getSlot", self._commitment)
 
     def slots(self, first: int, last: int) -> list[int]:
@@ -91,6 +94,8 @@ class Rpc:
     def _judged(self, error: Error) -> Exception:
         """What may go better soon, or what takes longer."""
         said = self._node.clean(error.message)
+        if error.code in _STOP:
+            return IngestStopped(f"The node refuses: {_STOP[error.code]} ({said}).")
         if error.code in _HELP:
             return NodeUnavailable(f"The node refuses: {_HELP[error.code]} ({said}).")
         return Again(f"it says {said!r} ({error.code})")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.errors import NodeUnavailable
+from headwater.errors import IngestStopped, NodeUnavailable
 from headwater.ingest.base import Step
 from headwater.ingest.solana.feed import SolanaFeed
 from headwater.ingest.solana.options import SolanaOptions
@@ -209,7 +209,7 @@ class TestFaults:
         with Node(BLOCKS).serving() as node:
             node.blocks[900] = {}
             node.cleaned_below = 1000
-            with pytest.raises(NodeUnavailable, match="no longer keeps so old blocks"):
+            with pytest.raises(IngestStopped, match="no longer keeps so old blocks"):
                 list(open_feed(node, from_slot=900, to_slot=1100).steps(None))
 
     def test_what_can_not_be_read_is_never_left_out(self) -> None:

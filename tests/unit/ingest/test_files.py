@@ -176,7 +176,7 @@ class TestUnreadable:
     @pytest.mark.parametrize(
         ("name", "content"),
         [
-            ("a.jsonl.gz", gzip.compress(b"{}\n" * 1000)[:20]),
+            ("a.jsonl.gz", gzip.compress(b"{}\n" * 1000, mtime=0)[:20]),
             ("a.jsonl.bz2", bz2.compress(b"{}\n" * 1000)[:20]),
             ("a.jsonl.xz", lzma.compress(b"{}\n" * 1000)[:40]),
             ("a.jsonl.gz", b"\x1f\x8bnonsense"),
