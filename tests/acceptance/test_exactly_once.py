@@ -48,7 +48,7 @@ class Killer:
             self.killed += len(pids)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_kills_and_redeploys(stack: Stack, client: httpx.Client, tmp_path: Path) -> None:
     with deployed(client, pipeline(ENTITY, transforms=[marks("0")], **ONCE)) as made, reading(made.sink) as reader:
         assert shown(client, made) == "exactly_once"

@@ -58,7 +58,7 @@ def check_a_pipeline(stack: Stack, client: httpx.Client) -> None:
         assert all(r["seen"] for r in read)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_up(parts: External, tmp_path: Path) -> None:
     """Nothing is embedded; outside parts that die and come back are waited for."""
     for stack in running(Stack(tmp_path / "data", external=parts)):

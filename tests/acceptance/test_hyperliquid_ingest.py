@@ -173,7 +173,7 @@ def test_every_event_once_through_kills(
     assert not [name for name in told if "skipped" in name and "total" in name]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_first_start_begins_at_the_end(stack: Stack, streams: Streams, tmp_path: Path) -> None:
     node = HyperliquidNode(tmp_path / "data", 1)
     node.write(30, 0)

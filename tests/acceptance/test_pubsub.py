@@ -163,6 +163,7 @@ def test_streams_come_from_pubsub_and_subscriptions_go_with_the_deployment(bench
             assert http.delete(f"{FLOW}/{flow.id}").status_code == 200
 
 
+@pytest.mark.slow
 def test_a_redeploy_loses_and_repeats_nothing(bench: Bench, http: httpx.Client) -> None:
     with deployed(http, pipeline("log", transforms=[FILTER])) as made, reading(made.sink) as reader:
         count = 0
@@ -187,7 +188,7 @@ def test_a_redeploy_loses_and_repeats_nothing(bench: Bench, http: httpx.Client) 
         check_order(reader.records)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_controller_that_is_killed_in_a_teardown_leaves_no_subscription(
     bench: Bench, own: Stack, http: httpx.Client
 ) -> None:
@@ -243,6 +244,7 @@ def test_exactly_once_is_refused(http: httpx.Client) -> None:
     assert answer.json()["errors"][0]["pointer"] == "/pipeline_config/delivery"
 
 
+@pytest.mark.slow
 def test_a_subscription_of_the_users_own_is_read_by_one_and_stays(bench: Bench, http: httpx.Client) -> None:
     bench.publish(0, 10, topic=bench.own_topic)  # before the deployment: they wait in the subscription
     with deployed(http, pipeline("log", "polygon")) as made, reading(made.sink) as reader:

@@ -155,7 +155,7 @@ class TestListing:
     @pytest.mark.parametrize(
         ("stable_count", "count"),
         [
-            pytest.param(10_000, 1_777, marks=pytest.mark.long),
+            pytest.param(3_000, 777, marks=pytest.mark.long),
             pytest.param(200_000, 10_000, marks=pytest.mark.slow),
             pytest.param(200_000, 777, marks=pytest.mark.slow),
         ],

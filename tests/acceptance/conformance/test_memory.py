@@ -11,7 +11,7 @@ from tests.acceptance.stack import Stack, pipeline, until
 FLOW = "/api/v1/flow"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.proves("2.4/workers_health.oom_killed_workers", "2.4/worker-entry.is_oom_killed")
 def test_are_told_apart(tmp_path: Path) -> None:
     stack = Stack(tmp_path / "data", flags=("--worker-memory-mb", "32"))
