@@ -16,7 +16,7 @@ _ALL = pytest.param(MOST, marks=[pytest.mark.slow, pytest.mark.timeout(300)])
 
 
 class TestManyAtOnce:
-    @pytest.mark.parametrize("parallel", [pytest.param(12, marks=pytest.mark.long), _ALL])
+    @pytest.mark.parametrize("parallel", [pytest.param(12, marks=pytest.mark.slow), _ALL])
     @pytest.mark.proves("3/configuration, not deployed: Deploy")
     def test_no_call_fails(self, stack: Stack, parallel: int) -> None:
         commands: list[int] = []

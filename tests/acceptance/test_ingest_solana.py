@@ -102,6 +102,7 @@ def test_a_range_through_faults_and_kills(stack: Stack, tmp_path: Path) -> None:
     check(stack, nonvoting(blocks))
 
 
+@pytest.mark.slow
 def test_it_follows_the_head_and_goes_on_there(stack: Stack, tmp_path: Path) -> None:
     blocks = Chain(12).blocks(7_000, 7_060)
     slots = sorted(blocks)

@@ -177,7 +177,7 @@ def test_sqlite(tmp_path: Path) -> None:
     _run(lambda: open_sqlite(tmp_path / f"{next(numbers)}.db"))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_postgresql(shared_postgres: PostgresServer, postgres_url: str) -> None:
     def open_empty() -> Database:
         empty_tables(shared_postgres)

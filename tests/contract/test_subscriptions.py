@@ -28,7 +28,7 @@ def memory() -> Bench:
     return subscriptions, topic
 
 
-@pytest.fixture(params=["memory", "fake", "emulator"])
+@pytest.fixture(params=["memory", "fake", pytest.param("emulator", marks=pytest.mark.slow)])
 def bench(request: pytest.FixtureRequest) -> Bench:
     if request.param == "memory":
         return memory()

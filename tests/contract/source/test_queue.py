@@ -48,7 +48,7 @@ class QueueBench:
         self._cleanup.close()
 
 
-@pytest.fixture(params=["pubsub", "pubsub_emulator"])
+@pytest.fixture(params=["pubsub", pytest.param("pubsub_emulator", marks=pytest.mark.slow)])
 def queue(request: pytest.FixtureRequest) -> Iterator[QueueBench]:
     with contextlib.closing(QueueBench(request.getfixturevalue(request.param))) as bench:
         yield bench

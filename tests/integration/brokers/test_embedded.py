@@ -77,6 +77,7 @@ def prepared(formatted: Path, tmp_path: Path) -> EmbeddedKafka:
     return kafka
 
 
+@pytest.mark.slow
 def test_a_killed_parent_takes_kafka_along_and_nothing_is_lost(tmp_path: Path, started: list[children.Child]) -> None:
     command = [sys.executable, "-c", PARENT, str(tmp_path), str(CACHE_DIR)]
     parent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

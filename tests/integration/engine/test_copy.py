@@ -15,6 +15,7 @@ from tests.integration.engine.harness import PARTITIONS, Pipeline, check_copy
 from tests.support.kafka import KafkaServer
 
 ROUNDS, PER_ROUND = 4, 5000
+BOTH = ["at_least_once", pytest.param("exactly_once", marks=pytest.mark.slow)]
 
 
 def numbered(start: int, stop: int) -> list[dict[str, object]]:
@@ -86,7 +87,7 @@ class TestRefusal:
 
 @pytest.mark.long
 class TestTopicDeleted:
-    @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+    @pytest.mark.parametrize("delivery", BOTH)
     def test_the_worker_says_so_and_goes_on_when_it_is_back(
         self, kafka: KafkaServer, tmp_path: Path, delivery: DeliveryMode
     ) -> None:
@@ -104,7 +105,7 @@ class TestTopicDeleted:
 
 
 class TestRights:
-    @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+    @pytest.mark.parametrize("delivery", BOTH)
     def test_a_right_that_is_taken_away_is_waited_for(
         self, kafka: KafkaServer, tmp_path: Path, delivery: DeliveryMode
     ) -> None:
@@ -136,7 +137,7 @@ class TestRights:
 
 
 class TestGap:
-    @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+    @pytest.mark.parametrize("delivery", BOTH)
     def test_deleted_records_are_told_and_passed(
         self, kafka: KafkaServer, tmp_path: Path, delivery: DeliveryMode
     ) -> None:
@@ -155,7 +156,7 @@ class TestGap:
             assert worker.ready().terminate() == 0
         check_copy(pipeline, [r for r in records if r not in records[::PARTITIONS][:5]], repeats=True)
 
-    @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+    @pytest.mark.parametrize("delivery", BOTH)
     def test_its_end_is_committed_when_nothing_follows(
         self, kafka: KafkaServer, tmp_path: Path, delivery: DeliveryMode
     ) -> None:
@@ -167,7 +168,7 @@ class TestGap:
 
 
 class TestSourceMadeAgain:
-    @pytest.mark.parametrize("delivery", ["at_least_once", "exactly_once"])
+    @pytest.mark.parametrize("delivery", BOTH)
     def test_the_worker_ends_and_reads_nothing_of_the_new_topic(
         self, kafka: KafkaServer, tmp_path: Path, delivery: DeliveryMode
     ) -> None:

@@ -312,6 +312,7 @@ def width(call: dict[str, Any]) -> int:
     return int(asked["toBlock"], 16) - int(asked["fromBlock"], 16) + 1
 
 
+@pytest.mark.slow
 def test_a_node_of_bad_days_loses_and_doubles_nothing(streams: Streams, anvil: Anvil) -> None:
     tokens = Tokens(anvil)
     first = anvil.height + 1
