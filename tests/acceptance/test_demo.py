@@ -30,7 +30,7 @@ def counts(story: str) -> tuple[int, int, int]:
 
 
 class TestDemo:
-    @pytest.mark.long
+    @pytest.mark.slow
     def test_generated_records(self) -> None:
         story = demo("--records", "13000")
         expected, missing, extra = counts(story)

@@ -301,12 +301,12 @@ def enable(stack: Stack, client: httpx.Client, case: Case, folder: Path) -> dict
 
 
 GENERATED = (v3_generated, v2_generated, orca_generated, hyperliquid_generated)
-WITH_RECORDS = (v3_recorded, v2_recorded, orca_recorded, hyperliquid_recorded)
 IN_PLACE_OF_RECORDS = [pytest.mark.slow] if FOLDER.exists() else []
 CASES = [
     v3_decoded,
     *(pytest.param(case, marks=IN_PLACE_OF_RECORDS) for case in GENERATED),
-    *(pytest.param(case, marks=RECORDED) for case in WITH_RECORDS),
+    *(pytest.param(case, marks=RECORDED) for case in (v3_recorded, v2_recorded, orca_recorded)),
+    pytest.param(hyperliquid_recorded, marks=[RECORDED, pytest.mark.slow]),
 ]
 
 

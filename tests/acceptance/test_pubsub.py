@@ -269,6 +269,7 @@ def test_replay_says_where_to_feed(own: Stack, tmp_path: Path) -> None:
 
 
 class TestAnotherCluster:
+    @pytest.mark.slow
     def test_records_come_from_there_and_results_stay_here(self, bench: Bench, own: Stack, http: httpx.Client) -> None:
         bench.kafka.produce(bench.foreign_topic, [b'{"n": 0}'])  # before the deployment: not for it
         with deployed(http, pipeline("trade", "hyperliquid")) as made, reading(made.sink) as reader:

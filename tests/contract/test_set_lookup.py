@@ -205,6 +205,7 @@ class TestWrites:
 
 
 class TestAtOnce:
+    @pytest.mark.slow
     def test_every_answered_write_is_seen_and_no_other(self, store: RedisSetStore, client: Counting) -> None:
         """A writer adds and removes while readers look up what it says is there and what is not."""
         written, stop = [0], threading.Event()

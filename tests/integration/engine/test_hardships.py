@@ -63,6 +63,7 @@ def test_on_a_full_machine_no_record_is_blamed(kafka: KafkaServer, tmp_path: Pat
     check(pipeline, "busy", load, count)
 
 
+@pytest.mark.slow
 def test_endless_loops_among_the_records(kafka: KafkaServer, tmp_path: Path) -> None:
     count, load, pipeline = 1_500, Load(7, 300, ["loop"]), pipeline_of("v8", kafka, tmp_path)
     feed(pipeline, load, count)
