@@ -73,7 +73,6 @@ def wait_for_memory(worker: WorkerProcess, before: int) -> None:
     assert resident(worker.pid) - before < WORKER_GROWTH_BYTES
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "cases",
     [
