@@ -24,7 +24,7 @@ from headwater.ingest.options import FLAG, IngestOptions, read_options
 from headwater.model.binding import Bindings
 from headwater.model.stream import find_chain
 from headwater.settings import Settings
-from headwater.sources.recent import read_since
+from headwater.sources.read_back import read_since
 
 
 def open_evm(options: IngestOptions, settings: Settings) -> EvmFeed:
@@ -39,7 +39,8 @@ def open_evm(options: IngestOptions, settings: Settings) -> EvmFeed:
     def read_back(streams: Sequence[str], since_ms: int) -> Iterator[StreamRecord]:
         by_topic = {zerolag_topic(bindings, options.chain, stream): stream for stream in streams}
         for topic, key, value in read_since(access, list(by_topic), since_ms):
-            yield StreamRecord(by_topic[topic], key, value)
+            if key is not None and value is not None:  # others than an ingest may write to the topic
+                yield StreamRecord(by_topic[topic], key, value)
 
     tokens = {
         address: Token(token.symbol, token.decimals)

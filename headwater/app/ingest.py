@@ -29,7 +29,7 @@ from headwater.model.stream import STREAM_PARTITIONS
 from headwater.model.worker import KafkaAccess
 from headwater.settings import Settings
 from headwater.sinks.transactional import TransactionalKafkaProducer
-from headwater.sources.table import read_table
+from headwater.sources.read_back import read_table
 
 CONNECT_WITHIN_S: Final = 10.0
 BEGIN_WITHIN_S: Final = 30.0

@@ -17,7 +17,7 @@ from confluent_kafka import Message, TopicPartition
 
 from headwater.ingest.evm.records import ENTITIES
 from headwater.ingest.writer import POSITIONS_TOPIC
-from headwater.sources.table import read_table
+from headwater.sources.read_back import read_table
 from tests.support.anvil import Anvil
 from tests.support.kafka import KafkaServer
 

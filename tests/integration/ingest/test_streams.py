@@ -9,7 +9,6 @@ from headwater.brokers.client import ClientErrors, producer_settings
 from headwater.errors import DeliveryFailed
 from headwater.ingest.base import Step, StreamRecord
 from headwater.ingest.writer import POSITIONS_TOPIC, Target, transactional_id
-from headwater.sources.table import read_table
 from tests.support.kafka import KafkaServer
 
 
@@ -67,12 +66,3 @@ def test_a_successor_shuts_the_first_one_out(kafka: KafkaServer, streams: Stream
         with pytest.raises(DeliveryFailed):
             first.write(block(1))
     assert values(kafka, streams, 8) == [b"1"] * 8
-
-
-def test_a_table_has_the_last_value_of_each_key(kafka: KafkaServer) -> None:
-    table = kafka.create_topic(kafka.unique("table"), 3, INGEST_TOPIC_CONFIG)
-    assert read_table(kafka.access, table) == {}
-    for partition in range(3):
-        keys = [b"a%d" % partition, b"b%d" % partition, b"a%d" % partition, b"b%d" % partition]
-        kafka.produce(table, [b"1", b"1", b"2", None], partition=partition, keys=keys)
-    assert read_table(kafka.access, table) == {b"a0": b"2", b"a1": b"2", b"a2": b"2"}
