@@ -1,26 +1,19 @@
 """Composition of the EVM ingest."""
 
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from headwater.app.abis import load_abis
 from headwater.app.addresses import Addresses
 from headwater.app.home import Home
-from headwater.app.ingest import run_ingest
 from headwater.app.recipes import read_tokens
 from headwater.app.streams import load_bindings, zerolag_topic
 from headwater.errors import SetupError
 from headwater.ingest.base import StreamRecord
 from headwater.ingest.evm.decode import Decoder
 from headwater.ingest.evm.feed import EvmFeed
-from headwater.ingest.evm.options import EvmOptions, default_name
+from headwater.ingest.evm.options import EvmOptions
 from headwater.ingest.evm.records import ENTITIES, Token
-from headwater.ingest.options import FLAG, IngestOptions, read_options
+from headwater.ingest.options import IngestOptions
 from headwater.model.binding import Bindings
 from headwater.model.stream import find_chain
 from headwater.settings import Settings
@@ -47,35 +40,6 @@ def open_evm(options: IngestOptions, settings: Settings) -> EvmFeed:
         for address, token in read_tokens(settings).get(options.chain, {}).items()
     }
     return EvmFeed(options, Decoder(load_abis(settings)), tokens, zerolag_entities(options, bindings), read_back)
-
-
-def run_evm(settings: Settings, given: dict[str, Any]) -> str:
-    """Run one ingest with these members of EvmOptions; a sentence of what was stored. Raises SetupError."""
-    name = given["name"] or default_name(given["chain"], given["from_block"], given["to_block"])
-    options = read_options(EvmOptions, given | {"name": name}, FLAG)
-    feed = open_evm(options, settings)
-    with _shown(options, feed):
-        meters = run_ingest(settings, options, feed)
-    records = ", ".join(f"{count} {stream}" for stream, count in sorted(meters.records.items())) or "none"
-    counts = meters.counts
-    return (
-        f"{counts['blocks']} blocks; records: {records}; {counts['undecoded']} logs without an ABI that fits, "
-        f"{counts['malformed']} token transfers without their data"
-    )
-
-
-@contextmanager
-def _shown(options: EvmOptions, feed: EvmFeed) -> Iterator[None]:
-    """A bar in a terminal while a range is read."""
-    if options.to_block is None or options.from_block is None or not sys.stderr.isatty():
-        yield
-        return
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("blocks"), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        first = options.from_block
-        task = progress.add_task("", total=options.to_block - first + 1)
-        feed.progress = lambda number: progress.update(task, completed=number - first + 1)
-        yield
 
 
 def zerolag_entities(options: EvmOptions, bindings: Bindings) -> list[str]:

@@ -1,12 +1,16 @@
 """Commands that feed streams from chain nodes."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from headwater.cli.options import takes_settings
 from headwater.settings import Settings
+
+if TYPE_CHECKING:
+    from headwater.ingest.base import Feed
+    from headwater.ingest.options import IngestOptions
 
 app = typer.Typer(help="Feed streams from chain nodes; each ingest goes on where it stopped.", no_args_is_help=True)
 
@@ -26,7 +30,8 @@ def run(settings: Settings, name: Annotated[str, typer.Argument(help="A name in 
     if name not in known:
         raise SetupError(f"There is no ingest {name}. The file of --ingests has: {', '.join(known) or 'none'}.")
     options, open_feed = known[name]
-    run_ingest(settings, options, open_feed(options, settings))
+    meters = run_ingest(settings, options, open_feed(options, settings))
+    print(f"{name}: {meters.summary()}")
 
 
 def evm(
@@ -59,27 +64,22 @@ def evm(
     metrics_port: Annotated[int, typer.Option(min=0, help="Port of 127.0.0.1 with Prometheus series; 0: none.")] = 0,
 ) -> None:
     """Feed the five streams of an EVM chain from a node, or with --to-block a range of its blocks."""
-    from headwater.app.evm import run_evm
-    from headwater.telemetry import configure_logging
+    from headwater.app.ingest import run_ingest
+    from headwater.cli.progress import range_shown
+    from headwater.ingest.evm.feed import EvmFeed
+    from headwater.ingest.evm.options import default_name
 
-    configure_logging(settings.log_level)
-    given = {
-        "chain": chain,
-        "rpc": rpc,
-        "ws": ws or None,
-        "name": name,
-        "finality": confirmations or finality,
-        "zerolag": zerolag,
-        "from_block": from_block,
-        "to_block": to_block,
-        "rate": rate,
-        "parallel": parallel,
-        "poll_s": poll_s,
-        "fetch": fetch or None,
-        "reorg_depth": reorg_depth,
-        "metrics_port": metrics_port,
-    }
-    print(run_evm(settings, given))
+    options, feed = _opened(
+        "evm", settings, chain=chain, rpc=rpc, ws=ws or None,
+        name=name or default_name(chain, from_block, to_block), finality=confirmations or finality,
+        zerolag=zerolag, from_block=from_block, to_block=to_block, rate=rate, parallel=parallel, poll_s=poll_s,
+        fetch=fetch or None, reorg_depth=reorg_depth, metrics_port=metrics_port,
+    )  # fmt: skip
+    assert isinstance(feed, EvmFeed)
+    with range_shown(from_block, to_block, "blocks") as progress:
+        feed.progress = progress
+        meters = run_ingest(settings, options, feed)
+    print(meters.summary())
 
 
 app.command()(takes_settings(*KAFKA, "ingests")(run))
@@ -142,8 +142,14 @@ app.command()(takes_settings(*KAFKA)(solana))
 
 
 def _run(kind: str, settings: Settings, **options: Any) -> None:
-    """Run an ingest of this kind. Raises SetupError when an option is not valid."""
+    """Run an ingest of this kind, and tell what it stored. Raises SetupError when an option is not valid."""
     from headwater.app.ingest import run_ingest
+
+    print(run_ingest(settings, *_opened(kind, settings, **options)).summary())
+
+
+def _opened(kind: str, settings: Settings, **options: Any) -> "tuple[IngestOptions, Feed]":
+    """An ingest of this kind, in a process that logs. Raises SetupError when an option is not valid."""
     from headwater.app.ingests import KINDS
     from headwater.ingest.options import FLAG, read_options
     from headwater.telemetry import configure_logging
@@ -151,7 +157,7 @@ def _run(kind: str, settings: Settings, **options: Any) -> None:
     configure_logging(settings.log_level)
     model, open_feed = KINDS[kind]
     checked = read_options(model, options, FLAG)
-    run_ingest(settings, checked, open_feed(checked, settings))
+    return checked, open_feed(checked, settings)
 
 
 @app.callback()

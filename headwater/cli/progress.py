@@ -1,10 +1,18 @@
 """A progress bar, where someone can see it."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 EVERY: Final = 1_000
 """Records between two looks at how far they are."""
@@ -25,3 +33,16 @@ def shown(records: Iterator[bytes], size: int, done: Callable[[], float]) -> Ite
             if count % EVERY == 0:
                 progress.update(task, completed=done(), count=count)
         progress.update(task, completed=done(), count=count)
+
+
+@contextmanager
+def range_shown(first: int | None, last: int | None, what: str) -> Iterator[Callable[[int], None]]:
+    """Gives what takes the number that is reached; on a terminal, a bar on standard error tells it for a range."""
+    console = Console(stderr=True)
+    if first is None or last is None or not console.is_terminal:
+        yield lambda _: None
+        return
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn(what), TimeRemainingColumn())
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("", total=last - first + 1)
+        yield lambda number: progress.update(task, completed=number - first + 1)

@@ -28,6 +28,13 @@ COUNTS: Final[Mapping[str, str]] = {
 }
 """What steps may count beside records, with the text of its metric."""
 
+_TOLD: Final[Mapping[str, str]] = {
+    "blocks": "blocks",
+    "undecoded": "logs without an ABI that fits",
+    "malformed": "token transfers without their data",
+}
+"""Those of COUNTS that a summary tells, and how."""
+
 
 @dataclass(slots=True)
 class Meters:
@@ -35,7 +42,7 @@ class Meters:
 
     records: by stream. left_out: too large for a topic. errors: of the node or of Kafka. time_ms: of the newest event
     that is stored, 0 at first. skipped: by reason, what of the source became no record. gaps: what was missed of it.
-    that is stored, 0 at first. counts: by a name of COUNTS.
+    counts: by a name of COUNTS.
     """
 
     records: Counter[str] = field(default_factory=Counter)
@@ -54,6 +61,14 @@ class Meters:
         self.skipped.update(step.skipped)
         self.gaps += step.gaps
         self.counts.update(step.counts)
+
+    def summary(self) -> str:
+        """What was stored, in one line."""
+        parts = [f"{count} {stream}" for stream, count in sorted(self.records.items())]
+        told = [f"records: {', '.join(parts) or 'none'}"]
+        if self.counts:  # some kinds of ingest count nothing but records
+            told += [f"{self.counts[name]} {what}" for name, what in _TOLD.items()]
+        return "; ".join(told)
 
 
 def run(

@@ -1,6 +1,7 @@
 """The loop of an ingest: steps are stored with their position, and what is away is waited out."""
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -77,6 +78,16 @@ def test_steps_are_stored_with_their_position() -> None:
     assert kafka.values == all_of(3)
     assert kafka.position == b"2"
     assert (meters.records, meters.errors, meters.time_ms) == ({"log": 6}, 0, 2000)
+
+
+def test_a_summary_tells_counts_where_there_are_any() -> None:
+    assert Meters().summary() == "records: none"
+    meters = Meters(records=Counter(trade=1, fill=2))
+    assert meters.summary() == "records: 2 fill, 1 trade"
+    meters.counts.update(blocks=3, retries=4)
+    assert meters.summary() == (
+        "records: 2 fill, 1 trade; 3 blocks; 0 logs without an ABI that fits; 0 token transfers without their data"
+    )
 
 
 def test_it_goes_on_behind_the_position() -> None:
