@@ -67,11 +67,11 @@ def evm(
     from headwater.app.ingest import run_ingest
     from headwater.cli.progress import range_shown
     from headwater.ingest.evm.feed import EvmFeed
-    from headwater.ingest.evm.options import default_name
+    from headwater.ingest.options import default_name
 
     options, feed = _opened(
         "evm", settings, chain=chain, rpc=rpc, ws=ws or None,
-        name=name or default_name(chain, from_block, to_block), finality=confirmations or finality,
+        name=name or default_name(f"evm-{chain}", from_block, to_block), finality=confirmations or finality,
         zerolag=zerolag, from_block=from_block, to_block=to_block, rate=rate, parallel=parallel, poll_s=poll_s,
         fetch=fetch or None, reorg_depth=reorg_depth, metrics_port=metrics_port,
     )  # fmt: skip
@@ -131,9 +131,9 @@ def solana(
     metrics_port: Annotated[int, typer.Option(min=0, help="Port of 127.0.0.1 with Prometheus series; 0: none.")] = 0,
 ) -> None:
     """Feed the transactions of Solana that are no votes from a node, or with --to-slot a range of its slots."""
-    from headwater.ingest.solana.options import default_name
+    from headwater.ingest.options import default_name
 
-    _run("solana", settings, rpc=rpc, name=name or default_name(from_slot, to_slot), commitment=commitment,
+    _run("solana", settings, rpc=rpc, name=name or default_name("solana", from_slot, to_slot), commitment=commitment,
          from_slot=from_slot, to_slot=to_slot, encoding=encoding, rate=rate, parallel=parallel, poll_s=poll_s,
          metrics_port=metrics_port)  # fmt: skip
 

@@ -29,6 +29,11 @@ class IngestOptions(BaseModel):
     metrics_port: int = Field(0, ge=0, le=65535)
 
 
+def default_name(base: str, first: int | None, last: int | None) -> str:
+    """The name of an ingest that was given none: a range has one of its own, and so a position of its own."""
+    return base if last is None else f"{base}-{first or 0}-{last}"
+
+
 _VARIABLE: Final = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 
 

@@ -36,8 +36,3 @@ class EvmOptions(IngestOptions):
         if self.to_block is not None and self.zerolag:
             raise ValueError("a range of blocks has no zerolag streams: those follow the head")
         return self
-
-
-def default_name(chain: str, from_block: int | None, to_block: int | None) -> str:
-    """The name of an ingest that was given none: a range has one of its own, and so a position of its own."""
-    return f"evm-{chain}" if to_block is None else f"evm-{chain}-{from_block}-{to_block}"

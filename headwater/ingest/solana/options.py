@@ -28,8 +28,3 @@ class SolanaOptions(IngestOptions):
         if self.to_slot is not None and (self.from_slot is None or self.from_slot > self.to_slot):
             raise ValueError("to_slot needs a from_slot that is not above it")
         return self
-
-
-def default_name(from_slot: int | None, to_slot: int | None) -> str:
-    """The name of an ingest that was given none: a range has one of its own, and so a position of its own."""
-    return "solana" if to_slot is None else f"solana-{from_slot or 0}-{to_slot}"

@@ -9,7 +9,7 @@ import pytest
 from headwater.app.evm import zerolag_entities
 from headwater.app.ingests import load_ingests
 from headwater.errors import IngestStopped, SetupError
-from headwater.ingest.evm.options import EvmOptions, default_name
+from headwater.ingest.evm.options import EvmOptions
 from headwater.ingest.evm.position import Mark, Position, Recent, decode
 from headwater.ingest.evm.records import ENTITIES
 from headwater.ingest.options import FLAG, read_options
@@ -60,11 +60,6 @@ def test_the_file_of_ingests_knows_the_kind(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match=r"live\.rpc") as caught:
         load_ingests(file)
     assert KEY not in str(caught.value)
-
-
-def test_a_range_has_a_name_of_its_own() -> None:
-    names = {default_name("base", None, None), default_name("base", 5, None), default_name("base", 5, 9)}
-    assert names == {"evm-base", "evm-base-5-9"}
 
 
 def test_zerolag_streams_are_those_that_are_bound_or_all() -> None:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from headwater.app.ingests import load_ingests
 from headwater.errors import SetupError
 from headwater.ingest.solana.feed import SolanaFeed
-from headwater.ingest.solana.options import SolanaOptions, default_name
+from headwater.ingest.solana.options import SolanaOptions
 from headwater.settings import Settings
 
 NODE = "https://node.example/key-of-mine"
@@ -49,8 +49,3 @@ def test_a_fault_in_a_file(tmp_path: Path) -> None:
     (tmp_path / "ingests.json").write_text(json.dumps({"main": {"type": "solana", "rpc": NODE, "rate": -1}}))
     with pytest.raises(SetupError, match=r"main\.rate is not valid"):
         load_ingests(tmp_path / "ingests.json")
-
-
-def test_a_range_has_a_name_of_its_own() -> None:
-    assert default_name(None, None) == default_name(7, None) == "solana"
-    assert default_name(7, 9) == "solana-7-9"
