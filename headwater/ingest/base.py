@@ -26,7 +26,7 @@ class Step(NamedTuple):
     records: Sequence[StreamRecord]
     position: bytes
     time_ms: int
-    skipped: Mapping[str, int] = MappingProxyType({})
+    skipped: Mapping[str, int] = NO_COUNTS
     gaps: int = 0
     counts: Mapping[str, int] = NO_COUNTS
 

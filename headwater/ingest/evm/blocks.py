@@ -53,15 +53,10 @@ class Transaction(msgspec.Struct):
     to: str | None = None
 
 
-class FullBlock(msgspec.Struct, rename="camel"):
+class FullBlock(Header, kw_only=True):
     """A block with its transactions."""
 
-    number: str
-    hash: str
-    parent_hash: str
-    timestamp: str
     transactions: list[Transaction]
-    logs_bloom: str = ""
 
 
 class Block(NamedTuple):
@@ -88,14 +83,12 @@ def from_logs(full: FullBlock, logs: Sequence[Log]) -> Block | None:
     return _block(full, logs, parties, {log.block_hash for log in logs})
 
 
-def _block(
-    head: Header | FullBlock, logs: Sequence[Log], parties: Mapping[str, Parties], hashes: set[str]
-) -> Block | None:
+def _block(header: Header, logs: Sequence[Log], parties: Mapping[str, Parties], hashes: set[str]) -> Block | None:
     """hashes: of the blocks that the logs are of. A bloom filter with bits tells that a block has logs.
 
     One without bits proves nothing: Polygon's leaves out the logs of its system transactions, and some of its nodes
     leave out their receipts. So no transactions are counted either.
     """
-    if not hashes <= {head.hash} or (not logs and head.logs_bloom.strip("0x")):
+    if not hashes <= {header.hash} or (not logs and header.logs_bloom.strip("0x")):
         return None
-    return Block(int(head.number, 16), head.hash, head.parent_hash, int(head.timestamp, 16), logs, parties)
+    return Block(int(header.number, 16), header.hash, header.parent_hash, int(header.timestamp, 16), logs, parties)
