@@ -156,13 +156,14 @@ class Backoff:
 
 @dataclass(slots=True)
 class Service:
-    """A child to keep running. start: makes it; ready: returns when it serves (or raises SetupError)."""
+    """A child to keep running. start: makes it. essential: the others need it."""
 
     name: str
     start: Callable[[], Child]
     grace_s: float = 10.0
     healthy_after_s: float = 10.0
     backoff: Backoff = field(default_factory=lambda: Backoff(0.2, 30.0))
+    essential: bool = True
     child: Child | None = None
     restart_at: float = 0.0
     last_status: int | None = None
@@ -186,9 +187,9 @@ class Supervisor:
         for service in self._services:
             self._look_after(service)
 
-    def ended_with(self, status: int) -> list[str]:
-        """The names of the services whose last process ended with this status."""
-        return [service.name for service in self._services if service.last_status == status]
+    def essential_ended_with(self, status: int) -> list[str]:
+        """The names of the essential services whose last process ended with this status."""
+        return [each.name for each in self._services if each.essential and each.last_status == status]
 
     def _look_after(self, service: Service) -> None:
         child = service.child

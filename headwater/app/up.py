@@ -33,8 +33,6 @@ SERVING_WITHIN_S = 60.0
 LISTEN_BACKLOG = 1024
 REFUSED = 2
 """The exit status of a command that can't start as it is set up; starting it again would not help."""
-INGEST = "ingest "
-"""How the names of these services begin: one that can't go on leaves the others, and the start, alone."""
 LOCAL_HOSTS = ("127.0.0.1", "::1", "localhost")
 
 
@@ -92,7 +90,8 @@ def start_services(supervisor: Supervisor, addresses: Addresses, listener: socke
     supervisor.add(Service("controller", lambda: _command(environment, "controller"), grace_s=20.0))
     supervisor.add(Service("prices", lambda: _command(environment, "prices", "worker"), grace_s=20.0))
     for name in load_ingests(addresses.settings.ingests):
-        supervisor.add(Service(f"{INGEST}{name}", partial(_command, environment, "ingest", "run", name), grace_s=20.0))
+        start = partial(_command, environment, "ingest", "run", name)
+        supervisor.add(Service(f"ingest {name}", start, grace_s=20.0, essential=False))
     for number in range(addresses.settings.api_processes):
         supervisor.add(Service(f"api-{number}", lambda: _api(environment, listener)))
 
@@ -146,7 +145,7 @@ def wait_until_serving(settings: Settings, supervisor: Supervisor, stop: threadi
     with httpx.Client(base_url=f"http://{host}:{settings.port}", timeout=5) as client:
         while not stop.wait(TICK_S):
             supervisor.tick()
-            if refused := [name for name in supervisor.ended_with(REFUSED) if not name.startswith(INGEST)]:
+            if refused := supervisor.essential_ended_with(REFUSED):
                 raise SetupError(f"The {refused[0]} process can't start; it says why above.")
             try:
                 answer = client.get("/readyz")

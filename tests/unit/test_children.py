@@ -10,6 +10,7 @@ from pathlib import Path
 from headwater.children import Backoff, Service, Supervisor, spawn
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
+REFUSER = [sys.executable, "-c", "raise SystemExit(2)"]
 
 
 def gone(pid: int, within_s: float = 10.0) -> bool:
@@ -88,12 +89,13 @@ class TestSupervisor:
         assert pid_of(service) not in (None, first.pid)
         supervisor.stop()
 
-    def test_tells_with_what_status_services_ended(self) -> None:
+    def test_tells_with_what_status_essential_services_ended(self) -> None:
         supervisor = Supervisor()
-        supervisor.add(Service("refuses", lambda: spawn([sys.executable, "-c", "raise SystemExit(2)"]))).wait(10)
+        for name, essential in (("refuses", True), ("refuses too", False)):
+            supervisor.add(Service(name, lambda: spawn(REFUSER), essential=essential)).wait(10)
         supervisor.add(Service("sleeps", lambda: spawn(SLEEPER)))
         supervisor.tick()
-        assert supervisor.ended_with(2) == ["refuses"]
+        assert supervisor.essential_ended_with(2) == ["refuses"]
         supervisor.stop()
 
     def test_stops_the_last_one_first(self) -> None:
