@@ -10,7 +10,7 @@ import pytest
 from headwater.engine.health import BEAT_S, MAX_LINE_CHARS, MAX_LINES_PER_BEAT, Probe, WorkerLog
 from headwater.errors import WorkerError
 from headwater.model.worker import JOIN, Heartbeat, WrittenLine
-from tests.unit.engine.world import Clock
+from tests.unit.engine.weather import Clock
 
 
 def beat(state: str = "ready", reason: str = "", text: str = "") -> Heartbeat:

@@ -8,7 +8,8 @@ from headwater.engine import recorder as module
 from headwater.engine.counting import Counted, Tally
 from headwater.engine.recorder import MAX_UNDECIDED, RETRY_S, Recorder
 from headwater.model.metric import Measured
-from tests.unit.engine.world import DEPLOYMENT, Weather, WeatherMetrics, World
+from tests.unit.engine.weather import Weather, WeatherMetrics
+from tests.unit.engine.world import DEPLOYMENT, World
 
 GROUP = "group"
 

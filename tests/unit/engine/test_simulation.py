@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.unit.engine.world import COPIES, DEAD, OUTPUTS, SOURCE, Killed, Member, World, origin, without_repeats, word
+from tests.unit.engine.weather import Killed
+from tests.unit.engine.world import COPIES, DEAD, OUTPUTS, SOURCE, Member, World, origin, without_repeats, word
 
 PARTITIONS = 3
 partitions = st.integers(0, PARTITIONS - 1)

@@ -8,7 +8,8 @@ from headwater.engine.worker import Worker
 from headwater.errors import SourceGap
 from headwater.sources.base import Gap
 from tests.unit.engine.looking import arrived, errors, exactly_once, states, steps
-from tests.unit.engine.world import Killed, World
+from tests.unit.engine.weather import Killed
+from tests.unit.engine.world import World
 
 
 class TestGap:

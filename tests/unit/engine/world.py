@@ -1,9 +1,9 @@
-"""A world in memory for the worker: a clock, transforms that can be slow or away, a producer that can refuse."""
+"""A world in memory for workers that come and go, with transforms that do what a record says."""
 
 import itertools
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from headwater.engine.delivery import AtLeastOnce, DeadLetters, Delivery
@@ -12,69 +12,27 @@ from headwater.engine.health import Probe, Reporter
 from headwater.engine.observe import Observer
 from headwater.engine.recorder import Recorder
 from headwater.engine.worker import Worker
-from headwater.errors import BrokerUnavailable, DeliveryFailed, SetStoreUnavailable
-from headwater.model.metric import TIME_RANGES, Measured
+from headwater.errors import SetStoreUnavailable
+from headwater.model.metric import TIME_RANGES
 from headwater.model.record import Failure, Outcome, RecordBatch, SourceNames
 from headwater.sinks.kafka import KafkaSink
-from headwater.sinks.memory import MemoryProducer, MemoryTopics, MemoryTransactionalProducer, Produced
-from headwater.sources.base import Gap, Positions
+from headwater.sinks.memory import MemoryTopics, Produced
+from headwater.sources.base import Gap
 from headwater.sources.memory import MemoryGroup, MemoryRecord, MemorySource, MemoryTopic
 from headwater.sources.memory_queue import MemoryQueue, MemoryQueueSource
-from headwater.stores.memory.metrics import MemoryMetrics
 from headwater.transforms.base import Pending
+from tests.unit.engine.weather import (
+    Weather,
+    WeatherMetrics,
+    WeatherProducer,
+    WeatherSource,
+    WeatherTransactionalProducer,
+)
 
 SOURCE, OUTPUTS, DEAD = "stream", ("out-a", "out-b"), "dead"
 DEPLOYMENT = "d1"
 COPIES = {"pass": 1, "drop": 0, "twice": 2, "bad": 0}
 """Outputs per source record, by the word that its value starts with."""
-
-
-class Clock:
-    """Time that moves when somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-        self._alarm: tuple[float, Callable[[], None]] = (float("inf"), lambda: None)
-
-    def __call__(self) -> float:
-        return self.now
-
-    def at(self, time: float, call: Callable[[], None]) -> None:
-        """Call once it is `time`."""
-        self._alarm = (time, call)
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-        if self.now >= self._alarm[0]:
-            self._alarm[1]()
-
-
-@dataclass
-class Weather:
-    """What the tests turn: the stores, the transforms' slowness, the broker's acknowledgements and refusals.
-
-    lost_answers: transactions that are committed, but whose producers don't hear of it. metrics_up: False: no write of
-    metrics arrives; None: writes arrive, and their answers are lost. at_write: called once, when metrics are written
-    next. killed_at_commit: the next worker that commits dies instead.
-    """
-
-    clock: Clock = field(default_factory=Clock)
-    store_up: bool = True
-    metrics_up: bool | None = True
-    slowness: int = 0
-    scripts_end: bool = True
-    acks_per_flush: int = 1 << 30
-    refuse: int = 0
-    lost_answers: int = 0
-    coordinator_up: bool = True
-    transaction_s: float = 0.0
-    on_refusal: Callable[[], None] = lambda: None
-    at_write: Callable[[], None] | None = None
-    killed_at_commit: bool = False
-
-
-class Killed(BaseException):
-    """The end of a worker in the middle of a step."""
 
 
 class PendingBatch:
@@ -138,122 +96,6 @@ class StoryTransform:
 def word(value: bytes | None) -> str:
     """The first word of a record's value."""
     return (value or b"").split(b" ")[0].decode()
-
-
-class WeatherProducer(MemoryProducer):
-    """Acknowledges as fast as the weather allows. After a refusal it delivers nothing more, as a gapless one."""
-
-    def __init__(self, topics: MemoryTopics, weather: Weather, max_queued: int) -> None:
-        super().__init__(topics, max_queued=max_queued)
-        self.queue = self._queue
-        self._weather = weather
-        self._max = max_queued
-        self._broken = False
-
-    def saturated(self) -> bool:
-        return len(self._queue) > self._max
-
-    def flush(self, timeout_s: float) -> int:
-        for _ in range(min(len(self._queue), self._weather.acks_per_flush)):
-            if self._weather.refuse or self._broken:
-                self._refuse()
-            else:
-                self.deliver(1)
-        if self._queue:
-            self._weather.clock.sleep(timeout_s)
-        return len(self._queue)
-
-    def _refuse(self) -> None:
-        if not self._broken:
-            self._weather.refuse -= 1
-            self._weather.on_refusal()
-        self._broken = True
-        self._queue.popleft()
-        self._failed.append("refused")
-
-    def die(self, survivors: dict[int, int]) -> None:
-        """The process is killed: of each partition's queue a prefix still arrives."""
-        for record in () if self._broken else tuple(self._queue):
-            if survivors.get(record.partition, 0) > 0:
-                survivors[record.partition] -= 1
-                self._topics.records[record.topic].append(record)
-        self._queue.clear()
-
-
-class WeatherTransactionalProducer(MemoryTransactionalProducer):
-    """Its transactions fail, or end without an answer, when the weather says so."""
-
-    def __init__(self, topics: MemoryTopics, weather: Weather, transactional_id: str) -> None:
-        super().__init__(topics, transactional_id)
-        self.queue = self._rows
-        self._weather = weather
-
-    def begin(self, timeout_s: float) -> None:
-        if not self._weather.coordinator_up:
-            raise BrokerUnavailable("The coordinator does not answer.")
-        super().begin(timeout_s)
-
-    def commit(self, positions: Mapping[int, int], membership: Callable[[], object]) -> None:
-        if self._weather.killed_at_commit:
-            self._weather.killed_at_commit = False
-            raise Killed
-        self._weather.clock.sleep(self._weather.transaction_s)
-        if self._weather.refuse:
-            self._weather.refuse -= 1
-            raise DeliveryFailed("Kafka did not take a transaction.")
-        super().commit(positions, membership)
-        if self._weather.lost_answers:
-            self._weather.lost_answers -= 1
-            raise DeliveryFailed("Kafka did not answer.")
-
-    def die(self, survivors: dict[int, int]) -> None:
-        """The process is killed: a transaction that was not committed never is."""
-        self._rows.clear()
-
-
-class WeatherMetrics(MemoryMetrics):
-    """Metrics that can be away."""
-
-    def __init__(self, weather: Weather) -> None:
-        super().__init__()
-        self._weather = weather
-
-    def take(self, deployment_id: str, group: str, owner: str, partitions: Collection[int]) -> Mapping[int, int]:
-        self._check()
-        return super().take(deployment_id, group, owner, partitions)
-
-    def write(self, deployment_id: str, group: str, owner: str, measured: Measured) -> frozenset[int]:
-        at_write, self._weather.at_write = self._weather.at_write, None
-        if at_write is not None:
-            at_write()
-        if self._weather.metrics_up is None:
-            super().write(deployment_id, group, owner, measured)
-        self._check()
-        return super().write(deployment_id, group, owner, measured)
-
-    def _check(self) -> None:
-        if not self._weather.metrics_up:
-            raise SetStoreUnavailable("The set store does not answer.")
-
-
-class WeatherSource(MemorySource):
-    """A source whose worker may die at a commit. told: takes its gaps."""
-
-    def __init__(self, group: MemoryGroup, weather: Weather, told: list[Gap]) -> None:
-        super().__init__(group, weather.clock.sleep)
-        self._weather = weather
-        self._told = told
-
-    def gaps(self) -> list[Gap]:
-        gaps = super().gaps()
-        self._told += gaps
-        return gaps
-
-    def commit(self, positions: Positions, *, wait: bool) -> None:
-        if positions and self._weather.killed_at_commit:
-            self._weather.killed_at_commit = False
-            raise Killed
-        super().commit(positions, wait=wait)
 
 
 @dataclass
