@@ -1,24 +1,35 @@
-"""What stands on topics already: read to their present ends, and no further."""
+"""What stands on topics already: read to their present ends, and no further.
+
+The end is what a reader of uncommitted records sees. One of committed records is held up before the first open
+transaction, whoever's it is, and what was committed behind that must be waited for. So must the end of one's own
+transaction: Kafka acknowledges a commit before the partitions know of it.
+"""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 import confluent_kafka
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from headwater.brokers.client import ClientErrors, consumer_settings, unavailable
+from headwater.brokers.client import ClientErrors, admin_settings, consumer_settings, unavailable
 from headwater.errors import BrokerUnavailable
 from headwater.model.worker import KafkaAccess
 
 STALL_S: Final = 30.0
+"""How long to wait for more. A killed process's transaction lasts 15 s, and up to 10 s more until Kafka looks."""
 POLL_S: Final = 0.1
 """A batch that is not full waits this long."""
 BATCH: Final = 1000
 
-Starts = Callable[[Consumer, list[TopicPartition]], list[TopicPartition]]
-"""Gives partitions the offsets to read from."""
+# The binding has no types for these.
+_LATEST: Final[OffsetSpec] = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_EARLIEST: Final[OffsetSpec] = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+
+_Place = tuple[str, int]
+"""A topic and the number of a partition."""
 
 
 class Kept(NamedTuple):
@@ -31,11 +42,7 @@ class Kept(NamedTuple):
 
 def read_table(access: KafkaAccess, topic: str) -> dict[bytes, bytes]:
     """The last committed value of each key of a compacted topic. Raises BrokerUnavailable, also without the topic."""
-
-    def starts(_: Consumer, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        return [TopicPartition(p.topic, p.partition, OFFSET_BEGINNING) for p in partitions]
-
-    table = {record.key: record.value for record in _read(access, [topic], starts)}
+    table = {record.key: record.value for record in _read(access, [topic], _EARLIEST)}
     return {key: value for key, value in table.items() if key is not None and value is not None}
 
 
@@ -44,26 +51,37 @@ def read_since(access: KafkaAccess, topics: Sequence[str], since_ms: int) -> Ite
 
     Raises BrokerUnavailable, also when one of the topics is not there.
     """
-
-    def starts(consumer: Consumer, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        times = [TopicPartition(p.topic, p.partition, max(0, since_ms)) for p in partitions]
-        return consumer.offsets_for_times(times, STALL_S)
-
-    return _read(access, topics, starts)
+    return _read(access, topics, OffsetSpec.for_timestamp(max(0, since_ms)))
 
 
-def _read(access: KafkaAccess, topics: Sequence[str], starts: Starts) -> Iterator[Kept]:
+def _read(access: KafkaAccess, topics: Sequence[str], begin: OffsetSpec) -> Iterator[Kept]:
+    """begin: where, in each partition."""
     errors = ClientErrors(access)
     with _consumer(access, errors) as consumer:
+        admin = AdminClient(admin_settings(access, errors))
         partitions = [partition for topic in topics for partition in _partitions(consumer, topic)]
-        consumer.assign(starts(consumer, partitions))
-        unread = {(p.topic, p.partition) for p in partitions}
+        ends = _offsets(admin, partitions, _LATEST)  # the first request: what comes after it need not be read
+        starts = _offsets(admin, partitions, begin)
+        unread = {place: ends[place] for place, start in starts.items() if 0 <= start < ends[place]}
+        consumer.assign([TopicPartition(*place, starts[place]) for place in unread])
         while unread:
-            for message in _batch(consumer, access, errors):
-                if _is_end(message):
-                    unread.discard((message.topic(), message.partition()))
-                else:
+            for message in _batch(consumer, access, errors, unread):
+                place, reached = _place(message), _reached(message)
+                if place not in unread:
+                    continue
+                if message.error() is None:
                     yield _kept(message)
+                if reached >= unread[place]:
+                    del unread[place]
+                    consumer.pause([TopicPartition(*place)])  # what comes there now is no news of the others
+
+
+def _offsets(admin: AdminClient, partitions: Iterable[TopicPartition], spec: OffsetSpec) -> dict[_Place, int]:
+    """As readers of uncommitted records see them; below 0 where there is none."""
+    answers = admin.list_offsets(
+        dict.fromkeys(partitions, spec), isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=STALL_S
+    )
+    return {(asked.topic, asked.partition): future.result().offset for asked, future in answers.items()}
 
 
 @contextmanager
@@ -86,25 +104,33 @@ def _partitions(consumer: Consumer, topic: str) -> list[TopicPartition]:
     return [TopicPartition(topic, number) for number in found.partitions]
 
 
-def _batch(consumer: Consumer, access: KafkaAccess, errors: ClientErrors) -> list[Message]:
+def _batch(consumer: Consumer, access: KafkaAccess, errors: ClientErrors, unread: Iterable[_Place]) -> list[Message]:
     """What comes next: one message at least."""
     deadline = time.monotonic() + STALL_S
     while time.monotonic() < deadline:
         errors.check()
         if messages := consumer.consume(BATCH, POLL_S):
             return messages
-    raise BrokerUnavailable(f"Kafka at {access.bootstrap_servers} does not answer: topics could not be read.")
+    topics = ", ".join(sorted({topic for topic, _ in unread}))
+    raise BrokerUnavailable(
+        f"Kafka at {access.bootstrap_servers} gave nothing more of {topics} for {STALL_S:g} s: it does not answer, or "
+        "a transaction is open there."
+    )
 
 
-def _is_end(message: Message) -> bool:
-    """Whether this tells of a partition's end, and is no record. Raises KafkaException when it tells of a failure."""
-    error = message.error()
-    if error is not None and error.code() != KafkaError._PARTITION_EOF:
+def _reached(message: Message) -> int:
+    """The offset that reading has come to: told by a record, or at an end. Raises KafkaException for a failure."""
+    error, offset = message.error(), cast("int", message.offset())
+    if error is None:
+        return offset + 1
+    if error.code() != KafkaError._PARTITION_EOF:
         raise KafkaException(error)
-    return error is not None
+    return offset
+
+
+def _place(message: Message) -> _Place:
+    return cast("str", message.topic()), cast("int", message.partition())
 
 
 def _kept(message: Message) -> Kept:
-    topic = message.topic()
-    assert topic is not None
-    return Kept(topic, message.key(), message.value())
+    return Kept(cast("str", message.topic()), message.key(), message.value())

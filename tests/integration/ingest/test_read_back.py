@@ -1,13 +1,65 @@
 """What an ingest reads back from a real Kafka when it starts."""
 
+import contextlib
+import threading
 import time
+from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Producer
 
 from headwater.brokers.base import INGEST_TOPIC_CONFIG
+from headwater.brokers.client import ClientErrors, producer_settings
 from headwater.errors import BrokerUnavailable
+from headwater.sources import read_back
 from headwater.sources.read_back import Kept, read_since, read_table
-from tests.support.kafka import KafkaServer
+from tests.support.kafka import WAIT_S, KafkaServer
+
+
+class Ingest:
+    """Writes its position in transactions."""
+
+    def __init__(self, kafka: KafkaServer, topic: str) -> None:
+        self.name, self._topic = kafka.unique("ingest").encode(), topic
+        settings = producer_settings(kafka.access, ClientErrors(kafka.access), 0)
+        more = {"transactional.id": self.name.decode(), "delivery.timeout.ms": 10_000}
+        self._client = Producer(settings | more)
+        self._client.init_transactions(WAIT_S)
+
+    def write(self, position: bytes) -> None:
+        """And leave the transaction open."""
+        self._client.begin_transaction()
+        self._client.produce(self._topic, position, self.name, 0)
+        assert self._client.flush(WAIT_S) == 0
+
+    def commit(self, position: bytes) -> None:
+        self.write(position)
+        self._client.commit_transaction(WAIT_S)
+
+    def abort(self) -> None:
+        self._client.abort_transaction(WAIT_S)
+
+    @contextlib.contextmanager
+    def aborted_soon(self) -> Iterator[None]:
+        timer = threading.Timer(1, self.abort)
+        timer.start()
+        yield
+        timer.join()
+
+
+@pytest.fixture
+def table(kafka: KafkaServer) -> str:
+    return kafka.create_topic(kafka.unique("table"), 2, INGEST_TOPIC_CONFIG)
+
+
+@pytest.fixture
+def ours(kafka: KafkaServer, table: str) -> Ingest:
+    return Ingest(kafka, table)
+
+
+@pytest.fixture
+def other(kafka: KafkaServer, table: str) -> Ingest:
+    return Ingest(kafka, table)
 
 
 def test_a_table_has_the_last_value_of_each_key(kafka: KafkaServer) -> None:
@@ -36,3 +88,57 @@ def test_a_topic_that_is_not_there_is_no_empty_one(kafka: KafkaServer) -> None:
         read_table(kafka.access, "no-such-topic")
     with pytest.raises(BrokerUnavailable, match="UNKNOWN_TOPIC_OR_PART"):
         list(read_since(kafka.access, [kafka.create_topic(kafka.unique("since")), "no-such-topic"], 0))
+
+
+def test_a_table_is_read_past_an_open_transaction(kafka: KafkaServer, table: str, ours: Ingest, other: Ingest) -> None:
+    """Readers of committed records see nothing behind it, until it is aborted."""
+    ours.commit(b"1")
+    other.write(b"never")
+    ours.commit(b"2")
+    with other.aborted_soon():
+        assert read_table(kafka.access, table) == {ours.name: b"2"}
+
+
+def test_what_came_since_a_time_behind_an_open_transaction(
+    kafka: KafkaServer, table: str, ours: Ingest, other: Ingest
+) -> None:
+    """Even where it hides all that came since."""
+    other.write(b"never")
+    now = int(time.time() * 1000)
+    ours.commit(b"1")
+    with other.aborted_soon():
+        assert list(read_since(kafka.access, [table], now)) == [Kept(table, ours.name, b"1")]
+
+
+def test_an_end_without_records(kafka: KafkaServer, table: str, ours: Ingest) -> None:
+    ours.write(b"never")
+    ours.abort()
+    assert read_table(kafka.access, table) == {}
+    ours.commit(b"1")
+    ours.write(b"never")
+    ours.abort()
+    assert read_table(kafka.access, table) == {ours.name: b"1"}
+
+
+def test_a_transaction_that_does_not_end(
+    kafka: KafkaServer, table: str, ours: Ingest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It can't be waited out by what comes elsewhere."""
+    monkeypatch.setattr(read_back, "STALL_S", 1.0)
+    ours.write(b"1")
+    stop = threading.Event()
+
+    def write_elsewhere() -> None:
+        while not stop.wait(0.1):
+            kafka.produce(table, [b"1"], partition=1, keys=[b"k"])
+
+    kafka.produce(table, [b"1"], partition=1, keys=[b"k"])
+    writer = threading.Thread(target=write_elsewhere)
+    writer.start()
+    try:
+        with pytest.raises(BrokerUnavailable, match=f"{table} for 1 s: .* a transaction is open"):
+            read_table(kafka.access, table)
+    finally:
+        stop.set()
+        writer.join()
+        ours.abort()
