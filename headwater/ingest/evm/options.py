@@ -1,14 +1,25 @@
 """What an EVM ingest is told."""
 
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator, model_validator
 
 from headwater.ingest.evm.fetch import Way
 from headwater.ingest.options import HttpUrl, IngestOptions, WebSocketUrl
 
 CHAIN_IDS: Final = {"base": 8453, "polygon": 137}
 """Ids (EIP-155) that a node of a known chain must have."""
+
+
+def _tag_or_depth(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    """One fault in place of one for each type, which would be named beside the option."""
+    try:
+        return check(value)
+    except ValidationError:
+        raise ValueError("must be finalized, safe or a number of blocks, 1 or more") from None
+
+
+Finality = Annotated[Literal["finalized", "safe"] | Annotated[int, Field(ge=1)], WrapValidator(_tag_or_depth)]
 
 
 class EvmOptions(IngestOptions):
@@ -19,7 +30,7 @@ class EvmOptions(IngestOptions):
 
     rpc: HttpUrl
     ws: WebSocketUrl | None = None
-    finality: Literal["finalized", "safe"] | Annotated[int, Field(ge=1)] = "finalized"
+    finality: Finality = "finalized"
     zerolag: bool = False
     from_block: int | None = Field(None, ge=0)
     to_block: int | None = Field(None, ge=0)
