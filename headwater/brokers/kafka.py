@@ -272,9 +272,10 @@ class KafkaBroker:
         return {each.partition: each.offset for each in answer.topic_partitions if each.offset >= 0}
 
     def _offsets(self, topic: str, partitions: Sequence[int], start_at: str) -> dict[int, int]:
+        ends = self._list_offsets(topic, partitions, _LATEST)  # first: what comes before the second answer is read
         found = self._list_offsets(topic, partitions, _offset_spec(start_at))
-        ended = [number for number, offset in found.items() if offset < 0]  # nothing was stamped at or after the time
-        return found | (self._list_offsets(topic, ended, _LATEST) if ended else {})
+        # Below 0: nothing was stamped at or after the time.
+        return {number: ends[number] if offset < 0 else offset for number, offset in found.items()}
 
     def _list_offsets(self, topic: str, partitions: Sequence[int], spec: OffsetSpec) -> dict[int, int]:
         # "Latest" is before any open transaction: its records come after the pin, so they must be read.

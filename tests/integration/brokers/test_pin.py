@@ -1,0 +1,29 @@
+"""Start positions on a real broker, while records come."""
+
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from headwater.brokers import kafka as kafka_room
+from headwater.brokers.kafka import KafkaBroker
+from tests.support.kafka import WAIT_S, KafkaServer
+
+
+def test_what_comes_while_a_time_is_looked_up_is_read(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = kafka.create_topic(kafka.unique("stream"))
+    kafka.produce(topic, [b"old"], timestamp_ms=1_000)
+
+    class Busy(AdminClient):
+        """Something comes after each answer."""
+
+        def list_offsets(self, *asked: Any, **options: Any) -> dict[Any, Future[Any]]:  # type: ignore[override]
+            answers: dict[Any, Future[Any]] = super().list_offsets(*asked, **options)
+            for answer in answers.values():
+                answer.result(WAIT_S)
+            kafka.produce(topic, [b"new"])
+            return answers
+
+    monkeypatch.setattr(kafka_room, "AdminClient", Busy)
+    assert KafkaBroker(kafka.access, 1).pin(kafka.unique("group"), topic, "1970-01-01T00:01:00Z") == {0: 1}
