@@ -21,7 +21,8 @@ from headwater.sinks.base import Row
 from headwater.sinks.kafka import SETTINGS, require_topics
 
 TRANSACTION_TIMEOUT_S: Final = 15.0
-"""How long a dead worker's open transaction may hold up readers, when no successor ends it sooner."""
+"""A dead worker's open transaction holds up readers for so long, and until Kafka looks (every 10 s by default), when no
+successor ends it sooner."""
 COMMIT_S: Final = 5.0
 """How long a transaction may take; less than half of the above."""
 ABORT_S: Final = 2.0

@@ -23,7 +23,7 @@ MAX_BATCH_BYTES: Final = 8 << 20
 CHUNK_RECORDS: Final = 250
 REQUEST_S: Final = 10.0
 STARTS_S: Final = 30.0
-"""How long to wait for the start positions: the open transaction of a worker that was killed lasts up to 15 s."""
+"""How long to wait for the start positions: the open transaction of a worker that was killed lasts up to 25 s."""
 
 _WAITED_OUT = frozenset(
     {
