@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import hypothesis
 import pytest
 import structlog
 from xdist.scheduler import LoadScopeScheduling
@@ -28,6 +29,13 @@ def pytest_configure() -> None:
     *processors, _ = structlog.get_config()["processors"]
     console = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(processors=[*processors, console])
+
+
+# On a fresh machine the first example with text waits for Hypothesis's table of characters, and no test asserts times.
+hypothesis.settings.register_profile(
+    "headwater", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("headwater")
 
 
 class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types

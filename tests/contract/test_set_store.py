@@ -269,5 +269,5 @@ class Machine(RuleBasedStateMachine):
 
 def test_any_sequence_of_calls(store: SetStore) -> None:
     machine = type("StoreMachine", (Machine,), {"make": staticmethod(lambda: store)})
-    few = settings(max_examples=15, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck))
+    few = settings(max_examples=15, stateful_step_count=15, suppress_health_check=list(HealthCheck))
     run_state_machine_as_test(machine, settings=few)

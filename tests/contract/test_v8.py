@@ -261,7 +261,7 @@ class TestContains:
         bench.fill("wallets", ["0xaa", "x" * 1024])
         assert bench.run(script, asked)[0] == [b'{"m":false}', b'{"m":true}', b'{"m":true}']
 
-    @settings(max_examples=50, deadline=None)
+    @settings(max_examples=50)
     @given(
         wallets=st.sets(st.integers(0, 12), max_size=8),
         tokens=st.sets(st.integers(0, 12), max_size=8),

@@ -145,7 +145,7 @@ class TestFaults:
             assert [one for step in steps for one in signatures(step)] == nonvoting(BLOCKS)
         assert set(node.met) == set(self.FAULTS)
 
-    @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
         number=st.integers(0, 10**6),
         skipped=st.sampled_from([0.0, 0.3, 0.9]),

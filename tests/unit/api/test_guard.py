@@ -114,7 +114,7 @@ class TestKey:
         alice.problem(alice.get(FLOW), 503, "store-unavailable")
         headwater.nobody().problem(headwater.nobody("x").get(FLOW), 401, "unauthenticated")
 
-    @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+    @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(text=st.text(string.printable.strip() + "ü€", max_size=80) | st.text(ALPHABET, min_size=61, max_size=61))
     def test_any_text_is_no_key_and_asks_no_store(self, headwater: Installation, text: str) -> None:
         headwater.keys._store = Away()  # type: ignore[assignment]  # only `find` may be called, and must not be

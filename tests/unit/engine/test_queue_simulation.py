@@ -118,6 +118,4 @@ class QueueStory(RuleBasedStateMachine):
 
 
 TestQueueStory = QueueStory.TestCase
-TestQueueStory.settings = settings(
-    max_examples=150, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
-)
+TestQueueStory.settings = settings(max_examples=150, stateful_step_count=30, suppress_health_check=list(HealthCheck))

@@ -305,7 +305,6 @@ class ExactlyOnceStory(WorkerStory):
 SETTINGS = settings(
     max_examples=100,
     stateful_step_count=40,
-    deadline=None,
     suppress_health_check=list(HealthCheck),
 )
 TestWorkerStory = WorkerStory.TestCase

@@ -90,7 +90,7 @@ def read(path: Path, **options: Any) -> list[Record]:
 
 class TestFormats:
     @pytest.mark.parametrize("write", [json_lines, comma_separated, parquet])
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(data=st.data())
     def test_every_format_gives_the_same_records(
         self, tmp_path_factory: pytest.TempPathFactory, write: Callable[..., tuple[str, bytes]], data: st.DataObject

@@ -217,7 +217,7 @@ def standing(store: Store) -> list[str]:
     return sorted(hashes(list(state.values())))
 
 
-Ingest.TestCase.settings = settings(max_examples=100, stateful_step_count=20, deadline=None)
+Ingest.TestCase.settings = settings(max_examples=100, stateful_step_count=20)
 TestIngest = Ingest.TestCase
 
 

@@ -60,7 +60,7 @@ ticks = st.lists(st.tuples(times.map(lambda t: START + t), st.integers(0, 3), pr
 
 
 @given(ticks, st.integers(0, 80 * HOUR), st.booleans(), st.randoms(use_true_random=False))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_any_ticks_in_any_order(ticks: list[Tick], wait: int, judge: bool, draw: random.Random) -> None:
     now = max(time for time, _, _ in ticks) + wait
     told = ticks + draw.sample(ticks, len(ticks) // 10)
