@@ -46,6 +46,8 @@ METRICS_ANSWER_TIMEOUT_S = 1.0
 give takes long too: counts that wait for the next try are lost when the worker is killed before it.
 """
 MAX_LOOKUP_TIMES = 100_000
+SWITCH_INTERVAL_S = 0.0005
+"""How long the engine's thread may compute while another one has an answer of the set store in hand."""
 
 
 def command(spec: Path, slot: int, probe_fd: int) -> list[str]:
@@ -77,6 +79,7 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: Reporter) -> int:
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda *_: worker.stop())
             spare_the_garbage_collector()
+            sys.setswitchinterval(SWITCH_INTERVAL_S)
             return 0 if worker.run() else FAILED
     except HeadwaterError as error:
         log.error("the worker ends", reason=error.detail, deployment=spec.deployment_id, slot=slot)

@@ -4,7 +4,6 @@ A batch runs as segments. One that is interrupted, too large or fatal is taken a
 alone; a record is blamed for time or death only when it runs alone, so that a busy machine blames nobody.
 """
 
-import contextlib
 import enum
 import signal
 from collections import deque
@@ -16,6 +15,7 @@ import msgspec
 
 from headwater.model.record import RecordBatch
 from headwater.model.transform import MAX_OUTPUT_BYTES
+from headwater.sandbox.lines import admit, lines_with_long_integers
 from headwater.sandbox.results import Results, ScriptError, parse_error
 
 SLICE_MS = 250
@@ -28,8 +28,6 @@ _RUNS_OVER_LIMIT = 2
 _FOREIGN_KILLS = 3
 _FOREIGN = frozenset({-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP, -signal.SIGQUIT})
 """Deaths that somebody else wanted: no script can send its process a signal. The system's SIGKILL may be its fault."""
-_NO_VALUE = ScriptError("InvalidJSON", "the record has no value (a tombstone)")
-_NOT_UTF8 = ScriptError("InvalidJSON", "the record is not valid UTF-8")
 
 
 class Mode(enum.IntEnum):
@@ -108,13 +106,12 @@ class Job:
     def payload(self, segment: Segment) -> tuple[bytes, bytes]:
         """A line of columns, and a line per record."""
         batch, rows = self.batch, segment.rows
-        if len(rows) == len(batch):
-            return _head(batch.topic, batch.timestamps, batch.partitions, batch.offsets, batch.indexes), self._text
-        columns = (
-            [column[row] for row in rows]
-            for column in (batch.timestamps, batch.partitions, batch.offsets, batch.indexes)
-        )
-        return _head(batch.topic, *columns), b"\n".join([self._values[row] for row in rows])
+        columns = [batch.timestamps, batch.partitions, batch.offsets, batch.indexes]
+        text = self._text
+        if len(rows) < len(batch):
+            columns = [[column[row] for row in rows] for column in columns]
+            text = b"\n".join([self._values[row] for row in rows])
+        return _head(batch.topic, columns, text), text
 
     def take_results(self, segment: Segment, results: Results, cpu_s: float) -> bool:
         """Use what a segment returned. cpu_s: CPU time of its last pass. True when a record was blamed for its time."""
@@ -219,53 +216,6 @@ def _crash(status: int, attempts: int) -> ScriptError:
     return ScriptError("SandboxCrash", message, attempts=attempts)
 
 
-def _head(topic: str, timestamps: list[int], partitions: list[int], offsets: list[int], indexes: list[int]) -> bytes:
-    columns = {
-        "topic": topic,
-        "timestamps": timestamps,
-        "partitions": partitions,
-        "offsets": offsets,
-        "indexes": indexes,
-    }
-    return msgspec.json.encode(columns) + b"\n"
-
-
-def admit(values: Sequence[bytes | None]) -> tuple[list[bytes], bytes, dict[int, ScriptError]]:
-    """The records as lines (b"" for those that are no text), the lines as one text, and the errors by row.
-
-    A raw newline is white space in JSON and ends a line here, so it becomes a space; inside a string it is an error.
-    """
-    with contextlib.suppress(TypeError):  # some value is None
-        text = b"\n".join(values)  # type: ignore[arg-type]
-        if text.count(b"\n") == max(0, len(values) - 1) and _is_utf8(text):
-            return values, text, {}  # type: ignore[return-value]  # none is None
-    admitted, errors = [], {}
-    for row, value in enumerate(values):
-        line, error = _admit_one(value)
-        admitted.append(line)
-        if error is not None:
-            errors[row] = error
-    return admitted, b"\n".join(admitted), errors
-
-
-def _admit_one(value: bytes | None) -> tuple[bytes, ScriptError | None]:
-    if value is None:
-        return b"", _NO_VALUE
-    if not _is_utf8(value):
-        return b"", _NOT_UTF8
-    if b"\n" not in value:
-        return value, None
-    try:
-        return msgspec.json.format(value, indent=-1), None
-    except (msgspec.DecodeError, RecursionError) as error:
-        return b"", ScriptError("InvalidJSON", str(error))
-
-
-def _is_utf8(text: bytes) -> bool:
-    if text.isascii():
-        return True
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+def _head(topic: str, columns: Sequence[list[int]], text: bytes) -> bytes:
+    named = dict(zip(("timestamps", "partitions", "offsets", "indexes"), columns, strict=True))
+    return msgspec.json.encode({"topic": topic, **named, "long": lines_with_long_integers(text)}) + b"\n"

@@ -128,12 +128,13 @@
   };
   const isInteger = (source) => indexOf(source, '.') < 0 && indexOf(source, 'e') < 0 && indexOf(source, 'E') < 0;
   const exact = (key, value, { source }) => typeof value === 'number' && isBig(value) && isInteger(source) ? Big(source) : value;
-  // JSON.parse, with a BigInt for every integer that a double can't hold. All records are read twice when the script
-  // gave all objects enumerable properties, which `exactly` would walk into.
+  // JSON.parse, with a BigInt for every integer that a double can't hold; there is none unless the record `hasLong`.
+  // Such records are read twice when the script gave all objects enumerable properties, which `exactly` would walk into.
   let walkable = true;
-  const read = (text) => {
+  const read = (text, hasLong) => {
     const value = parse(text);
-    return typeof value === 'object' && value !== null && !(walkable && exactly(value, text)) ? parse(text, exact) : value;
+    if (!hasLong || typeof value !== 'object' || value === null || (walkable && exactly(value, text))) return value;
+    return parse(text, exact);
   };
   replace(BigInt.prototype, 'toJSON', { toJSON() { return rawJSON(bigToText(this)); } }.toJSON);
 

@@ -28,7 +28,7 @@
 
   let script = null;
   // One batch.
-  let texts = null, times = null, names = null, outputs = null, slow = null, logs = null, logged = 0;
+  let texts = null, times = null, hasLong = null, outputs = null, slow = null, logs = null, logged = 0;
   let end = 0, todo = null, eager = false, interrupted = false, passes = 0, units = 0, askedUnits = 0, trace = null;
   let datasets = null, asked = null, guesses = null;
   // One call. `verdict` outranks whatever the script makes of an exception of ours.
@@ -133,9 +133,9 @@
 
   // ---- one record ----
 
-  const readRecord = (text) => {
+  const readRecord = (row) => {
     let record;
-    try { record = read(text); } catch (error) { fail('InvalidJSON', textOf(error, 'message')); }
+    try { record = read(texts[row + 1], hasLong[row]); } catch (error) { fail('InvalidJSON', textOf(error, 'message')); }
     if (typeof record !== 'object' || record === null || isArray(record)) fail('NotAnObject', 'the record is no JSON object');
     return record;
   };
@@ -160,7 +160,7 @@
     noted = null; verdict = null;
     begin(times[row], row);
     let output;
-    try { output = write(script(readRecord(texts[row + 1]))); } catch (error) { output = verdict === null ? describe(error) : ''; }
+    try { output = write(script(readRecord(row))); } catch (error) { output = verdict === null ? describe(error) : ''; }
     return verdict === null ? output : verdict;
   };
 
@@ -244,8 +244,9 @@
       const columns = parse(texts[0]), count = texts.length - 1, topic = columns.topic;
       times = columns.timestamps;
       namePositions((row) => topic + '/' + columns.partitions[row] + '/' + columns.offsets[row] + '/' + columns.indexes[row]);
-      outputs = []; slow = []; logs = []; todo = []; datasets = dictionary();
-      for (let i = 0; i < count; i++) todo[i] = i;
+      outputs = []; slow = []; logs = []; todo = []; hasLong = []; datasets = dictionary();
+      for (let i = 0; i < count; i++) { todo[i] = i; hasLong[i] = false; }
+      for (let i = 0; i < columns.long.length; i++) hasLong[columns.long[i]] = true;
       end = count; eager = isEager; interrupted = false; passes = 0; units = 0; logged = 0;
       return pass();
     },

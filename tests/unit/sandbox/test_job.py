@@ -3,10 +3,8 @@ from collections.abc import Sequence
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from headwater.sandbox.job import ALONE_MS, CPU_LIMIT_S, MAX_SEGMENT_BYTES, SLICE_MS, Death, Job, Mode, Segment, admit
+from headwater.sandbox.job import ALONE_MS, CPU_LIMIT_S, MAX_SEGMENT_BYTES, SLICE_MS, Death, Job, Mode, Segment
 from headwater.sandbox.results import Results
 from tests.support.sandbox import batch, lines
 
@@ -75,6 +73,7 @@ class TestSegments:
         columns = msgspec.json.decode(head)
         assert columns["offsets"] == [1001, 1003]
         assert columns["partitions"] == [1, 1]
+        assert columns["long"] == []
         assert records == [b'{"n":1}', b'{"n":3}']
 
 
@@ -195,28 +194,3 @@ class TestDeath:
             job.take_death(segment, STARVED, None)
             segment = take(job)
         assert not job.errors
-
-
-class TestAdmit:
-    def test_whole_batches_pass_as_they_are(self) -> None:
-        values = [b"{}", '{"a":"é"}'.encode()]
-        assert admit(values) == (values, b"\n".join(values), {})
-        assert admit([]) == ([], b"", {})
-
-    def test_newlines_between_tokens_only(self) -> None:
-        line = b'{"a":12345678901234567890,"a":1.50}'
-        assert admit([b'{"a":\n 12345678901234567890,\r\n "a":1.50}']) == ([line], line, {})
-
-    @given(st.lists(st.one_of(st.none(), st.binary(max_size=12), st.sampled_from([b'{"a":\n1}', b"{}"])), max_size=5))
-    def test_every_record_is_one_line_of_utf8_or_an_error(self, values: list[bytes | None]) -> None:
-        admitted, text, errors = admit(values)
-        assert text == b"\n".join(admitted)
-        assert len(admitted) == len(values)
-        for row, line in enumerate(admitted):
-            assert b"\n" not in line
-            line.decode()
-            assert (
-                row in errors
-                or line == values[row]
-                or msgspec.json.decode(line) == msgspec.json.decode(values[row] or b"")
-            )

@@ -1,0 +1,78 @@
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.sandbox.lines import admit, lines_with_long_integers
+
+EXACT = 2**53
+DOCUMENTS = st.recursive(
+    st.integers(-(10**40), 10**40) | st.integers(-EXACT - 2, EXACT + 2) | st.text(max_size=4) | st.floats() | st.none(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+    max_leaves=6,
+)
+
+
+class TestAdmit:
+    def test_whole_batches_pass_as_they_are(self) -> None:
+        values = [b"{}", '{"a":"é"}'.encode()]
+        assert admit(values) == (values, b"\n".join(values), {})
+        assert admit([]) == ([], b"", {})
+
+    def test_newlines_between_tokens_only(self) -> None:
+        line = b'{"a":12345678901234567890,"a":1.50}'
+        assert admit([b'{"a":\n 12345678901234567890,\r\n "a":1.50}']) == ([line], line, {})
+
+    @given(st.lists(st.one_of(st.none(), st.binary(max_size=12), st.sampled_from([b'{"a":\n1}', b"{}"])), max_size=5))
+    def test_every_record_is_one_line_of_utf8_or_an_error(self, values: list[bytes | None]) -> None:
+        admitted, text, errors = admit(values)
+        assert text == b"\n".join(admitted)
+        assert len(admitted) == len(values)
+        for row, line in enumerate(admitted):
+            assert b"\n" not in line
+            line.decode()
+            assert (
+                row in errors
+                or line == values[row]
+                or msgspec.json.decode(line) == msgspec.json.decode(values[row] or b"")
+            )
+
+
+def has_rounded(document: object) -> bool:
+    """Whether there is an integer in it that a double does not hold."""
+    match document:
+        case int():
+            return abs(document) > EXACT
+        case list():
+            return any(map(has_rounded, document))
+        case dict():
+            return any(map(has_rounded, document.values()))
+    return False
+
+
+class TestLongIntegers:
+    @given(st.lists(DOCUMENTS, max_size=6), st.sampled_from([(",", ":"), (", ", ": "), (" ,\t", "\t:\r")]))
+    def test_no_line_is_missed(self, documents: list[object], separators: tuple[str, str]) -> None:
+        lines = [json.dumps({"a": document}, separators=separators).encode() for document in documents]
+        expected = {number for number, document in enumerate(documents) if has_rounded(document)}
+        assert expected <= set(lines_with_long_integers(b"\n".join(lines)))
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            b"",
+            b"{}",
+            b'{"amount":"1234567890123456789"}',
+            b'{"hash":"0x12345678901234567890ab"}',
+            b'{"a":123456789012345,"b":-123456789012345}',
+            b'{"a":0.12345678901234567}',
+        ],
+    )
+    def test_others_are_left_out(self, line: bytes) -> None:
+        assert lines_with_long_integers(b"\n".join([line] * 3)) == []
+
+    @pytest.mark.parametrize("number", [b"9007199254740993", b"-9007199254740993", b"[9007199254740993]"])
+    def test_the_lines_that_have_one(self, number: bytes) -> None:
+        assert lines_with_long_integers(b'{}\n{"a":%b}\n{"a":1}\n{"a":%b}' % (number, number)) == [1, 3]
