@@ -17,6 +17,8 @@ def build(
     return [builders[config.type](config, resources) for config in configs]
 
 
+MAX_IN_FLIGHT = 3
+"""Batches: one is delivered, the sandbox runs the next one, and the set store is asked for the one in between."""
 STEP_S = 0.25
 """A script may take longer; the worker looks after its group and its supervisor meanwhile."""
 

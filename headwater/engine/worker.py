@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from headwater.children import Backoff
-from headwater.engine.chain import BatchSize, Flight
+from headwater.engine.chain import MAX_IN_FLIGHT, BatchSize, Flight
 from headwater.engine.crashes import Crashes
 from headwater.engine.delivery import Delivery
 from headwater.engine.gaps import Gaps
@@ -28,7 +28,6 @@ from headwater.transforms.base import Transform
 
 log = structlog.get_logger(__name__)
 
-MAX_IN_FLIGHT = 2
 IDLE_POLL_S = 0.4
 AWAITING_POLL_S = 0.01
 """The same while acknowledgements are awaited: they are seen between polls, and their time is measured."""

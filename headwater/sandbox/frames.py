@@ -64,10 +64,9 @@ class Channel:
         self._socket.close()
 
     def send(self, kind: Kind, *parts: bytes) -> None:
-        """Queue one frame and send as much as the socket takes. The one before must be out. Raises Closed."""
-        assert not self._outgoing
+        """Queue one frame and send as much as the socket takes. Raises Closed."""
         header = _HEADER.pack(kind, sum(map(len, parts)))
-        self._outgoing = [memoryview(part) for part in (header, *parts)]
+        self._outgoing += [memoryview(part) for part in (header, *parts)]
         self.flush()
 
     def flush(self) -> None:

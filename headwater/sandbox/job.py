@@ -99,9 +99,19 @@ class Job:
         rows = range(len(self.batch))
         self._work.extend(self._cut([row for row in rows if row not in self.errors] if self.errors else rows))
 
-    def next_segment(self) -> Segment | None:
-        """What to run next; None when every row has its outcome."""
-        return self._work.popleft() if self._work else None
+    @property
+    def pending(self) -> Segment | None:
+        """What to run next; None when nothing is left that does not run."""
+        return self._work[0] if self._work else None
+
+    def started(self, segment: Segment) -> None:
+        """The pending segment runs from now on."""
+        assert segment is self._work[0]
+        self._work.popleft()
+
+    def give_back(self, segment: Segment) -> None:
+        """A segment did not run, or not to its end, for a reason that has nothing to do with it."""
+        self._work.appendleft(segment)
 
     def payload(self, segment: Segment) -> tuple[bytes, bytes]:
         """A line of columns, and a line per record."""

@@ -14,7 +14,7 @@ from headwater.model.record import RecordBatch
 from headwater.sandbox.child import Died, LockedChild
 from headwater.sandbox.engine import Engine, deno_engine
 from headwater.sandbox.frames import Frame, Kind, Malformed
-from headwater.sandbox.job import Death, Job, Segment
+from headwater.sandbox.job import Death, Job, Mode, Segment
 from headwater.sandbox.pool import ChildPool, refused
 from headwater.sandbox.results import parse_question, parse_results
 
@@ -32,17 +32,19 @@ STARVED_AFTER_S = 10.0
 """When a child that gets no CPU is given up."""
 RECYCLE_ABOVE_BYTES = 180 << 20
 RECYCLE_INTERVAL_S = 10.0
+MAX_WITH_CHILD = 2
+"""Segments that the child has: it runs one while the parent looks up what another one asked, or takes its results."""
 _MAX_QUESTIONS = 64
 _PAUSE_S = 1.0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Exchange:
-    """A segment in the child. sent_s, cpu_s: clocks when it last got something to do; traced: the record it is at."""
+    """A segment that the child has. began_s, cpu_s: clocks when its last step could begin; traced: its record."""
 
     job: Job
     segment: Segment
-    sent_s: float = 0.0
+    began_s: float = 0.0
     cpu_s: float = 0.0
     traced: int | None = None
     questions: int = 0
@@ -51,9 +53,11 @@ class _Exchange:
 
 
 class Sandbox:
-    """Runs scripts over batches, one batch at a time, in a child that it replaces when it dies.
+    """Runs scripts over batches in a child that it replaces when it dies.
 
-    A worker has one, for all its v8 transforms. Used by one thread; look-ups and starts run on threads of its own.
+    A worker has one, for all its v8 transforms. Used by one thread; look-ups and starts run on threads of its own. The
+    child replies once to each segment and to each answer that it is sent, in their order; its questions are answered in
+    the order in which they came.
     crash_events counts the batches over which a child died (however often).
     """
 
@@ -71,7 +75,8 @@ class Sandbox:
         self._scripts: dict[int, str] = {}
         self._lookup: dict[int, Lookup] = {}
         self._jobs: deque[Job] = deque()
-        self._exchange: _Exchange | None = None
+        self._sent: deque[_Exchange] = deque()
+        self._asking: deque[_Exchange] = deque()
         self._trouble: HeadwaterError | None = None
         self._recycled_s = clock()
         self.crash_events = 0
@@ -132,7 +137,8 @@ class Sandbox:
     def close(self) -> None:
         """End the children. Batches in work are given up."""
         self._jobs.clear()
-        self._exchange = None
+        self._sent.clear()
+        self._asking.clear()
         self._lookups.shutdown(cancel_futures=True)
         self._pool.close()
         if self._child is not None:
@@ -145,16 +151,8 @@ class Sandbox:
         if self._child is None and not self._replace():
             return False
         assert self._child is not None
-        exchange = self._exchange
         try:
-            if exchange is None:
-                return self._begin(self._child)
-            if exchange.question is not None:
-                return self._answer(self._child, exchange)
-            frame = self._child.receive()
-            if frame is None:
-                return self._look_at_time(self._child, exchange)
-            self._take(self._child, exchange, frame)
+            return self._begin(self._child) or self._answer(self._child) or self._hear(self._child)
         except Died as died:
             self._bury(Death(died.status))
         except Malformed as error:
@@ -162,22 +160,53 @@ class Sandbox:
             self._bury(Death(self._child.kill(), broken=True))
         return True
 
+    def _with_child(self) -> list[_Exchange]:
+        return [*self._sent, *self._asking]
+
     def _begin(self, child: LockedChild) -> bool:
-        job = self._jobs[0]
-        segment = job.next_segment()
-        if segment is None:
-            job.finished = True
+        """Finish the first batch, or send the next segment."""
+        first = self._jobs[0]
+        if first.pending is None and all(exchange.job is not first for exchange in self._with_child()):
+            first.finished = True
             self._jobs.popleft()
             self._recycle(child)
             return True
-        self._exchange = _Exchange(job, segment)
+        job = next((job for job in self._jobs if job.pending is not None), first)
+        segment = job.pending
+        if segment is None or not self._has_room(child, segment):
+            return False
+        job.started(segment)
         head = job.script.to_bytes(2, "little") + bytes([segment.mode]) + segment.limit_ms.to_bytes(2, "little")
-        self._hand_over(child, self._exchange, Kind.BATCH, head, *job.payload(segment))
+        self._hand_over(child, _Exchange(job, segment), Kind.BATCH, head, *job.payload(segment))
         return True
 
+    def _has_room(self, child: LockedChild, segment: Segment) -> bool:
+        """Whether the child may have this segment now. One that is under suspicion runs when there is no other."""
+        others = self._with_child()
+        if not others:
+            return True
+        whole = all(each.mode is Mode.WHOLE for each in [segment, *(exchange.segment for exchange in others)])
+        return whole and len(others) < MAX_WITH_CHILD and not self._must_go(child)
+
     def _hand_over(self, child: LockedChild, exchange: _Exchange, kind: Kind, *payload: bytes) -> None:
-        exchange.sent_s, exchange.cpu_s = self._clock(), child.cpu_s()
+        self._sent.append(exchange)
+        if len(self._sent) == 1:
+            self._start_clocks(child)
         child.send(kind, *payload)
+
+    def _start_clocks(self, child: LockedChild) -> None:
+        """The child is free for the first of what it was sent."""
+        if self._sent:
+            self._sent[0].began_s, self._sent[0].cpu_s = self._clock(), child.cpu_s()
+
+    def _hear(self, child: LockedChild) -> bool:
+        if not self._sent:
+            return False
+        frame = child.receive()
+        if frame is None:
+            return self._look_at_time(child, self._sent[0])
+        self._take(child, self._sent[0], frame)
+        return True
 
     def _take(self, child: LockedChild, exchange: _Exchange, frame: Frame) -> None:
         match frame.kind:
@@ -188,6 +217,8 @@ class Sandbox:
                 if exchange.questions > _MAX_QUESTIONS:
                     raise Malformed("too many questions")
                 exchange.question = parse_question(frame.payload)
+                self._asking.append(self._sent.popleft())
+                self._start_clocks(child)
             case Kind.RESULTS:
                 self._finish(child, exchange, frame.payload)
             case Kind.BROKEN:
@@ -198,21 +229,23 @@ class Sandbox:
     def _finish(self, child: LockedChild, exchange: _Exchange, payload: bytes) -> None:
         cpu_s = child.cpu_s() - exchange.cpu_s
         results = parse_results(payload, len(exchange.segment.rows))
-        blamed = exchange.job.take_results(exchange.segment, results, cpu_s)
-        self._exchange = None
-        if blamed:
+        self._sent.popleft()
+        self._start_clocks(child)
+        if exchange.job.take_results(exchange.segment, results, cpu_s):
             self._clean(child, exchange.job.script)
 
-    def _answer(self, child: LockedChild, exchange: _Exchange) -> bool:
+    def _answer(self, child: LockedChild) -> bool:
+        if not self._asking:
+            return False
+        exchange = self._asking[0]
         assert exchange.question is not None
         if exchange.answer is None:
-            lookup = self._lookup[exchange.job.script]
-            exchange.answer = self._lookups.submit(lookup, exchange.question)
+            exchange.answer = self._lookups.submit(self._lookup[exchange.job.script], exchange.question)
         if not exchange.answer.done():
             return False
         answered, exchange.answer = exchange.answer, None
         lines = ["?" if part is None else "".join(map("01".__getitem__, part)) for part in answered.result()]
-        exchange.question = None
+        self._asking.popleft()
         self._hand_over(child, exchange, Kind.ANSWERS, "\n".join(lines).encode())
         return True
 
@@ -220,7 +253,7 @@ class Sandbox:
 
     def _look_at_time(self, child: LockedChild, exchange: _Exchange) -> bool:
         limit_s = exchange.segment.limit_ms / 1000
-        elapsed_s = self._clock() - exchange.sent_s
+        elapsed_s = self._clock() - exchange.began_s
         if elapsed_s < limit_s + KILL_AFTER_S:
             return False
         cpu_s = child.cpu_s() - exchange.cpu_s
@@ -230,16 +263,20 @@ class Sandbox:
         return True
 
     def _bury(self, death: Death) -> None:
-        """The child is dead. Its segment is taken apart; the batch goes on in another child."""
-        exchange, self._exchange, self._child = self._exchange, None, None
-        if exchange is None:
-            return
-        if exchange.answer is not None:
-            exchange.answer.cancel()
-        if not exchange.job.crashed:
-            exchange.job.crashed = True
-            self.crash_events += 1
-        exchange.job.take_death(exchange.segment, death, exchange.traced)
+        """The child is dead. What it ran is taken apart; the batches go on in another child."""
+        lost, self._child = self._with_child(), None
+        self._sent.clear()
+        self._asking.clear()
+        for exchange in lost:
+            if exchange.answer is not None:
+                exchange.answer.cancel()
+        for exchange in lost[1:]:
+            exchange.job.give_back(exchange.segment)
+        for exchange in lost[:1]:
+            if not exchange.job.crashed:
+                exchange.job.crashed = True
+                self.crash_events += 1
+            exchange.job.take_death(exchange.segment, death, exchange.traced)
 
     # ---- children and scripts ----
 
@@ -301,19 +338,22 @@ class Sandbox:
 
     def _recycle(self, child: LockedChild) -> None:
         """Between batches, swap a child that has grown for the spare: promises that a script makes are never freed."""
-        due = self._clock() - self._recycled_s >= RECYCLE_INTERVAL_S
-        if due and self._pool.ready() and child.resident_bytes() > RECYCLE_ABOVE_BYTES:
+        if not self._with_child() and self._must_go(child):
             self._recycled_s = self._clock()
             child.kill()
             self._child = None
 
+    def _must_go(self, child: LockedChild) -> bool:
+        due = self._clock() - self._recycled_s >= RECYCLE_INTERVAL_S
+        return due and self._pool.ready() and child.resident_bytes() > RECYCLE_ABOVE_BYTES
+
     def pause(self, timeout_s: float) -> None:
         """Wait for whatever the first batch waits for."""
-        exchange = self._exchange
         if self._child is None:
             self._pool.wait(timeout_s)
-        elif exchange is not None and exchange.answer is not None:
-            wait([exchange.answer], timeout_s)
-        elif exchange is not None:
-            left_s = exchange.sent_s + exchange.segment.limit_ms / 1000 + KILL_AFTER_S - self._clock()
+        elif self._sent:
+            running = self._sent[0]
+            left_s = running.began_s + running.segment.limit_ms / 1000 + KILL_AFTER_S - self._clock()
             self._child.wait(min(timeout_s, max(0.05, left_s)))
+        elif self._asking and self._asking[0].answer is not None:
+            wait([self._asking[0].answer], timeout_s)

@@ -26,7 +26,7 @@ class Resources:
 
 
 class Pending(Protocol):
-    """A batch in work. The engine keeps two batches in flight, so that the V8 child and Python work side by side."""
+    """A batch in work. The engine keeps some batches in flight, so that the V8 child and Python work side by side."""
 
     def done(self) -> bool:
         """True when `result` will not block. Moves the work on as far as it goes without waiting."""

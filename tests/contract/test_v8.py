@@ -328,10 +328,10 @@ class TestProtocol:
 
     def test_done_alone_brings_the_batches_to_their_end_in_order(self, bench: Bench) -> None:
         pending = self.started(bench, 3)
-        order: list[int] = []
-        while len(order) < 3:
-            order += [k for k, one in enumerate(pending) if k not in order and one.done()]
-        assert order == [0, 1, 2]
+        done = 0
+        while done < 3:
+            done = sum(one.done() for one in reversed(pending))
+            assert all(one.done() for one in pending[:done])
         assert all(len(one.result().kept) == 200 for one in pending)
 
     def test_a_later_batchs_result_may_be_asked_for_first(self, bench: Bench) -> None:

@@ -133,6 +133,8 @@ function load(length) {
 // ---- batches ----
 
 let realm = null, limitMs = 0;
+// Batches that wait for answers, in the order of their questions. Another batch may run meanwhile.
+const asking = [];
 
 // One step of a batch: its first pass, or a further one after answers.
 function step(job) {
@@ -141,7 +143,10 @@ function step(job) {
     if (!isTimeout(error)) throw error;
     question = asText(realm.core.cut());
   }
-  if (question) send(KEYS, question); else send(RESULTS, asText(realm.core.finish()));
+  if (!question) return send(RESULTS, asText(realm.core.finish()));
+  realm.core.suspend();
+  asking.push({ realm, limitMs });
+  send(KEYS, question);
 }
 
 function batch(length) {
@@ -153,8 +158,11 @@ function batch(length) {
   step(() => realm.core.start(body, (flags & EAGER) !== 0));
 }
 
+// The answers are those to the oldest question.
 function answers(length) {
   const body = text(0, length);
+  ({ realm, limitMs } = asking.shift());
+  realm.core.resume();
   step(() => realm.core.feed(body));
 }
 

@@ -30,7 +30,9 @@
   // One batch.
   let texts = null, times = null, hasLong = null, outputs = null, slow = null, logs = null, logged = 0;
   let end = 0, todo = null, eager = false, interrupted = false, passes = 0, units = 0, askedUnits = 0, trace = null;
-  let datasets = null, asked = null, guesses = null;
+  let datasets = null, asked = null, guesses = null, position = null;
+  // Batches that wait for answers, a list from the oldest to the newest.
+  let oldest = null, newest = null;
   // One call. `verdict` outranks whatever the script makes of an exception of ours.
   let current = -1, noted = null, verdict = null;
 
@@ -243,12 +245,30 @@
       texts = split(text, '\n');
       const columns = parse(texts[0]), count = texts.length - 1, topic = columns.topic;
       times = columns.timestamps;
-      namePositions((row) => topic + '/' + columns.partitions[row] + '/' + columns.offsets[row] + '/' + columns.indexes[row]);
+      position = (row) => topic + '/' + columns.partitions[row] + '/' + columns.offsets[row] + '/' + columns.indexes[row];
+      namePositions(position);
       outputs = []; slow = []; logs = []; todo = []; hasLong = []; datasets = dictionary();
       for (let i = 0; i < count; i++) { todo[i] = i; hasLong[i] = false; }
       for (let i = 0; i < columns.long.length; i++) hasLong[columns.long[i]] = true;
       end = count; eager = isEager; interrupted = false; passes = 0; units = 0; logged = 0;
       return pass();
+    },
+    // Sets the batch aside that has asked, until its answers come.
+    suspend() {
+      const batch = {
+        __proto__: null, texts, times, hasLong, outputs, slow, logs, logged, end, todo, eager, interrupted, passes, units,
+        datasets, asked, guesses, position, next: null,
+      };
+      if (oldest === null) oldest = batch; else newest.next = batch;
+      newest = batch;
+    },
+    // Goes on with the batch that was set aside first.
+    resume() {
+      const batch = oldest;
+      oldest = batch.next;
+      ({ texts, times, hasLong, outputs, slow, logs, logged, end, todo, eager, interrupted, passes, units } = batch);
+      ({ datasets, asked, guesses, position } = batch);
+      namePositions(position);
     },
     // Takes the answers to the last question, and runs the records again that were told wrong.
     feed(text) {
@@ -279,7 +299,7 @@
           log += '\n' + stringify(logs[row][i]);
         }
       }
-      texts = outputs = logs = datasets = guesses = asked = noted = todo = null;
+      texts = outputs = logs = datasets = guesses = asked = noted = todo = position = null;
       return end + ' ' + (interrupted ? 1 : 0) + ' ' + lines + ' ' + slowRows + body + log;
     },
   };

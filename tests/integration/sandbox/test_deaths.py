@@ -107,6 +107,85 @@ def test_a_kill_while_the_child_waits_for_answers() -> None:
         assert sandbox.crash_events == 1
 
 
+class TestBatchesSideBySide:
+    """The child has the next batch before it is done with the one before."""
+
+    def test_a_death_over_one_batch_leaves_the_others_alone(self) -> None:
+        script = """
+          function process(d) {
+            const all = [];
+            while (d.bad) all.push(new Array(1e6).fill(d));
+            return { n: d.n };
+          }
+        """
+        with Sandbox() as sandbox:
+            number = sandbox.add(script, lookup({}))
+            batches = [[{"n": n, **({"bad": 1} if at == 1 and n == 7 else {})} for n in range(50)] for at in range(4)]
+            jobs = [sandbox.submit(number, batch(lines(*records))) for records in batches]
+            for at, job in enumerate(jobs):
+                finish(job, sandbox)
+                blamed = [7] if at == 1 else []
+                assert [*job.errors] == blamed
+                assert [line for row, line in enumerate(job.outputs) if row not in blamed] == lines(
+                    *({"n": n} for n in range(50) if n not in blamed)
+                )
+
+    def test_each_gets_the_answers_to_its_own_questions(self) -> None:
+        script = """
+          function process(d) {
+            const a = flow.contains('x', ['a' + d.n]), b = flow.contains('y', ['b' + d.n]);
+            return { n: d.n, chance: Math.random(), a, b };
+          }
+        """
+        sets = {"x": {f"a{n}" for n in range(0, 900, 7)}, "y": {f"b{n}" for n in range(0, 900, 5)}}
+        with Sandbox() as sandbox:
+            first, second = (sandbox.add(script, lookup(sets)) for _ in range(2))
+            records = [lines(*({"n": 150 * part + n} for n in range(150))) for part in range(6)]
+            jobs = [sandbox.submit(first if part % 3 else second, batch(records[part])) for part in range(6)]
+            told = []
+            for job in jobs:
+                finish(job, sandbox)
+                told += [msgspec.json.decode(line) for line in job.outputs]
+            assert [(d["n"], d["a"], d["b"]) for d in told] == [(n, n % 7 == 0, n % 5 == 0) for n in range(900)]
+            alone = sandbox.submit(first, batch(records[1]))
+            finish(alone, sandbox)
+            assert alone.outputs == jobs[1].outputs  # chance too follows the record
+
+    def test_one_that_runs_too_long_keeps_its_place(self) -> None:
+        script = (
+            "function process(d) { const end = d.long ? 2e8 : 1; for (let i = 0; i < end; i++); return { n: d.n } }"
+        )
+        with Sandbox() as sandbox:
+            number = sandbox.add(script, lookup({}))
+            jobs = [
+                sandbox.submit(number, batch(lines({"n": 1}, {"n": 2, "long": at == 0}, {"n": 3}))) for at in range(3)
+            ]
+            for done, job in enumerate(jobs, 1):
+                sandbox.wait(job)
+                assert all(each.finished for each in jobs[:done])
+            assert [[*job.errors] for job in jobs] == [[1], [], []]
+            assert jobs[1].outputs == jobs[2].outputs == lines({"n": 1}, {"n": 2}, {"n": 3})
+
+    def test_a_store_that_is_away_for_one_holds_up_both(self) -> None:
+        away = iter([True, False, True])
+
+        def check() -> None:
+            if next(away, False):
+                raise SetStoreUnavailable("The set store does not answer.")
+
+        with Sandbox() as sandbox:
+            number = sandbox.add(SCRIPT, asked(check))
+            jobs = [sandbox.submit(number, batch(lines(*RECORDS))) for _ in range(3)]
+            refusals = 0
+            while not jobs[-1].finished:
+                try:
+                    sandbox.wait(jobs[-1])
+                except SetStoreUnavailable:
+                    refusals += 1
+            assert refusals == 2
+            assert [outputs(job) for job in jobs] == [EXPECTED] * 3
+
+
 def test_a_stopped_child_is_given_up_and_blames_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "STARVED_AFTER_S", 1.0)
     with Sandbox() as sandbox:

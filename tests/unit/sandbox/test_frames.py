@@ -71,6 +71,16 @@ class TestSend:
             channel.flush()
         assert received == struct.pack("<BI", Kind.BATCH, len(payload)) + payload
 
+    def test_a_frame_behind_one_that_is_not_out(self, ends: tuple[Channel, socket.socket]) -> None:
+        channel, other = ends
+        channel.send(Kind.BATCH, bytes(16 << 20))
+        channel.send(Kind.ANSWERS, b"1", b"0")
+        received = bytearray()
+        while len(received) < (16 << 20) + 12:
+            received += other.recv(1 << 20)
+            channel.flush()
+        assert received[(16 << 20) + 5 :] == struct.pack("<BI", Kind.ANSWERS, 2) + b"10"
+
     def test_to_nobody(self, ends: tuple[Channel, socket.socket]) -> None:
         channel, other = ends
         other.close()

@@ -30,13 +30,18 @@ def job_of(count: int) -> Job:
 
 
 def take(job: Job) -> Segment:
-    segment = job.next_segment()
+    segment = job.pending
     assert segment is not None
+    job.started(segment)
     return segment
 
 
 def shape(job: Job) -> list[tuple[list[int], Mode]]:
-    return [([*segment.rows], segment.mode) for segment in iter(job.next_segment, None)]
+    shapes = []
+    while job.pending is not None:
+        segment = take(job)
+        shapes.append(([*segment.rows], segment.mode))
+    return shapes
 
 
 def alone(job: Job) -> Segment:
@@ -55,7 +60,7 @@ class TestSegments:
         assert shape(job) == []
 
     def test_an_empty_batch_has_none(self) -> None:
-        assert job_of(0).next_segment() is None
+        assert job_of(0).pending is None
 
     def test_a_large_batch_is_cut_by_bytes(self) -> None:
         big = b'{"x":"%s"}' % (b"x" * (MAX_SEGMENT_BYTES // 2))
