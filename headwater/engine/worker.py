@@ -166,8 +166,8 @@ class Worker:
 
     def _read(self) -> bool:
         """Start the next batch; False when there was none, or no place for one."""
-        limit = min(self._size.limit, self._delivery.room())
-        if len(self._flights) >= MAX_IN_FLIGHT or not limit:
+        limit = min(self._size.limit, self._delivery.room() - sum(len(flight.source) for flight in self._flights))
+        if len(self._flights) >= MAX_IN_FLIGHT or limit <= 0:
             return False
         batch = self._poll(limit, 0)
         if batch is not None and not (batch or self._flights):

@@ -13,6 +13,8 @@ MAX_FRAME_BYTES = 64 << 20
 SOCKET_BUFFER_BYTES = 4 << 20
 _HEADER = struct.Struct("<BI")
 _KEPT_BUFFER_BYTES = 1 << 20
+_MAX_PARTS = 4
+"""Of a frame: its header, and of a batch the header, the columns and the records."""
 
 
 class Kind(enum.IntEnum):
@@ -64,7 +66,12 @@ class Channel:
         self._socket.close()
 
     def send(self, kind: Kind, *parts: bytes) -> None:
-        """Queue one frame and send as much as the socket takes. Raises Closed."""
+        """Queue one frame and send as much as the socket takes. Raises Closed, Malformed.
+
+        One frame may still be on its way: who wants more to come replies to what it has not read.
+        """
+        if len(self._outgoing) > _MAX_PARTS:
+            raise Malformed("replies to frames that were not read")
         header = _HEADER.pack(kind, sum(map(len, parts)))
         self._outgoing += [memoryview(part) for part in (header, *parts)]
         self.flush()

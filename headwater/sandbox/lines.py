@@ -66,9 +66,10 @@ def lines_with_long_integers(text: bytes) -> list[int]:
     digits = (letters - ord("0")) < 10  # what is below "0" becomes large
     for width in (1, 2, 4, 8):
         digits = digits[:-width] & digits[width:]
+    digits[1:] &= ~digits[:-1]
     starts = np.flatnonzero(digits)
     before = letters[starts - 1]
-    # Most are hex digits, text or fractions: within a run of digits, or behind a letter, a quote or a point.
+    # Most are hex digits, text or fractions: behind a letter, a quote or a point.
     starts = starts[(before <= ord("-")) & (before != ord('"')) | (before == ord(":")) | (before == ord("["))]
     if not len(starts):
         return []

@@ -10,6 +10,7 @@ from headwater.model.transform import MAX_OUTPUT_BYTES
 from headwater.sandbox.frames import Malformed
 
 MAX_MESSAGE_BYTES = 1024
+_MAX_DIGITS = 9
 
 
 class ScriptError(NamedTuple):
@@ -62,6 +63,13 @@ def parse_results(payload: bytes, records: int) -> Results:
     logs = [_log_line(line) for line in lines[count:]]
     del lines[count:]
     return Results(count, stopped, slow_rows, lines, logs, clean, b"\t" in payload)
+
+
+def parse_row(payload: bytes, expected: range) -> int:
+    """Parse a frame TRACE: the number of a record. Raises Malformed."""
+    if not payload.isdigit() or len(payload) > _MAX_DIGITS or int(payload) not in expected:
+        raise Malformed("the number of a record")
+    return int(payload)
 
 
 def parse_error(line: bytes) -> ScriptError:

@@ -16,7 +16,7 @@ from headwater.sandbox.engine import Engine, deno_engine
 from headwater.sandbox.frames import Frame, Kind, Malformed
 from headwater.sandbox.job import Death, Job, Mode, Segment
 from headwater.sandbox.pool import ChildPool, refused
-from headwater.sandbox.results import parse_question, parse_results
+from headwater.sandbox.results import parse_question, parse_results, parse_row
 
 log = structlog.get_logger(__name__)
 
@@ -189,6 +189,7 @@ class Sandbox:
         return whole and len(others) < MAX_WITH_CHILD and not self._must_go(child)
 
     def _hand_over(self, child: LockedChild, exchange: _Exchange, kind: Kind, *payload: bytes) -> None:
+        exchange.traced = None
         self._sent.append(exchange)
         if len(self._sent) == 1:
             self._start_clocks(child)
@@ -211,7 +212,8 @@ class Sandbox:
     def _take(self, child: LockedChild, exchange: _Exchange, frame: Frame) -> None:
         match frame.kind:
             case Kind.TRACE:
-                exchange.traced = int(frame.payload) if frame.payload.isdigit() else None
+                first = 0 if exchange.traced is None else exchange.traced + 1
+                exchange.traced = parse_row(frame.payload, range(first, len(exchange.segment.rows)))
             case Kind.KEYS:
                 exchange.questions += 1
                 if exchange.questions > _MAX_QUESTIONS:
@@ -229,9 +231,10 @@ class Sandbox:
     def _finish(self, child: LockedChild, exchange: _Exchange, payload: bytes) -> None:
         cpu_s = child.cpu_s() - exchange.cpu_s
         results = parse_results(payload, len(exchange.segment.rows))
-        self._sent.popleft()
+        blamed = exchange.job.take_results(exchange.segment, results, cpu_s)
+        self._sent.popleft()  # not before: what can't be parsed is charged to the first that was sent
         self._start_clocks(child)
-        if exchange.job.take_results(exchange.segment, results, cpu_s):
+        if blamed:
             self._clean(child, exchange.job.script)
 
     def _answer(self, child: LockedChild) -> bool:

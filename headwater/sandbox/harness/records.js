@@ -266,6 +266,7 @@
     resume() {
       const batch = oldest;
       oldest = batch.next;
+      if (oldest === null) newest = null;
       ({ texts, times, hasLong, outputs, slow, logs, logged, end, todo, eager, interrupted, passes, units } = batch);
       ({ datasets, asked, guesses, position } = batch);
       namePositions(position);

@@ -81,6 +81,13 @@ class TestSend:
             channel.flush()
         assert received[(16 << 20) + 5 :] == struct.pack("<BI", Kind.ANSWERS, 2) + b"10"
 
+    def test_more_behind_that_is_refused(self, ends: tuple[Channel, socket.socket]) -> None:
+        channel, _ = ends
+        channel.send(Kind.BATCH, b"header", b"columns", bytes(16 << 20))
+        channel.send(Kind.BATCH, b"header", b"columns", b"records")
+        with pytest.raises(Malformed):
+            channel.send(Kind.BATCH, b"header", b"columns", b"records")
+
     def test_to_nobody(self, ends: tuple[Channel, socket.socket]) -> None:
         channel, other = ends
         other.close()

@@ -1,0 +1,128 @@
+"""The parent against children that break the protocol on purpose: no script can, a breach could."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from headwater.sandbox import Sandbox
+from headwater.sandbox.frames import Frame, Kind
+from tests.support.sandbox import batch, lines
+
+Reply = Callable[[Kind, bytes], list[Frame]]
+
+
+class Child:
+    """A child that replies to a frame with whatever it likes."""
+
+    pid = 0
+
+    def __init__(self, reply: Reply) -> None:
+        self.scripts: set[int] = set()
+        self._reply = reply
+        self._frames: deque[Frame] = deque()
+
+    def load(self, number: int, _script: str) -> None:
+        self.scripts.add(number)
+
+    def send(self, kind: Kind, *payload: bytes) -> None:
+        self._frames += self._reply(kind, b"".join(payload))
+
+    def receive(self) -> Frame | None:
+        return self._frames.popleft() if self._frames else None
+
+    def wait(self, timeout_s: float) -> None:
+        pass
+
+    def cpu_s(self) -> float:
+        return 0.0
+
+    def resident_bytes(self) -> int:
+        return 0
+
+    def kill(self) -> int:
+        return -9
+
+
+class Pool:
+    """Gives one child after the other."""
+
+    def __init__(self, children: Iterator[Child]) -> None:
+        self._children = children
+
+    def take(self, _scripts: object) -> Child:
+        return next(self._children)
+
+    def ready(self) -> bool:
+        return False
+
+    def wait(self, timeout_s: float) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def echo(kind: Kind, payload: bytes) -> list[Frame]:
+    """An honest child, whose script returns its input."""
+    assert kind is Kind.BATCH
+    records = payload.split(b"\n")[1:]
+    return [Frame(Kind.RESULTS, b"\n".join([b"%d 0 0 " % len(records), *records]))]
+
+
+def sandbox(monkeypatch: pytest.MonkeyPatch, replies: Callable[[], Iterator[Reply]]) -> Sandbox:
+    made = Sandbox(spare=False)
+    made._pool.close()
+    monkeypatch.setattr(made, "_pool", Pool(Child(reply) for reply in replies()))
+    return made
+
+
+def breach(*frames: Frame) -> Callable[[], Iterator[Reply]]:
+    """The first child answers its first batch so, whatever comes later; those after it are honest."""
+
+    def replies() -> Iterator[Reply]:
+        yield lambda *_: list(frames)
+        while True:
+            yield echo
+
+    return replies
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [Frame(Kind.RESULTS, b"3 0 0 \n!bad\n{}\n{}")],
+        [Frame(Kind.RESULTS, b"3 0 0 \n{}")],
+        [Frame(Kind.KEYS, b"[1]")],
+        [Frame(Kind.TRACE, b"9" * 5000)],
+        [Frame(Kind.TRACE, b"1"), Frame(Kind.TRACE, b"1")],
+        [Frame(Kind.TRACE, b"3")],
+        [Frame(Kind.HELLO, b"")],
+        [Frame(Kind.BROKEN, b"why")],
+    ],
+)
+def test_no_record_of_any_batch_is_lost_to_a_broken_reply(monkeypatch: pytest.MonkeyPatch, frames: list[Frame]) -> None:
+    with sandbox(monkeypatch, breach(*frames)) as made:
+        number = made.add("", lambda question: [None for _ in question])
+        records = lines({"n": 1}, {"n": 2}, {"n": 3})
+        jobs = [made.submit(number, batch(records)) for _ in range(3)]
+        for job in jobs:
+            made.wait(job)
+            assert (job.outputs, job.errors) == (records, {})
+        assert made.crash_events == 1
+        assert [job.crashed for job in jobs] == [True, False, False]
+
+
+def test_a_record_over_which_the_protocol_breaks_each_time_is_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def reply(kind: Kind, payload: bytes) -> list[Frame]:
+        return [Frame(Kind.RESULTS, b"1 0 0 \n!bad")] if b'{"n":2}' in payload else echo(kind, payload)
+
+    def replies() -> Iterator[Reply]:
+        while True:
+            yield reply
+
+    with sandbox(monkeypatch, replies) as made:
+        job = made.submit(made.add("", lambda question: []), batch(lines({"n": 1}, {"n": 2}, {"n": 3})))
+        made.wait(job)
+        assert [error.error for error in job.errors.values()] == ["SandboxCrash"]
+        assert job.outputs == [b'{"n":1}', b"", b'{"n":3}']
