@@ -55,8 +55,16 @@ def fed(stack: Stack, feeder: Deployed, client: httpx.Client) -> httpx.Client:
         tick(token(9), 1, 1),
     ]
     stack.feed("base", "log", ticks)
-    until(lambda: ask(client, token(9))["items"], what="the last token's price")
+    until(
+        lambda: is_readable(client), what="the prices"
+    )  # tokens are in different partitions: each comes when it comes
     return client
+
+
+def is_readable(client: httpx.Client) -> bool:
+    """Whether all that was fed counts: tokens are in different partitions, and each comes when it comes."""
+    items = ask(client, *map(token, (1, 2, 4, 9)))["items"] + ask(client, MINT, chain="solana")["items"]
+    return len(items) == 5 and items[0]["latest_price"] == 99.5
 
 
 class TestStats:
