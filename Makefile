@@ -15,7 +15,7 @@ setup: .venv/ready  ## A virtual environment in .venv and everything else that t
 .venv/ready: requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Headwater needs Python 3.11 or newer; set PYTHON=python3.11 or the like." if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.txt
+	$(BIN)/pip install --quiet --no-compile --require-hashes -r requirements/dev.txt
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
 	$(BIN)/headwater fetch
 	@touch $@

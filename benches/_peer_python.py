@@ -37,7 +37,7 @@ class Work:
         self.redis: Any = redis.Redis.from_url(job["redis_url"])
 
     def outputs(self, values: list[bytes]) -> list[bytes]:
-        """The values to write. One look-up for all."""
+        """The values to write. One lookup for all."""
         records = list(map(self.loads, values))
         if self.filters and records:
             hits = self.redis.smismember(self.set, [record["to_address"] for record in records])

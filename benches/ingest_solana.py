@@ -43,7 +43,8 @@ def cpu_s(work: Callable[[bytes], object], answer: bytes) -> float:
 def main(rounds: int = 15) -> None:
     """Run both encodings and the reference in turns."""
     if not FOLDER.exists():
-        raise typer.BadParameter("HEADWATER_TEST_DATA names no folder with recorded data")
+        typer.echo("left out: HEADWATER_TEST_DATA names no folder with recorded data")
+        return
     block = recorded(FILE)
     count = len(block["transactions"])
     wire = {**block, "transactions": [as_wire(entry) for entry in block["transactions"]]}

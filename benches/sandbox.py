@@ -1,6 +1,6 @@
 """Scripts in the locked child: records per second, and µs of CPU per record. Run: `python -m benches.sandbox [--jit]`.
 
-Batches of 500 transfers of some 800 bytes, two in the sandbox; look-ups in a Python set; every output byte is
+Batches of 500 transfers of some 800 bytes, two in the sandbox; lookups in a Python set; every output byte is
 compared with what the script should make of it.
 """
 

@@ -3,6 +3,7 @@
 HeadwaterError
 ├── RequestError                  the caller's request can't be done as it stands; api/problems.py maps each to a status
 │   ├── MalformedRequest          400
+│   │   └── BodyStalled
 │   ├── Unauthenticated           401
 │   ├── Forbidden                 403
 │   ├── NotFound                  404
@@ -18,6 +19,7 @@ HeadwaterError
 ├── Unavailable                   503: something Headwater depends on is away; try again
 │   ├── StoreUnavailable
 │   ├── SetStoreUnavailable
+│   │   └── Superseded
 │   ├── BrokerUnavailable
 │   ├── OrchestratorUnavailable
 │   ├── NodeUnavailable
@@ -29,6 +31,7 @@ HeadwaterError
 ├── SetupError                    a command can't start; the CLI prints the sentence and exits with status 2
 ├── IngestStopped                 an ingest can't go on by itself; the CLI prints the sentence and exits with status 2
 └── WorkerError                   inside a worker; the supervisor restarts it
+    ├── Fenced
     ├── DeliveryFailed
     ├── SourceGap
     └── SandboxFailed
@@ -58,7 +61,11 @@ class RequestError(HeadwaterError):
 
 
 class MalformedRequest(RequestError):
-    """The body is no JSON."""
+    """The body is no JSON, broke off, or stopped coming."""
+
+
+class BodyStalled(MalformedRequest):
+    """The client sends no more of a body whose end has not come. The connection is closed. Send it all again."""
 
 
 class Unauthenticated(RequestError):
@@ -149,6 +156,15 @@ class SetStoreUnavailable(Unavailable):
     """Valkey or Redis does not answer."""
 
 
+class Superseded(SetStoreUnavailable):
+    """The set was removed under an upload, or the upload stood still for so long that another one removed it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The set was removed, or this upload stood still for an hour; nothing was changed. Send it again."
+        )
+
+
 class BrokerUnavailable(Unavailable):
     """Kafka does not answer, or refuses our credentials."""
 
@@ -200,6 +216,10 @@ class IngestStopped(HeadwaterError):
 
 class WorkerError(HeadwaterError):
     """A worker can't go on. It stops without committing, and its supervisor starts it again."""
+
+
+class Fenced(WorkerError):
+    """Another worker took this one's place, or has its partitions. Look whether another controller runs it."""
 
 
 class DeliveryFailed(WorkerError):

@@ -1,11 +1,14 @@
 """All settings, from `HEADWATER_*` variables or command-line flags of the same names. Read by cli and app alone."""
 
 from pathlib import Path
+from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 DEFAULT_DATA_DIR = Path(".headwater")
+
+LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(str.lower)]
 
 
 class Settings(BaseSettings):
@@ -24,7 +27,7 @@ class Settings(BaseSettings):
     )
     advertised_host: str = Field("", description="Host name that Kafka clients are told; default: `host`.")
     api_processes: int = Field(2, ge=1, le=64, description="API processes that `up` starts.")
-    log_level: str = Field("info", description="debug, info, warning or error.")
+    log_level: LogLevel = Field("info", description="debug, info, warning or error.")
 
     database_url: SecretStr = Field(SecretStr(""), description="URL of your own PostgreSQL.")
     redis_url: SecretStr = Field(
@@ -34,8 +37,12 @@ class Settings(BaseSettings):
     secret_key: SecretStr = Field(SecretStr(""), description="Seals stored credentials: 32 bytes in base64.")
 
     kafka_bootstrap_servers: str = Field("", description="Your own Kafka cluster, `host:port,…`.")
-    kafka_security_protocol: str = Field("SASL_PLAINTEXT", description="SASL_PLAINTEXT or SASL_SSL.")
-    kafka_sasl_mechanism: str = Field("SCRAM-SHA-512", description="Mechanism of the admin user.")
+    kafka_security_protocol: Literal["SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        "SASL_PLAINTEXT", description="SASL_PLAINTEXT or SASL_SSL."
+    )
+    kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
+        "SCRAM-SHA-512", description="Mechanism of the admin user: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."
+    )
     kafka_username: str = Field("headwater-admin", description="A user that may manage topics, users and rules.")
     kafka_password: SecretStr = Field(SecretStr(""), description="The admin user's password.")
     kafka_ca_file: str = Field("", description="CA certificate for SASL_SSL.")

@@ -39,10 +39,14 @@ hypothesis.settings.load_profile("headwater")
 
 
 class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has no types
-    """A worker runs a group from start to end: so each group's servers run once, and its tests one after the other."""
+    """A worker runs a group from start to end: so each group's servers run once, and its tests one after the other.
+
+    Unit tests need no servers: each of their folders is a group, and both workers end at about the same time.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
-        return _group(nodeid)
+        group = _group(nodeid)
+        return nodeid.partition("::")[0].rpartition("/")[0] if group == "unit" else group
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -52,7 +56,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Unit tests come last: they need no servers, and the first worker that is done with its group takes them."""
+    """Unit tests come last: a worker that is done with its group takes what is left of them."""
     items.sort(key=lambda item: _ORDER.index(_group(item.nodeid)))
 
 

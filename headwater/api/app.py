@@ -29,8 +29,8 @@ from headwater.api.health import Probes
 from headwater.api.limits import Limiter
 from headwater.api.metrics import Metrics
 from headwater.api.services import Services
-from headwater.api.turns import Turns
-from headwater.api.uploads import MAX_UPLOADS_AT_ONCE
+from headwater.api.turns import MAX_AT_ONCE, MAX_PER_OWNER, Turns
+from headwater.api.uploads import MAX_UPLOADS_AT_ONCE, MAX_UPLOADS_PER_OWNER
 from headwater.api.waiting import Watcher
 from headwater.errors import StoreUnavailable
 from headwater.services.ids import new_id
@@ -73,8 +73,8 @@ def create_api(services: Services) -> FastAPI:
     app.state.probes = Probes(services.probes)
     app.state.authenticator = Authenticator(services.keys)
     app.state.limiter = Limiter(services.limits, app.state.metrics) if services.limits else None
-    app.state.upload_threads = anyio.CapacityLimiter(MAX_UPLOADS_AT_ONCE)
-    app.state.turns = Turns()
+    app.state.uploads = Turns(MAX_UPLOADS_AT_ONCE, MAX_UPLOADS_PER_OWNER)
+    app.state.turns = Turns(MAX_AT_ONCE, MAX_PER_OWNER)
     app.state.watcher = Watcher(services.deployments.progress)
     app.state.routes = [*app.routes, *(route for router in (*ROUTERS, openapi.router) for route in router.routes)]
     for router in ROUTERS:

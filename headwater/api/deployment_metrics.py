@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from headwater.api.guard import guarded_router, needs
 from headwater.api.openapi import failures
+from headwater.api.queries import TRUE_OR_FALSE
 from headwater.api.schemas import Timestamp
 from headwater.api.services import Caller, Given
 from headwater.errors import InvalidInput, Problem
@@ -19,6 +20,7 @@ router = guarded_router("/api/v1/flow/{config_id}", "Deployments")
 ALL = "all"
 _RANGES = {one.name: one for one in TIME_RANGES}
 _ANY_TYPE = "|".join(METRIC_TYPES)
+_RATE = "Errors / messages received, at most 1."
 _TYPES = f"^({ALL}|({_ANY_TYPE})(,({_ANY_TYPE}))*)$"
 
 
@@ -68,8 +70,8 @@ class DeploymentSummary(BaseModel):
         default=None, description="From the source record's timestamp to the sink's acknowledgement."
     )
     processing_latency: Percentiles | None = Field(default=None, description="From read to handed to the producer.")
-    processor_error_rate: float = Field(default=0, description="Errors / messages received, 0 to 1.")
-    output_error_rate: float = Field(default=0, description="Errors / messages received, 0 to 1.")
+    processor_error_rate: float = Field(default=0, description=_RATE)
+    output_error_rate: float = Field(default=0, description=_RATE)
     avg_data_age_ms: float | None = Field(
         default=None, description="Delivery − the record's own time; null when nothing was measured."
     )
@@ -89,7 +91,9 @@ def metrics(
     caller: Caller,
     given: Given,
     time_range: Annotated[RangeName, Query(description="How far back, the interval that goes on included.")] = "1h",
-    aggregated: Annotated[bool, Query(description="True: one summary; false: points over time.")] = False,
+    aggregated: Annotated[
+        bool, Query(description="True: one summary; false: points over time."), TRUE_OR_FALSE
+    ] = False,
     metrics: Annotated[
         str,
         Query(

@@ -9,6 +9,7 @@ from fastapi import Query
 
 from headwater.api.guard import guarded_router, needs
 from headwater.api.openapi import failures
+from headwater.api.queries import IN_DIGITS
 from headwater.api.rollout import roll_out
 from headwater.api.schemas import (
     DeadLetter,
@@ -112,7 +113,7 @@ def logs(
     config_id: str,
     caller: Caller,
     given: Given,
-    limit: Annotated[int, Query(ge=1, le=MAX_LOG_LINES, description="How many lines.")] = DEFAULT_LOG_LINES,
+    limit: Annotated[int, Query(ge=1, le=MAX_LOG_LINES, description="How many lines."), IN_DIGITS] = DEFAULT_LOG_LINES,
 ) -> DeploymentLogs:
     """What workers wrote, and scripts with `console.log`, newest first. The last 1,000 lines are kept."""
     return DeploymentLogs.of(given.deployments.logs(caller.owner, config_id, limit))

@@ -102,9 +102,11 @@ async def replace(
     openapi_extra=needs("flow:write", when_deployed="flow:deploy"),
 )
 async def delete(config_id: str, caller: Caller, given: Given, expected: Expected, watcher: Waits) -> Message:
-    """Tears down its deployment too."""
+    """Tears down its deployment too. Asked again while that goes on, it waits on; then there is nothing to be found."""
     await to_thread.run_sync(given.flows.delete, caller.owner, config_id, expected)
-    pending = "The configuration is deleted; its deployment is still being removed, and will be."
+    pending = (
+        "The configuration is deleted; its deployment is still being removed, and will be. Ask again to wait for it."
+    )
     await watcher.until(config_id, lambda seen: seen is None, given.deploy_timeout_s, pending)
     await to_thread.run_sync(given.flows.forget, config_id)
     return Message(message=f"Pipeline {config_id} successfully deleted")

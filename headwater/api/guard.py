@@ -100,9 +100,10 @@ class Authenticator:
         sent = headers.getlist("x-api-key")
         if len(sent) != 1:
             raise Unauthenticated
-        if known := self._keys.recall(sent[0]):
+        text = sent[0].strip(" \t")  # white space around a value is no part of it (RFC 9110, section 5.5)
+        if known := self._keys.recall(text):
             return known
-        return await to_thread.run_sync(self._keys.authenticate, sent[0], limiter=self._threads)
+        return await to_thread.run_sync(self._keys.authenticate, text, limiter=self._threads)
 
 
 class GuardedRoute(APIRoute):

@@ -1,7 +1,7 @@
 """`Idempotency-Key`: a POST, PUT or PATCH that is sent again is answered again, and not done again.
 
 Around the route, so that no route knows of it. Remembered are answers that stand: not 5xx and 429, which say that the
-same call may succeed later, and not what is refused before anything is done.
+same call may succeed later, and not those that refuse the request's form, before anything is done.
 """
 
 import hashlib
@@ -11,12 +11,23 @@ from http import HTTPStatus
 from typing import Any
 
 import anyio
+import msgspec
 import structlog
 from anyio import to_thread
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import Message, Receive, Scope, Send
 
-from headwater.errors import Conflict, InvalidInput, MalformedRequest, Problem, StoreUnavailable
+from headwater.api.problems import KINDS, URN
+from headwater.errors import (
+    Conflict,
+    InvalidInput,
+    MalformedRequest,
+    Problem,
+    RateLimited,
+    StoreUnavailable,
+    TooLarge,
+    UnsupportedMediaType,
+)
 from headwater.model.idempotency import KEY_PATTERN, LEASE, MAX_KEY_CHARS, Answered, call_id
 from headwater.services.idempotency import Calls
 
@@ -24,14 +35,9 @@ HEADER, REPLAYED = "Idempotency-Key", "Idempotency-Replayed"
 METHODS = frozenset({"POST", "PUT", "PATCH"})
 KEPT_HEADERS = ("content-type", "location", "etag")
 NOT_REMEMBERED = frozenset(
-    {
-        HTTPStatus.BAD_REQUEST,
-        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-        HTTPStatus.UNPROCESSABLE_ENTITY,
-        HTTPStatus.TOO_MANY_REQUESTS,
-    }
+    URN + KINDS[error].name for error in (MalformedRequest, TooLarge, UnsupportedMediaType, InvalidInput, RateLimited)
 )
+"""The types of problems, by their URNs; all 5xx come to them."""
 
 Run = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -52,7 +58,7 @@ def key_of(headers: Headers) -> str | None:
 class Once:
     """One call with a key. takes_body: else what was sent as a body counts for nothing.
 
-    made_anew_at: the path whose GET gives the answer again, for an answer that holds credentials and is not stored.
+    made_anew_at: the path whose GET gives the answer again, for a success that holds credentials and is not stored.
     """
 
     def __init__(self, calls: Calls, scope: Scope, key: str, *, takes_body: bool, made_anew_at: str = "") -> None:
@@ -94,18 +100,15 @@ class Once:
             await to_thread.run_sync(self._try, lambda: self._calls.renew(self._call, self._holder))
 
     def _settle(self, body: "_Hashed", answer: "_Recorded") -> None:
-        if not (body.ended and self._stands(answer.status)):
+        if not (body.ended and answer.stands):
             self._try(lambda: self._calls.release(self._call, self._holder))
             return
-        stored = b"" if self._made_anew_at else answer.body
+        stored = b"" if self._is_made_anew(answer.status) else answer.body
         answered = Answered(body.sha256, answer.status, answer.kept_headers, stored)
         self._try(lambda: self._calls.finish(self._call, self._holder, answered))
 
-    def _stands(self, status: int) -> bool:
-        """True when an answer is remembered; one that is made anew can only be a success."""
-        if self._made_anew_at:
-            return status == HTTPStatus.OK
-        return 0 < status < HTTPStatus.INTERNAL_SERVER_ERROR and status not in NOT_REMEMBERED
+    def _is_made_anew(self, status: int) -> bool:
+        return bool(self._made_anew_at) and status == HTTPStatus.OK
 
     def _try(self, write: Callable[[], None]) -> None:
         """The call is done and its answer true, whether that can be written down or not."""
@@ -120,7 +123,7 @@ class Once:
             text = "was used with another body; choose a new key for a new request"
             raise InvalidInput("Nothing was changed.", [Problem(f"/{HEADER}", text)])
         replayed = _Replayed(send)
-        if self._made_anew_at:
+        if self._is_made_anew(found.status):
             again = {**scope, "method": "GET", "path": self._made_anew_at, "raw_path": self._made_anew_at.encode()}
             await scope["app"].router(_without_route(again), _nothing, replayed)
             return
@@ -165,6 +168,10 @@ class _Hashed:
                 raise MalformedRequest("The body broke off. Nothing was changed.")
 
 
+class _Problem(msgspec.Struct):
+    type: str
+
+
 class _Recorded:
     """An answer that waits until it is remembered. status 0: there is none."""
 
@@ -177,6 +184,18 @@ class _Recorded:
     @property
     def status(self) -> int:
         return int(self.messages[0]["status"]) if self.messages else 0
+
+    @property
+    def stands(self) -> bool:
+        """True when it is remembered."""
+        return 0 < self.status < HTTPStatus.INTERNAL_SERVER_ERROR and self._problem not in NOT_REMEMBERED
+
+    @property
+    def _problem(self) -> str:
+        """The type of problem that it tells of; empty for a success."""
+        if self.status < HTTPStatus.BAD_REQUEST:
+            return ""
+        return msgspec.json.decode(self.body, type=_Problem).type
 
     @property
     def kept_headers(self) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import structlog
@@ -14,11 +15,16 @@ from starlette.routing import Match
 from headwater import errors
 from headwater.api.pointers import problems_of
 from headwater.errors import HeadwaterError, InvalidInput, MalformedRequest
+from headwater.model.dataset import MAX_REPORTED_PROBLEMS
 
 log = structlog.get_logger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 URN = "urn:headwater:problem:"
+
+
+_URI_CHARACTERS = "%:/?#[]@!$&'()*+,;="
+"""What a path that was sent keeps: RFC 3986, sections 2.1 and 2.2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,7 @@ KINDS: dict[type[HeadwaterError], Kind] = {
         "The set store is away",
         "The store of sets does not answer. Send the same request again.",
     ),
+    errors.Superseded: Kind(HTTPStatus.SERVICE_UNAVAILABLE, "superseded", "The upload was overtaken"),
     errors.BrokerUnavailable: Kind(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "broker-unavailable",
@@ -110,7 +117,7 @@ class Answer:
             "title": self.kind.title,
             "status": self.kind.status.value,
             "detail": self.detail,
-            "instance": request.url.path,
+            "instance": quote(request.scope["raw_path"], _URI_CHARACTERS),
             "request_id": request.scope.get("request_id", ""),
             **self.members,
         }
@@ -134,6 +141,10 @@ def answer_of(error: HeadwaterError) -> Answer:
     if isinstance(error, InvalidInput):
         answer.detail = _with_first_fault(error)
         answer.members["errors"] = error.problems
+    if isinstance(error, errors.DeployFailed):
+        answer.members["errors"] = [errors.Problem("", error.detail)]
+    if isinstance(error, errors.BodyStalled):
+        answer.headers["Connection"] = "close"
     if isinstance(error, errors.Unauthenticated):
         answer.headers["WWW-Authenticate"] = 'ApiKey realm="headwater"'
     if kind.status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
@@ -146,8 +157,14 @@ def _with_first_fault(error: InvalidInput) -> str:
     if not error.problems:
         return error.detail
     first = error.problems[0]
-    more = f" There are {len(error.problems)} faults in all; see errors." if len(error.problems) > 1 else ""
-    return f"{error.detail} {first.pointer or 'The body'} {first.detail.rstrip('.')}.{more}"
+    return f"{error.detail} {first.pointer or 'The body'} {first.detail.rstrip('.')}.{_how_many(len(error.problems))}"
+
+
+def _how_many(problems: int) -> str:
+    if problems <= 1:
+        return ""
+    number = f"at least {problems} faults" if problems >= MAX_REPORTED_PROBLEMS else f"{problems} faults in all"
+    return f" There are {number}; see errors."
 
 
 def _http_answer(request: Request, error: HTTPException) -> Answer:
@@ -175,7 +192,7 @@ def _allowed(request: Request) -> str:
 def _validation_answer(error: RequestValidationError) -> Answer:
     faults = error.errors()
     if error.body is None and any(fault["loc"] == ("body",) for fault in faults):
-        return answer_of(MalformedRequest("The body is empty. Send a JSON object."))
+        return answer_of(MalformedRequest("The body is empty. Send JSON as the description of the endpoint shows it."))
     return answer_of(InvalidInput("The request was refused.", problems_of(faults)))
 
 

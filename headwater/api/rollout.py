@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import anyio
 from anyio import to_thread
 
 from headwater.api.services import Services
@@ -16,17 +17,19 @@ async def roll_out(given: Services, watcher: Watcher, owner: str, config_id: str
 
     Raises NotFound, DeployFailed, DeployPending, Conflict when it is torn down meanwhile.
     """
+    deadline = anyio.current_time() + given.deploy_timeout_s
     while True:
         try:
             started = await to_thread.run_sync(given.deployments.start, owner, config_id)
             break
         except TeardownGoesOn as error:
-            await watcher.until(config_id, lambda seen: seen is None, given.deploy_timeout_s, error.detail)
-    await until_up(given, watcher, started)
+            left_s = deadline - anyio.current_time()
+            await watcher.until(config_id, lambda seen: seen is None, left_s, error.detail)
+    await until_up(watcher, started, deadline - anyio.current_time())
     return await to_thread.run_sync(given.deployments.get, owner, config_id)
 
 
-async def until_up(given: Services, watcher: Watcher, started: Deployment) -> None:
+async def until_up(watcher: Watcher, started: Deployment, within_s: float) -> None:
     """Return when what was started runs. Raises DeployFailed, DeployPending, Conflict when it is torn down."""
     pending = "The deployment still goes on. Ask again, or read GET …/deploy."
-    await watcher.until(started.flow_id, partial(is_up, started), given.deploy_timeout_s, pending)
+    await watcher.until(started.flow_id, partial(is_up, started), within_s, pending)

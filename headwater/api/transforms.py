@@ -91,7 +91,7 @@ async def _redeploy(given: Services, watcher: Watcher, saved: Flow) -> None:
     stays = f"Revision {saved.revision} is saved, but does not run"
     try:
         started = await to_thread.run_sync(given.deployments.start_again, saved.owner, saved.id)
-        await until_up(given, watcher, started)
+        await until_up(watcher, started, given.deploy_timeout_s)
     except (NotFound, Conflict):
         return  # not deployed, or torn down meanwhile
     except DeployFailed as error:

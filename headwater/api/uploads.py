@@ -1,36 +1,51 @@
 """Bodies of values are read and stored on threads of their own: they compute for long, and clients may send slowly.
 
 A thread asks for the next bytes when it is done with those before, so the server takes no more from the client than one
-upload can store; the event loop only passes bytes on.
+upload can store; the event loop only passes bytes on. A body that stops coming gives its thread back.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterator
+from functools import partial
 from typing import TypeVar
 
-from anyio import from_thread, to_thread
+import anyio
+from anyio import from_thread
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
-from headwater.errors import MalformedRequest
+from headwater.api.turns import Turns
+from headwater.errors import BodyStalled, MalformedRequest
 
 MAX_UPLOADS_AT_ONCE = 32
+MAX_UPLOADS_PER_OWNER = 8
+"""Five at once are normal load; one owner's slow clients must not keep all others waiting."""
+MAX_SILENCE_S = 30.0
+"""How long the next bytes of a body may take."""
 
 T = TypeVar("T")
 
 
 async def upload(request: Request, work: Callable[[Iterator[bytes]], T]) -> T:
-    """Run `work` on the body's bytes. They raise MalformedRequest when the client goes away before their end."""
+    """Run `work` on the body's bytes when it is the owner's turn.
+
+    They raise MalformedRequest when the client goes away before their end, BodyStalled when it sends no more.
+    """
     body = request.stream()
 
     def chunks() -> Iterator[bytes]:
         while chunk := from_thread.run(_next, body):
             yield chunk
 
-    return await to_thread.run_sync(work, chunks(), limiter=request.app.state.upload_threads)
+    turns: Turns = request.app.state.uploads
+    return await turns.run(request.scope["api_key"].owner, partial(work, chunks()))
 
 
 async def _next(body: AsyncGenerator[bytes, None]) -> bytes:
     try:
-        return await anext(body, b"")
+        with anyio.fail_after(MAX_SILENCE_S):
+            return await anext(body, b"")
+    except TimeoutError as error:
+        text = f"No more of the body came for {MAX_SILENCE_S:g} s. Nothing was changed. Send all of it again."
+        raise BodyStalled(text) from error
     except ClientDisconnect as error:
         raise MalformedRequest("The body broke off. Nothing was changed.") from error

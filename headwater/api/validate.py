@@ -49,9 +49,15 @@ async def validate(
 
 
 def _samples(body: bytes) -> list[bytes]:
-    samples = [bytes(record) for record in msgspec.json.decode(body, type=_Samples).records]
+    try:
+        samples = [bytes(record) for record in msgspec.json.decode(body, type=_Samples).records]
+    except msgspec.ValidationError as error:  # the body was found valid, but by the last of the members of one name
+        raise _refused("is there more than once; send it once, as an array") from error
     size = sum(map(len, samples))
     if size > MAX_SAMPLE_BYTES:
-        detail = f"are {size} bytes of JSON; send at most {MAX_SAMPLE_BYTES}"
-        raise InvalidInput("The configuration was not tried.", [Problem("/records", detail)])
+        raise _refused(f"are {size} bytes of JSON; send at most {MAX_SAMPLE_BYTES}")
     return samples
+
+
+def _refused(detail: str) -> InvalidInput:
+    return InvalidInput("The configuration was not tried.", [Problem("/records", detail)])

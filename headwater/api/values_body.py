@@ -105,7 +105,8 @@ class ValuesParser:
             heard = self._feed(self._runs.take(chunk, self._found))
             self._silent_bytes = 0 if heard or self._found else self._silent_bytes + len(chunk)
             if self._silent_bytes > MAX_SILENT_BYTES:
-                raise _refused(f"must have at most {MAX_VALUE_CHARS} characters", "values", self._taken)
+                told = f"must have at most {MAX_VALUE_CHARS} characters, and no megabytes of white space before it"
+                raise _refused(told, "values", self._taken)
             if self._found:
                 yield self._take()
         self._feed(self._runs.rest())

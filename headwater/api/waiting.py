@@ -22,6 +22,8 @@ class Watcher:
         self._look = look
         self._thread = anyio.CapacityLimiter(1)
         self._awaited: Counter[str] = Counter()
+        self._begun = 0
+        self._ended = 0
         self._seen: dict[str, Progress | None] = {}
         self._failed: HeadwaterError | None = None
         self._somebody = anyio.Event()
@@ -37,6 +39,7 @@ class Watcher:
                 await anyio.sleep(POLL_S)
 
     async def _look_once(self) -> None:
+        self._begun += 1
         asked = frozenset(self._awaited)
         try:
             found = await to_thread.run_sync(self._look, asked, limiter=self._thread)
@@ -44,18 +47,20 @@ class Watcher:
             self._failed = None
         except StoreUnavailable as error:
             self._failed = error
+        self._ended = self._begun
         self._looked.set()
         self._looked = anyio.Event()
 
     async def until(self, flow_id: str, done: Callable[[Progress | None], bool], within_s: float, pending: str) -> None:
         """Return when `done` says so of the flow's deployment (None: there is none), or raise what it raises.
 
-        Raises DeployPending(pending) after `within_s`, StoreUnavailable.
+        Whatever was written before this call is seen. Raises DeployPending(pending) after `within_s`, StoreUnavailable.
         """
+        before = self._begun
         self._awaited[flow_id] += 1
         try:
             with anyio.move_on_after(within_s):
-                while not done(await self._next(flow_id)):
+                while not done(await self._next(flow_id, before)):
                     pass
                 return
             raise DeployPending(pending)
@@ -63,12 +68,14 @@ class Watcher:
             self._awaited[flow_id] -= 1
             self._awaited += Counter()  # drops what nobody waits for any more
 
-    async def _next(self, flow_id: str) -> Progress | None:
+    async def _next(self, flow_id: str, before: int) -> Progress | None:
+        """What the next look sees; those up to number `before` had begun too early."""
         while True:
             looked = self._looked
             self._somebody.set()
             await looked.wait()
+            if self._ended <= before:
+                continue
             if self._failed is not None:
                 raise self._failed
-            if flow_id in self._seen:  # a look that was going on when this flow was added tells nothing of it
-                return self._seen[flow_id]
+            return self._seen[flow_id]

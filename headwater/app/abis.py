@@ -9,7 +9,7 @@ import msgspec
 
 from headwater.app.home import Home
 from headwater.errors import SetupError
-from headwater.ingest.evm.abi import Abis, Event, read_fragment, write_fragment
+from headwater.ingest.evm.abi import Abis, Event, check_types, read_fragment, write_fragment
 from headwater.ingest.evm.well_known import well_known
 from headwater.ingest.files import read_lines
 from headwater.settings import Settings
@@ -85,6 +85,8 @@ def _of_file(file: Path) -> list[Event]:
         except msgspec.DecodeError:
             documents = [msgspec.json.decode(line) for line in lines]
         events = _events(fragment for document in documents for fragment in _fragments(document))
+        for event in events:
+            check_types(event)
     except msgspec.DecodeError as error:
         raise SetupError(f"{file} holds neither JSON nor JSON lines: {error}.") from error
     except SetupError as error:

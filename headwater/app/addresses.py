@@ -43,11 +43,19 @@ class Addresses:
         return EmbeddedValkey(self.home.path)
 
     def kafka(self) -> KafkaAccess:
-        """How to reach Kafka as its administrator. Raises SetupError when the data directory has no Kafka yet."""
+        """How to reach Kafka as its administrator.
+
+        Raises SetupError when the data directory has no Kafka yet, or a Kafka of one's own comes without a password.
+        """
         if self.embeds_kafka:
-            self.require_home()
+            self.require_home("HEADWATER_KAFKA_BOOTSTRAP_SERVERS")
             return self.embedded_kafka().access()
         s = self.settings
+        if not s.kafka_password.get_secret_value():
+            raise SetupError(
+                f"Set HEADWATER_KAFKA_PASSWORD to the password of {s.kafka_username} (HEADWATER_KAFKA_USERNAME) "
+                f"on Kafka at {s.kafka_bootstrap_servers}."
+            )
         return KafkaAccess(
             bootstrap_servers=s.kafka_bootstrap_servers,
             security_protocol=s.kafka_security_protocol,
@@ -71,16 +79,32 @@ class Addresses:
         return self.settings.database_url.get_secret_value() or f"sqlite:///{self.home.database}"
 
     def secret_key(self) -> bytes:
-        """The key that seals stored credentials, made on first use."""
+        """The key that seals stored credentials, made on first use. Raises SetupError without a place to keep it."""
         text = self.settings.secret_key.get_secret_value()
         if text:
             return decode_secret_key(text, "HEADWATER_SECRET_KEY")
+        if not self.home.path.exists():
+            raise SetupError(
+                f"There is no data directory {self.home.path} with a secret key in it. Set HEADWATER_SECRET_KEY to the "
+                "content of the installation's secret-key file, or point --data-dir at the directory that has it."
+            )
         return load_or_create_secret_key(self.home.secret_key)
 
-    def require_home(self) -> None:
-        """Raise SetupError when the data directory does not exist: a mistyped one must not be made silently."""
+    def make_home(self) -> None:
+        """Make the data directory of a part that runs alone. Raises SetupError when `up` should have made it."""
+        if self.embeds_kafka:
+            self.require_home("HEADWATER_KAFKA_BOOTSTRAP_SERVERS")
+        if self.embeds_valkey:
+            self.require_home("HEADWATER_REDIS_URL")
+        self.home.create()
+
+    def require_home(self, instead: str) -> None:
+        """Raise SetupError when the data directory does not exist: a mistyped one must not be made silently.
+
+        instead: the setting that names a part outside of it.
+        """
         if not self.home.path.exists():
             raise SetupError(
                 f"There is no Headwater in {self.home.path} yet. Start it with `headwater up`, or point --data-dir "
-                "(or HEADWATER_KAFKA_BOOTSTRAP_SERVERS) at the one that runs."
+                f"(or {instead}) at the one that runs."
             )

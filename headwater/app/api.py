@@ -17,6 +17,7 @@ from headwater.api.app import create_api
 from headwater.api.services import Services
 from headwater.app.addresses import Addresses
 from headwater.app.control import open_control
+from headwater.app.garbage import spare_a_server
 from headwater.app.home import Home, require_platform
 from headwater.app.streams import load_bindings
 from headwater.brokers.base import Broker
@@ -72,9 +73,8 @@ def serve(settings: Settings, fd: int | None) -> None:
         # uvicorn raises the signal again when its last request is served: that is an end, and no crash
         signal.signal(number, lambda *_: sys.exit(0))
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    home = Home(settings.data_dir)
-    home.create()
-    addresses = Addresses(settings, home)
+    addresses = Addresses(settings, Home(settings.data_dir))
+    addresses.make_home()
     with open_control(addresses) as database:
         app = create_api(_services(addresses, database, connect(addresses.redis_url())))
         config = uvicorn.Config(
@@ -87,6 +87,7 @@ def serve(settings: Settings, fd: int | None) -> None:
             timeout_graceful_shutdown=GRACE_S,
         )
         sockets = None if fd is None else [socket.socket(fileno=fd)]
+        spare_a_server()
         uvicorn.Server(config).run(sockets)
 
 

@@ -29,22 +29,26 @@ def open_control(addresses: Addresses) -> Iterator[Database]:
 
 
 @contextmanager
-def keys_of(settings: Settings) -> Iterator[Keys]:
-    """The API keys of the installation that the settings name. Raises SetupError when there is none."""
+def _control_of(settings: Settings) -> Iterator[Database]:
+    """The database of the installation that the settings name. Raises SetupError when there is none."""
     addresses = Addresses(settings, Home(settings.data_dir))
     if not settings.database_url.get_secret_value():
-        addresses.require_home()
+        addresses.require_home("HEADWATER_DATABASE_URL")
     with open_control(addresses) as database:
+        yield database
+
+
+@contextmanager
+def keys_of(settings: Settings) -> Iterator[Keys]:
+    """The API keys of the installation that the settings name. Raises SetupError when there is none."""
+    with _control_of(settings) as database:
         yield Keys(database.keys, utc_now, time.monotonic)
 
 
 @contextmanager
 def audit_of(settings: Settings) -> Iterator[AuditLog]:
     """The audit log of the installation that the settings name. Raises SetupError when there is none."""
-    addresses = Addresses(settings, Home(settings.data_dir))
-    if not settings.database_url.get_secret_value():
-        addresses.require_home()
-    with open_control(addresses) as database:
+    with _control_of(settings) as database:
         yield database.audit
 
 

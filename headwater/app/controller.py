@@ -47,11 +47,11 @@ def run(settings: Settings) -> None:
     require_platform()
     check_sandbox(jit=settings.v8_jit)
     home = Home(settings.data_dir)
-    home.create()
+    addresses = Addresses(settings, home)
+    addresses.make_home()
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    addresses = Addresses(settings, home)
     with home.locked("controller"), open_control(addresses) as database:
         broker = KafkaBroker(addresses.kafka(), addresses.replication())
         bindings = load_bindings(settings)

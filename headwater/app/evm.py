@@ -1,6 +1,7 @@
 """Composition of the EVM ingest."""
 
 from collections.abc import Iterator, Sequence
+from threading import Event
 
 from headwater.app.abis import load_abis
 from headwater.app.addresses import Addresses
@@ -20,7 +21,7 @@ from headwater.settings import Settings
 from headwater.sources.read_back import read_since
 
 
-def open_evm(options: IngestOptions, settings: Settings) -> EvmFeed:
+def open_evm(options: IngestOptions, settings: Settings, stop: Event) -> EvmFeed:
     """Raises SetupError when the chain has no such streams, or what was imported can't be read."""
     assert isinstance(options, EvmOptions)
     chain = find_chain(options.chain)
@@ -31,7 +32,7 @@ def open_evm(options: IngestOptions, settings: Settings) -> EvmFeed:
 
     def read_back(streams: Sequence[str], since_ms: int) -> Iterator[StreamRecord]:
         by_topic = {zerolag_topic(bindings, options.chain, stream): stream for stream in streams}
-        for topic, key, value in read_since(access, list(by_topic), since_ms):
+        for topic, key, value in read_since(access, list(by_topic), since_ms, stop):
             if key is not None and value is not None:  # others than an ingest may write to the topic
                 yield StreamRecord(by_topic[topic], key, value)
 
@@ -39,7 +40,8 @@ def open_evm(options: IngestOptions, settings: Settings) -> EvmFeed:
         address: Token(token.symbol, token.decimals)
         for address, token in read_tokens(settings).get(options.chain, {}).items()
     }
-    return EvmFeed(options, Decoder(load_abis(settings)), tokens, zerolag_entities(options, bindings), read_back)
+    decoder = Decoder(load_abis(settings))
+    return EvmFeed(options, decoder, tokens, zerolag_entities(options, bindings), read_back, stop)
 
 
 def zerolag_entities(options: EvmOptions, bindings: Bindings) -> list[str]:

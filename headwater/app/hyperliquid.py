@@ -1,5 +1,7 @@
 """Composition of a Hyperliquid ingest."""
 
+from threading import Event
+
 from headwater.ingest.base import Feed
 from headwater.ingest.hyperliquid.node import NodeFeed
 from headwater.ingest.hyperliquid.options import HyperliquidOptions
@@ -8,7 +10,7 @@ from headwater.ingest.options import IngestOptions
 from headwater.settings import Settings
 
 
-def open_hyperliquid(options: IngestOptions, _settings: Settings) -> Feed:
+def open_hyperliquid(options: IngestOptions, _settings: Settings, stop: Event) -> Feed:
     """The feed of a node's folder or of a WebSocket API."""
     assert isinstance(options, HyperliquidOptions)
-    return SocketFeed(options) if options.ws is not None else NodeFeed(options)
+    return SocketFeed(options, stop) if options.ws is not None else NodeFeed(options)

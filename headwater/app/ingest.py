@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -21,6 +22,7 @@ from headwater.brokers.kafka import KafkaBroker
 from headwater.controller.exporter import serving
 from headwater.errors import BrokerUnavailable
 from headwater.ingest.base import Feed
+from headwater.ingest.closing import Closing
 from headwater.ingest.options import IngestOptions
 from headwater.ingest.runner import COUNTS, Meters, run
 from headwater.ingest.writer import POSITIONS_TOPIC, StreamWriter, Target, transactional_id
@@ -34,7 +36,8 @@ from headwater.sources.read_back import read_table
 CONNECT_WITHIN_S: Final = 10.0
 BEGIN_WITHIN_S: Final = 30.0
 
-OpenFeed = Callable[[IngestOptions, Settings], Feed]
+OpenFeed = Callable[[IngestOptions, Settings, threading.Event], Feed]
+"""The event ends the waits of the feed."""
 
 
 class IngestCollector(Collector):
@@ -79,11 +82,12 @@ class IngestCollector(Collector):
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """Where an ingest writes to."""
+    """Where an ingest writes to. stop: ends the waits for Kafka."""
 
     access: KafkaAccess
     targets: dict[str, Target]
     name: str
+    stop: threading.Event
 
     @contextmanager
     def open(self) -> Iterator[tuple[StreamWriter, bytes | None]]:
@@ -91,12 +95,16 @@ class Streams:
         topics = sorted({POSITIONS_TOPIC, *(target.topic for target in self.targets.values())})
         producer = TransactionalKafkaProducer(self.access, topics, "", transactional_id(self.name))
         try:
-            producer.connect(CONNECT_WITHIN_S)
-            producer.begin(BEGIN_WITHIN_S)  # ends the last transaction of a process before: its position is known then
-            position = read_table(self.access, POSITIONS_TOPIC).get(self.name.encode())
+            Closing(self.stop).result(partial(_begin, producer))
+            position = read_table(self.access, POSITIONS_TOPIC, self.stop).get(self.name.encode())
             yield StreamWriter(producer, self.targets, self.name), position
         finally:
             producer.close()
+
+
+def _begin(producer: TransactionalKafkaProducer) -> None:
+    producer.connect(CONNECT_WITHIN_S)
+    producer.begin(BEGIN_WITHIN_S)  # ends the last transaction of a process before: its position is known then
 
 
 def find_streams(settings: Settings, options: IngestOptions, feed: Feed, stop: threading.Event) -> Streams:
@@ -114,7 +122,7 @@ def find_streams(settings: Settings, options: IngestOptions, feed: Feed, stop: t
         if partitions is None:
             raise BrokerUnavailable(f"The topic {topic} is not on the broker.")
         targets[stream] = Target(topic, partitions)
-    return Streams(access, targets, options.name)
+    return Streams(access, targets, options.name, stop)
 
 
 def _topic(bindings: Bindings, chain: str, stream: str) -> str:
@@ -125,15 +133,20 @@ def _topic(bindings: Bindings, chain: str, stream: str) -> str:
     return stream_topic(bindings, chain, stream)
 
 
-def run_ingest(settings: Settings, options: IngestOptions, feed: Feed) -> Meters:
-    """Run until SIGTERM or SIGINT, or until the feed ends; what was stored.
+def stop_by_signal() -> threading.Event:
+    """Is set by SIGTERM and SIGINT, which then no longer end the process."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+def run_ingest(settings: Settings, options: IngestOptions, feed: Feed, stop: threading.Event) -> Meters:
+    """Run until `stop` is set, or until the feed ends; what was stored.
 
     Raises SetupError, BrokerUnavailable, IngestStopped.
     """
     require_platform()
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
     streams = find_streams(settings, options, feed, stop)
     meters = Meters()
     with serving(options.metrics_port, IngestCollector(options, meters)):

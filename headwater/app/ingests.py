@@ -40,4 +40,4 @@ def _ingest(path: Path, name: str, entry: dict[str, object]) -> tuple[IngestOpti
     if kind is None:
         raise SetupError(f"{path}: {name} needs a type: {', '.join(KINDS)}.")
     options, open_feed = kind
-    return read_options(options, entry | {"name": name}, f"{path}: {name}.{{}}"), open_feed
+    return read_options(options, entry | {"name": name}, f"{path}: {name}"), open_feed

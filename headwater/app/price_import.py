@@ -30,15 +30,18 @@ class Imported:
 
 
 def import_ticks(settings: Settings, records: Iterable[bytes]) -> Imported:
-    """Write ticks to the prices' topic. Raises SetupError when there is none yet, BrokerUnavailable."""
+    """Write ticks to the prices' topic. Raises SetupError when there is none yet, BrokerUnavailable.
+
+    Raises SetupError also when the records end with one: those before it are then written, and it says how many.
+    """
     access = Addresses(settings, Home(settings.data_dir)).kafka()
     if KafkaBroker(access, 1).partitions(TICKS.name) is None:
         raise SetupError("This installation has no prices yet: start `headwater up` or `headwater prices worker`.")
     producer = KafkaProducer(access, [TICKS.name])
     try:
         producer.connect(CONNECT_WITHIN_S)
-        done, sink = Imported(), PricesSink("import")
-        for first, batch in _batches(records):
+        done, sink, faults = Imported(), PricesSink("import"), list[SetupError]()
+        for first, batch in _batches(_until_fault(records, faults)):
             failures = sink.send(batch, producer)
             done.written += len(batch) - len(failures)
             done.refused += len(failures)
@@ -47,7 +50,17 @@ def import_ticks(settings: Settings, records: Iterable[bytes]) -> Imported:
         settle(producer, done.written)
     finally:
         producer.close()
+    for fault in faults:
+        raise SetupError(f"{fault.detail} The {done.written} ticks before it are written.") from fault
     return done
+
+
+def _until_fault(records: Iterable[bytes], faults: list[SetupError]) -> Iterator[bytes]:
+    """The same records; the fault that ends them is kept."""
+    try:
+        yield from records
+    except SetupError as fault:
+        faults.append(fault)
 
 
 def _batches(records: Iterable[bytes]) -> Iterator[tuple[int, RecordBatch]]:

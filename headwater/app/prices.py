@@ -14,13 +14,14 @@ from prometheus_client.registry import Collector
 
 from headwater.app.addresses import Addresses
 from headwater.app.controller import create_topics
+from headwater.app.garbage import spare_a_worker
 from headwater.app.home import Home, require_platform
-from headwater.app.worker import METRICS_ANSWER_TIMEOUT_S, spare_the_garbage_collector
+from headwater.app.worker import METRICS_ANSWER_TIMEOUT_S
 from headwater.brokers.kafka import KafkaBroker
 from headwater.controller.exporter import serving
 from headwater.controller.plan import TICKS
 from headwater.engine.observe import Observer
-from headwater.engine.prices import FoldTransform, PriceDelivery, PriceFold
+from headwater.engine.prices import IDLE_POLL_S, FoldTransform, PriceDelivery, PriceFold
 from headwater.engine.recorder import Recorder
 from headwater.engine.worker import Worker
 from headwater.errors import WorkerError
@@ -66,12 +67,12 @@ def run(settings: Settings) -> None:
         fold = PriceFold(RedisPrices(client), owner)
         source = KafkaSource(addresses.kafka(), TICKS.name, GROUP, starts=fold.take)
         observer = Observer(Recorder(RedisMetrics(metrics), GROUP, GROUP, owner))
-        worker = Worker(source, [FoldTransform(fold)], PriceDelivery(fold), observer)
+        worker = Worker(source, [FoldTransform(fold)], PriceDelivery(fold), observer, idle_poll_s=IDLE_POLL_S)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: worker.stop())
         if stop.is_set():
             worker.stop()
-        spare_the_garbage_collector()
+        spare_a_worker()
         with serving(settings.prices_metrics_port, PriceCollector(fold)):
             _work(worker)
 

@@ -25,7 +25,7 @@ class Api:
 
     def __init__(self, settings: Settings, url: str) -> None:
         self._http = httpx.Client(
-            base_url=url or f"http://{settings.host}:{settings.port}",
+            base_url=_address(url or f"http://{settings.host}:{settings.port}"),
             headers={"X-API-Key": _key(settings)},
             timeout=DEPLOY_WITHIN_S,
         )
@@ -80,12 +80,24 @@ class Api:
         raise SetupError(f"{problem['detail']}{faults}")
 
 
+def _address(url: str) -> httpx.URL:
+    try:
+        return httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise SetupError(f"{url} is no URL: {error}. Name the API's by --url, like http://127.0.0.1:8080.") from error
+
+
 def _key(settings: Settings) -> str:
-    if key := os.environ.get(KEY_VARIABLE):
-        return key
+    key = os.environ.get(KEY_VARIABLE) or _stored_key(settings)
+    if not (key.isascii() and key.isprintable()):
+        raise SetupError("The API key has characters that no key has: copy it anew.")
+    return key
+
+
+def _stored_key(settings: Settings) -> str:
     path = Home(settings.data_dir).api_key
     try:
-        return path.read_text().strip()
+        return path.read_text("utf-8", "replace").strip()
     except OSError as error:
         raise SetupError(f"No API key: set {KEY_VARIABLE}, or point --data-dir at a Headwater ({path}).") from error
 

@@ -1,6 +1,6 @@
 """What a price recipe's script is given: pools with tokens of imported lists, or coins."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,18 @@ from headwater.settings import Settings
 
 
 def table_of(
-    settings: Settings, api: Api, chain: str, *, pools: Path | None, learn: Iterable[Path], markets: Path | None
+    settings: Settings, api: Api, chain: str, *, pools: Path | None, learn: Sequence[Path], markets: Path | None
 ) -> tuple[dict[str, Any], str]:
     """The table, and a sentence that says what is in it. Raises SetupError."""
     if chain == "hyperliquid":
+        if pools or learn:
+            raise SetupError("--pools and --learn are for other recipes: hyperliquid has coins, of --markets.")
         if markets is None:
             raise SetupError("Name a file with the answer of Hyperliquid's `meta` by --markets: it has the decimals.")
         coins = read_markets(read_file(markets))
         return coins, f"Trades of {len(coins)} coins."
+    if markets:
+        raise SetupError("--markets is for hyperliquid alone: name pools by --pools FILE or --learn FILE.")
     found = pool_files.read(_text(pools)) if pools else []
     for file in learn:
         found += pool_files.learned(read_lines(file))

@@ -80,7 +80,7 @@ def _require_client(bindings: Bindings) -> None:
     """Raises SetupError when streams come from Pub/Sub and its client is not installed."""
     if bindings.pubsub() and not _is_installed(PUBSUB_CLIENT):
         raise SetupError(
-            "Streams are bound to Pub/Sub, and its client is not installed: pip install headwater[pubsub]."
+            "Streams are bound to Pub/Sub, and its client is not installed: `.venv/bin/pip install -e '.[pubsub]'`."
         )
 
 

@@ -1,7 +1,6 @@
 """Composition of one worker: from its spec to a running loop."""
 
 import argparse
-import gc
 import secrets
 import signal
 import sys
@@ -12,7 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import structlog
+from pydantic import ValidationError
 
+from headwater.app.garbage import spare_a_worker
 from headwater.engine import chain
 from headwater.engine.delivery import AtLeastOnce, DeadLetters, Delivery
 from headwater.engine.event_time import EventTime
@@ -21,10 +22,10 @@ from headwater.engine.health import Probe, Reporter
 from headwater.engine.observe import Observer, TimedLookup
 from headwater.engine.recorder import Recorder
 from headwater.engine.worker import Worker
-from headwater.errors import HeadwaterError
+from headwater.errors import Fenced, HeadwaterError, SetupError
 from headwater.model.deployment import transactional_ids
 from headwater.model.record import SourceNames
-from headwater.model.worker import PubSubPull, WorkerSpec
+from headwater.model.worker import FENCED_STATUS, PubSubPull, WorkerSpec
 from headwater.sandbox import Sandbox
 from headwater.sinks import SINKS
 from headwater.sinks.kafka import KafkaProducer
@@ -60,16 +61,35 @@ def command(spec: Path, slot: int, probe_fd: int) -> list[str]:
 
 
 def run_file(spec: Path, slot: int, probe_fd: int | None) -> int:
-    """Run the worker of a spec file; its name tells the hash of what is in it. Returns the exit status."""
+    """Run the worker of a spec file; its name tells the hash of what is in it. Returns the exit status.
+
+    Raises SetupError when the file is no spec.
+    """
+    document = _read(spec)
     reporter = Reporter(Probe(probe_fd), spec_hash=spec.stem.removeprefix("spec-"))
     configure_logging("info", reporter.log.note)
-    return run_worker(WorkerSpec.model_validate_json(spec.read_text()), slot, reporter)
+    return run_worker(document, slot, reporter)
+
+
+def _read(spec: Path) -> WorkerSpec:
+    try:
+        return WorkerSpec.model_validate_json(spec.read_bytes())
+    except OSError as error:
+        raise SetupError(
+            f"The spec {spec} can't be read ({error.strerror}). Name a file that the controller wrote."
+        ) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "the document"
+        raise SetupError(
+            f"The spec {spec} is not valid: {place}: {first['msg']}. Name a file that the controller wrote."
+        ) from None  # the error repeats the values, passwords too
 
 
 def run_worker(spec: WorkerSpec, slot: int, reporter: Reporter) -> int:
     """Run until SIGTERM or SIGINT; the exit status is 0 when all that was read is delivered and committed.
 
-    An error ends the worker with status 1, after its sentence went to the log and to the supervisor.
+    An error ends the worker with status 1, or FENCED_STATUS, after its sentence went to the log and to the supervisor.
     """
     reporter.report("starting")
     try:
@@ -78,20 +98,13 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: Reporter) -> int:
             worker = _worker(spec, slot, resources, observer, reporter)
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda *_: worker.stop())
-            spare_the_garbage_collector()
+            spare_a_worker()
             sys.setswitchinterval(SWITCH_INTERVAL_S)
             return 0 if worker.run() else FAILED
     except HeadwaterError as error:
         log.error("the worker ends", reason=error.detail, deployment=spec.deployment_id, slot=slot)
         reporter.report("failed", error.detail)
-        return FAILED
-
-
-def spare_the_garbage_collector() -> None:
-    """Batches hold no cycles: what is there now need not be walked again, and what comes only seldom (+13 % rate)."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(200_000, 20, 100)
+        return FENCED_STATUS if isinstance(error, Fenced) else FAILED
 
 
 @contextmanager

@@ -80,7 +80,7 @@ class KafkaBroker:
             users = self._put_users(wanted.users)
             rules = self._create_rules(wanted.rules)
             if KafkaError.INVALID_REPLICATION_FACTOR in map(_error_code, topics):
-                raise DeployFailed(_too_few_brokers(self._replication))
+                self._check_brokers()
             _results(topics, _EXISTS)
             self._grow([spec for spec, made in zip(wanted.topics, topics, strict=True) if _error_code(made)])
             _results(users + rules)
@@ -227,6 +227,12 @@ class KafkaBroker:
         in_sync = {"min.insync.replicas": str((self._replication + 1) // 2)}
         new = [NewTopic(t.name, t.partitions, self._replication, config=in_sync | t.config) for t in topics]
         return _futures(self._admin.create_topics, new, operation_timeout=REQUEST_S)
+
+    def _check_brokers(self) -> None:
+        """Raise DeployFailed when there are fewer brokers than copies. None at all have only not registered yet."""
+        if 0 < len(self._admin.list_topics(timeout=REQUEST_S).brokers) < self._replication:
+            raise DeployFailed(_too_few_brokers(self._replication))
+        raise BrokerUnavailable("The brokers of Kafka are not ready yet for a new topic. Try again in a few seconds.")
 
     def _grow(self, topics: Sequence[TopicSpec]) -> None:
         """Give topics that were there already the partitions that they lack."""

@@ -21,8 +21,6 @@ from headwater.model.worker import PubSubAccess
 
 REQUEST_S: Final = 5.0
 """How long one request may take."""
-GONE: Final = "_deleted-topic_"
-"""The topic of a subscription whose topic was deleted."""
 
 _OPTIONS: Final = [
     ("grpc.max_receive_message_length", -1),

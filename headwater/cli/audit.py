@@ -6,16 +6,14 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.options import as_utc, takes_settings, wide_console
+from headwater.cli.options import DATABASE, as_utc, takes_settings, wide_console
 from headwater.model.audit import AuditEntry, AuditQuery
 from headwater.settings import Settings
-
-PLACES = ("data_dir", "database_url", "secret_key")
 
 
 def register(app: typer.Typer) -> None:
     """Add this module's command."""
-    app.command()(takes_settings(*PLACES)(audit))
+    app.command()(takes_settings(*DATABASE)(audit))
 
 
 def audit(

@@ -9,6 +9,8 @@ from headwater.cli.options import takes_settings
 from headwater.settings import Settings
 
 if TYPE_CHECKING:
+    from threading import Event
+
     from headwater.ingest.base import Feed
     from headwater.ingest.options import IngestOptions
 
@@ -20,7 +22,7 @@ KAFKA = ("data_dir", "log_level", "kafka_bootstrap_servers", "kafka_security_pro
 
 def run(settings: Settings, name: Annotated[str, typer.Argument(help="A name in the file of --ingests.")]) -> None:
     """Run one ingest of the file in settings, as `headwater up` does."""
-    from headwater.app.ingest import run_ingest
+    from headwater.app.ingest import run_ingest, stop_by_signal
     from headwater.app.ingests import load_ingests
     from headwater.errors import SetupError
     from headwater.telemetry import configure_logging
@@ -30,7 +32,8 @@ def run(settings: Settings, name: Annotated[str, typer.Argument(help="A name in 
     if name not in known:
         raise SetupError(f"There is no ingest {name}. The file of --ingests has: {', '.join(known) or 'none'}.")
     options, open_feed = known[name]
-    meters = run_ingest(settings, options, open_feed(options, settings))
+    stop = stop_by_signal()
+    meters = run_ingest(settings, options, open_feed(options, settings, stop), stop)
     print(f"{name}: {meters.summary()}")
 
 
@@ -69,7 +72,7 @@ def evm(
     from headwater.ingest.evm.feed import EvmFeed
     from headwater.ingest.options import default_name
 
-    options, feed = _opened(
+    options, feed, stop = _opened(
         "evm", settings, chain=chain, rpc=rpc, ws=ws or None,
         name=name or default_name(f"evm-{chain}", from_block, to_block), finality=confirmations or finality,
         zerolag=zerolag, from_block=from_block, to_block=to_block, rate=rate, parallel=parallel, poll_s=poll_s,
@@ -78,7 +81,7 @@ def evm(
     assert isinstance(feed, EvmFeed)
     with range_shown(from_block, to_block, "blocks") as progress:
         feed.progress = progress
-        meters = run_ingest(settings, options, feed)
+        meters = run_ingest(settings, options, feed, stop)
     print(meters.summary())
 
 
@@ -148,16 +151,18 @@ def _run(kind: str, settings: Settings, **options: Any) -> None:
     print(run_ingest(settings, *_opened(kind, settings, **options)).summary())
 
 
-def _opened(kind: str, settings: Settings, **options: Any) -> "tuple[IngestOptions, Feed]":
-    """An ingest of this kind, in a process that logs. Raises SetupError when an option is not valid."""
+def _opened(kind: str, settings: Settings, **options: Any) -> "tuple[IngestOptions, Feed, Event]":
+    """An ingest of this kind, and what ends it; the process logs. Raises SetupError when an option is not valid."""
+    from headwater.app.ingest import stop_by_signal
     from headwater.app.ingests import KINDS
-    from headwater.ingest.options import FLAG, read_options
+    from headwater.ingest.options import read_options
     from headwater.telemetry import configure_logging
 
     configure_logging(settings.log_level)
     model, open_feed = KINDS[kind]
-    checked = read_options(model, options, FLAG)
-    return checked, open_feed(checked, settings)
+    checked = read_options(model, options)
+    stop = stop_by_signal()
+    return checked, open_feed(checked, settings, stop), stop
 
 
 @app.callback()

@@ -7,19 +7,20 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from headwater.cli.options import as_utc, takes_settings, wide_console
+from headwater.cli.options import DATABASE, as_utc, takes_settings, wide_console
 from headwater.errors import InvalidInput
 from headwater.model.key import DEFAULT_SCOPES, PREFIX, SCOPES
 from headwater.settings import Settings
 
 app = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
-PLACES = ("data_dir", "database_url", "secret_key")
+DEFAULT = f"Default: {', '.join(DEFAULT_SCOPES)}."
+SCOPE_HELP = f"May be repeated: {', '.join(SCOPES)}. {DEFAULT} admin is reserved: it grants nothing yet."
 
 
 def _create(
     settings: Settings,
     owner: Annotated[str, typer.Option(help="Whom the key speaks for; owners see their own objects only.")],
-    scope: Annotated[list[str] | None, typer.Option(help=f"May be repeated: {', '.join(SCOPES)}.")] = None,
+    scope: Annotated[list[str] | None, typer.Option(help=SCOPE_HELP)] = None,
     expires: Annotated[datetime | None, typer.Option(help="When it stops being good (UTC); default: never.")] = None,
 ) -> None:
     """Make a key and print it, alone, on standard output. It can't be shown again."""
@@ -57,6 +58,6 @@ def _revoke(
         keys.revoke(key_id)
 
 
-app.command("create")(takes_settings(*PLACES)(_create))
-app.command("list")(takes_settings(*PLACES)(_list))
-app.command("revoke")(takes_settings(*PLACES)(_revoke))
+app.command("create")(takes_settings(*DATABASE)(_create))
+app.command("list")(takes_settings(*DATABASE)(_list))
+app.command("revoke")(takes_settings(*DATABASE)(_revoke))

@@ -2,9 +2,8 @@
 
 import functools
 import inspect
-import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -17,6 +16,11 @@ from headwater.errors import HeadwaterError
 from headwater.settings import Settings
 
 PIPE_WIDTH = 250
+DATABASE = ("data_dir", "database_url", "secret_key")
+"""The settings that say where the database is."""
+KAFKA = ("data_dir", "kafka_bootstrap_servers", "kafka_security_protocol", "kafka_sasl_mechanism", "kafka_username",
+         "kafka_password", "kafka_ca_file")  # fmt: skip
+"""The settings that say where Kafka is."""
 
 _FLAG_TYPES: dict[object, type] = {SecretStr: str, Path | None: Path}
 
@@ -29,9 +33,10 @@ def variable(name: str) -> str:
 def _flag(name: str) -> inspect.Parameter:
     field = Settings.model_fields[name]
     kind: Any = _FLAG_TYPES.get(field.annotation, field.annotation)
-    default = "hidden" if isinstance(field.default, SecretStr) and field.default else field.default
-    shown = "" if default in ("", None) or isinstance(default, SecretStr) else f" Default: {default}."
-    option = typer.Option(help=f"{field.description}{shown} [{variable(name)}]", show_default=False)
+    shown = "" if field.default in ("", None, SecretStr("")) else f" Default: {field.default}."
+    option = typer.Option(
+        help=f"{field.description}{shown} [{variable(name)}]", show_default=False, case_sensitive=False
+    )
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
     )
@@ -72,11 +77,11 @@ def load(flags: dict[str, Any]) -> Settings:
         fail(f"The setting {name} ({variable(name)} or --{name.replace('_', '-')}) is not valid: {first['msg']}.")
 
 
-def origin(name: str, settings: Settings) -> str:
-    """Where a setting's value came from."""
-    if variable(name) in os.environ:
-        return variable(name)
-    return "flag" if name in settings.model_fields_set else "default"
+def origin(name: str, settings: Settings, flags: Mapping[str, Any]) -> str:
+    """Where a setting's value came from. flags: by setting, None where none was given."""
+    if flags[name] is not None:
+        return "flag"
+    return variable(name) if name in settings.model_fields_set else "default"
 
 
 def as_utc(time: datetime | None) -> datetime | None:

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.options import takes_settings
+from headwater.cli.options import fail, takes_settings
+from headwater.errors import SetupError
 from headwater.settings import Settings
 
 
@@ -57,7 +58,10 @@ def worker(
     """Run one worker of a deployment."""
     from headwater.app.worker import run_file
 
-    sys.exit(run_file(spec, slot, probe_fd))
+    try:
+        sys.exit(run_file(spec, slot, probe_fd))
+    except SetupError as error:
+        fail(error.detail)
 
 
 def fetch(settings: Settings) -> None:

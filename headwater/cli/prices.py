@@ -6,14 +6,11 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.options import takes_settings
+from headwater.cli.options import KAFKA, takes_settings
 from headwater.settings import Settings
 
 app = typer.Typer(help="Token prices: the worker that keeps them, and what feeds them.", no_args_is_help=True)
 tokens_app = typer.Typer(help="Tokens and their decimals, which price recipes need.", no_args_is_help=True)
-
-KAFKA = ("data_dir", "kafka_bootstrap_servers", "kafka_security_protocol", "kafka_sasl_mechanism", "kafka_username",
-         "kafka_password", "kafka_ca_file")  # fmt: skip
 
 
 def worker(settings: Settings) -> None:

@@ -5,16 +5,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from headwater.cli.options import origin, takes_settings, variable, wide_console
+from headwater.cli.options import KAFKA, origin, takes_settings, variable, wide_console
 from headwater.settings import Settings
-
-KAFKA = ("data_dir", "kafka_bootstrap_servers", "kafka_security_protocol", "kafka_sasl_mechanism", "kafka_username",
-         "kafka_password", "kafka_ca_file", "stream_bindings")  # fmt: skip
 
 
 def register(app: typer.Typer) -> None:
     """Add this module's commands."""
-    app.command()(takes_settings(*KAFKA)(replay))
+    app.command()(takes_settings(*KAFKA, "stream_bindings")(replay))
     app.command()(takes_settings("cache_dir")(demo))
     app.command("settings")(takes_settings()(show_settings))
 
@@ -79,11 +76,12 @@ def demo(
     raise typer.Exit(Story(stream, settings.cache_dir, feed_into, Console()).tell())
 
 
-def show_settings(settings: Settings) -> None:
+def show_settings(settings: Settings, context: typer.Context) -> None:
     """Show every setting, its variable, and where its value came from; secrets are hidden."""
     from rich.table import Table
 
     table = Table("variable", "value", "from", "meaning")
     for name, field in Settings.model_fields.items():
-        table.add_row(variable(name), str(getattr(settings, name)), origin(name, settings), field.description or "")
+        came_from = origin(name, settings, context.params)
+        table.add_row(variable(name), str(getattr(settings, name)), came_from, field.description or "")
     wide_console().print(table)

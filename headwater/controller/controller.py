@@ -17,6 +17,7 @@ from headwater.controller.reconcile import Reconciler
 from headwater.controller.sweeper import Sweeper
 from headwater.errors import OrchestratorUnavailable, Unavailable
 from headwater.model.deployment import Condition, Deployment, Desired, Observed, Phase, WorkerStatus
+from headwater.model.flow import Flow
 from headwater.orchestrators.base import Orchestrator
 from headwater.stores.base import DeploymentStore, Doorbell, FlowStore, Leases
 
@@ -86,8 +87,10 @@ class Controller:
         self._due: dict[str, float] = {}
         self._reported: dict[str, Sequence[WorkerStatus]] = {}
         self._leading = False
+        self._leads_until = float("-inf")
         self._deposed = False
         self._sweeping: Future[None] | None = None
+        self._purging: Future[None] | None = None
 
     def run(self, stop: threading.Event) -> None:
         """Run until `stop` is set. Outages of the stores and the broker are waited out."""
@@ -107,7 +110,7 @@ class Controller:
         """One look at everything. Raises Unavailable."""
         if self._is_due("lease", RENEW_EVERY_S):
             self._renew()
-        if not self._leading:
+        if not self._leading or self._clock() >= self._leads_until:
             return
         self._collect()
         if self._rang() or self._is_due("resync", RESYNC_EVERY_S):
@@ -119,11 +122,15 @@ class Controller:
             self._sweep()
 
     def _renew(self) -> None:
+        until = self._clock() + LEASE_TTL_S
         held = self._leases.acquire(LEASE, self._name, datetime.now(UTC), LEASE_TTL_S) is not None
         if self._leading and not held:
             log.error("another controller took the lease; this one ends, and its workers with it")
             self._deposed = True
         self._leading = held
+        if held:
+            self._leads_until = until
+            self._orchestrator.lead(until - self._clock())
 
     def _sweep(self) -> None:
         """Start a sweep beside the rounds, unless the last one still goes on."""
@@ -158,9 +165,22 @@ class Controller:
         for deployment_id in [d for d, work in self._work.items() if d not in found and work.running is None]:
             del self._work[deployment_id]
         busy = {deployment.flow_id for deployment in found.values()}
-        for flow in deleted:
-            if flow.id not in busy:
-                self._reconciler.purge(flow)
+        self._purge([flow for flow in deleted if flow.id not in busy])
+
+    def _purge(self, flows: Sequence[Flow]) -> None:
+        """Remove deleted configurations, one after the other beside the rounds: a set store that hangs delays them."""
+        if self._purging is not None and self._purging.done():
+            ended, self._purging = self._purging, None
+            try:
+                ended.result()
+            except Unavailable as error:
+                log.warning("deleted configurations wait", reason=error.detail)
+        if flows and self._purging is None:
+            self._purging = self._pool.submit(self._purge_all, flows)
+
+    def _purge_all(self, flows: Sequence[Flow]) -> None:
+        for flow in flows:
+            self._reconciler.purge(flow)
 
     def _start_rounds(self) -> None:
         now = self._clock()

@@ -9,6 +9,7 @@ are prepared to take over, those of the stable one run on (see orchestrators/bas
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import structlog
@@ -17,7 +18,7 @@ from headwater.brokers.base import Broker, Resources
 from headwater.controller.plan import WorkerSettings, everything, readers, resources, retired_topics, worker_set
 from headwater.controller.sources import Sources
 from headwater.controller.turns import Turns
-from headwater.errors import DeployFailed, SetStoreUnavailable
+from headwater.errors import BrokerUnavailable, DeployFailed, SetStoreUnavailable
 from headwater.model.deployment import Condition, Deployment, Desired, Observed, Phase, Revision, WorkerStatus
 from headwater.model.flow import Flow
 from headwater.model.worker import WorkerSet
@@ -31,6 +32,8 @@ READY_WITHIN_S = 50.0
 STABLE_AFTER_S = 30.0
 """How long a revision is on probation after its workers are ready."""
 ON_PROBATION = f"All workers are ready. The revision is stable when they have been so for {STABLE_AFTER_S:.0f} s."
+PARTITIONS_EVERY_S = 60.0
+"""How often the partitions of a running deployment's source are looked at."""
 MAX_DEATHS_IN_ROLLOUT = 3
 MAX_DEATHS_ON_PROBATION = 2
 
@@ -41,6 +44,7 @@ class Rollout:
 
     not_ready_since, ready_since: monotonic seconds; the latter None while the workers are not ready. forgiven: deaths
     of its workers before they were ready for the first time; None until then. deaths: when they were ready last.
+    compared_at: when the partitions of outputs and source were compared last; monotonic seconds.
     """
 
     generation: int
@@ -49,6 +53,7 @@ class Rollout:
     ready_since: float | None = None
     forgiven: int | None = None
     deaths: int = 0
+    compared_at: float = float("-inf")
 
 
 @dataclass(slots=True)
@@ -92,6 +97,9 @@ class Reconciler:
         wanted = self._worker_set(deployment, target)
         rollout = self._rollout(deployment, target)
         self.orchestrator.ensure(wanted)
+        if deployment.settled and self.clock() - rollout.compared_at >= PARTITIONS_EVERY_S:
+            rollout.compared_at = self.clock()
+            self._match_partitions(deployment, target)
         trying = self._trying(wanted)
         if _may_fail(deployment) and (reason := _why_they_keep_dying(deployment.settled, rollout, trying)):
             return self._give_up(deployment, reason)
@@ -126,6 +134,14 @@ class Reconciler:
     def _resources(self, deployment: Deployment, target: Revision) -> Resources:
         binding = self.sources.binding(target.config.source)
         return resources(deployment, target, binding, self.sources.partitions(binding))
+
+    def _match_partitions(self, deployment: Deployment, target: Revision) -> None:
+        """A record goes to the partition number that it came from: a source that got more needs outputs with more."""
+        with suppress(DeployFailed, BrokerUnavailable):  # the workers tell that themselves
+            needed = self._resources(deployment, target)
+            if any((self.broker.partitions(topic.name) or 0) < topic.partitions for topic in needed.topics):
+                with self.turns.of(deployment.flow_id):
+                    self.broker.ensure(needed)
 
     def _bring_back_predecessor(self, deployment: Deployment, target: Revision) -> None:
         """After a restart of the controller in a rollout: what ran runs again while its successor prepares."""

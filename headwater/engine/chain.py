@@ -128,6 +128,10 @@ class Flight:
         highest = dict(zip(self.source.partitions, self.source.offsets, strict=True))
         return {partition: offset + 1 for partition, offset in highest.items()} | self._ends
 
+    def output_bytes(self) -> int:
+        """The size of what the transforms made of the batch."""
+        return sum(map(len, filter(None, self.kept.values)))
+
     def source_rows(self) -> dict[tuple[int, int], int]:
         """The row of each source record, by partition and offset."""
         rows = zip(self.source.partitions, self.source.offsets, strict=True)
@@ -140,16 +144,19 @@ def first_offsets(batch: RecordBatch) -> dict[int, int]:
 
 
 class BatchSize:
-    """How many records to read at once, so that a batch spends about TARGET_S in the transforms.
+    """How many records to read at once, so that a batch spends about TARGET_S in the transforms, and its outputs take
+    about TARGET_BYTES.
 
-    FEWEST follows from the 50 ms of CPU that a script may spend on one record.
+    FEWEST follows from the 50 ms of CPU that a script may spend on one record, and the 10 MB that it may return. A
+    worker begins with it: one that ended for want of memory would else end again and again.
     """
 
     TARGET_S = 0.2
-    FEWEST, FIRST, MOST = 4, 250, 2000
+    TARGET_BYTES = 32 << 20
+    FEWEST, MOST = 4, 2000
 
     def __init__(self) -> None:
-        self.limit = self.FIRST
+        self.limit = self.FEWEST
         self._last_end = float("-inf")
 
     def learn(self, flight: Flight, now: float, waited_s: float) -> None:
@@ -157,7 +164,8 @@ class BatchSize:
         end, start, count = now - waited_s, flight.read_at - flight.waited_s, len(flight.source)
         took_s = end - max(start, self._last_end)
         self._last_end = end
-        if took_s > self.TARGET_S:
-            self.limit = max(self.FEWEST, min(self.limit, int(count * self.TARGET_S / took_s)))
+        too_much = max(took_s / self.TARGET_S, flight.output_bytes() / self.TARGET_BYTES)
+        if too_much > 1:
+            self.limit = max(self.FEWEST, min(self.limit, int(count / too_much)))
         elif count >= self.limit:
             self.limit = min(self.MOST, self.limit * 2)

@@ -76,10 +76,10 @@ class Tally:
     times: dict[TimeType, Histogram] = field(default_factory=dict)
     undecided: list[Counted] = field(default_factory=list)
 
-    def count(self, counted: Counted, ends: Positions) -> None:
-        """Add a batch that ends there."""
-        for partition, counts in counted.counts().items():
-            self.counts.setdefault(partition, Counter()).update(counts)
+    def count(self, counts: Mapping[int, Counter[CountType]], ends: Positions) -> None:
+        """Add the counts of each partition of a batch that ends there."""
+        for partition, of_partition in counts.items():
+            self.counts.setdefault(partition, Counter()).update(of_partition)
             self._reach(partition, ends[partition])
 
     def _reach(self, partition: int, end: int) -> None:
@@ -98,7 +98,7 @@ class Tally:
         for counted in self.undecided:
             read |= counted.ends()
             new = counted.only(lambda partition, offset: offset >= marks.get(partition, 0))
-            self.count(new, new.ends())
+            self.count(new.counts(), new.ends())
         self.undecided.clear()
         return read
 

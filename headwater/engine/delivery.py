@@ -17,6 +17,7 @@ from headwater.sinks.base import (
     Sink,
     Writer,
     oversize,
+    times_to_write,
 )
 from headwater.sources.base import Positions, Source
 
@@ -48,7 +49,8 @@ class DeadLetters:
         if oversize(value, key, headers) is not None:
             value = _stub(value or b"", key)
             key = None if oversize(value, key, headers) is not None else key
-        producer.produce([(self._topic, value, key, rejected.partition, source.timestamps[row], headers)])
+        [at] = times_to_write([source.timestamps[row]])
+        producer.produce([(self._topic, value, key, rejected.partition, at, headers)])
 
 
 def _stub(value: bytes, key: bytes | None) -> bytes:

@@ -15,6 +15,8 @@ from headwater.sinks.base import Sink, TransactionalProducer
 from headwater.sources.base import Positions, Source
 
 BEGIN_S = 5.0
+MAX_HELD_BYTES = 64 << 20
+"""With more values waiting for a commit, it is due: a worker's memory is limited."""
 
 
 class TransactionSize:
@@ -56,7 +58,7 @@ class ExactlyOnce:
         self._clock = clock
         self._producer = producer_factory()
         self._size = TransactionSize()
-        self._held = 0
+        self._held_bytes = 0
 
     def connect(self, timeout_s: float) -> None:
         self._producer.connect(timeout_s)
@@ -71,18 +73,18 @@ class ExactlyOnce:
     def _renew(self) -> None:
         self._producer.close()
         self._producer = self._make()
-        self._held = 0
+        self._held_bytes = 0
 
     def deliver(self, flight: Flight) -> tuple[int, list[Failure]]:
         sent, refused = write(flight, self._sinks, self._dead_letters, self._producer)
-        self._held += sent + len(flight.rejected)
+        self._held_bytes += flight.output_bytes()
         return sent, refused
 
     def push(self) -> None:
         """Nothing to do: records wait for their transaction."""
 
     def room(self) -> int:
-        return max(0, self._size.limit - self._held)
+        return 0 if self._held_bytes > MAX_HELD_BYTES else max(0, self._size.limit - self._producer.held())
 
     def saturated(self) -> bool:
         return False
@@ -91,7 +93,7 @@ class ExactlyOnce:
         return 0
 
     def outstanding(self) -> int:
-        return self._held
+        return self._producer.held()
 
     def failures(self) -> list[str]:
         return []
@@ -99,7 +101,8 @@ class ExactlyOnce:
     def commit(self, source: Source, positions: Positions, *, wait: bool) -> None:  # noqa: ARG002 - it always waits
         if not positions:
             return
-        count, self._held, since = self._held, 0, self._clock()
+        count, since = self._producer.held(), self._clock()
+        self._held_bytes = 0
         try:
             self._producer.commit(positions, source.membership)
         except DeliveryFailed:

@@ -1,5 +1,6 @@
 """What a worker tells its supervisor: heartbeats as JSON lines on an inherited file descriptor."""
 
+import contextlib
 import os
 import select
 import threading
@@ -12,7 +13,7 @@ from typing import Any, Literal
 import structlog
 
 from headwater.errors import WorkerError
-from headwater.model.worker import JOIN, Heartbeat, WrittenLine
+from headwater.model.worker import JOIN, LEAVE, Heartbeat, WrittenLine
 
 log = structlog.get_logger(__name__)
 
@@ -75,7 +76,7 @@ class Probe:
         self._due = float("-inf")
         self._said: tuple[str, str] | None = None
         self._unsent = b""
-        self._joined = False
+        self._joined = self._gone = False
         if fd is not None:
             os.set_blocking(fd, False)
 
@@ -84,11 +85,19 @@ class Probe:
 
         Raises WorkerError when the supervisor has gone: another worker may be in this one's place.
         """
+        if self._gone:
+            raise _supervisor_gone()
         if self._fd is None or self._joined:
             return True
         if select.select([self._fd], [], [], timeout_s)[0]:
             self._joined = JOIN in self._heard(self._fd)
         return self._joined
+
+    def may_leave(self) -> bool:
+        """True when the supervisor has said that nobody takes this worker's place."""
+        with contextlib.suppress(OSError):
+            return self._fd is not None and LEAVE in os.read(self._fd, 1 << 10)
+        return False
 
     def _heard(self, fd: int) -> bytes:
         try:
@@ -96,7 +105,7 @@ class Probe:
         except ConnectionResetError:
             heard = b""
         if not heard:
-            raise WorkerError("The supervisor has gone; the next one starts a worker of its own.")
+            raise _supervisor_gone()
         return heard
 
     def due(self, state: str, reason: str) -> bool:
@@ -121,7 +130,11 @@ class Probe:
             return
         except OSError as error:
             log.warning("the supervisor has gone; no more heartbeats are written", error=str(error))
-            self._fd, self._unsent = None, b""
+            self._fd, self._unsent, self._gone = None, b"", True
+
+
+def _supervisor_gone() -> WorkerError:
+    return WorkerError("The supervisor has gone; the next one starts a worker of its own.")
 
 
 class Reporter:

@@ -88,17 +88,18 @@ class Observer:
         """These partitions are not ours any more: what is not committed of them is another worker's to count."""
         self._tally.drop(partitions)
         self._recorder.released(partitions)
+        for partition in partitions:
+            self._totals.pop(partition, None)
 
     def delivered(self, flight: Flight, positions: Positions, sent: int, refused: list[Failure], took_s: float) -> None:
         """Note a batch that was handed to the producer `took_s` after it was read."""
         counted = Counted.of(flight, sent, refused)
-        self._totals["messages_received"] += len(flight.source)
-        self._totals["messages_sent"] += sent
-        self._totals["output_error"] += len(refused)
-        self._totals["processor_error"] += len(flight.rejected) - len(refused)
+        counts = counted.counts()
+        for partition, of_partition in counts.items():
+            self._totals.setdefault(partition, Counter()).update(of_partition)
         self._batches += 1
         if self._recorder.all_new(positions):
-            self._tally.count(counted, positions)
+            self._tally.count(counts, positions)
         else:
             self._tally.undecided.append(counted)
         if counted:
@@ -166,7 +167,8 @@ class Observer:
     def committed(self) -> None:
         """They are committed."""
         self.acknowledged(0)
-        self.totals += self._totals
+        for counts in self._totals.values():
+            self.totals.update(counts)
         self.batches += self._batches
         self._forget()
 
@@ -184,7 +186,7 @@ class Observer:
         self._forget()
 
     def _forget(self) -> None:
-        self._totals: Counter[CountType] = Counter()
+        self._totals: dict[int, Counter[CountType]] = {}
         self._batches = 0
         self._sent: deque[_Sent] = deque()
         self._produced = 0

@@ -15,7 +15,9 @@ import structlog
 from headwater.engine.chain import Flight
 from headwater.engine.delivery import ANY_NUMBER
 from headwater.errors import WorkerError
-from headwater.model.price.codec import decode, decode_hour, encode, encode_hour
+from headwater.model.price import left
+from headwater.model.price.codec import decode, encode
+from headwater.model.price.left import Leaving
 from headwater.model.price.series import Tick
 from headwater.model.price.state import TokenState
 from headwater.model.price.stats import accepted
@@ -29,8 +31,10 @@ log = structlog.get_logger(__name__)
 
 CHECKPOINT_S = 0.5
 """What a reader's answer lags behind, about; longer when writing takes long."""
-SHARE_OF_WRITING = 4
+SHARE_OF_WRITING = 2
 """After a write the next one waits so many times as long as it took."""
+IDLE_POLL_S = 0.1
+"""A write that is due waits so long for records at most."""
 MAX_STATES = 200_000
 """Kept in memory; when they are more, those that are stored are given up, and read again when they are needed."""
 
@@ -105,12 +109,13 @@ class PriceFold:
     def _write(self, partition: int, end: int) -> None:
         now, dirty = int(self._now() * 1000), self._dirty.get(partition, set())
         states = {token: self._states[token] for token in dirty}
-        left: dict[tuple[int, bytes], list[Tick]] = {}
+        leaving: dict[Leaving, list[Tick]] = {}
         for token, state in states.items():
             state.settle(now)
-            left |= {(hour, token): ticks for hour, ticks in state.left.items()}
+            state.thin()
+            leaving |= {(token, chunk): ticks for chunk, ticks in state.left.items()}
         encoded = {token: encode(state) for token, state in states.items()}
-        if not self._store.write(partition, self._owner, PriceWrite(end, encoded, self._merged(partition, left))):
+        if not self._store.write(partition, self._owner, PriceWrite(end, encoded, self._merged(leaving))):
             raise WorkerError(
                 f"Partition {partition} of the prices is another worker's now, or the store lost its last write."
             )
@@ -119,12 +124,12 @@ class PriceFold:
             self._count(token, state)
         dirty.clear()
 
-    def _merged(self, partition: int, left: dict[tuple[int, bytes], list[Tick]]) -> dict[tuple[int, bytes], bytes]:
-        """The ticks of past hours, with those that are stored already."""
-        stored = self._store.read_hours(partition, [*left])
+    def _merged(self, leaving: dict[Leaving, list[Tick]]) -> dict[Leaving, bytes]:
+        """The ticks that leave states, with those of their chunks that are stored already."""
+        found = zip(leaving.items(), self._store.read_left([*leaving]), strict=True)
         return {
-            at: encode_hour(at[0], [*decode_hour(at[0], ticks or b""), *left[at]])
-            for at, ticks in zip(left, stored, strict=True)
+            (token, chunk): left.encode(chunk, [*left.Left(chunk, stored or b"").ticks(), *ticks])
+            for ((token, chunk), ticks), stored in found
         }
 
     def _count(self, token: bytes, state: TokenState) -> None:

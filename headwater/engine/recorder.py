@@ -70,9 +70,8 @@ class Recorder:
     def rewound(self, positions: Positions) -> None:
         """Records are read again from these positions on."""
         self._drop_undecided(positions)
-        again = {p for p, position in positions.items() if position < self._reached.get(p, 0)}
-        self._marks.update({p: max(self._marks.get(p, 0), self._reached[p]) for p in again})
-        self._below |= again
+        self._marks.update({p: max(self._marks.get(p, 0), self._reached.get(p, 0)) for p in positions})
+        self._below |= {p for p, position in positions.items() if position < self._marks[p]}
 
     def _drop_undecided(self, positions: Positions) -> None:
         for _, tally in self._waiting:

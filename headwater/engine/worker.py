@@ -60,6 +60,7 @@ class Worker:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         rng: Callable[[], float] = random.random,
+        idle_poll_s: float = IDLE_POLL_S,
     ) -> None:
         self.observer = observer
         self._source = source
@@ -68,7 +69,7 @@ class Worker:
         self._reporter = reporter or Reporter()
         self._clock = clock
         self._sleep = sleep
-        self._away_backoff = Backoff(0.1, 1.0, rng)
+        self._away_backoff = Backoff(0.1, 0.5, rng)
         self._broker_backoff = Backoff(1.0, 30.0, rng)
         self._flights: deque[Flight] = deque()
         self._size = BatchSize()
@@ -79,8 +80,7 @@ class Worker:
         self._prepared = self._joined = self._paused = self._stopping = False
         self._reason = ""
         self._retry_at = self._checkpoint_at = float("-inf")
-        self._waited_s = 0.0
-        self._progress = 0
+        self._waited_s, self._progress, self._idle_poll_s = 0.0, 0, idle_poll_s
 
     # Life.
 
@@ -136,7 +136,7 @@ class Worker:
         for transform in self._transforms:
             transform.close()
         self._delivery.close()
-        self._source.close()
+        self._source.close(leave=self._reporter.probe.may_leave())
 
     # The loop.
 
@@ -172,7 +172,7 @@ class Worker:
         batch = self._poll(limit, 0)
         if batch is not None and not (batch or self._flights):
             self._delivery.push()
-            batch = self._poll(limit, AWAITING_POLL_S if self.observer.awaits else IDLE_POLL_S)
+            batch = self._poll(limit, AWAITING_POLL_S if self.observer.awaits else self._idle_poll_s)
         if not batch:
             return False
         self._ledger.read(batch)

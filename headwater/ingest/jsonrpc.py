@@ -15,6 +15,7 @@ import msgspec
 import tenacity
 
 from headwater.errors import NodeRefusesSize, NodeUnavailable
+from headwater.ingest.closing import Closing
 
 T = TypeVar("T")
 
@@ -84,7 +85,7 @@ class Node:
         self,
         url: str,
         rate: float,
-        closing: threading.Event,
+        closing: Closing,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] | None = None,
     ) -> None:
@@ -128,10 +129,8 @@ class Node:
     def post(self, body: bytes, calls: int = 1) -> list[Answer] | Answer:
         """The answers to so many calls, in any order, or one in place of all. Raises Again, NodeUnavailable."""
         self._pace.wait(calls)
-        if self._closing.is_set():
-            raise NodeUnavailable("The ingest ends; the node is asked no more.")
         try:
-            response = self._http.post(self._url, content=body, headers={"Content-Type": "application/json"})
+            response = self._closing.result(lambda: self._sent(body))
         except httpx.HTTPError as error:
             raise Again(f"the connection failed ({type(error).__name__})") from None
         status = response.status_code
@@ -140,6 +139,9 @@ class Node:
         if status in (408, 429) or status >= 500:
             raise Again(f"HTTP {status}", retry_after_s(response))
         return self._answers(response)
+
+    def _sent(self, body: bytes) -> httpx.Response:
+        return self._http.post(self._url, content=body, headers={"Content-Type": "application/json"})
 
     def _answers(self, response: httpx.Response) -> list[Answer] | Answer:
         answers: list[Answer] | Answer

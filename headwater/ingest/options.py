@@ -68,13 +68,16 @@ FROM_ENVIRONMENT = BeforeValidator(_from_environment)
 HttpUrl = Annotated[SecretStr, FROM_ENVIRONMENT, _of_scheme("http://", "https://")]
 WebSocketUrl = Annotated[SecretStr, FROM_ENVIRONMENT, _of_scheme("ws://", "wss://")]
 
-FLAG: Final = "--{}"
+_REPEATED: Final = {"entities": "entity", "coins": "coin"}
+"""Flags that are given once for each item of a member."""
+_MEMBER: Final = re.compile("`([a-z_]+)`")
+"""In a sentence that a check raises."""
 
 _Options = TypeVar("_Options", bound=IngestOptions)
 
 
-def read_options(model: type[_Options], given: Mapping[str, Any], where: str) -> _Options:
-    """Options from flags or a file. where: what a member is called, with {} for its name, which may be missing.
+def read_options(model: type[_Options], given: Mapping[str, Any], entry: str = "") -> _Options:
+    """Options from flags, or from an entry of a file. entry: what it is called; empty for flags.
 
     Raises SetupError with the first fault, without the value: it may be a URL with a key.
     """
@@ -82,5 +85,15 @@ def read_options(model: type[_Options], given: Mapping[str, Any], where: str) ->
         return model.model_validate(given)
     except ValidationError as error:
         first = error.errors(include_input=False)[0]
-        what = where.format(".".join(map(str, first["loc"]))) if first["loc"] else "What it is told"
-        raise SetupError(f"{what} is not valid: {first['msg'].removeprefix('Value error, ')}.") from None
+        fault = first["msg"].removeprefix("Value error, ")
+        if entry:
+            what = ".".join([entry, *map(str, first["loc"])])
+        else:
+            what = _flag(str(first["loc"][0])) if first["loc"] else "What it is told"
+            fault = _MEMBER.sub(lambda match: _flag(match[1]), fault)
+        raise SetupError(f"{what} is not valid: {fault}.") from None
+
+
+def _flag(member: str) -> str:
+    """A member as it is typed."""
+    return f"--{_REPEATED.get(member, member).replace('_', '-')}"

@@ -85,6 +85,8 @@ def run(
             _run_once(feed, open_writer, stop, meters, backoff)
             return
         except (Unavailable, DeliveryFailed) as error:
+            if stop.is_set():  # which ends waits with an error
+                return
             meters.errors += 1
             wait_s = max(backoff.next_s(), error.retry_after_s if isinstance(error, NodeUnavailable) else 0)
             log.warning("the ingest waits", reason=error.detail, seconds=round(wait_s, 1))

@@ -44,7 +44,6 @@ class Status(StrEnum):
     CRASH_LOOP_BACK_OFF = "CrashLoopBackOff"
     OOM_KILLED = "OOMKilled"
     TERMINATING = "Terminating"
-    FAILED = "Failed"
 
 
 class WorkerStatus(BaseModel):

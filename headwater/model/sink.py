@@ -17,7 +17,7 @@ class _Sink(BaseModel):
 
     name: str = Field(
         pattern=SINK_NAME_PATTERN,
-        description="Names the topic of a Kafka sink: `flow.<config_id>.<name>`. `dlq` is taken.",
+        description="Names a Kafka sink's topic, `flow.<config_id>.<name>`; a prices sink has none. `dlq` is taken.",
         json_schema_extra={"not": {"pattern": "^[Dd][Ll][Qq]$"}},
     )
 

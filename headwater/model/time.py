@@ -2,8 +2,9 @@
 
 from datetime import UTC, datetime
 
-_UNITS_PER_MS = ((1e11, 1e-3), (1e14, 1.0), (1e17, 1e3), (float("inf"), 1e6))
-"""Numbers up to a limit are in these units: seconds, milliseconds, microseconds, nanoseconds since the epoch.
+_UNITS_PER_MS = ((1e11, 1e-3), (1e14, 1.0), (1e17, 1e3))
+_NANOSECONDS_PER_MS = 1e6
+"""Numbers up to a limit are in these units: seconds, milliseconds, microseconds since the epoch; others in nanoseconds.
 
 The limits are far apart in time: 1e11 seconds are the year 5138, 1e11 milliseconds are 1973.
 """
@@ -19,4 +20,4 @@ def milliseconds(at: object) -> float | None:
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000
     if isinstance(at, bool) or not isinstance(at, int | float):
         return None
-    return at / next(unit for limit, unit in _UNITS_PER_MS if abs(at) < limit)
+    return at / next((unit for limit, unit in _UNITS_PER_MS if abs(at) < limit), _NANOSECONDS_PER_MS)

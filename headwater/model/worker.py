@@ -94,8 +94,12 @@ class WorkerSet:
     spec_hash: str
 
 
+FENCED_STATUS = 3
+"""The exit status of a worker whose place another one took."""
 JOIN = b"join\n"
 """What a supervisor writes to a worker's probe to let it read records."""
+LEAVE = b"leave\n"
+"""What it writes before it ends a worker whose place nobody takes."""
 
 
 class WrittenLine(BaseModel):

@@ -18,6 +18,13 @@ class Orchestrator(Protocol):
         commits and ends, then its successor joins. Until then, asking for the running set again calls it off.
         """
 
+    def lead(self, for_s: float) -> None:
+        """Say that this controller leads for so long from now on.
+
+        After that a worker whose place another one took (FENCED_STATUS) is not started again until this is called: the
+        other one may be the next leader's, and two that run the same worker would take its place from each other.
+        """
+
     def drop(self, deployment_id: str) -> bool:
         """Stop all workers of a deployment. Idempotent; True only when all of them are gone."""
 

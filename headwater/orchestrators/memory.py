@@ -13,7 +13,7 @@ class MemoryOrchestrator:
     """Implements orchestrators.base.Orchestrator. With auto=False workers wait for `settle`.
 
     heartbeats: of ready workers, where a test says more than that they are ready. deaths: by deployment id and spec
-    hash; a test raises them, and takes the readiness with `die`.
+    hash; a test raises them, and takes the readiness with `die`. led_for_s: what `lead` was told.
     """
 
     def __init__(self, *, auto: bool = True) -> None:
@@ -24,6 +24,7 @@ class MemoryOrchestrator:
         self._closed = False
         self.heartbeats: dict[str, Heartbeat] = {}
         self.deaths: Counter[tuple[str, str]] = Counter()
+        self.led_for_s: list[float] = []
 
     def ensure(self, wanted: WorkerSet) -> None:
         self._check_open()
@@ -47,6 +48,9 @@ class MemoryOrchestrator:
             newest = self._sets[deployment_id]
             self._ready.discard(deployment_id)
         self.deaths[deployment_id, newest.spec_hash] += 1
+
+    def lead(self, for_s: float) -> None:
+        self.led_for_s.append(for_s)
 
     def drop(self, deployment_id: str) -> bool:
         self._check_open()

@@ -5,6 +5,7 @@ seen at once and nothing is polled. Workers die with this process (children.py);
 
 A change starts a successor beside each worker. When all of a set are prepared, the workers are told to end, and as
 each has ended its successor is told to join: so the static member of the group changes hands, and no partition does.
+Workers that have no successor go last, and leave the group.
 """
 
 import contextlib
@@ -20,10 +21,10 @@ from pathlib import Path
 
 import structlog
 
-from headwater.children import Child, spawn
+from headwater.children import spawn
 from headwater.errors import OrchestratorUnavailable
 from headwater.model.deployment import LogLine, WorkerStatus
-from headwater.model.worker import Pulse, WorkerSet
+from headwater.model.worker import JOIN, LEAVE, Pulse, WorkerSet
 from headwater.orchestrators.running import STUCK_AFTER_S, Running
 from headwater.orchestrators.slot import Role, Slot
 from headwater.orchestrators.usage import KernelKills, resident_bytes
@@ -49,8 +50,9 @@ class ProcessOrchestrator:
         self, run_dir: Path, command: Command, memory_limit: int, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._memory_limit = memory_limit
-        self._kernel_kills = KernelKills()
+        self._kernel_kills = KernelKills(clock)
         self._look_at_memory_at = 0.0
+        self._leads_until = float("-inf")
         self._run_dir = run_dir
         self._command = command
         self._clock = clock
@@ -98,6 +100,9 @@ class ProcessOrchestrator:
         if self._next.pop(running.deployment_id, None) is not None:
             for _, slot in self._of(running.deployment_id):
                 slot.successor.want(None)
+
+    def lead(self, for_s: float) -> None:
+        self._leads_until = self._clock() + for_s
 
     def drop(self, deployment_id: str) -> bool:
         with self._lock:
@@ -181,15 +186,22 @@ class ProcessOrchestrator:
 
     def _run(self) -> None:
         while not self._closed.is_set():
-            for key, _ in self._selector.select(TICK_S):
-                self._handle(key)
-            with self._lock:
-                for key_ in list(self._slots):
-                    self._advance(key_)
-                for deployment_id in list(self._next):
-                    self._hand_over_if_prepared(deployment_id)
-                self._look_at_memory()
+            try:
+                self._turn()
+            except Exception:  # nobody else looks after the workers: they would run on, unseen
+                log.exception("a turn of the orchestrator failed")
+                self._closed.wait(TICK_S)
         self._stop_all()
+
+    def _turn(self) -> None:
+        for key, _ in self._selector.select(TICK_S):
+            self._handle(key)
+        with self._lock:
+            for key_ in list(self._slots):
+                self._advance(key_)
+            for deployment_id in list(self._next):
+                self._hand_over_if_prepared(deployment_id)
+            self._look_at_memory()
 
     def _handle(self, key: selectors.SelectorKey) -> None:
         if key.data is None:
@@ -209,12 +221,17 @@ class ProcessOrchestrator:
                 slot.hand_over()
             self._wake()
 
+    def _hands_over(self, deployment_id: str) -> bool:
+        """True while workers are replaced: a rebalance could refuse their last commits, so nobody leaves the group."""
+        return any(slot.hands_over for _, slot in self._of(deployment_id))
+
     def _look_at_memory(self) -> None:
         """Kill what uses too much, before the machine has none left."""
         now = self._clock()
         if now < self._look_at_memory_at:
             return
         self._look_at_memory_at = now + MEMORY_EVERY_S
+        self._kernel_kills.look()
         roles = [role for slot in self._slots.values() for role in (slot.worker, slot.successor)]
         for running in (role.running for role in roles if role.running is not None):
             used = resident_bytes(running.child.pid)
@@ -229,9 +246,10 @@ class ProcessOrchestrator:
             if role.running is not None and (status := role.running.child.poll()) is not None:
                 self._reap(slot, role, status, now)
         if slot.promote() and slot.worker.running is not None:
-            slot.worker.running.tell_to_join()
+            slot.worker.running.tell(JOIN)
         slot.forget_lost_successor()
-        self._stop_if_unwanted(slot, slot.worker, now)
+        if slot.worker.spec_hash is not None or not self._hands_over(key[0]):
+            self._stop_if_unwanted(slot, slot.worker, now)
         self._stop_if_unwanted(slot, slot.successor, now)
         if slot.is_empty:
             del self._slots[key]
@@ -248,6 +266,8 @@ class ProcessOrchestrator:
                 self._kill_if_stuck(slot, running)
                 return
             running.stop_by = now + STOP_GRACE_S
+            if role.spec_hash is None:
+                running.tell(LEAVE)
             running.child.send(signal.SIGTERM)
         elif now >= running.stop_by:
             log.warning("worker ignored SIGTERM; it is killed", worker=slot.name, grace_s=STOP_GRACE_S)
@@ -263,34 +283,45 @@ class ProcessOrchestrator:
         running = role.running
         assert running is not None
         running.read_heartbeats()
-        for fileobj in (running.probe, running.pidfd):
-            with contextlib.suppress(KeyError):
-                self._selector.unregister(fileobj)
-        slot.ended(role, status, now, kernel_kills=self._kernel_kills.any_new())
+        self._unwatch(running)
+        self._kernel_kills.look()
+        slot.ended(role, status, now, kernel_kills=self._kernel_kills.is_recent)
 
     def _start_if_due(self, key: tuple[str, int], slot: Slot, role: Role, now: float) -> None:
         if role.spec_hash is None or role.running is not None or now < role.restart_at:
             return
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
+        if role.is_fenced and now >= self._leads_until:
+            return
         try:
-            with theirs, self._log_file(key).open("ab") as output:
-                argv = self._command(self._spec_path(key[0], role.spec_hash), key[1], theirs.fileno())
-                child = spawn(argv, stdout=subprocess.DEVNULL, stderr=output, pass_fds=[theirs.fileno()])
-            role.running = self._watch(slot, role.spec_hash, child, ours)
+            role.running = self._start(key, slot, role.spec_hash)
         except OSError as error:  # no process, no file descriptor: waits like a death
-            ours.close()
             log.error("worker can't be started", worker=slot.name, error=str(error))
             slot.died(role, f"can't start a process: {error}", self._clock())
         else:
             if role is slot.worker:
-                role.running.tell_to_join()
+                role.running.tell(JOIN)
 
-    def _watch(self, slot: Slot, spec_hash: str, child: Child, probe: socket.socket) -> Running:
-        running = Running(spec_hash, child, probe, lambda beat: slot.heard(running, beat), self._clock)
-        self._selector.register(probe, selectors.EVENT_READ, running)
-        self._selector.register(running.pidfd, selectors.EVENT_READ, running)
+    def _start(self, key: tuple[str, int], slot: Slot, spec_hash: str) -> Running:
+        """Raises OSError; nothing runs then, and nothing stays open."""
+        with contextlib.ExitStack() as undo:
+            ours, theirs = socket.socketpair()
+            undo.enter_context(ours).setblocking(False)
+            with theirs, self._log_file(key).open("ab") as output:
+                argv = self._command(self._spec_path(key[0], spec_hash), key[1], theirs.fileno())
+                child = spawn(argv, stdout=subprocess.DEVNULL, stderr=output, pass_fds=[theirs.fileno()])
+            undo.callback(child.stop, 0)
+            running = Running(spec_hash, child, ours, lambda beat: slot.heard(running, beat), self._clock)
+            undo.callback(running.close)
+            undo.callback(self._unwatch, running)
+            self._selector.register(running.probe, selectors.EVENT_READ, running)
+            self._selector.register(running.pidfd, selectors.EVENT_READ, running)
+            undo.pop_all()
         return running
+
+    def _unwatch(self, running: Running) -> None:
+        for fileobj in (running.probe, running.pidfd):
+            with contextlib.suppress(KeyError):
+                self._selector.unregister(fileobj)
 
     def _log_file(self, key: tuple[str, int]) -> Path:
         path = self._folder(key[0]) / f"worker-{key[1]}.log"

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pydantic import ValidationError
 
 from headwater.children import Child
-from headwater.model.worker import JOIN, Heartbeat
+from headwater.model.worker import Heartbeat
 
 MAX_HEARTBEAT_BYTES = 1 << 20
 
@@ -63,10 +63,10 @@ class Running:
         """True when that has lasted for STUCK_AFTER_S."""
         return self.clock() - self.moved_at >= STUCK_AFTER_S
 
-    def tell_to_join(self) -> None:
-        """Let it read records, as soon as it can. A process that has just died hears nothing."""
+    def tell(self, word: bytes) -> None:
+        """Write JOIN or LEAVE to its probe. A process that has just died hears nothing."""
         with contextlib.suppress(OSError):
-            self.probe.send(JOIN)
+            self.probe.send(word)
 
     def read_heartbeats(self) -> bool:
         """Take in what the worker wrote. False at the end of the stream."""

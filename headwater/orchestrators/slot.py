@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from headwater.children import Backoff
 from headwater.model.deployment import LogLine, Status, WorkerStatus
-from headwater.model.worker import Heartbeat
+from headwater.model.worker import FENCED_STATUS, Heartbeat
 from headwater.orchestrators.running import QUIET_AFTER_S, STUCK_AFTER_S, Running
 
 CRASH_LOOP_DEATHS = 2
@@ -25,7 +25,7 @@ QUIET = (
 class Role:
     """A place for one process of one spec: the worker of a slot, or the successor that prepares.
 
-    spec_hash None: nobody is wanted here. deaths: with this spec.
+    spec_hash None: nobody is wanted here. deaths: with this spec. is_fenced: another worker took the last one's place.
     """
 
     spec_hash: str | None = None
@@ -36,6 +36,7 @@ class Role:
     reason: str = ""
     backoff: Backoff = field(default_factory=Backoff)
     oom_killed_at: float | None = None
+    is_fenced: bool = False
 
     @property
     def is_wanted(self) -> bool:
@@ -87,6 +88,11 @@ class Slot:
         roles = (self.worker, self.successor)
         return all(role.spec_hash is None and role.running is None for role in roles)
 
+    @property
+    def hands_over(self) -> bool:
+        """True while its worker ends for a successor."""
+        return self.worker.running is not None and self.worker.spec_hash is not None and not self.worker.is_wanted
+
     def hand_over(self) -> None:
         """From now on the successor's spec is the worker's; `promote` follows when the worker has ended."""
         self.worker.want(self.successor.spec_hash)
@@ -120,13 +126,16 @@ class Slot:
         running = role.running
         assert running is not None
         role.running = None
+        role.is_fenced = status == FENCED_STATUS
         running.close()
+        if running.stop_by is not None:
+            return
         if running.stuck:
             self.died(role, f"killed: it made no progress for {STUCK_AFTER_S:.0f} s", now)
         elif running.used_bytes is not None or (kernel_kills and status == -signal.SIGKILL):
             role.oom_killed_at = now
             self.died(role, _describe_oom(running), now)
-        elif running.stop_by is None:
+        else:
             self.died(role, _describe(status, running.reason), now)
 
     def died(self, role: Role, reason: str, now: float) -> None:

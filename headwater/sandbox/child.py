@@ -129,16 +129,6 @@ class LockedChild:
             self._channel.wait(_LOOK_EVERY_S)
         return frame
 
-    def wait_for_frame(self, timeout_s: float) -> Frame:
-        """The next frame. Raises Died, Malformed; a child that does not answer in time is killed."""
-        end = time.monotonic() + timeout_s
-        while (frame := self.receive()) is None:
-            left = end - time.monotonic()
-            if left <= 0:
-                raise Died(self.kill())
-            self._channel.wait(left)
-        return frame
-
     def send(self, kind: Kind, *payload: bytes) -> None:
         """Send a frame, its payload in parts; what the socket does not take leaves with later calls. Raises Died."""
         try:

@@ -117,11 +117,12 @@ class Job:
         """A line of columns, and a line per record."""
         batch, rows = self.batch, segment.rows
         columns = [batch.timestamps, batch.partitions, batch.offsets, batch.indexes]
-        text = self._text
+        lines, text = self._values, self._text
         if len(rows) < len(batch):
             columns = [[column[row] for row in rows] for column in columns]
-            text = b"\n".join([self._values[row] for row in rows])
-        return _head(batch.topic, columns, text), text
+            lines = [lines[row] for row in rows]
+            text = b"\n".join(lines)
+        return _head(batch.topic, columns, lines_with_long_integers(lines, text)), text
 
     def take_results(self, segment: Segment, results: Results, cpu_s: float) -> bool:
         """Use what a segment returned. cpu_s: CPU time of its last pass. True when a record was blamed for its time."""
@@ -170,20 +171,23 @@ class Job:
     def _judge_death(self, segment: Segment, death: Death) -> None:
         again = segment.again(kills=1)
         if death.broken:
-            self.errors[again.rows[0]] = ScriptError(
-                "SandboxCrash", "the script broke its sandbox", attempts=again.tries + 1
-            )
+            broke = ScriptError("SandboxCrash", "the script broke its sandbox", attempts=again.tries + 1)
+            self._fail(again.rows[0], broke)
         elif death.overdue and death.cpu_s > CPU_LIMIT_S:
             self._blame_time(again)
         elif death.overdue or _is_foreign(death, again.kills):
             self._push([again])
         else:
-            self.errors[again.rows[0]] = _crash(death.status, again.tries + 1)
+            self._fail(again.rows[0], _crash(death.status, again.tries + 1))
 
     def _blame_time(self, segment: Segment) -> None:
-        self.outputs[segment.rows[0]] = b""
         message = "the script used more than 50 ms of CPU time for this record"
-        self.errors[segment.rows[0]] = ScriptError("Timeout", message, attempts=segment.tries + 1)
+        self._fail(segment.rows[0], ScriptError("Timeout", message, attempts=segment.tries + 1))
+
+    def _fail(self, row: int, error: ScriptError) -> None:
+        """An earlier run may have given the record an output."""
+        self.outputs[row] = b""
+        self.errors[row] = error
 
     def _push(self, segments: Sequence[Segment]) -> None:
         self._work.extendleft(segment for segment in reversed(segments) if len(segment.rows))
@@ -192,14 +196,16 @@ class Job:
         self.several |= results.several
         if len(rows) == len(self.batch) and results.clean:
             self.outputs = results.lines
+            self.errors.clear()
             return
         for row, line in zip(rows, results.lines, strict=True):
             if line.startswith(b"!"):
-                self.errors[row] = parse_error(line)
+                self._fail(row, parse_error(line))
             elif len(line) > MAX_OUTPUT_BYTES and any(len(part) > MAX_OUTPUT_BYTES for part in line.split(b"\t")):
-                self.errors[row] = ScriptError("OutputTooLarge", "the returned record is larger than 1,000,000 bytes")
+                self._fail(row, ScriptError("OutputTooLarge", "the returned record is larger than 1,000,000 bytes"))
             else:
                 self.outputs[row] = line
+                self.errors.pop(row, None)
 
     def _cut(self, rows: Sequence[int]) -> list[Segment]:
         """Segments of at most MAX_SEGMENT_BYTES; a larger record is a segment of its own."""
@@ -226,6 +232,6 @@ def _crash(status: int, attempts: int) -> ScriptError:
     return ScriptError("SandboxCrash", message, attempts=attempts)
 
 
-def _head(topic: str, columns: Sequence[list[int]], text: bytes) -> bytes:
+def _head(topic: str, columns: Sequence[list[int]], long: list[int]) -> bytes:
     named = dict(zip(("timestamps", "partitions", "offsets", "indexes"), columns, strict=True))
-    return msgspec.json.encode({"topic": topic, **named, "long": lines_with_long_integers(text)}) + b"\n"
+    return msgspec.json.encode({"topic": topic, **named, "long": long}) + b"\n"

@@ -55,7 +55,7 @@ class _Exchange:
 class Sandbox:
     """Runs scripts over batches in a child that it replaces when it dies.
 
-    A worker has one, for all its v8 transforms. Used by one thread; look-ups and starts run on threads of its own. The
+    A worker has one, for all its v8 transforms. Used by one thread; lookups and starts run on threads of its own. The
     child replies once to each segment and to each answer that it is sent, in their order; its questions are answered in
     the order in which they came.
     crash_events counts the batches over which a child died (however often).
@@ -125,7 +125,7 @@ class Sandbox:
         return self._trouble is not None
 
     def wait(self, job: Job) -> None:
-        """Return when the batch is finished. Raises SandboxFailed, or what its look-up raised; then call it again."""
+        """Return when the batch is finished. Raises SandboxFailed, or what its lookup raised; then call it again."""
         while not job.finished:
             self.step()
             if self._trouble is not None:

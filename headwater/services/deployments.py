@@ -92,6 +92,8 @@ def is_up(started: Deployment, seen: Progress | None) -> bool:
     """
     if is_gone(started, seen) or seen is None or seen.desired is Desired.ABSENT:
         raise Conflict("The deployment was torn down while it was being deployed. Deploy it again.")
+    if seen.generation < started.generation:  # it was looked at before this was asked for
+        return False
     if seen.observed_generation < seen.generation or seen.phase is Phase.PENDING:
         return False
     if seen.phase is Phase.RUNNING and seen.observed_revision == seen.desired_revision:

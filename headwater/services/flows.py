@@ -6,7 +6,14 @@ from dataclasses import dataclass, replace
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
-from headwater.errors import Conflict, PreconditionFailed, Problem, SetStoreUnavailable
+from headwater.errors import (
+    Conflict,
+    NotFound,
+    PreconditionFailed,
+    Problem,
+    SetStoreUnavailable,
+    StoreUnavailable,
+)
 from headwater.model.dataset import SetId, filter_set
 from headwater.model.flow import Flow, NewFlow, PipelineConfig
 from headwater.model.transform import NewTransform
@@ -138,6 +145,8 @@ class Flows:
             for target, first in sets.items():
                 self._sets.add(target, first)
             save(flow)
+        except StoreUnavailable:  # it may be saved: the sweeper looks
+            raise
         except Exception:
             self._drop(sets)
             self._end(sets)
@@ -162,7 +171,8 @@ class Flows:
         return self._store.list(owner)
 
     def delete(self, owner: str, flow_id: str, if_match: IfMatch = None) -> None:
-        """Make a configuration invisible and ask for its deployment to go. `forget` ends it.
+        """Make a configuration invisible and ask for its deployment to go. `forget` ends it; until then it is no error
+        to ask again.
 
         Raises NotFound, PreconditionFailed.
         """
@@ -171,7 +181,11 @@ class Flows:
             expected = None if if_match is None else self._expected(owner, flow_id, if_match).revision
             self._store.delete(owner, flow_id, expected)
 
-        _on_conflict(attempt)
+        try:
+            _on_conflict(attempt)
+        except NotFound:
+            if all((flow.id, flow.owner) != (flow_id, owner) for flow in self._store.deleted()):
+                raise
 
     def forget(self, flow_id: str) -> None:
         """Remove a deleted configuration that has no deployment any more, with its filter values. Idempotent."""

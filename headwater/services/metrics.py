@@ -34,9 +34,9 @@ class Summary:
         return self.whole.counts[name] / self.minutes
 
     def rate(self, name: CountType) -> float:
-        """Share of the records received, 0 to 1; 0 without any."""
+        """Share of the records received, 0 to 1; 0 without any. One record can count several times, but not over 1."""
         received = self.whole.counts["messages_received"]
-        return self.whole.counts[name] / received if received else 0.0
+        return min(self.whole.counts[name] / received, 1.0) if received else 0.0
 
     def times(self, name: MetricType) -> Histogram:
         """The histogram of a time."""

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from headwater.model.price.band import hour_of
-from headwater.model.price.codec import decode, decode_hour
-from headwater.model.price.stats import DAY, STALE_MS, Stats, edge_hour, evaluate
+from headwater.model.price.left import Chunk, Leaving, Left
+from headwater.model.price.stats import DAY, STALE_MS, Evaluable, Stats, evaluate, missing
 from headwater.model.price.tick import token_key
+from headwater.model.price.view import read_at
 from headwater.model.stream import find_chain
 from headwater.services.ids import Clock
 from headwater.stores.base import PriceStore
@@ -60,8 +61,7 @@ class Prices:
         """The statistics of tokens at this moment."""
         now = int(self._now().timestamp() * 1000)
         keys = [b"" if ":" in token.chain else token_key(*token).encode() for token in tokens]
-        found: dict[bytes, Stats | None] = {}
-        self._evaluate([*dict.fromkeys(keys)], now, hour_of(now - DAY), found)
+        found = self._evaluate([*dict.fromkeys(keys)], now)
         stats = [found[key] for key in keys]
         chains = {token.chain.lower() for token, one in zip(tokens, stats, strict=True) if one is None}
         unknown = {chain for chain in chains if find_chain(chain) is None}
@@ -70,21 +70,25 @@ class Prices:
         fresh = [one if status == "ok" else None for one, status in zip(stats, statuses, strict=True)]
         return Quotes(tokens, fresh, statuses)
 
-    def _evaluate(self, keys: Sequence[bytes], now: int, hour: int, found: dict[bytes, Stats | None]) -> None:
-        """With the ticks of an hour beside the states. A state that was written since `now` may need the next one."""
-        again: dict[int, list[bytes]] = {}
-        for key, (data, ticks) in zip(keys, self._store.look_up(keys, hour), strict=True):
-            if data is None:
-                found[key] = None
-                continue
-            state = decode(data)
-            state.settle(now)
-            if (needed := edge_hour(state, now)) not in (None, hour):
-                again.setdefault(needed, []).append(key)
-                continue
-            found[key] = evaluate(state, now, decode_hour(hour, ticks or b""), judge=self._judge)
-        for other, some in again.items():
-            self._evaluate(some, now, other, found)
+    def _evaluate(self, keys: Sequence[bytes], now: int) -> dict[bytes, Stats | None]:
+        """The chunk that most states need comes with them; what some need besides is asked for together."""
+        usual = Chunk(hour_of(now - DAY))
+        states: dict[bytes, Evaluable] = {}
+        chunks: dict[Leaving, bytes | None] = {}
+        wanted: dict[bytes, list[Chunk]] = {}
+        for key, (data, ticks) in zip(keys, self._store.look_up(keys, usual.hour), strict=True):
+            if data is not None:
+                states[key] = read_at(data, now)
+                chunks[key, usual] = ticks
+                wanted[key] = missing(states[key], now, judge=self._judge)
+        others = [(key, chunk) for key, some in wanted.items() for chunk in some if chunk != usual]
+        if others:
+            chunks |= dict(zip(others, self._store.read_left(others), strict=True))
+        found: dict[bytes, Stats | None] = dict.fromkeys(keys)
+        for key, state in states.items():
+            stored = [Left(chunk, chunks[key, chunk] or b"") for chunk in wanted[key]]
+            found[key] = evaluate(state, now, stored, judge=self._judge)
+        return found
 
 
 def _status(token: Token, stats: Stats | None, unknown_chains: Collection[str], now: int) -> Status:

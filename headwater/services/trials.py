@@ -1,11 +1,10 @@
 """Trying a configuration: the checks of create, and its real transforms on sample records. Nothing is saved."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
-
-import msgspec
 
 from headwater.errors import SandboxFailed
 from headwater.model.dataset import filter_set
@@ -127,12 +126,17 @@ def _kept(config: TransformConfig, outputs: RecordBatch) -> int:
     return len({index // per_record for index in outputs.indexes})
 
 
+def _no_json(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
 def _json(value: bytes | None) -> bytes:
     """Raises SandboxFailed when a sandbox that is no longer ours returned what is no JSON: it is passed on as it is."""
     try:
         text = value or b""
-        text.decode()
-        msgspec.json.decode(text, type=msgspec.Raw)
-    except (ValueError, RecursionError) as error:
+        json.loads(text.decode(), parse_int=len, parse_float=len, parse_constant=_no_json)
+    except RecursionError:
+        raise _Stopped("a record is nested too deeply to be shown") from None
+    except ValueError as error:
         raise SandboxFailed("The sandbox returned something that is no JSON.") from error
     return text

@@ -1,6 +1,7 @@
 """Protocols of a sink, and of the producers that all sinks of a worker share."""
 
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from headwater.model.record import Failure, Headers, RecordBatch, SourceNames, position_names
@@ -10,6 +11,22 @@ SOURCE_HEADER = "headwater-src"
 CONFIG_HEADER = "headwater-cfg"
 MAX_RECORD_BYTES = 1_040_000
 """Limit of key, value and headers together; the topics take 1,048,588 bytes with Kafka's framing."""
+
+MAX_AGE_MS = 3_600_000
+MAX_AHEAD_MS = 600_000
+
+
+def times_to_write(timestamps: Sequence[int], now: Callable[[], float] = time.time) -> Sequence[int]:
+    """Times of outputs, in ms since the epoch: their source's, or the present where that is far from it.
+
+    Kafka counts retention from a record's time, so outputs of old records would be gone within minutes; and it refuses
+    times that are more than an hour ahead (`message.timestamp.after.max.ms`).
+    """
+    now_ms = int(now() * 1000)
+    first, last = now_ms - MAX_AGE_MS, now_ms + MAX_AHEAD_MS
+    if not timestamps or (min(timestamps) >= first and max(timestamps) <= last):
+        return timestamps
+    return [at if first <= at <= last else now_ms for at in timestamps]
 
 
 def source_ids(batch: RecordBatch, names: SourceNames = position_names) -> list[bytes]:
@@ -81,6 +98,9 @@ class TransactionalProducer(Writer, Protocol):
 
         Called once, before the first `commit`. Raises BrokerUnavailable; use a new producer then.
         """
+
+    def held(self) -> int:
+        """How many records wait for `commit`."""
 
     def forget(self, partitions: Iterable[int]) -> None:
         """Drop the records for these partitions, but for ticks: theirs are not the source's."""

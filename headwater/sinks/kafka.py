@@ -19,6 +19,7 @@ from headwater.sinks.base import (
     Writer,
     oversize,
     source_ids,
+    times_to_write,
 )
 
 DRAIN_S = 2.0
@@ -39,7 +40,7 @@ SETTINGS: dict[str, Any] = {
 
 
 class KafkaSink:
-    """Implements sinks.base.Sink: a record keeps its key and time, and goes to the partition number it came from."""
+    """Implements sinks.base.Sink: a record keeps its key, and goes to the partition number that it came from."""
 
     def __init__(self, name: str, topic: str, names: SourceNames = position_names) -> None:
         self.name = name
@@ -54,7 +55,13 @@ class KafkaSink:
         headers = [[(SOURCE_HEADER, origin)] for origin in source_ids(batch, self._names)]
         producer.produce(
             zip(
-                repeat(self._topic), batch.values, batch.keys, batch.partitions, batch.timestamps, headers, strict=False
+                repeat(self._topic),
+                batch.values,
+                batch.keys,
+                batch.partitions,
+                times_to_write(batch.timestamps),
+                headers,
+                strict=False,
             )
         )
         return failures

@@ -118,6 +118,9 @@ class MemoryTransactionalProducer:
     def produce(self, rows: Iterable[Row]) -> None:
         self._rows += _produced(rows)
 
+    def held(self) -> int:
+        return len(self._rows)
+
     def forget(self, partitions: Iterable[int]) -> None:
         gone = set(partitions)
         self._rows = [row for row in self._rows if row.partition not in gone or row.topic == TICKS_TOPIC]

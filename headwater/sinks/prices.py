@@ -6,7 +6,7 @@ from collections.abc import Callable
 from headwater.model.price.tick import TICKS_TOPIC, BadTick, partition_of, to_topic
 from headwater.model.record import Failure, RecordBatch, SourceNames
 from headwater.model.worker import SinkSpec
-from headwater.sinks.base import Row, Writer
+from headwater.sinks.base import Row, Writer, times_to_write
 
 
 class PricesSink:
@@ -20,7 +20,7 @@ class PricesSink:
         rows: list[Row] = []
         failures: list[Failure] = []
         now = int(self._now() * 1000)
-        for row, (value, timestamp) in enumerate(zip(batch.values, batch.timestamps, strict=True)):
+        for row, (value, timestamp) in enumerate(zip(batch.values, times_to_write(batch.timestamps), strict=True)):
             try:
                 key, tick = to_topic(value, now)
             except BadTick as bad:

@@ -69,6 +69,9 @@ class TransactionalKafkaProducer:
     def produce(self, rows: Iterable[Row]) -> None:
         self._rows += rows
 
+    def held(self) -> int:
+        return len(self._rows)
+
     def forget(self, partitions: Iterable[int]) -> None:
         """See TransactionalProducer. A tick that comes twice changes nothing."""
         gone = set(partitions)

@@ -79,7 +79,7 @@ class Source(Protocol):
         """The next records (possibly none) in order per partition. Also serves group membership: call it often.
 
         Waits for the first record at most `timeout_s`, and for no further one. Raises BrokerUnavailable (credentials
-        refused; an outage is waited out inside), SourceGap, WorkerError (another worker took this one's place).
+        refused; an outage is waited out inside), SourceGap, Fenced.
         """
 
     def gaps(self) -> list[Gap]:
@@ -88,7 +88,7 @@ class Source(Protocol):
     def seek(self, positions: Positions) -> None:
         """Read on from these offsets. Only for partitions that records were read from.
 
-        Raises WorkerError when they are not this member's any more.
+        Raises Fenced when they are not this member's any more.
         """
 
     def commit(self, positions: Positions, *, wait: bool) -> None:
@@ -115,5 +115,8 @@ class Source(Protocol):
     def resume(self) -> None:
         """Hand out records again."""
 
-    def close(self) -> None:
-        """Leave. Positions that were not committed are read again by the next member."""
+    def close(self, *, leave: bool = False) -> None:
+        """End. Positions that were not committed are read again by the next member.
+
+        leave: nobody takes this member's place, so others get its partitions at once.
+        """

@@ -1,5 +1,6 @@
 """Kafka as a source: one member of a consumer group on one topic."""
 
+import contextlib
 import time
 from collections.abc import Callable, Collection, Iterable
 from itertools import repeat
@@ -11,7 +12,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Messag
 
 from headwater.brokers.client import ClientErrors, Member, consumer_settings, unavailable
 from headwater.brokers.topic_id import TopicWatch, label, labelled
-from headwater.errors import BrokerUnavailable, HeadwaterError, Unavailable, WorkerError
+from headwater.errors import BrokerUnavailable, Fenced, HeadwaterError, Unavailable, WorkerError
 from headwater.model.record import RecordBatch, position_names
 from headwater.model.worker import KafkaAccess, WorkerSpec
 from headwater.sources.base import Gap, Positions, RebalanceListener, no_position, recreated, truncated
@@ -24,6 +25,8 @@ CHUNK_RECORDS: Final = 250
 REQUEST_S: Final = 10.0
 STARTS_S: Final = 30.0
 """How long to wait for the start positions: the open transaction of a worker that was killed lasts up to 25 s."""
+LEAVE_S: Final = 1.0
+LEAVE_POLL_S: Final = 0.1
 
 _WAITED_OUT = frozenset(
     {
@@ -232,7 +235,7 @@ class KafkaSource:
 
     def _describe(self, error: KafkaError) -> HeadwaterError:
         if error.fatal() or error.code() in _FENCED:
-            return WorkerError(f"Another worker took this one's place in the group: {error.str()}.")
+            return Fenced(f"Another worker took this one's place in the group: {error.str()}.")
         return unavailable(error, self._access)
 
     # Gaps: librdkafka has stopped to read a partition at a position that is not on the topic.
@@ -286,7 +289,7 @@ class KafkaSource:
                     self._consumer.seek(TopicPartition(self._topic, partition, offset))
         except KafkaException as error:
             # Reading on from anywhere else would skip records: the worker that starts next asks the group.
-            raise WorkerError(
+            raise Fenced(
                 f"Another worker has this one's partitions, so it can't read them again: {error.args[0].str()}."
             ) from error
 
@@ -338,9 +341,20 @@ class KafkaSource:
     def membership(self) -> Member:
         return Member(self._consumer.consumer_group_metadata(), label(self._topic_id))
 
-    def close(self) -> None:
+    def close(self, *, leave: bool = False) -> None:
         self._listener = None
+        if leave:
+            with contextlib.suppress(KafkaException):
+                self._leave()
         self._consumer.close()
+
+    def _leave(self) -> None:
+        """A static member that only closes keeps its partitions until its session is over: for its successor."""
+        self._consumer.unsubscribe()
+        deadline = time.monotonic() + LEAVE_S
+        self._consumer.poll(LEAVE_POLL_S)
+        while self._assigned and time.monotonic() < deadline:
+            self._consumer.poll(LEAVE_POLL_S)
 
 
 def _milliseconds(messages: list[Message]) -> list[int]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from headwater.errors import BrokerUnavailable, WorkerError
+from headwater.errors import BrokerUnavailable, Fenced
 from headwater.model.record import RecordBatch, position_names
 from headwater.sources.base import Gap, Positions, RebalanceListener, no_position, recreated, truncated
 
@@ -213,9 +213,7 @@ class MemorySource:
 
     def seek(self, positions: Positions) -> None:
         if not positions.keys() <= self._positions.keys():
-            raise WorkerError(
-                f"These partitions are not assigned: {sorted(positions.keys() - self._positions.keys())}."
-            )
+            raise Fenced(f"These partitions are not assigned: {sorted(positions.keys() - self._positions.keys())}.")
         self._positions.update(positions)
 
     def commit(self, positions: Positions, *, wait: bool) -> None:
@@ -250,7 +248,7 @@ class MemorySource:
     def resume(self) -> None:
         self._paused = False
 
-    def close(self) -> None:
+    def close(self, *, leave: bool = False) -> None:  # noqa: ARG002 - no session outlives it
         self._listener = None
         self._positions.clear()
         self._group.remove(self)

@@ -150,6 +150,6 @@ class MemoryQueueSource:
     def resume(self) -> None:
         self._paused = False
 
-    def close(self) -> None:
+    def close(self, *, leave: bool = False) -> None:  # noqa: ARG002 - a queue has no members
         self._listener = None
         self._queue.renew(self._kept.ack_ids(), 0)

@@ -132,7 +132,7 @@ class PubSubSource:
     def resume(self) -> None:
         self._paused = False
 
-    def close(self) -> None:
+    def close(self, *, leave: bool = False) -> None:  # noqa: ARG002 - a subscription has no members
         """Hand back what is not acknowledged, so that the next worker need not wait for the end of the leases."""
         self._listener = None
         self._pull.close()

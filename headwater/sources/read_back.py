@@ -8,6 +8,7 @@ transaction: Kafka acknowledges a commit before the partitions know of it.
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from threading import Event
 from typing import Final, NamedTuple, cast
 
 import confluent_kafka
@@ -40,21 +41,24 @@ class Kept(NamedTuple):
     value: bytes | None
 
 
-def read_table(access: KafkaAccess, topic: str) -> dict[bytes, bytes]:
-    """The last committed value of each key of a compacted topic. Raises BrokerUnavailable, also without the topic."""
-    table = {record.key: record.value for record in _read(access, [topic], _EARLIEST)}
+def read_table(access: KafkaAccess, topic: str, stop: Event | None = None) -> dict[bytes, bytes]:
+    """The last committed value of each key of a compacted topic.
+
+    Raises BrokerUnavailable, also without the topic, and when `stop` is set.
+    """
+    table = {record.key: record.value for record in _read(access, [topic], _EARLIEST, stop)}
     return {key: value for key, value in table.items() if key is not None and value is not None}
 
 
-def read_since(access: KafkaAccess, topics: Sequence[str], since_ms: int) -> Iterator[Kept]:
+def read_since(access: KafkaAccess, topics: Sequence[str], since_ms: int, stop: Event | None = None) -> Iterator[Kept]:
     """The committed records stamped at or after a time, in order within each partition.
 
-    Raises BrokerUnavailable, also when one of the topics is not there.
+    Raises BrokerUnavailable, also when one of the topics is not there, and when `stop` is set.
     """
-    return _read(access, topics, OffsetSpec.for_timestamp(max(0, since_ms)))
+    return _read(access, topics, OffsetSpec.for_timestamp(max(0, since_ms)), stop)
 
 
-def _read(access: KafkaAccess, topics: Sequence[str], begin: OffsetSpec) -> Iterator[Kept]:
+def _read(access: KafkaAccess, topics: Sequence[str], begin: OffsetSpec, stop: Event | None) -> Iterator[Kept]:
     """begin: where, in each partition."""
     errors = ClientErrors(access)
     with _consumer(access, errors) as consumer:
@@ -65,7 +69,7 @@ def _read(access: KafkaAccess, topics: Sequence[str], begin: OffsetSpec) -> Iter
         unread = {place: ends[place] for place, start in starts.items() if 0 <= start < ends[place]}
         consumer.assign([TopicPartition(*place, starts[place]) for place in unread])
         while unread:
-            for message in _batch(consumer, access, errors, unread):
+            for message in _batch(consumer, access, errors, unread, stop):
                 place, reached = _place(message), _reached(message)
                 if place not in unread:
                     continue
@@ -104,11 +108,15 @@ def _partitions(consumer: Consumer, topic: str) -> list[TopicPartition]:
     return [TopicPartition(topic, number) for number in found.partitions]
 
 
-def _batch(consumer: Consumer, access: KafkaAccess, errors: ClientErrors, unread: Iterable[_Place]) -> list[Message]:
+def _batch(
+    consumer: Consumer, access: KafkaAccess, errors: ClientErrors, unread: Iterable[_Place], stop: Event | None
+) -> list[Message]:
     """What comes next: one message at least."""
     deadline = time.monotonic() + STALL_S
     while time.monotonic() < deadline:
         errors.check()
+        if stop is not None and stop.is_set():
+            raise BrokerUnavailable("The reading ends before all was read: it was told to.")
         if messages := consumer.consume(BATCH, POLL_S):
             return messages
     topics = ", ".join(sorted({topic for topic, _ in unread}))

@@ -16,6 +16,7 @@ from headwater.model.flow import Flow
 from headwater.model.idempotency import Answered, Claim
 from headwater.model.key import ApiKey
 from headwater.model.metric import Interval, Measured, TimeRange
+from headwater.model.price.left import Leaving
 
 MAX_LOG_LINES = 1000
 
@@ -351,14 +352,14 @@ class MetricStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PriceWrite:
-    """What a worker writes of a partition: states by token, and ticks of past hours by the hour's start and token.
+    """What a worker writes of a partition: states by token, and ticks that have left a state by token and chunk.
 
     end: the position on the ticks topic that all of it reaches.
     """
 
     end: int
     states: Mapping[bytes, bytes]
-    hours: Mapping[tuple[int, bytes], bytes]
+    left: Mapping[Leaving, bytes]
 
 
 class PriceStore(Protocol):
@@ -376,15 +377,15 @@ class PriceStore(Protocol):
     def read(self, partition: int, tokens: Sequence[bytes]) -> list[bytes | None]:
         """The state of each token."""
 
-    def read_hours(self, partition: int, hours: Sequence[tuple[int, bytes]]) -> list[bytes | None]:
-        """The ticks of each hour and token."""
+    def read_left(self, leaving: Sequence[Leaving]) -> list[bytes | None]:
+        """The ticks of each token and chunk that are stored beside the state."""
 
     def write(self, partition: int, owner: str, written: PriceWrite) -> bool:
-        """Replace hours, then states, then move the position.
+        """Replace chunks, then states, then move the position.
 
         False when another owner took the partition, or when the store lost this one's last write: take it again. Cut
-        off, or refused half-way, it leaves the old position: fold again from there. An hour is written before the
-        states that it has left, so whatever is cut off, no tick is in neither.
+        off, or refused half-way, it leaves the old position: fold again from there. Chunks are written before the
+        states that they have left, so whatever is cut off, no tick is in neither.
         """
 
     def note_chains(self, chains: Collection[str]) -> None:

@@ -54,19 +54,3 @@ class Transform(Protocol):
 
     def close(self) -> None:
         """Free what the transform holds."""
-
-
-class Finished:
-    """A Pending whose outcome is known already."""
-
-    def __init__(self, outcome: Outcome) -> None:
-        self._outcome = outcome
-
-    def done(self) -> bool:
-        return True
-
-    def wait(self, timeout_s: float) -> None:
-        pass
-
-    def result(self) -> Outcome:
-        return self._outcome

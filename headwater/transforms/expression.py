@@ -91,8 +91,8 @@ class Expression:
         try:
             _SYNTAX(value)
             return self._decode(value)
-        except msgspec.ValidationError as error:
-            raise RecordRefused("NotAnObject", f"A filter needs a JSON object. {error}.") from None
+        except msgspec.ValidationError:
+            raise RecordRefused("NotAnObject", "A filter needs a record that is a JSON object.") from None
         except msgspec.DecodeError as error:
             raise RecordRefused("InvalidJSON", f"{error}.") from None
 

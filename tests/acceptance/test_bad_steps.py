@@ -39,6 +39,7 @@ class TestStarting:
         assert "in use" in sentence
         assert "--data-dir" in sentence
 
+    @pytest.mark.slow
     def test_no_maven(self, tmp_path: Path) -> None:
         empty = tmp_path / "bin"
         empty.mkdir()
@@ -47,6 +48,7 @@ class TestStarting:
         assert "Maven" in sentence
         assert "install" in sentence.lower()
 
+    @pytest.mark.slow
     def test_no_network(self, tmp_path: Path) -> None:
         settings = tmp_path / ".m2" / "settings.xml"
         settings.parent.mkdir()
@@ -56,6 +58,7 @@ class TestStarting:
         sentence = refusal(up(tmp_path / "data", *flags, MAVEN_OPTS=f"-Duser.home={tmp_path}"))
         assert "network" in sentence
 
+    @pytest.mark.slow
     def test_java_too_old(self, tmp_path: Path) -> None:
         java = tmp_path / "java"
         java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.22\" 2024-01-16' >&2\n")

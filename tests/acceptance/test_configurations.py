@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.acceptance.stack import Stack, deployed, pipeline, reading
 
@@ -93,6 +94,7 @@ class TestSaved:
 
 
 class TestDeployed:
+    @pytest.mark.slow
     def test_a_patch_applies_to_what_comes_after_its_answer(self, stack: Stack, client: httpx.Client) -> None:
         with deployed(client, pipeline(transforms=[marks("old")])) as made, reading(made.sink) as reader:
             stack.feed("base", ENTITY, [transfer(0)])
@@ -104,6 +106,7 @@ class TestDeployed:
             stack.feed("base", ENTITY, [transfer(1)])
             assert [(r.json()["n"], r.json()["mark"]) for r in reader.read(2)] == [(0, "old"), (1, "new")]
 
+    @pytest.mark.slow
     def test_put_applies_with_the_next_deploy(self, stack: Stack, client: httpx.Client) -> None:
         with deployed(client, pipeline(transforms=[marks("old")])) as made, reading(made.sink) as reader:
             ok(client.put(f"{FLOW}/{made.id}", json=pipeline(transforms=[marks("new")])))
@@ -161,6 +164,12 @@ class TestValidate:
         assert (dropped["outcome"], len(dropped["steps"])) == ("dropped", 1)
         assert client.get(FLOW).json() == before
         assert client.delete(f"{FLOW}/datasets/{dataset['id']}").status_code == 204
+
+    def test_half_a_character_is_shown_as_it_leaves(self, client: httpx.Client) -> None:
+        script = "function process(record) { return {short: record.name.slice(0, 1), long: 10n ** 5000n}; }"
+        body = pipeline(transforms=[{"type": "v8", "script": script}]) | {"records": [{"name": "\U0001f680"}]}
+        [tried] = json.loads(client.post(f"{FLOW}/validate", json=body).content, parse_int=str)["records"]
+        assert (tried["outcome"], tried["outputs"]) == ("sent", [{"short": "\ud83d", "long": "1" + "0" * 5000}])
 
     def test_refuses_what_create_refuses(self, client: httpx.Client) -> None:
         body = pipeline(transforms=[{"type": "v8", "script": "let x = ;"}])

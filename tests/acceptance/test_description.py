@@ -50,7 +50,17 @@ class TestDescription:
     @pytest.mark.timeout(630)
     def test_is_true(self, stack: Stack, key: str, tmp_path: Path) -> None:
         """The same calls each time: well below a minute of them on a machine that does nothing else."""
-        schemathesis(stack, key, tmp_path, "--generation-deterministic", "--max-examples", "1", within_s=600)
+        schemathesis(
+            stack,
+            key,
+            tmp_path,
+            "--generation-deterministic",
+            "--max-examples",
+            "3",
+            "--phases",
+            "examples,fuzzing,stateful",
+            within_s=600,
+        )
 
     @pytest.mark.slow
     @pytest.mark.timeout(3600)

@@ -77,7 +77,7 @@ def test_up(parts: External, tmp_path: Path) -> None:
             assert stack.key[21:] not in audited
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_parts_one_by_one(parts: External, tmp_path: Path) -> None:
     """`headwater controller` and `headwater api` without `up`, with a key made by the command line."""
     stack = Stack(tmp_path / "data", port=free_port(), external=parts)

@@ -138,9 +138,8 @@ def metrics(port: int) -> dict[str, float]:
     return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
 
 
-@pytest.mark.parametrize(
-    ("kills", "blocks"), [pytest.param(3, 160, marks=pytest.mark.long), pytest.param(20, 1200, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("kills", "blocks"), [(3, 160), (20, 1200)])
 def test_every_event_once_through_kills(
     stack: Stack, streams: Streams, tmp_path: Path, kills: int, blocks: int
 ) -> None:

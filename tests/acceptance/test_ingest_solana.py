@@ -80,7 +80,7 @@ def check(stack: Stack, expected: list[str]) -> None:
         assert partition == sorted(partition, key=place.__getitem__)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_range_through_faults_and_kills(stack: Stack, tmp_path: Path) -> None:
     blocks = Chain(11).blocks(5_000, 5_150)
     faults = {"429": 0.01, "503": 0.03, "cut": 0.03, "nonsense": 0.02, "behind": 0.05}

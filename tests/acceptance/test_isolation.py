@@ -30,7 +30,7 @@ def login(made: Deployed) -> dict[str, Any]:
     return {name: value for name, value in config.items() if name.startswith(("bootstrap", "s", "log"))}
 
 
-def first_error(made: Deployed, topic: str, group: str | None = None, within_s: float = 20.0) -> int:
+def first_error(made: Deployed, topic: str, group: str | None = None, within_s: float = 60.0) -> int:
     """The error code that a consumer meets on this topic."""
     consumer = Consumer(client_config(made.sink, group))
     try:
@@ -47,9 +47,9 @@ def first_error(made: Deployed, topic: str, group: str | None = None, within_s: 
 
 def produce_error(made: Deployed, topic: str) -> int:
     errors: list[int] = []
-    producer = Producer({**login(made), "message.timeout.ms": 10_000})
+    producer = Producer({**login(made), "message.timeout.ms": 60_000})
     producer.produce(topic, b"x", on_delivery=lambda error, _: errors.append(error.code() if error else 0))
-    producer.flush(15)
+    producer.flush(70)
     return errors[0]
 
 
@@ -80,9 +80,9 @@ class TestCredentials:
             admin = AdminClient(login(mine))
             (creating,) = admin.create_topics([NewTopic("mine", 1, 1)]).values()
             with pytest.raises(KafkaException) as refused:
-                creating.result(15)
+                creating.result(60)
             assert refused.value.args[0].code() in DENIED
-            seen = admin.list_topics(timeout=15).topics
+            seen = admin.list_topics(timeout=60).topics
             assert set(seen) == {mine.sink["topic"], mine.answer["dead_letter"]["topic"]}
 
     @pytest.mark.proves("3/deployed: Teardown", "4.2/POST /api/v1/flow/{config_id}/teardown")
@@ -91,13 +91,13 @@ class TestCredentials:
         consumer = Consumer(client_config(made.sink))
         consumer.subscribe([made.sink["topic"]])
         stack.feed("base", "erc20_token_transfer", [{"n": 1}])
-        assert consumer.poll(20) is not None
+        assert consumer.poll(60) is not None
         torn_down = client.post(f"/api/v1/flow/{made.id}/teardown")
         assert torn_down.json() == {"message": f"Pipeline {made.id} successfully torn down"}
         assert login_error(made) in {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED}
-        assert consumer.list_topics(timeout=15).topics == {}  # on the connection that was open before
+        assert consumer.list_topics(timeout=60).topics == {}  # on the connection that was open before
         with pytest.raises(KafkaException) as refused:
-            consumer.committed([TopicPartition(made.sink["topic"], 0)], timeout=15)
+            consumer.committed([TopicPartition(made.sink["topic"], 0)], timeout=60)
         assert refused.value.args[0].code() in DENIED
         consumer.close()
         left = admin_view(stack)
@@ -114,7 +114,7 @@ def admin_view(stack: Stack) -> dict[str, list[str]]:
     admin: Any = AdminClient(stack.admin_config())
     kinds: Any = (ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY)
     return {
-        "topics": list(admin.list_topics(timeout=15).topics),
-        "users": list(admin.describe_user_scram_credentials().result(15)),
-        "rules": [rule.principal for rule in admin.describe_acls(AclBindingFilter(*kinds)).result(15)],
+        "topics": list(admin.list_topics(timeout=60).topics),
+        "users": list(admin.describe_user_scram_credentials().result(60)),
+        "rules": [rule.principal for rule in admin.describe_acls(AclBindingFilter(*kinds)).result(60)],
     }

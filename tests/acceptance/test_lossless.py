@@ -78,7 +78,7 @@ class TestWorkerKilledRightAfterDeploy:
     PER_ROUND = 200
     ENTITIES = ("log", "decoded_log", "erc20_token_transfer", "erc721_token_transfer")
 
-    @pytest.mark.parametrize("rounds", [pytest.param(1, marks=pytest.mark.long), pytest.param(5, marks=_LENGTHY)])
+    @pytest.mark.parametrize("rounds", [pytest.param(1, marks=pytest.mark.slow), pytest.param(5, marks=_LENGTHY)])
     def test_nothing_is_lost(self, stack: Stack, rounds: int) -> None:
         with ThreadPoolExecutor(len(self.ENTITIES)) as pool:
             for done in [pool.submit(self.rounds, stack, entity, rounds) for entity in self.ENTITIES]:
@@ -139,6 +139,7 @@ class TestKillsDuringALongRun:
 
 class TestHealth:
     @pytest.mark.proves("2.4/worker-entry.restart_count", "1/monitoring")
+    @pytest.mark.slow
     def test_a_killed_worker_shows_and_comes_back(self, stack: Stack, client: httpx.Client) -> None:
         with deployed(client, pipeline()) as made:
             kill(stack.workers())

@@ -49,7 +49,14 @@ def written(folder: Path, form: str, token: str) -> Path:
     return folder / "ticks.jsonl.gz"
 
 
-@pytest.mark.parametrize(("form", "number"), [("csv", 0xC5), ("jsonl", 0x15), ("parquet", 0x9A)])
+@pytest.mark.parametrize(
+    ("form", "number"),
+    [
+        pytest.param("csv", 0xC5, marks=pytest.mark.slow),
+        pytest.param("jsonl", 0x15, marks=pytest.mark.slow),
+        ("parquet", 0x9A),
+    ],
+)
 def test_a_history_is_there_at_once(stack: Stack, client: httpx.Client, tmp_path: Path, form: str, number: int) -> None:
     token, file = address(number), written(tmp_path, form, address(number))
     for _ in range(2):  # the second time changes nothing

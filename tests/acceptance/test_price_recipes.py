@@ -305,8 +305,8 @@ IN_PLACE_OF_RECORDS = [pytest.mark.slow] if FOLDER.exists() else []
 CASES = [
     v3_decoded,
     *(pytest.param(case, marks=IN_PLACE_OF_RECORDS) for case in GENERATED),
-    *(pytest.param(case, marks=RECORDED) for case in (v3_recorded, v2_recorded, orca_recorded)),
-    pytest.param(hyperliquid_recorded, marks=[RECORDED, pytest.mark.slow]),
+    *(pytest.param(case, marks=RECORDED) for case in (v2_recorded, orca_recorded)),
+    *(pytest.param(case, marks=[RECORDED, pytest.mark.slow]) for case in (v3_recorded, hyperliquid_recorded)),
 ]
 
 

@@ -64,6 +64,11 @@ def numbers(reader: Reader, count: int) -> list[int]:
     return sorted(each.json()["n"] for each in reader.read(count))
 
 
+def newest(reader: Reader) -> dict[int, str]:
+    """The mark of the newest record, by partition."""
+    return {each.partition: each.json()["mark"] for each in reader.records}
+
+
 class TestWithoutAFailure:
     def test_nothing_is_lost_repeated_or_out_of_order(self, stack: Stack, client: httpx.Client) -> None:
         with deployed(client, pipeline(ENTITY, transforms=[FILTER, marks("0")])) as made, reading(made.sink) as reader:
@@ -93,6 +98,19 @@ class TestWithoutAFailure:
                 assert [each.json()["mark"] for each in mine] == sorted(each.json()["mark"] for each in mine)
             with reading(answer["sinks"][1]) as second:
                 assert {each.json()["mark"] for each in second.read(1)} == {"3"}
+
+    @pytest.mark.slow
+    def test_of_fewer_workers_the_rest_reads_all_partitions(self, stack: Stack, client: httpx.Client) -> None:
+        both = pipeline(ENTITY, transforms=[marks("0")], parallelism=2)
+        with deployed(client, both) as made, reading(made.sink) as reader:
+            fed = Feeder(stack)
+            with beside(fed):
+                reader.read(1)
+                ok(client.put(f"{FLOW}/{made.id}", json=pipeline(ENTITY, transforms=[marks("1")])))
+                ok(client.post(f"{FLOW}/{made.id}/deploy"))
+                until(lambda: reader.poll() is not None and set(newest(reader).values()) == {"1"})
+            assert numbers(reader, fed.count) == list(range(fed.count))
+            assert len(reader.records) == fed.count, "without a failure nothing is repeated"
 
     def test_the_same_revision_again_changes_nothing(self, stack: Stack, client: httpx.Client) -> None:
         with deployed(client, pipeline(ENTITY, transforms=[marks("0")])) as made:
@@ -139,7 +157,7 @@ class TestRollback:
             assert len(reader.records) == fed.count
             assert {each.json()["mark"] for each in reader.records} == {"0"}
 
-    @pytest.mark.long
+    @pytest.mark.slow
     @pytest.mark.timeout(240)
     def test_workers_that_die_soon_after_they_were_ready(self, stack: Stack, client: httpx.Client) -> None:
         body = pipeline(ENTITY, transforms=[FILTER, marks("0")])
@@ -151,7 +169,7 @@ class TestRollback:
                 until(lambda: state(client, made)[0] == "RolledBack", 120)
                 killed = assassin.killed
             until(lambda: state(client, made)[1] == 1)
-            assert killed == 2
+            assert killed >= 2, "one death is not enough"
             assert "within 30 s of being ready" in ok(client.get(f"{FLOW}/{made.id}/deploy"))["reason"]
             assert numbers(reader, fed.count) == list(range(fed.count)), "nothing is lost"
             check = ok(client.get(f"{made.filter_url()}/check", params={"value": "good"}))

@@ -92,17 +92,17 @@ class TestWriters:
 
     def test_everything_at_once(self, database: Database) -> None:
         def write(number: int) -> None:
-            for turn in range(5):
+            for turn in range(3):
                 flow_id = f"f-{number}-{turn}"
                 database.flows.create(a_flow(flow_id))
                 made = database.deployments.desire_running(OWNER, flow_id, a_deployment(f"d-{number}-{turn}"))
                 database.deployments.observe([seen(made)])
                 database.keys.create(a_key(f"k-{number}-{turn}"))
 
-        with ThreadPoolExecutor(40) as pool:
-            list(pool.map(write, range(40)))
+        with ThreadPoolExecutor(20) as pool:
+            list(pool.map(write, range(20)))
         assert {d.phase for d in database.deployments.unfinished()} == {Phase.RUNNING}
-        assert database.doorbell.value() == len(database.keys.list()) == 200
+        assert database.doorbell.value() == len(database.keys.list()) == 60
 
 
 def _until_waiting(server: PostgresServer, count: int) -> None:

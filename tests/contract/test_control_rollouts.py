@@ -80,6 +80,15 @@ class TestSourceEpoch:
         source = {"type": "pubsub", "chain": "base", "entity": "log", "start_at": "earliest"}
         assert self.epoch(stores, a_config(source=source, transforms=[])) == 1
 
+    def test_another_start_counts_until_something_ran(self, stores: ControlStores) -> None:
+        earliest = a_config(source={"type": "pubsub", "chain": "base", "entity": "log", "start_at": "earliest"})
+        deploy(stores)
+        observed(stores, Phase.FAILED)
+        assert deploy(stores).source_epoch == 1
+        assert self.epoch(stores, earliest) == 2
+        observed(stores, Phase.FAILED)
+        assert self.epoch(stores, a_config(transforms=[])) == 3
+
     @pytest.mark.parametrize(
         "source",
         [

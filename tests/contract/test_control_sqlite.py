@@ -18,8 +18,8 @@ from headwater.stores.sql.database import Database
 from tests.support.sql import OWNER, a_deployment, a_flow, a_key, at, open_sqlite, seen
 
 PROCESSES = 4
-WRITERS = 50
-ROUNDS = 5
+WRITERS = 30
+ROUNDS = 3
 
 
 @pytest.fixture

@@ -167,7 +167,7 @@ def _outcome(call: Callable[[ControlStores], Any], stores: ControlStores) -> Any
 
 
 def _run(open_empty: Callable[[], Database]) -> None:
-    few = settings(max_examples=10, stateful_step_count=30)
+    few = settings(max_examples=4, stateful_step_count=30)
     twins: type[Twins] = type("OpenedTwins", (Twins,), {"open_empty": staticmethod(open_empty)})
     run_state_machine_as_test(twins, settings=few)
 

@@ -40,7 +40,13 @@ while not select.select([fd], [], [], 0.5)[0]:
 os.read(fd, 100)
 with (spec.parent / f"joined-{slot}").open("a") as journal:
     journal.write(f"{revision} {os.getpid()}\\n")
-    signal.signal(signal.SIGTERM, lambda *_: (journal.write(f"{revision} left\\n"), journal.flush(), sys.exit(0)))
+    def leave(*_):
+        for_good = select.select([fd], [], [], 0)[0] and os.read(fd, 100) == b"leave\\n"
+        journal.write(f"{revision} left{' for good' if for_good else ''}\\n")
+        journal.flush()
+        sys.exit(0)
+    signal.signal(signal.SIGTERM, leave)
+    signal.signal(signal.SIGUSR1, lambda *_: sys.exit(3))  # as one that was fenced
     journal.flush()
     beat |= {"state": "crashing" if revision == 555 else "ready", "committed_batches": 1}
     hoard = b"x" * (200 << 20) if revision == 888 else b""
@@ -279,7 +285,7 @@ class TestProcesses:
 
     def names(self, tmp_path: Path, slot: int = 0) -> list[str]:
         """The journal without pids."""
-        return [line if line.endswith("left") else line.split()[0] for line in self.journal(tmp_path, slot)]
+        return [line if "left" in line else line.split()[0] for line in self.journal(tmp_path, slot)]
 
     def test_a_successor_joins_when_its_predecessor_has_left(
         self, processes: ProcessOrchestrator, tmp_path: Path
@@ -291,6 +297,22 @@ class TestProcesses:
         for slot in range(2):
             assert self.names(tmp_path, slot) == ["1", "1 left", "2"]
         assert [worker.restart_count for worker in processes.status("d1")] == [0, 0]
+
+    def test_a_worker_without_a_successor_leaves_the_group_when_the_others_have_handed_over(
+        self, processes: ProcessOrchestrator, tmp_path: Path
+    ) -> None:
+        processes.ensure(worker_set(slots=2))
+        until(ready(processes, "hash1", 2))
+        slow = self.pid(tmp_path)
+        os.kill(slow, signal.SIGSTOP)
+        processes.ensure(worker_set(revision=2))
+        until(lambda: processes.status("d1")[0].spec_hash == "hash2")
+        time.sleep(0.5)
+        assert self.names(tmp_path, 1) == ["1"]
+        os.kill(slow, signal.SIGCONT)
+        until(ready(processes, "hash2"))
+        assert self.names(tmp_path) == ["1", "1 left", "2"]
+        assert self.names(tmp_path, 1) == ["1", "1 left for good"]
 
     def test_the_old_set_runs_on_until_all_successors_are_prepared(
         self, processes: ProcessOrchestrator, tmp_path: Path

@@ -8,6 +8,7 @@ import pytest
 import redis
 
 from headwater.model.price.band import HOUR_MS, hour_of
+from headwater.model.price.left import Chunk, Leaving
 from headwater.model.price.tick import PARTITIONS, partition_of, token_key
 from headwater.stores.base import PriceStore, PriceWrite
 from headwater.stores.memory.prices import MemoryPrices
@@ -15,8 +16,12 @@ from headwater.stores.redis.client import connect
 from headwater.stores.redis.prices import PER_SCRIPT, RedisPrices
 
 NOW = int(time.time() * 1000)
-HOUR = hour_of(NOW)
+HOUR = Chunk(hour_of(NOW))
+MINUTES = Chunk(HOUR.hour, 0), Chunk(HOUR.hour, 59)
+BEFORE, PAST = Chunk(HOUR.hour - HOUR_MS), Chunk(HOUR.hour - 28 * HOUR_MS)
 ID = "topic"
+X = b"x"
+P = partition_of(X)
 
 
 @pytest.fixture(params=["memory", "valkey_url", "cluster_url"])
@@ -28,30 +33,28 @@ def store(request: pytest.FixtureRequest) -> Iterator[PriceStore]:
         yield RedisPrices(client)
 
 
-def write(
-    end: int, states: dict[bytes, bytes] | None = None, hours: dict[tuple[int, bytes], bytes] | None = None
-) -> PriceWrite:
-    return PriceWrite(end, states or {}, hours or {})
+def write(end: int, states: dict[bytes, bytes] | None = None, left: dict[Leaving, bytes] | None = None) -> PriceWrite:
+    return PriceWrite(end, states or {}, left or {})
 
 
 def test_nothing(store: PriceStore) -> None:
     assert store.take("a", ID, [3, 4]) == {}
     assert store.read(3, [b"x", b"y"]) == [None, None]
     assert store.read(3, []) == []
-    assert store.read_hours(3, []) == []
-    assert store.read_hours(3, [(HOUR, b"x")]) == [None]
-    assert store.look_up([b"x"], HOUR) == [(None, None)]
-    assert store.look_up([], HOUR) == []
+    assert store.read_left([]) == []
+    assert store.read_left([(X, HOUR), (X, MINUTES[0])]) == [None, None]
+    assert store.look_up([X], HOUR.hour) == [(None, None)]
+    assert store.look_up([], HOUR.hour) == []
     assert store.chains() == frozenset()
 
 
 def test_what_is_written_is_read(store: PriceStore) -> None:
-    store.take("a", ID, [3])
-    hours = {(HOUR, b"x"): b"ticks", (HOUR - HOUR_MS, b"y"): b"\x00\xff"}
-    assert store.write(3, "a", write(7, {b"x": b"\x01\x00", b"y": b"two"}, hours))
-    assert store.read(3, [b"y", b"x", b"y"]) == [b"two", b"\x01\x00", b"two"]
-    assert store.read_hours(3, [(HOUR, b"x"), (HOUR, b"y"), (HOUR - HOUR_MS, b"y")]) == [b"ticks", None, b"\x00\xff"]
-    assert store.read(4, [b"x"]) == [None]
+    store.take("a", ID, [P])
+    left = {(X, HOUR): b"ticks", (X, MINUTES[0]): b"first", (X, MINUTES[1]): b"last", (X, BEFORE): b"\x00\xff"}
+    assert store.write(P, "a", write(7, {X: b"\x01\x00", b"y": b"two"}, left))
+    assert store.read(P, [b"y", X, b"y"]) == [b"two", b"\x01\x00", b"two"]
+    assert store.read_left([*reversed(left), (b"y", HOUR)]) == [*reversed(left.values()), None]
+    assert store.read(P + 1, [X]) == [None]
 
 
 def test_the_position_is_that_of_the_last_write(store: PriceStore) -> None:
@@ -62,14 +65,14 @@ def test_the_position_is_that_of_the_last_write(store: PriceStore) -> None:
 
 
 def test_an_earlier_owner_is_refused(store: PriceStore) -> None:
-    store.take("a", ID, [1, 2])
-    store.write(1, "a", write(10, {b"x": b"old"}))
-    store.take("b", ID, [1])
-    assert not store.write(1, "a", write(20, {b"x": b"late"}, {(HOUR, b"x"): b"late"}))
-    assert store.read(1, [b"x"]) == [b"old"]
-    assert store.read_hours(1, [(HOUR, b"x")]) == [None]
-    assert store.take("c", ID, [1]) == {1: 10}
-    assert store.write(2, "a", write(5))
+    store.take("a", ID, [P, P + 1])
+    store.write(P, "a", write(10, {X: b"old"}))
+    store.take("b", ID, [P])
+    assert not store.write(P, "a", write(20, {X: b"late"}, {(X, HOUR): b"late"}))
+    assert store.read(P, [X]) == [b"old"]
+    assert store.read_left([(X, HOUR)]) == [None]
+    assert store.take("c", ID, [P]) == {P: 10}
+    assert store.write(P + 1, "a", write(5))
 
 
 def test_positions_are_those_of_one_topic(store: PriceStore) -> None:
@@ -102,11 +105,12 @@ def test_large_states_are_written_in_parts(store: PriceStore) -> None:
 
 
 def test_many_at_once(store: PriceStore) -> None:
-    states = {b"t%d" % n: b"s%d" % n for n in range(2 * PER_SCRIPT + 1)}
-    store.take("a", ID, [5])
-    assert store.write(5, "a", write(1, states, {(HOUR, token): state for token, state in states.items()}))
-    assert store.read(5, [*states]) == [*states.values()]
-    assert store.read_hours(5, [(HOUR, token) for token in states]) == [*states.values()]
+    tokens = [token for token in (b"t%d" % n for n in range(50 * PER_SCRIPT)) if partition_of(token) == P]
+    states = {token: b"s" + token for token in tokens[: 2 * PER_SCRIPT + 1]}
+    store.take("a", ID, [P])
+    assert store.write(P, "a", write(1, states, {(token, HOUR): state for token, state in states.items()}))
+    assert store.read(P, [*states]) == [*states.values()]
+    assert store.read_left([(token, HOUR) for token in states]) == [*states.values()]
 
 
 def test_tokens_of_all_partitions_are_looked_up(store: PriceStore) -> None:
@@ -114,12 +118,14 @@ def test_tokens_of_all_partitions_are_looked_up(store: PriceStore) -> None:
     assert {partition_of(token) for token in tokens} == set(range(PARTITIONS))
     store.take("a", ID, range(PARTITIONS))
     for number, token in enumerate(tokens):
-        hours = {} if number % 3 else {(HOUR, token): b"h%d" % number}
-        store.write(partition_of(token), "a", write(number, {token: b"s%d" % number}, hours))
+        left: dict[Leaving, bytes] = {} if number % 3 else {(token, HOUR): b"h%d" % number}
+        store.write(partition_of(token), "a", write(number, {token: b"s%d" % number}, left))
     asked = [*tokens, b"unknown", tokens[0]]
-    found = store.look_up(asked, HOUR)
-    assert found[:200] == [(b"s%d" % n, None if n % 3 else b"h%d" % n) for n in range(200)]
+    hours = [None if n % 3 else b"h%d" % n for n in range(200)] + [None, b"h0"]
+    found = store.look_up(asked, HOUR.hour)
+    assert found[:200] == [(b"s%d" % n, hours[n]) for n in range(200)]
     assert found[200:] == [(None, None), (b"s0", b"h0")]
+    assert store.read_left([(token, HOUR) for token in asked]) == hours
 
 
 def test_chains(store: PriceStore) -> None:
@@ -132,7 +138,7 @@ def test_nothing_stays_for_ever(valkey_url: str) -> None:
     with closing(connect(valkey_url)) as client:
         store = RedisPrices(client)
         store.take("a", ID, [3])
-        store.write(3, "a", write(1, {b"x": b"s"}, {(HOUR, b"x"): b"h", (HOUR - 28 * HOUR_MS, b"x"): b"past"}))
+        store.write(3, "a", write(1, {X: b"s"}, {(X, HOUR): b"h", (X, PAST): b"past"}))
     with closing(redis.Redis.from_url(valkey_url)) as direct:
         kept = {key: direct.ttl(key) for key in direct.keys("{px:3}*")}
     assert kept.pop(b"{px:3}:who") == -1

@@ -1,18 +1,24 @@
 """What the set store does with its server: keys, lost answers, restarts, several processes."""
 
 import random
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
 import pytest
 import redis
 
-from headwater.errors import SetStoreUnavailable
-from headwater.stores.redis.client import Client, Script, Word, connect
+from headwater.errors import SetStoreUnavailable, Superseded
+from headwater.stores.base import Written
+from headwater.stores.redis import layout, sets
+from headwater.stores.redis.client import Client, Packed, Script, Word, connect
+from headwater.stores.redis.layout import Keys
+from headwater.stores.redis.replacement import GIVEN_UP_AFTER_S, VALUES_PER_FILL
 from headwater.stores.redis.sets import VALUES_PER_WRITE, RedisSetStore
-from tests.support.sets import TARGET, everything, numbers
+from tests.support.sets import TARGET, everything, listing, numbers
 from tests.support.valkey import ValkeyServer
 
 
@@ -176,6 +182,121 @@ class TestRestart:
                 valkey_server.kill()
                 valkey_server.start()
         assert sorted(value for value in found if value <= stable[-1]) == stable
+        client.close()
+
+
+class TestPages:
+    def test_of_several_round_trips_end_where_the_set_does(
+        self, valkey_url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(layout, "BITS", 8)
+        monkeypatch.setattr(sets, "VALUES_PER_READ", 200)
+        client = connect(valkey_url)
+        store = RedisSetStore(client)
+        store.replace(TARGET, numbers(0, 10_000))
+        for count in range(500, 2000, 37):
+            *full, last = listing(store, TARGET, count)
+            assert {len(page) for page in full} == {count}
+            assert len(full) * count + len(last) == 10_000
+        client.close()
+
+
+class Between(Client):
+    """Something happens before the first values of a replace are written."""
+
+    def __init__(self, server: redis.Redis, happens: Callable[[], None]) -> None:
+        super().__init__(server)
+        self._happens = [happens]
+
+    def stream(self, key: Word, parts: Iterable[Packed]) -> Iterator[list[Any]]:
+        while self._happens:
+            self._happens.pop()()
+        return super().stream(key, parts)
+
+
+class TestDropUnderAReplace:
+    @pytest.mark.parametrize("values", [10, VALUES_PER_FILL + 10])
+    def test_nothing_is_left(self, valkey_url: str, values: int) -> None:
+        client = connect(valkey_url)
+        store = RedisSetStore(client)
+        store.add(TARGET, ["a"])
+        with redis.Redis.from_url(valkey_url, protocol=2) as server:
+            replacing = RedisSetStore(Between(server, lambda: store.drop(TARGET)))
+            with pytest.raises(Superseded):
+                replacing.replace(TARGET, numbers(0, values))
+        assert client.call("KEYS", "*") == []
+        client.close()
+
+
+class AtUnlink(Client):
+    """Something happens before buckets are removed for the first time."""
+
+    def __init__(self, server: redis.Redis, happens: Callable[[], object]) -> None:
+        super().__init__(server)
+        self._happens = [happens]
+
+    def call(self, *command: Word) -> Any:
+        while command[0] == "UNLINK" and self._happens:
+            self._happens.pop()()
+        return super().call(*command)
+
+
+class TestAddUnderADrop:
+    def test_is_lost_or_makes_a_set_of_its_own(self, valkey_url: str) -> None:
+        client = connect(valkey_url)
+        store = RedisSetStore(client)
+        store.add(TARGET, numbers(0, 100))
+        with redis.Redis.from_url(valkey_url, protocol=2) as server:
+            dropping = RedisSetStore(AtUnlink(server, lambda: store.add(TARGET, ["late"])))
+            dropping.drop(TARGET)
+        assert everything(store, TARGET) == ["late"]
+        store.drop(TARGET)
+        assert client.call("KEYS", "*") == []
+        client.close()
+
+    def test_a_drop_that_is_killed_is_finished_by_the_sweep(self, valkey_url: str) -> None:
+        client = connect(valkey_url)
+        store = RedisSetStore(client)
+        store.add(TARGET, numbers(0, 100))
+
+        def killed() -> None:
+            raise KeyboardInterrupt
+
+        with redis.Redis.from_url(valkey_url, protocol=2) as server, pytest.raises(KeyboardInterrupt):
+            RedisSetStore(AtUnlink(server, killed)).drop(TARGET)
+        assert store.contains_many(TARGET, numbers(0, 1)) == [False]
+        RedisSetStore(client, clock=lambda: time.time() + 2 * GIVEN_UP_AFTER_S).sweep()
+        assert client.call("KEYS", "*") == []
+        client.close()
+
+
+class TestLostWrites:
+    def test_two_replaces_never_fill_one_generation(self, valkey_url: str) -> None:
+        client = connect(valkey_url)
+        store = RedisSetStore(client)
+        store.add(TARGET, ["a"])
+        keys = Keys.of(TARGET)
+        before = client.call("DUMP", keys.m)
+        second_has_begun, first_has_ended = threading.Event(), threading.Event()
+
+        def second() -> Iterator[str]:
+            second_has_begun.set()
+            assert first_has_ended.wait(30)
+            yield from numbers(20, 30)
+
+        def first() -> Iterator[str]:
+            client.pipeline([("DEL", keys.staging), ("RESTORE", keys.m, 0, before, "REPLACE")])
+            waiting.append(pool.submit(store.replace, TARGET, second()))
+            assert second_has_begun.wait(30)
+            yield from numbers(0, 10)
+
+        waiting: list[Future[Written]] = []
+        with ThreadPoolExecutor(1) as pool:
+            with pytest.raises(Superseded):
+                store.replace(TARGET, first())
+            first_has_ended.set()
+            assert waiting[0].result().count == 10
+        assert sorted(everything(store, TARGET)) == numbers(20, 30)
         client.close()
 
 

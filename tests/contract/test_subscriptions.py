@@ -1,6 +1,8 @@
 """What every implementation of brokers.base.Subscriptions does."""
 
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,23 +77,31 @@ def test_a_topic_that_keeps_nothing_has_no_past(bench: Bench, start_at: str) -> 
 
 
 def test_a_topic_that_keeps_messages(pubsub: "PubSubServer") -> None:
-    """The fake gives no content of what it goes back to; that messages come is what it shows."""
     from google.protobuf.duration_pb2 import Duration  # type: ignore[import-untyped]
 
     from headwater.brokers.pubsub import PubSubSubscriptions
 
     topic = "projects/project-1/topics/kept"
     pubsub.publisher.create_topic(request={"name": topic, "message_retention_duration": Duration(seconds=3600)})
-    pubsub.publish(topic, [b"before"])
     subscriptions = PubSubSubscriptions(pubsub.access)
-    for name, start_at in (
-        ("wrk-5.1", "earliest"),
-        ("wrk-5.2", "2026-01-02T03:04:05Z"),
-        ("wrk-5.3", "2999-01-01T00:00:00Z"),
-    ):
+    half_an_hour_ago = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=30)
+    names = {
+        "wrk-5.1": "earliest",
+        "wrk-5.2": "2026-01-02T03:04:05Z",
+        "wrk-5.3": half_an_hour_ago.isoformat(),
+        "wrk-5.4": "2999-01-01T00:00:00Z",
+    }
+    for name, start_at in names.items():
         subscriptions.ensure(name, topic, start_at)
-        assert name in subscriptions.names()
-        subscriptions.drop([name])
+    assert names.keys() <= subscriptions.names()
+    first = int(time.time()) - 3600
+    seeks = pubsub.seeks()
+    assert seeks == {
+        "wrk-5.1": pytest.approx(first, abs=60),
+        "wrk-5.2": pytest.approx(first, abs=60),
+        "wrk-5.3": half_an_hour_ago.timestamp(),
+    }
+    subscriptions.drop(names)
 
 
 def test_nothing_answers() -> None:

@@ -69,6 +69,20 @@ class TestOutputs:
         _, failures = bench.run(f"function process(d) {{ return {returned} }}", lines({}))
         assert [failure.error for failure in failures] == ["InvalidOutput"]
 
+    @pytest.mark.parametrize("returned", ["new Map([[1, 2]])", "new Error('e')", "/x/", "(function* () { yield d })()"])
+    def test_what_json_holds_nothing_of_is_an_error(self, bench: Bench, returned: str) -> None:
+        _, failures = bench.run(f"function process(d) {{ return [d, {returned}] }}", lines({"a": 1}))
+        assert [failure.error for failure in failures] == ["InvalidOutput"]
+
+    def test_objects_without_members_are_records(self, bench: Bench) -> None:
+        script = "class Empty {} function process(d) { return [{}, new Empty(), Object.create(null)] }"
+        assert bench.run(script, lines({})) == ([b"{}"] * 3, [])
+
+    @pytest.mark.parametrize(("thrown", "told"), [("{ a: 1 }", '{"a":1}'), ("new Error()", ""), ("'text'", "text")])
+    def test_what_is_thrown_is_told(self, bench: Bench, thrown: str, told: str) -> None:
+        _, (failure,) = bench.run(f"function process(d) {{ throw {thrown} }}", lines({}))
+        assert (failure.error, failure.message) == ("Error", told)
+
     def test_a_million_bytes_and_no_more(self, bench: Bench) -> None:
         script = "function process(d) { return { s: d.c.repeat(d.n) } }"
         values = lines(*({"c": c, "n": n} for c, n in [("x", 999_992), ("x", 999_993), ("é", 499_996), ("é", 499_997)]))

@@ -8,7 +8,7 @@ Neither does all that Pub/Sub does. Found by trying (fake of pubsub/v2 2.8.1, em
 | when a stream breaks off | they come again when their lease is over | those of its ordering keys never come again |
 | a stream that is ended in order | the same | they come again, to any stream |
 | flow control | none | none |
-| `seek` | gives messages without content | none |
+| `seek` | ends the server: here it is only noted | none |
 | a topic that keeps messages | is accepted | gives them to new subscriptions too |
 
 So what is about kills and leases runs on the fake, with many ordering keys, and what is about order on both.
@@ -19,6 +19,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
@@ -37,6 +38,7 @@ from tests.support.valkey import until
 SOURCE = Path(__file__).parent / "pubsub"
 PROJECT = "project-1"
 STOP_WITHIN_S = 10.0
+MAX_PRINTED_BYTES = 1 << 20
 
 _numbers = count(1)
 
@@ -76,8 +78,9 @@ class PubSubServer:
         self.kind = kind
         self.address = address
         self.access = PubSubAccess(project=PROJECT, endpoint=address)
+        self._printed = tempfile.TemporaryFile()  # noqa: SIM115 - `stop` closes it
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            command, stdin=subprocess.PIPE, stdout=self._printed, stderr=subprocess.DEVNULL
         )
         self._channel = grpc.insecure_channel(address)
         self.publisher: PublisherClient = publisher(self._channel)
@@ -117,8 +120,15 @@ class PubSubServer:
         found = self.subscriber.list_subscriptions(project=f"projects/{PROJECT}")
         return {each.name.rpartition("/")[2] for each in found}
 
+    def seeks(self) -> dict[str, int]:
+        """The short names of the subscriptions that were sent back, and to when, in seconds since the epoch."""
+        printed = os.pread(self._printed.fileno(), MAX_PRINTED_BYTES, 0).decode()
+        lines = [line.split() for line in printed.splitlines() if line.startswith("seek ")]
+        return {path.rpartition("/")[2]: int(seconds) for _, path, seconds in lines}
+
     def stop(self) -> None:
         """End it."""
+        self._printed.close()
         self._channel.close()
         self._process.kill()
         with self._process:

@@ -117,6 +117,11 @@ class KafkaBench:
     def member(self, instance_id: str | None) -> KafkaSource:
         return self._made(KafkaSource(self._kafka.access, self.topic, self.group, instance_id))
 
+    def members(self) -> set[str | None]:
+        """The instance ids of the group's members."""
+        described = self._kafka.admin.describe_consumer_groups([self.group])[self.group].result()
+        return {member.group_instance_id for member in described.members}
+
     def starting(self, starts: Callable[[list[int], str], Positions]) -> KafkaSource:
         """A source that is told where to start."""
         return self._made(KafkaSource(self._kafka.access, self.topic, self.group, starts=starts))

@@ -14,7 +14,7 @@ from tests.support.sandbox import batch
 
 
 class Stores(MemorySetStore):
-    """Sets that can be away for a while. asked: the number of values of each bulk look-up."""
+    """Sets that can be away for a while. asked: the number of values of each bulk lookup."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -21,8 +21,6 @@ from headwater.errors import BrokerUnavailable, SetupError
 from headwater.model.worker import KafkaAccess
 
 ADMIN: Final = "headwater-admin"
-GRACE_S: Final = 15.0
-"""How long a broker may take to stop: it writes its logs and hands its roles over."""
 READY_S: Final = 60.0
 """How long a broker may take to serve: 1 s here, but some machines are slow and some logs need recovery."""
 _TEMPLATE: Final = Path(__file__).with_name("server.properties")
@@ -76,10 +74,6 @@ class EmbeddedKafka:
             )
         finally:
             os.close(output)
-
-    def service(self) -> children.Service:
-        """The broker as something that a `children.Supervisor` keeps running."""
-        return children.Service("kafka", self.start, grace_s=GRACE_S)
 
     def wait_ready(self, child: children.Child, timeout_s: float = READY_S) -> None:
         """Return when the broker serves authenticated clients, consumer groups included. Raises SetupError."""

@@ -58,6 +58,9 @@ def _request(content: dict[str, Any]) -> Iterator[str]:
     for schema in alternatives(content["schema"]):
         if "properties" in schema:
             yield from ("", "Request body:", "", *members(schema))
+        elif "items" in schema:
+            for item in alternatives(schema["items"]):
+                yield from ("", f"Request body, an array ({rules(schema)}) of:", "", *members(item))
     for example in shown or [content["example"]]:
         yield from ("", "Example of a request body:", "", *_code(example))
 

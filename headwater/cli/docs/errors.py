@@ -21,8 +21,8 @@ def page() -> str:
     return document(
         "Errors",
         "Every error is a problem document (RFC 9457, `application/problem+json`) with `type`, `title`, `status`,",
-        "`detail`, `instance` and `request_id`. `invalid-input` has `errors` too: a JSON pointer and a sentence per",
-        "fault. 429 and 503 carry `Retry-After`.",
+        "`detail`, `instance` and `request_id`. 422 has `errors` too: a JSON pointer into the body and a sentence per",
+        "fault; the pointer is empty where no member is at fault. 429 and 503 carry `Retry-After`.",
         "",
         *table(
             ("Type", "Status", "Title", "When"),

@@ -1,14 +1,21 @@
 """All limits, with the values of the constants that enforce them."""
 
+import re
 from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
 
 from headwater.brokers.base import OUTPUT_TOPIC_CONFIG
 from headwater.cli.docs.markdown import document, table
-from headwater.model import dataset, flow, sink, stream, transform, trial
+from headwater.model import dataset, flow, idempotency, sink, stream, transform, trial
 from headwater.sandbox import engine, job, results
-from headwater.services import keys, trials
+from headwater.services import keys, prices, trials
+from headwater.services.recipes.pools import MAX_POOLS
+from headwater.stores.base import MAX_LOG_LINES
+from headwater.transforms.grammar import MAX_NESTING
 
 HEAD = ("What", "Limit")
+HARNESS = Path(engine.__file__).with_name("harness") / "records.js"
 
 
 def page() -> str:
@@ -21,7 +28,7 @@ def page() -> str:
 
 
 def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    from headwater.api import guard, turns, uploads
+    from headwater.api import deployments, guard, turns, uploads
 
     yield (
         "Requests",
@@ -31,7 +38,13 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("configurations that are checked at once, per process; others wait", f"{turns.MAX_AT_ONCE}"),
             ("of these for one owner", f"{turns.MAX_PER_OWNER}"),
             ("bodies with `values` that are read at once, per process; others wait", f"{uploads.MAX_UPLOADS_AT_ONCE}"),
+            ("of these for one owner", f"{uploads.MAX_UPLOADS_PER_OWNER}"),
+            ("silence in such a body, then it is refused", f"{uploads.MAX_SILENCE_S:g} s"),
             ("characters of an owner's name", f"1 to {keys.MAX_OWNER_CHARS}"),
+            ("characters of an `Idempotency-Key`, visible ASCII", f"1 to {idempotency.MAX_KEY_CHARS}"),
+            ("how long its answer is kept", f"{idempotency.REMEMBERED_FOR // timedelta(hours=1)} hours"),
+            ("`limit` of lines of `deploy/logs`", f"1 to {MAX_LOG_LINES:,}, default {deployments.DEFAULT_LOG_LINES}"),
+            ("tokens of a question for prices", f"1 to {prices.MAX_TOKENS}"),
         ],
     )
     yield (
@@ -41,6 +54,8 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("transforms", f"0 to {transform.MAX_TRANSFORMS}; `PUT …/transforms` takes at least 1"),
             ("bytes of a script", _bytes(transform.MAX_SCRIPT_BYTES)),
             ("characters of a filter expression", f"{transform.MAX_EXPRESSION_CHARS:,}"),
+            ("brackets of a filter expression", f"{MAX_NESTING} deep"),
+            ("pools in the script of a price recipe", f"{MAX_POOLS:,}"),
             ("sinks", f"1 to {sink.MAX_SINKS}"),
             ("name of a sink", f"`{sink.SINK_NAME_PATTERN}`, not `{sink.DEAD_LETTER_NAME}`"),
             ("workers (`parallelism`)", f"1 to {flow.MAX_PARALLELISM}"),
@@ -78,6 +93,8 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
         [
             ("CPU time of a script for one record", f"{job.CPU_LIMIT_S * 1000:.0f} ms"),
             ("heap of a script", f"{engine.HEAP_MB} MB"),
+            ("values of one call of `flow.contains`", f"{_of_harness('MAX_VALUES'):,}"),
+            ("rounds of questions that depend on answers", f"{_of_harness('MAX_PASSES')}"),
             ("outputs of one record", f"0 to {transform.MAX_OUTPUTS_PER_RECORD}"),
             ("bytes of one output", f"{transform.MAX_OUTPUT_BYTES:,}"),
             ("bytes of the message in a dead letter's header", f"{results.MAX_MESSAGE_BYTES:,}"),
@@ -85,6 +102,12 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("retention of output and dead letters, per partition", _retention()),
         ],
     )
+
+
+def _of_harness(name: str) -> int:
+    """A constant of the JavaScript that runs scripts."""
+    [number] = re.findall(rf"\b{name} = (\d+)\b", HARNESS.read_text("utf-8"))
+    return int(number)
 
 
 def _bytes(count: int) -> str:

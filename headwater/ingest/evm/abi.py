@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from eth_abi.exceptions import ParseError
+from eth_abi.registry import registry
 from eth_hash.auto import keccak
 
 from headwater.errors import SetupError
@@ -61,6 +63,15 @@ def read_fragment(fragment: Any) -> Event | None:
         return _event(_name(fragment["name"]), map(_param, fragment["inputs"]))
     except (KeyError, TypeError, AttributeError) as error:
         raise SetupError(f"An event of the ABI lacks a member or has one of a wrong type: {error!r}.") from error
+
+
+def check_types(event: Event) -> None:
+    """Raises SetupError when a parameter has a type that nothing can be decoded by, like `uint256[0]`."""
+    for param in event.params:
+        try:
+            registry.get_decoder(param.type)
+        except (ValueError, ParseError) as error:
+            raise SetupError(f"The event {event.name}: {param.type!r} is no type of an ABI.") from error
 
 
 def _name(name: Any) -> str:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from eth_abi.abi import decode as decode_words
-from eth_abi.exceptions import DecodingError
+from eth_abi.exceptions import DecodingError, ParseError
 
 from headwater.ingest.evm.abi import Abis, Event, Param
 from headwater.ingest.evm.blocks import Log
@@ -180,7 +180,7 @@ class Decoder:
         for layout in layouts:
             try:
                 return Decoded(layout.event, layout.names, layout.read(log))
-            except (ValueError, DecodingError, OverflowError):
+            except (ValueError, DecodingError, ParseError, OverflowError):
                 continue
         return None
 

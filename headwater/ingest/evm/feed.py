@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import structlog
 
@@ -28,7 +29,7 @@ log = structlog.get_logger(__name__)
 
 
 class EvmFeed:
-    """Implements ingest.base.Feed. zerolag: entities with a zerolag stream. tokens: by address."""
+    """Implements ingest.base.Feed. zerolag: entities with such a stream. tokens: by address. stop: ends its waits."""
 
     def __init__(
         self,
@@ -37,11 +38,13 @@ class EvmFeed:
         tokens: Mapping[str, Token],
         zerolag: Collection[str],
         read_back: ReadBack,
+        stop: Event,
     ) -> None:
         self._options = options
         self._converter = Converter(options.chain, decoder, tokens)
         self._zerolag = zerolag
         self._read_back = read_back
+        self._stop = stop
         self.progress: Progress = lambda _: None
 
     @property
@@ -51,7 +54,7 @@ class EvmFeed:
     def steps(self, position: bytes | None) -> Iterator[Step | None]:
         """See Feed."""
         options = self._options
-        rpc = Rpc(options.rpc.get_secret_value(), rate=options.rate)
+        rpc = Rpc(options.rpc.get_secret_value(), self._stop, rate=options.rate)
         wake = Wake(options.ws.get_secret_value() if options.ws else None, options.poll_s)
         pool = ThreadPoolExecutor(options.parallel, "fetch")
         try:

@@ -43,7 +43,7 @@ class EvmOptions(IngestOptions):
     @model_validator(mode="after")
     def _check_range(self) -> Self:
         if self.to_block is not None and (self.from_block is None or self.from_block > self.to_block):
-            raise ValueError("to_block needs a from_block that is not above it")
+            raise ValueError("`to_block` needs a `from_block` that is not above it")
         if self.to_block is not None and self.zerolag:
             raise ValueError("a range of blocks has no zerolag streams: those follow the head")
         return self

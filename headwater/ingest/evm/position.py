@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 
 from headwater.errors import IngestStopped
+from headwater.ingest.position import read_position
 
 UNKNOWN: Final = ""
 """The hash of a block before the first one: nothing is known of it."""
@@ -40,17 +41,9 @@ class Position(msgspec.Struct, frozen=True):
         return msgspec.json.encode(self)
 
 
-_DECODER: Final = msgspec.json.Decoder(Position)
-
-
 def decode(text: bytes, name: str, chain_id: int) -> Position:
     """What `encode` made. Raises IngestStopped when it is of another chain, or of another kind of ingest."""
-    try:
-        position = _DECODER.decode(text)
-    except msgspec.DecodeError as error:
-        raise IngestStopped(
-            f"The position of the ingest {name} is of another kind: choose another name for this one."
-        ) from error
+    position = read_position(text, Position, name)
     if position.chain_id != chain_id:
         raise IngestStopped(
             f"The ingest {name} reads the chain with the id {position.chain_id}, and this node is of {chain_id}: "

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from headwater.errors import NodeLacksMethod, NodeRefusesSize
+from headwater.ingest.closing import Closing
 from headwater.ingest.jsonrpc import Again, Answer, Error, Node
 
 Call = tuple[str, Sequence[Any]]
@@ -33,17 +34,18 @@ _SIZE: Final = re.compile(
 
 
 class Rpc:
-    """url: of the node. rate: calls a second, 0 for no limit."""
+    """url: of the node. stop: ends all waits. rate: calls a second, 0 for no limit."""
 
     def __init__(
         self,
         url: str,
+        stop: threading.Event,
         *,
         rate: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] | None = None,
     ) -> None:
-        self._closing = threading.Event()
+        self._closing = Closing(stop)
         self._node = Node(url, rate, self._closing, clock, sleep)
         self._at_once = max(1, min(CALLS_AT_ONCE, int(rate * BATCH_S))) if rate else CALLS_AT_ONCE
 

@@ -16,6 +16,8 @@ SUBSCRIBE: Final = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": "et
 SILENCE_S: Final = 30.0
 """A subscription that tells nothing for this long is made anew; the head is looked at as often."""
 OPEN_S: Final = 10.0
+END_S: Final = 1.0
+"""How long the end waits for the subscription's. An attempt to connect takes longer, and is left alone."""
 
 
 class _Message(msgspec.Struct):
@@ -60,7 +62,7 @@ class Wake:
         """End the subscription."""
         self._stop.set()
         if self._thread.is_alive():
-            self._thread.join(OPEN_S)
+            self._thread.join(END_S)
 
     def _listen(self) -> None:
         backoff = Backoff(0.5, 30.0)

@@ -15,7 +15,7 @@ def arrow(what: str) -> Any:
     try:
         import pyarrow
     except ImportError as error:
-        raise SetupError(f"{what} needs pyarrow. Install it: pip install 'headwater[parquet]'.") from error
+        raise SetupError(f"{what} needs pyarrow. Install it: `.venv/bin/pip install -e '.[parquet]'`.") from error
     return pyarrow
 
 

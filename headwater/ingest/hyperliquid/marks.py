@@ -32,8 +32,8 @@ class Mark(msgspec.Struct, array_like=True):
         return True
 
 
-class MarksState(msgspec.Struct):
-    """The position. marks: by coin. height: of the newest block."""
+class MarksState(msgspec.Struct, forbid_unknown_fields=True):
+    """The position; those of other kinds have other members. marks: by coin. height: of the newest block."""
 
     marks: dict[str, Mark] = {}
     height: int = 0

@@ -28,6 +28,7 @@ from headwater.ingest.hyperliquid.seen import SeenBlocks
 from headwater.ingest.hyperliquid.spans import Span, Spans
 from headwater.ingest.hyperliquid.tail import FolderTail, TailState
 from headwater.ingest.hyperliquid.trades import Half, Pairs
+from headwater.ingest.position import read_position
 
 log = structlog.get_logger(__name__)
 
@@ -43,8 +44,11 @@ _CONVERT: Final[dict[Kind, Convert]] = {
 }
 
 
-class _State(msgspec.Struct):
-    """The position. tails, turns: by folder. spans, seen: by kind. halves: of trades that wait for the other one."""
+class _State(msgspec.Struct, forbid_unknown_fields=True):
+    """The position; those of other kinds have other members.
+
+    tails, turns: by folder. spans, seen: by kind. halves: of trades that wait for the other one.
+    """
 
     tails: dict[str, TailState] = {}
     turns: dict[str, Turn] = {}
@@ -60,6 +64,7 @@ class NodeFeed:
         self, options: HyperliquidOptions, now: Callable[[], float] = time.time, quiet_s: float = QUIET_S
     ) -> None:
         assert options.node_data is not None
+        self._name = options.name
         self._folder = options.node_data
         self._entities: Sequence[Entity] = options.entities or ENTITIES
         self._from_start = options.from_start
@@ -74,7 +79,8 @@ class NodeFeed:
         """See Feed. Raises NodeUnavailable while the folder is not there or can't be read."""
         if not self._folder.is_dir():
             raise NodeUnavailable(f"There is no folder {self._folder} yet: it is where the node writes its data.")
-        files = _Files(self._folder, frozenset(self._entities), position, self._now)
+        state = read_position(position, _State, self._name) if position else _State()
+        files = _Files(self._folder, frozenset(self._entities), state, self._now)
         try:
             if position is None and not self._from_start:
                 files.skip_to_end()
@@ -91,10 +97,7 @@ class NodeFeed:
 class _Files:
     """All folders of a node that tell the wanted entities."""
 
-    def __init__(
-        self, root: Path, entities: frozenset[Entity], position: bytes | None, now: Callable[[], float]
-    ) -> None:
-        state = msgspec.json.decode(position, type=_State) if position else _State()
+    def __init__(self, root: Path, entities: frozenset[Entity], state: _State, now: Callable[[], float]) -> None:
         self._folders = folders_for(entities)
         names = [folder.name for folders in self._folders.values() for folder in folders]
         self._tails = {n: FolderTail(root / n, state.tails.get(n) or TailState(), now) for n in names}

@@ -30,15 +30,15 @@ class HyperliquidOptions(IngestOptions):
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         if (self.node_data is None) == (self.ws is None):
-            raise ValueError("name one source: node_data (a node's folder) or ws (a WebSocket API)")
+            raise ValueError("name one source: `node_data` (a node's folder) or `ws` (a WebSocket API)")
         if self.ws is not None:
             self._socket_only()
         elif self.coins:
-            raise ValueError("coins choose markets of ws; a node tells all of them")
+            raise ValueError("`coins` is for `ws` alone; a node tells all markets")
         return self
 
     def _socket_only(self) -> None:
         if len(self.entities) > 1 or not set(self.entities) <= set(SOCKET_ENTITIES):
-            raise ValueError("over ws an ingest tells trade or block; the others need node_data")
+            raise ValueError("over `ws` an ingest tells trade or block; the others need `node_data`")
         if self.from_start:
-            raise ValueError("a WebSocket API has no past; from_start needs node_data")
+            raise ValueError("a WebSocket API has no past; `from_start` needs `node_data`")

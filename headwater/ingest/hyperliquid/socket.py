@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from threading import Event
 from typing import Final
 
 import msgspec
@@ -11,9 +12,11 @@ from websockets.sync.client import ClientConnection, connect
 
 from headwater.errors import NodeUnavailable
 from headwater.ingest.base import Step, StreamRecord
+from headwater.ingest.closing import Closing
 from headwater.ingest.hyperliquid import messages
 from headwater.ingest.hyperliquid.marks import Marks, MarksState
 from headwater.ingest.hyperliquid.options import Entity, HyperliquidOptions
+from headwater.ingest.position import read_position
 
 log = structlog.get_logger(__name__)
 
@@ -31,8 +34,11 @@ BAD_MESSAGE: Final = "unreadable message"
 class SocketFeed:
     """Trades of the coins in the options (of all, when they name none), or blocks."""
 
-    def __init__(self, options: HyperliquidOptions) -> None:
+    def __init__(self, options: HyperliquidOptions, stop: Event) -> None:
+        """stop: ends its waits."""
         assert options.ws is not None
+        self._closing = Closing(stop)
+        self._name = options.name
         self._url = options.ws
         self._coins = options.coins
         self._entity: Entity = options.entities[0] if options.entities else "trade"
@@ -43,14 +49,17 @@ class SocketFeed:
 
     def steps(self, position: bytes | None) -> Iterator[Step | None]:
         """See Feed. Raises NodeUnavailable when the connection can't be made, ends, or falls silent."""
-        state = msgspec.json.decode(position, type=MarksState) if position else MarksState()
+        state = read_position(position, MarksState, self._name) if position else MarksState()
         try:
-            with connect(
-                self._url.get_secret_value(), max_size=MAX_MESSAGE_BYTES, open_timeout=ANSWER_S, close_timeout=CLOSE_S
-            ) as connection:
+            with self._closing.result(self._connected) as connection:
                 yield from _Session(connection, Marks(state), self._entity, self._coins).steps()
         except (OSError, WebSocketException) as error:
             raise NodeUnavailable(f"The WebSocket API is away: {_why(error)}.") from None  # the cause may name the URL
+
+    def _connected(self) -> ClientConnection:
+        return connect(
+            self._url.get_secret_value(), max_size=MAX_MESSAGE_BYTES, open_timeout=ANSWER_S, close_timeout=CLOSE_S
+        )
 
 
 def _why(error: Exception) -> str:

@@ -5,18 +5,20 @@ without a word. So no slot counts as skipped because a node says so, but because
 block that does not name the last one as its parent is not taken, and the slots between are asked for again.
 """
 
-import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from threading import Event
 from typing import Final, NamedTuple
 
 import msgspec
 
 from headwater.errors import NodeUnavailable
 from headwater.ingest.base import Step, StreamRecord
+from headwater.ingest.closing import Closing
 from headwater.ingest.options import IngestOptions
+from headwater.ingest.position import read_position
 from headwater.ingest.solana.blocks import Block
 from headwater.ingest.solana.options import SolanaOptions
 from headwater.ingest.solana.records import ENTITY, records
@@ -48,8 +50,10 @@ class SolanaFeed:
 
     streams: Sequence[str] = (ENTITY,)
 
-    def __init__(self, options: SolanaOptions) -> None:
+    def __init__(self, options: SolanaOptions, stop: Event) -> None:
+        """stop: ends its waits."""
         self._options = options
+        self._stop = stop
 
     def steps(self, position: bytes | None) -> Iterator[Step | None]:
         """Ends behind `to_slot`. A first start begins at `from_slot`, or at the newest slot, and stores that first."""
@@ -66,9 +70,9 @@ class SolanaFeed:
                     yield None
 
     @contextmanager
-    def _opened(self) -> Iterator[tuple[Rpc, ThreadPoolExecutor, threading.Event]]:
-        """A client of its own for each run. Its end waits for requests that are on their way."""
-        options, closing = self._options, threading.Event()
+    def _opened(self) -> Iterator[tuple[Rpc, ThreadPoolExecutor, Closing]]:
+        """A client of its own for each run."""
+        options, closing = self._options, Closing(self._stop)
         rpc = Rpc(options.rpc.get_secret_value(), options.commitment, options.encoding, options.rate, closing)
         pool = ThreadPoolExecutor(options.parallel, "getBlock")
         try:
@@ -93,7 +97,7 @@ class _Walk:
     def begin(self, position: bytes | None) -> None:
         """Go on behind a stored position."""
         if position is not None:
-            self.position = msgspec.json.decode(position, type=Position)
+            self.position = read_position(position, Position, self._options.name)
             return
         first = self._options.from_slot
         self.position = Position(self._rpc.newest() if first is None else first)
@@ -187,7 +191,7 @@ def _has_result(block: "Future[Block]") -> bool:
     return block.done() and not block.cancelled() and block.exception() is None
 
 
-def open_solana(options: IngestOptions, _: object) -> SolanaFeed:
+def open_solana(options: IngestOptions, _: object, stop: Event) -> SolanaFeed:
     """The feed of an ingest of this kind."""
     assert isinstance(options, SolanaOptions)
-    return SolanaFeed(options)
+    return SolanaFeed(options, stop)

@@ -26,5 +26,5 @@ class SolanaOptions(IngestOptions):
     @model_validator(mode="after")
     def _check_range(self) -> Self:
         if self.to_slot is not None and (self.from_slot is None or self.from_slot > self.to_slot):
-            raise ValueError("to_slot needs a from_slot that is not above it")
+            raise ValueError("`to_slot` needs a `from_slot` that is not above it")
         return self

@@ -1,11 +1,11 @@
 """A Solana node's JSON-RPC interface. Used by several threads."""
 
-import threading
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from headwater.errors import IngestStopped, NodeUnavailable
+from headwater.ingest.closing import Closing
 from headwater.ingest.jsonrpc import Again, Error, Node
 from headwater.ingest.solana.blocks import BLOCK, LINK, Block, Link
 
@@ -33,7 +33,7 @@ _SLOTS: Final = msgspec.json.Decoder(list[int])
 class Rpc:
     """url: of the node. closing: when it is set, nothing waits and nothing is tried again."""
 
-    def __init__(self, url: str, commitment: str, encoding: str, rate: float, closing: threading.Event) -> None:
+    def __init__(self, url: str, commitment: str, encoding: str, rate: float, closing: Closing) -> None:
         self._commitment = {"commitment": commitment}
         self._whole = {
             **self._commitment,

@@ -1,9 +1,14 @@
 """The ticks of one token whose prices lie within a factor of two: [2^(b-1), 2^b) for the band b."""
 
 from array import array
+from bisect import bisect_left
 from math import frexp
+from typing import TypeAlias
 
 from headwater.model.price.series import Series, Tick
+
+Extremes: TypeAlias = tuple[float, float]
+"""The lowest and the highest price."""
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -24,7 +29,8 @@ class Band:
 
     lows, highs: for the lowest and highest price of any window that ends at the newest tick or later. A tick is in
     `lows` when no later one is as low: prices rise. `highs` is the same with negated prices.
-    recent: the last tick of every moment, of the newest hours. closes: the last tick of every hour before those.
+    recent: the last tick of every moment of the newest hours or minutes. closes: the last tick of every hour of what is
+    before those.
     hours, minutes: the hours with ticks, and for each a bit per minute with one. fresh: ticks that were taken since
     somebody set it to 0; it is not stored.
     """
@@ -81,7 +87,7 @@ class Band:
         self.fresh += 1
 
     def add(self, time: int, order: int, price: float) -> None:
-        """Take a tick of the newest hours."""
+        """Take a tick that is recent."""
         _keep_lowest(self.lows, time, order, price)
         _keep_lowest(self.highs, time, order, -price)
         _keep_last(self.recent, time, order, price)
@@ -89,7 +95,7 @@ class Band:
         self.fresh += 1
 
     def add_late(self, time: int, order: int, price: float) -> None:
-        """Take a tick of an hour before those."""
+        """Take a tick from before those."""
         _keep_lowest(self.lows, time, order, price)
         _keep_lowest(self.highs, time, order, -price)
         self.close((time, order, price))
@@ -105,11 +111,12 @@ class Band:
             closes.replace(at, end, tick)
 
     def leave(self, time: int) -> Series:
-        """Take the ticks before a time, the start of an hour, out of the recent ones; their hours are closed."""
+        """Take the ticks before a time, the start of a minute, out of the recent ones; their hours are closed."""
         left = self.recent.cut(self.recent.before(time))
-        for at in range(len(left)):
-            if at + 1 == len(left) or hour_of(left.times[at]) != hour_of(left.times[at + 1]):
-                self.close(left[at])
+        at = 0
+        while at < len(left):
+            at = left.before(hour_of(left.times[at]) + HOUR_MS)
+            self.close(left[at - 1])
         return left
 
     def forget(self, horizon: int) -> None:
@@ -120,12 +127,22 @@ class Band:
         while self.hours and self.hours[0] < horizon:
             del self.hours[0], self.minutes[0]
 
+    def extremes_after(self, time: int) -> Extremes | None:
+        """Of the ticks after a time; None when there is none."""
+        at = self.lows.until(time)
+        return (self.lows.prices[at], -self.highs.prices[self.highs.until(time)]) if at < len(self.lows) else None
+
     def last_until(self, time: int) -> Tick | None:
         """The last tick at or before a time that is known here: in the hour of that time some may be missing."""
         for series in (self.recent, self.closes):
             if count := series.until(time):
                 return series[count - 1]
         return None
+
+    def minutes_of(self, hour: int) -> int:
+        """A bit for each minute of an hour with a tick."""
+        at = bisect_left(self.hours, hour)
+        return self.minutes[at] if at < len(self.hours) and self.hours[at] == hour else 0
 
     def _mark(self, time: int) -> None:
         within = time % HOUR_MS

@@ -1,36 +1,49 @@
-"""A token's state and the ticks of an hour as bytes, little-endian as the machine is.
+"""A token's state as bytes, little-endian as the machine is, in words of eight bytes.
 
-A state: its format, `since`, the number of bands and of the ticks that follow; these, the newest and those ahead, each
-with its decimals and its address behind its length; then each band: its number, how many entries its columns have, and
-the columns. An hour: the columns of times within the hour (ms), orders and prices.
+Its format, the number of its split hours, of its bands and of the ticks that follow, `since` and `kept`; the split
+hours; the ticks, the newest and those ahead, each with its decimals and its address behind its length, filled up to
+words; then each band: its number, how many entries its columns have, and the columns.
 """
 
 import struct
 from array import array
-from collections.abc import Iterable
+from dataclasses import dataclass
 
 from headwater.errors import PriceStateUnreadable
-from headwater.model.price.band import Band, band_of
-from headwater.model.price.series import Series, Tick
+from headwater.model.price.band import Band
+from headwater.model.price.series import Series
 from headwater.model.price.state import TokenState, Told
 
-FORMAT = 1
-_HEAD = struct.Struct("<BqHI")
-_NEWEST = struct.Struct("<qQdBH")
-_BAND = struct.Struct("<h5I")
-_HOUR_ROW_BYTES = 20
+FORMAT = 2
+_HEAD = struct.Struct("<BBHIqq")
+_TOLD = struct.Struct("<qQdBxH4x")
+BAND_HEAD = struct.Struct("<h2x5I")
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What stands before the bands. end: where they begin."""
+
+    since: int
+    kept: int
+    split: set[int]
+    bands: int
+    newest: Told | None
+    ahead: list[Told]
+    end: int
 
 
 def encode(state: TokenState) -> bytes:
     """The bytes of a state that has a newest tick, or ticks ahead. `left` is not among them."""
+    told = [*state.ahead] if state.newest is None else [state.newest, *state.ahead]
     parts: list[bytes | array[int] | array[float]] = [
-        _HEAD.pack(FORMAT, state.since, len(state.bands), len(state.ahead) + (state.newest is not None))
+        _HEAD.pack(FORMAT, len(state.split), len(state.bands), len(told), state.since, state.kept),
+        array("q", sorted(state.split)),
     ]
-    told = [state.newest] if state.newest is not None else []
-    for tick in (*told, *state.ahead):
-        parts += (_NEWEST.pack(*tick[:4], len(tick[4])), tick[4])
+    for tick in told:
+        parts += (_TOLD.pack(*tick[:4], len(tick[4])), tick[4], bytes(_missing(len(tick[4]))))
     for number, band in state.bands.items():
-        parts.append(_BAND.pack(number, *map(len, band.series), len(band.hours)))
+        parts.append(BAND_HEAD.pack(number, *map(len, band.series), len(band.hours)))
         for series in band.series:
             parts += (series.times, series.orders, series.prices)
         parts += (band.hours, band.minutes)
@@ -39,22 +52,13 @@ def encode(state: TokenState) -> bytes:
 
 def decode(data: bytes) -> TokenState:
     """What `encode` made. Raises PriceStateUnreadable."""
-    state = TokenState()
-    written, since, bands, ticks = _HEAD.unpack_from(data)
-    if written != FORMAT:
-        raise PriceStateUnreadable
-    state.begin_at(since)
-    at, told = _HEAD.size, list[Told]()
-    for _ in range(ticks):
-        *tick, length = _NEWEST.unpack_from(data, at)
-        at += _NEWEST.size + length
-        told.append((*tick, data[at - length : at]))
-    if bands:
-        state.newest = told.pop(0)
-    state.ahead = set(told)
-    for _ in range(bands):
-        number, *counts, hours = _BAND.unpack_from(data, at)
-        at += _BAND.size
+    head, state = decode_head(data), TokenState()
+    state.begin_at(head.since)
+    state.kept, state.split, state.newest, state.ahead = head.kept, head.split, head.newest, set(head.ahead)
+    at = head.end
+    for _ in range(head.bands):
+        number, *counts, hours = BAND_HEAD.unpack_from(data, at)
+        at += BAND_HEAD.size
         series: list[Series] = []
         for count in counts:
             a, b, c = at + 8 * count, at + 16 * count, at + 24 * count
@@ -68,23 +72,21 @@ def decode(data: bytes) -> TokenState:
     return state
 
 
-def encode_hour(hour: int, ticks: Iterable[Tick]) -> bytes:
-    """The ticks of an hour, in any order: of every moment and band the last one."""
-    kept: dict[tuple[int, int], Tick] = {}
-    for tick in ticks:
-        moment = tick[0], band_of(tick[2])
-        kept[moment] = max(tick, kept.get(moment, tick))
-    ordered = sorted(kept.values())
-    times = array("I", [time - hour for time, _, _ in ordered])
-    orders = array("Q", [order for _, order, _ in ordered])
-    return times.tobytes() + orders.tobytes() + array("d", [price for _, _, price in ordered]).tobytes()
+def decode_head(data: bytes) -> Head:
+    """What stands before the bands. Raises PriceStateUnreadable."""
+    written, split, bands, ticks, since, kept = _HEAD.unpack_from(data)
+    if written != FORMAT:
+        raise PriceStateUnreadable
+    at = _HEAD.size + 8 * split
+    hours, told = set(array("q", data[_HEAD.size : at])) if split else set[int](), list[Told]()
+    for _ in range(ticks):
+        time, order, price, decimals, length = _TOLD.unpack_from(data, at)
+        at += _TOLD.size
+        told.append((time, order, price, decimals, data[at : at + length]))
+        at += length + _missing(length)
+    return Head(since, kept, hours, bands, told.pop(0) if bands else None, told, at)
 
 
-def decode_hour(hour: int, data: bytes) -> list[Tick]:
-    """The ticks of an hour, in order."""
-    count = len(data) // _HOUR_ROW_BYTES
-    times, orders, prices = array("I"), array("Q"), array("d")
-    times.frombytes(data[: 4 * count])
-    orders.frombytes(data[4 * count : 12 * count])
-    prices.frombytes(data[12 * count :])
-    return [(hour + time, order, price) for time, order, price in zip(times, orders, prices, strict=True)]
+def _missing(length: int) -> int:
+    """The bytes that fill the last word."""
+    return -length % 8

@@ -2,6 +2,7 @@
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 
 Tick = tuple[int, int, float]
 """(time in ms since the epoch, order, price). Ticks compare as tuples: that is their order."""
@@ -41,6 +42,10 @@ class Series:
         first.times, first.orders, first.prices = self.times[:count], self.orders[:count], self.prices[:count]
         self.drop(count)
         return first
+
+    def ticks(self, start: int, stop: int) -> Iterable[Tick]:
+        """Those from `start` to before `stop`."""
+        return zip(self.times[start:stop], self.orders[start:stop], self.prices[start:stop], strict=True)
 
     def drop(self, count: int) -> None:
         """Remove the first ticks."""

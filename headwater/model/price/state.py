@@ -2,7 +2,8 @@
 
 from math import frexp
 
-from headwater.model.price.band import HOUR_MS, Band, hour_of
+from headwater.model.price.band import HOUR_MS, MINUTE_MS, Band, hour_of
+from headwater.model.price.left import Chunk
 from headwater.model.price.series import Tick
 
 RECENT_MS = HOUR_MS
@@ -10,26 +11,36 @@ RECENT_MS = HOUR_MS
 HORIZON_MS = 25 * HOUR_MS
 """From the hour of this long before the newest tick on, prices are judged and windows may begin."""
 
+MANY = 1_024
+"""With more recent ticks than these, only those of the newest tick's minute and the one before are kept."""
+
 Told = tuple[int, int, float, int, bytes]
 """A tick, and the token's decimals and address as it tells them; b"" where the address is in lower case."""
+
+
+def horizon_of(since: int) -> int:
+    """The horizon of a state whose newest hours begin there."""
+    return since + RECENT_MS - HORIZON_MS
 
 
 class TokenState:
     """What the ticks of a token come to. `now`s are in ms since the epoch.
 
-    newest: None before the first tick. since: where the newest hours begin. ahead: ticks whose time has not come.
-    left: ticks that have left the newest hours, and late ones, by the start of their hour: whoever stores them takes
-    them out.
+    newest: None before the first tick. since: where the newest hours begin. kept: from where on the bands have the
+    recent ticks: `since`, or later when they are many. ahead: ticks whose time has not come. left: ticks before `kept`,
+    also those that come late: whoever stores them takes them out. split: hours whose ticks leave minute by minute.
     """
 
-    __slots__ = ("ahead", "bands", "left", "newest", "since", "turns_at")
+    __slots__ = ("ahead", "bands", "kept", "left", "newest", "since", "split", "turns_at")
 
     def __init__(self) -> None:
         self.bands: dict[int, Band] = {}
         self.newest: Told | None = None
         self.begin_at(-RECENT_MS - HOUR_MS)
+        self.kept = self.since
         self.ahead: set[Told] = set()
-        self.left: dict[int, list[Tick]] = {}
+        self.left: dict[Chunk, list[Tick]] = {}
+        self.split: set[int] = set()
 
     def begin_at(self, since: int) -> None:
         """Set where the newest hours begin; they begin later with a tick at `turns_at`."""
@@ -39,7 +50,7 @@ class TokenState:
     @property
     def horizon(self) -> int:
         """What is before is of no account, but for the last tick."""
-        return self.since + RECENT_MS - HORIZON_MS
+        return horizon_of(self.since)
 
     def fold(self, tick: Told, now: int) -> None:
         """Take a tick; one whose time has not come waits for it."""
@@ -59,11 +70,11 @@ class TokenState:
             band = self.bands[number] = Band()
         if later:
             band.append(time, order, price)
-        elif time >= self.since:
+        elif time >= self.kept:
             band.add(time, order, price)
         elif time >= self.horizon:
             band.add_late(time, order, price)
-            self.left.setdefault(hour_of(time), []).append((time, order, price))
+            self.left.setdefault(self._chunk(time), []).append((time, order, price))
         else:
             band.close((time, order, price))
             band.forget(self.horizon)
@@ -75,12 +86,36 @@ class TokenState:
         for tick in due:
             self.fold(tick, now)
 
+    def thin(self) -> None:
+        """Let most of many recent ticks leave. For whoever is about to store the state: its size is bounded then."""
+        if self.newest is None or sum(len(band.recent) for band in self.bands.values()) <= MANY:
+            return
+        time = self.newest[0]
+        kept = time - time % MINUTE_MS - MINUTE_MS
+        if kept > self.kept:
+            self.split.update(range(hour_of(self.kept), kept, HOUR_MS))
+            self._keep_from(kept)
+
     def _turn(self, since: int) -> None:
         """The newest hours begin later: what is before them leaves, what is before the horizon is forgotten."""
         self.begin_at(since)
+        self._keep_from(max(since, self.kept))
         horizon = self.horizon
         for band in self.bands.values():
-            left = band.leave(since)
-            for at in range(left.before(horizon), len(left)):
-                self.left.setdefault(hour_of(left.times[at]), []).append(left[at])
             band.forget(horizon)
+        self.split = {hour for hour in self.split if hour >= horizon}
+
+    def _keep_from(self, time: int) -> None:
+        self.kept = time
+        for band in self.bands.values():
+            left = band.leave(time)
+            at = left.before(self.horizon)
+            while at < len(left):
+                chunk = self._chunk(left.times[at])
+                end = left.before(chunk.end)
+                self.left.setdefault(chunk, []).extend(left.ticks(at, end))
+                at = end
+
+    def _chunk(self, time: int) -> Chunk:
+        hour = hour_of(time)
+        return Chunk.of_minute(time) if hour in self.split else Chunk(hour)

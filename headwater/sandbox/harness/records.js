@@ -8,7 +8,7 @@
   const { uncurry, isArray, stringify, hidden, freeze, create, slice, match, Text } = realm;
   const { read, wallClock, seal, namePositions, begin, printed } = realm;
   const parse = JSON.parse, NativeMap = Map, Wrong = TypeError, { setPrototypeOf } = Object;
-  const split = uncurry(String.prototype.split);
+  const split = uncurry(String.prototype.split), tagOf = uncurry(Object.prototype.toString);
   const numberText = uncurry(Number.prototype.toString), bigText = uncurry(BigInt.prototype.toString);
 
   const MAX_VALUES = 1000, MAX_UNKNOWN = 64, MAX_PASSES = 16;
@@ -53,9 +53,13 @@
       return typeof text === 'string' ? text : '';
     } catch { return ''; }
   };
+  const jsonOf = (value) => {
+    try { return stringify(value) || ''; } catch { return ''; }
+  };
   const describe = (error) => {
     if (typeof error === 'object' && error !== null) {
-      return errorLine(textOf(error, 'name') || 'Error', textOf(error, 'message'), textOf(error, 'stack'));
+      const name = textOf(error, 'name'), message = textOf(error, 'message');
+      return errorLine(name || 'Error', name || message ? message : jsonOf(error), textOf(error, 'stack'));
     }
     let text = '';
     try { text = Text(error); } catch { /* a symbol or an object without text */ }
@@ -141,11 +145,17 @@
     if (typeof record !== 'object' || record === null || isArray(record)) fail('NotAnObject', 'the record is no JSON object');
     return record;
   };
+  // Of a Map, an Error or a generator nothing is left as JSON.
+  const requirePlain = (output) => {
+    const tag = tagOf(output);
+    if (tag !== '[object Object]') fail('InvalidOutput', 'a script returns objects with members of their own, not a ' + slice(tag, 8, -1));
+  };
   const writeOne = (output) => {
     if (typeof output !== 'object' || output === null) fail('InvalidOutput', 'a script returns objects, not ' + (output === null ? 'null' : typeof output));
     if (typeof output.then === 'function') fail('InvalidOutput', 'a script returns objects, not a Promise');
     const text = stringify(output);
     if (typeof text !== 'string' || text[0] !== '{') fail('InvalidOutput', 'the returned value is no JSON object');
+    if (text === '{}') requirePlain(output);
     if (text.length > MAX_OUTPUT_UNITS) fail('OutputTooLarge', 'the returned record is larger than 1,000,000 bytes');
     return text;
   };

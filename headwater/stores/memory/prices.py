@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Collection, Mapping, Sequence
 
+from headwater.model.price.left import Chunk, Leaving
 from headwater.model.price.tick import partition_of
 from headwater.stores.base import PriceWrite
 
@@ -16,7 +17,7 @@ class MemoryPrices:
         self._ends: dict[int, tuple[str, int]] = {}
         self._known: dict[tuple[str, int], tuple[str, int] | None] = {}
         self._states: dict[tuple[int, bytes], bytes] = {}
-        self._hours: dict[tuple[int, int, bytes], bytes] = {}
+        self._left: dict[Leaving, bytes] = {}
         self._chains: set[str] = set()
 
     def take(self, owner: str, topic_id: str, partitions: Collection[int]) -> Mapping[int, int]:
@@ -32,10 +33,10 @@ class MemoryPrices:
         with self._lock:
             return [self._states.get((partition, token)) for token in tokens]
 
-    def read_hours(self, partition: int, hours: Sequence[tuple[int, bytes]]) -> list[bytes | None]:
+    def read_left(self, leaving: Sequence[Leaving]) -> list[bytes | None]:
         """See PriceStore."""
         with self._lock:
-            return [self._hours.get((partition, *hour)) for hour in hours]
+            return [self._left.get(one) for one in leaving]
 
     def write(self, partition: int, owner: str, written: PriceWrite) -> bool:
         """See PriceStore."""
@@ -43,7 +44,7 @@ class MemoryPrices:
             took = self._owners.get(partition, ("", ""))
             if took[0] != owner or self._known[owner, partition] != self._ends.get(partition):
                 return False
-            self._hours |= {(partition, *hour): ticks for hour, ticks in written.hours.items()}
+            self._left |= written.left
             self._states |= {(partition, token): state for token, state in written.states.items()}
             self._ends[partition] = self._known[owner, partition] = took[1], written.end
             return True
@@ -61,5 +62,5 @@ class MemoryPrices:
     def look_up(self, tokens: Sequence[bytes], hour: int) -> list[tuple[bytes | None, bytes | None]]:
         """See PriceStore."""
         with self._lock:
-            found = [(partition_of(token), token) for token in tokens]
-            return [(self._states.get((p, token)), self._hours.get((p, hour, token))) for p, token in found]
+            states = [self._states.get((partition_of(token), token)) for token in tokens]
+        return [*zip(states, self.read_left([(token, Chunk(hour)) for token in tokens]), strict=True)]

@@ -169,8 +169,9 @@ class Client:
     def pipelines(self, groups: Sequence[Sequence[Command]]) -> list[list[Any]]:
         """Send several pipelines, each on keys of its own hash tag, in one round trip per server."""
         together: dict[Any, list[int]] = {}
-        for number, commands in enumerate(groups):
-            together.setdefault(self._node(commands[0][1]), []).append(number)
+        with _told():
+            for number, commands in enumerate(groups):
+                together.setdefault(self._node(commands[0][1]), []).append(number)
         answers: list[list[Any]] = [[]] * len(groups)
         for numbers in together.values():
             told = iter(self.pipeline([command for number in numbers for command in groups[number]]))

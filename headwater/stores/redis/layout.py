@@ -14,7 +14,8 @@ Each version has a random stamp: a server that lost its last writes counts the s
 One key beside them, in a slot of its own: `{headwater}:replaced`, a sorted set of `kind:id` by the time of the last
 replace, tells a sweep where to look.
 
-Generations count up from a random number: a set that is removed and made again never meets its old buckets.
+Generations count up from a random number, by random steps: a set that is removed and made again, or of whose writes
+the server lost the last ones, never meets its old buckets.
 """
 
 import secrets
@@ -162,6 +163,10 @@ class Keys:
     def read(self, client: Client) -> Layout | None:
         """The set's layout; None when there is no such set."""
         return self._layout(client.call("HMGET", self.m, "gen", "bits", "hash_key", "kind"))
+
+    def dead(self, gen: int) -> Layout:
+        """A generation that is only to be removed: nothing but its number matters for that."""
+        return Layout(self.tag, gen, BITS, 0, "set")
 
     def create(self, client: Client, kind: Kind) -> Layout:
         """Make the set unless it exists."""

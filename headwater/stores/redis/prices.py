@@ -2,7 +2,8 @@
 
 {px:P}:who       hash    `owner`, and `end`: the topic's id and the position on it that the states reach, with a colon
 {px:P}:t:TOKEN   string  the state of a token; expires 30 days after it was written last
-{px:P}:h:HOUR    hash    digest of a token → its ticks of an hour, which have left the state; expires once nobody asks
+{px:P}:h:HOUR    hash    digest of a token → its ticks of an hour, which have left the state; with the number of one of
+                         its minutes behind it: those of the minute; expires once nobody asks
 {px}:chains      set     the chains of ticks
 """
 
@@ -12,6 +13,7 @@ from hashlib import blake2b
 from typing import TypeVar
 
 from headwater.model.price.band import HOUR_MS
+from headwater.model.price.left import WHOLE, Chunk, Leaving
 from headwater.model.price.tick import partition_of
 from headwater.stores.base import PriceWrite
 from headwater.stores.redis.client import Client, Command, Script, Word
@@ -45,17 +47,24 @@ class RedisPrices:
         found: list[bytes | None] = self._client.call("MGET", *(_state(partition, t) for t in tokens)) if tokens else []
         return found
 
-    def read_hours(self, partition: int, hours: Sequence[tuple[int, bytes]]) -> list[bytes | None]:
+    def read_left(self, leaving: Sequence[Leaving]) -> list[bytes | None]:
         """See PriceStore."""
-        commands = [("HGET", _hour(partition, hour), _field(token)) for hour, token in hours]
-        return self._client.pipeline(commands) if commands else []
+        rows: defaultdict[str, list[int]] = defaultdict(list)
+        for row, (token, chunk) in enumerate(leaving):
+            rows[_hour(partition_of(token), chunk.hour)].append(row)
+        found: list[bytes | None] = [None] * len(leaving)
+        commands = [[("HMGET", key, *(_field(*leaving[row]) for row in some))] for key, some in rows.items()]
+        for some, [ticks] in zip(rows.values(), self._client.pipelines(commands), strict=True):
+            for row, one in zip(some, ticks, strict=True):
+                found[row] = one
+        return found
 
     def write(self, partition: int, owner: str, written: PriceWrite) -> bool:
         """See PriceStore."""
         topic_id, before = self._taken[partition]
         after = f"{topic_id}:{written.end}"
         scripts: list[tuple[list[Word], list[Word]]] = [
-            *(self._hours(partition, some) for some in _parts(written.hours.items())),
+            *(self._left(partition, some) for some in _parts(written.left.items())),
             *(self._states(partition, some) for some in _parts(written.states.items())),
             ([], [0]),
         ]
@@ -71,11 +80,11 @@ class RedisPrices:
         return [_state(partition, token) for token, _ in some], [len(some), *(state for _, state in some)]
 
     @staticmethod
-    def _hours(partition: int, some: Sequence[tuple[tuple[int, bytes], bytes]]) -> tuple[list[Word], list[Word]]:
+    def _left(partition: int, some: Sequence[tuple[Leaving, bytes]]) -> tuple[list[Word], list[Word]]:
         args: list[Word] = [0]
-        for (hour, token), ticks in some:
-            args += (_field(token), ticks, hour // 1000 + HOUR_TTL_S)
-        return [_hour(partition, hour) for (hour, _), _ in some], args
+        for (token, chunk), ticks in some:
+            args += (_field(token, chunk), ticks, chunk.hour // 1000 + HOUR_TTL_S)
+        return [_hour(partition, chunk.hour) for (_, chunk), _ in some], args
 
     def note_chains(self, chains: Collection[str]) -> None:
         """See PriceStore."""
@@ -93,7 +102,7 @@ class RedisPrices:
         commands: list[list[Command]] = [
             [
                 ("MGET", *(_state(partition, tokens[row]) for row in some)),
-                ("HMGET", _hour(partition, hour), *(_field(tokens[row]) for row in some)),
+                ("HMGET", _hour(partition, hour), *(_field(tokens[row], Chunk(hour)) for row in some)),
             ]
             for partition, some in rows.items()
         ]
@@ -126,9 +135,10 @@ def _state(partition: int, token: bytes) -> bytes:
     return b"{px:%d}:t:%b" % (partition, token)
 
 
-def _field(token: bytes) -> bytes:
+def _field(token: bytes, chunk: Chunk) -> bytes:
     """Short: an active token has one in each hour of the day."""
-    return blake2b(token, digest_size=12).digest()
+    digest = blake2b(token, digest_size=12).digest()
+    return digest if chunk.minute == WHOLE else digest + bytes([chunk.minute])
 
 
 def _hour(partition: int, hour: int) -> str:

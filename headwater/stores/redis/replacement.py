@@ -4,6 +4,7 @@ Nobody reads a generation that is being filled, so plain pipelined writes do. It
 buckets, and `staging` names it; so whatever a kill leaves is found and removed by the next replace or drop.
 """
 
+import secrets
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -13,11 +14,11 @@ from itertools import islice
 import numpy as np
 import structlog
 
-from headwater.errors import SetStoreUnavailable
+from headwater.errors import SetStoreUnavailable, Superseded
 from headwater.stores.base import Written
 from headwater.stores.redis import filling
 from headwater.stores.redis.batch import Batch, Bytes, encode
-from headwater.stores.redis.client import Client, Packed, Script, packed
+from headwater.stores.redis.client import Client, Packed, Script, Word, packed
 from headwater.stores.redis.layout import REPLACED, Keys, Layout, new_stamp, parts
 
 VALUES_PER_FILL = 500_000
@@ -25,23 +26,17 @@ VALUES_PER_FILL = 500_000
 VALUES_PER_ENCODE = 10_000
 KEYS_PER_UNLINK = 4_096
 GIVEN_UP_AFTER_S = 3600.0
+GENERATION_STEP_BITS = 24
+"""Numbers are counted on by random steps: a server that lost its last writes does not give the same number again."""
 
 _STAGE = Script.load("stage")
 _RENEW = Script.load("renew")
 _FLIP = Script.load("flip")
 _CONDEMN = Script.load("condemn")
+_DROP = Script.load("drop")
 _SETTLE = Script.load("settle")
 
 log = structlog.get_logger(__name__)
-
-
-class Superseded(SetStoreUnavailable):
-    """The set was removed under a replace, or the replace stood still for so long that another one removed it."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "The set was removed, or this upload stood still for an hour; nothing was changed. Send it again."
-        )
 
 
 class Replacement:
@@ -59,19 +54,19 @@ class Replacement:
 
         One exception: when the answer of the last script is lost, the values may have been replaced.
         """
-        sweep(self._client, self._keys, self._layout, self._clock() - GIVEN_UP_AFTER_S)
+        sweep(self._client, self._keys, self._clock() - GIVEN_UP_AFTER_S)
         staged = self._stage()
         try:
-            count = self._fill(staged, values)
+            return self._flip(staged, self._fill(staged, values))
         except BaseException:
             with suppress(SetStoreUnavailable):  # the next replace removes it then
                 self._abandon(staged)
             raise
-        return self._flip(staged, count)
 
     def _stage(self) -> Layout:
         self._client.call("ZADD", REPLACED, self._now(), self._keys.member)
-        gen = self._client.run(_STAGE, [self._keys.m, self._keys.staging], [self._layout.hash_key, self._now()])
+        step = 1 + secrets.randbits(GENERATION_STEP_BITS)
+        gen = self._client.run(_STAGE, [self._keys.m, self._keys.staging], [self._layout.hash_key, self._now(), step])
         if gen is None:
             raise Superseded
         return replace(self._layout, gen=gen)
@@ -103,42 +98,60 @@ class Replacement:
             raise Superseded
         version, old = reply
         try:
-            _remove(self._client, keys, replace(staged, gen=int(old)))
+            _remove_all(self._client, keys, keys.dead(int(old)))
         except SetStoreUnavailable:
             log.warning("the old values of a set stay until it is replaced again", set=keys.tag)
         return Written(count, version, count)
 
     def _abandon(self, staged: Layout) -> None:
+        """Remove what was filled. Who removed the set, or gave this up, did not see what was written after that."""
         if self._client.run(_CONDEMN, [self._keys.m, self._keys.staging], [staged.gen, self._now()]):
-            _remove(self._client, self._keys, staged)
+            _remove(self._client, self._keys, staged, np.flatnonzero(self._bitmap).tolist())
 
     def _now(self) -> int:
         return int(self._clock()) + 1  # 0 is the mark of the dead
 
 
+def drop(client: Client, keys: Keys, now: float) -> None:
+    """Remove a set, with what is being uploaded to it. now: epoch seconds."""
+    began = int(now)
+    client.call("ZADD", REPLACED, began, keys.member)
+    client.run(_DROP, [keys.m, keys.log, keys.staging], [])
+    sweep(client, keys, now + GIVEN_UP_AFTER_S)  # all of them
+    _settle(client, keys, began)
+
+
 def sweep_all(client: Client, seen_before: float) -> None:
-    """Sweep every set whose last replace began before `seen_before`, in epoch seconds."""
+    """Sweep every set whose last replace or drop began before `seen_before`, in epoch seconds."""
     replaced = iter(client.call("ZRANGE", REPLACED, "-inf", int(seen_before), "BYSCORE", "WITHSCORES"))
     for member, began in zip(replaced, replaced, strict=True):
         keys = Keys(member.decode())
-        layout = keys.read(client)
-        if layout is not None:
-            sweep(client, keys, layout, seen_before)
-        if not client.call("EXISTS", keys.staging):
-            client.run(_SETTLE, [REPLACED], [member, began])
+        sweep(client, keys, seen_before)
+        _settle(client, keys, began)
 
 
-def sweep(client: Client, keys: Keys, layout: Layout, seen_before: float) -> None:
+def _settle(client: Client, keys: Keys, began: Word) -> None:
+    """Nothing more is to be swept, unless another replace has begun."""
+    if not client.call("EXISTS", keys.staging):
+        client.run(_SETTLE, [REPLACED], [keys.member, began])
+
+
+def sweep(client: Client, keys: Keys, seen_before: float) -> None:
     """Remove the generations that are not current and gave no sign of life since `seen_before`, in epoch seconds."""
     for gen in client.call("HKEYS", keys.staging):
         if client.run(_CONDEMN, [keys.m, keys.staging], [gen, int(seen_before)]):
-            _remove(client, keys, replace(layout, gen=int(gen)))
+            _remove_all(client, keys, keys.dead(int(gen)))
 
 
-def _remove(client: Client, keys: Keys, dead: Layout) -> None:
-    """Remove a generation's buckets, in slices that hold the server for a few ms, then its traces."""
+def _remove_all(client: Client, keys: Keys, dead: Layout) -> None:
+    """Remove the buckets that a generation's bitmap names, and its traces."""
     bitmap = client.call("GET", dead.nz) or b""
-    for numbers in parts(list(dead.nonempty(bitmap, 0)), KEYS_PER_UNLINK):
+    _remove(client, keys, dead, list(dead.nonempty(bitmap, 0)))
+
+
+def _remove(client: Client, keys: Keys, dead: Layout, buckets: list[int]) -> None:
+    """Remove a generation's buckets, in slices that hold the server for a few ms, then its traces."""
+    for numbers in parts(buckets, KEYS_PER_UNLINK):
         client.call("UNLINK", *dead.buckets(numbers))
     client.pipeline([("UNLINK", dead.nz), ("HDEL", keys.staging, dead.gen)])
 

@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from itertools import chain, islice, pairwise
 from math import ceil
 from typing import Any
@@ -15,8 +14,8 @@ from headwater.stores.base import Page, Written
 from headwater.stores.redis import batch
 from headwater.stores.redis.batch import Hashes
 from headwater.stores.redis.client import Client, Script, Word
-from headwater.stores.redis.layout import COMPACT_SETS_SINCE, REPLACED, Keys, Kind, Layout, Placed, new_stamp, parts
-from headwater.stores.redis.replacement import GIVEN_UP_AFTER_S, Replacement, Superseded, sweep, sweep_all
+from headwater.stores.redis.layout import COMPACT_SETS_SINCE, Keys, Kind, Layout, Placed, new_stamp, parts
+from headwater.stores.redis.replacement import GIVEN_UP_AFTER_S, Replacement, drop, sweep_all
 from headwater.stores.redis.values import HASH_BITS, POSITION_BITS
 
 VALUES_PER_WRITE = 250  # holds the server for about 2 ms
@@ -94,14 +93,8 @@ class RedisSetStore:
     def drop(self, target: SetId) -> None:
         """See SetStore. Killed half-way, another call finishes it; two at once are one."""
         keys = Keys.of(target)
-        layout = keys.read(self._client)
-        if layout is None:
-            return
-        with suppress(Superseded):
-            self.replace(target, ())
-        sweep(self._client, keys, layout, seen_before=self._clock() + GIVEN_UP_AFTER_S)  # all of them
-        self._client.call("UNLINK", keys.m, keys.log, keys.staging)
-        self._client.call("ZREM", REPLACED, keys.member)
+        if self._client.call("EXISTS", keys.m, keys.staging):
+            drop(self._client, keys, self._clock())
         self._forget(target)
 
     def sweep(self) -> None:
@@ -191,7 +184,7 @@ class RedisSetStore:
             return None
         numbers = layout.nonempty(bitmap, first)
         per_call = _buckets_to_read(layout, int(total), count)
-        found = layout.place([])
+        found, wanted = layout.place([]), 0
         while part := layout.buckets(islice(numbers, per_call)):
             # The generation is asked last: buckets go only after another one became the current one.
             *lists, current = self._client.pipeline(
@@ -199,8 +192,9 @@ class RedisSetStore:
             )
             if current is None or int(current) != layout.gen:
                 return None
+            wanted = wanted or count + len(lists[0])  # in the first bucket are values below `low`
             found += layout.place(list(chain.from_iterable(lists)))
-            if len(found) > count + len(lists[0]):
+            if len(found) > wanted:
                 break
         start = int(np.searchsorted(_positions(found), np.uint64(low)))
         return _cut(found[start:], count, int(total))

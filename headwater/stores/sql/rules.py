@@ -55,7 +55,7 @@ def roll_out(current: Deployment, flow: Flow, history: Sequence[Rollout]) -> Dep
         config=flow.pipeline_config,
         desired_revision=flow.revision,
         generation=current.generation + 1,
-        source_epoch=_source_epoch(current, stream_of(flow.pipeline_config.source), history),
+        source_epoch=_source_epoch(current, flow.pipeline_config.source, history),
         stable_revision=_fallback(current, flow.revision),
         condition=Condition.ROLLING_OUT,
         reason="",
@@ -70,11 +70,15 @@ def _fallback(current: Deployment, asked: int) -> int | None:
     return current.observed_revision
 
 
-def _source_epoch(current: Deployment, stream: str, history: Sequence[Rollout]) -> int:
+def _source_epoch(current: Deployment, source: Source, history: Sequence[Rollout]) -> int:
     """Resume where the running revision stands when the stream is the same, else start a group that is new.
 
-    The revision that last ran comes first: after a failed try of another stream, its positions still count.
+    The revision that last ran comes first: after a failed try of another stream, its positions still count. While none
+    has run, another start_at counts too.
     """
+    stream = stream_of(source)
+    if current.observed_revision is None and source.start_at != current.config.source.start_at:
+        return 1 + max(rollout.source_epoch for rollout in history)
     by_revision = {rollout.revision: rollout for rollout in history}
     for revision in (current.observed_revision, current.desired_revision):
         rollout = by_revision.get(revision) if revision is not None else None

@@ -50,7 +50,7 @@ class TestUploads:
         "8/Concurrent upload requests",
         "8/larger-datasets-are-split-into-chunks",
     )
-    @pytest.mark.long
+    @pytest.mark.slow
     def test_five_chunks_at_once(self, stack: Stack, alice: Owner) -> None:
         dataset = alice.dataset()
         path = f"{FLOW}/datasets/{dataset['id']}/entries"
@@ -81,6 +81,7 @@ class TestUploads:
         assert json(alice.http.get(path))["values"] == ["kept"]
 
     @pytest.mark.proves("8/Values per filter")
+    @pytest.mark.slow
     def test_a_filter_of_a_million_values_in_one_body(self, alice: Owner) -> None:
         path = filter_path(alice.create())
         self.fill(alice, path, 1_000_000)

@@ -5,12 +5,23 @@ import contextlib
 import pytest
 from confluent_kafka import TopicPartition
 
-from headwater.errors import BrokerUnavailable, SourceGap, WorkerError
+from headwater.errors import BrokerUnavailable, Fenced, SourceGap
 from headwater.model.record import RecordBatch
+from headwater.sources.base import Source
 from headwater.sources.kafka import MAX_BATCH_BYTES, KafkaSource
 from headwater.sources.stalls import LOOK_EVERY_S
 from tests.support.kafka import KafkaServer
 from tests.support.sources import POLL_S, POLLS, Bench, KafkaBench, Listener, joined, read, rows, start
+
+
+def until_owned(one: Source, other: Source, listener: Listener, count: int) -> None:
+    """Poll both until the first one's listener owns so many partitions."""
+    for _ in range(POLLS):
+        if len(listener.owned) == count:
+            break
+        for source in (one, other):
+            source.poll(1, POLL_S / 2)
+    assert len(listener.owned) == count
 
 
 class TestPoll:
@@ -222,11 +233,31 @@ class TestKafkaAlone:
         finally:
             source.close()
 
+    @pytest.mark.slow
+    def test_a_member_that_leaves_for_good_gives_its_partitions_to_others_at_once(
+        self, kafka_bench: KafkaBench
+    ) -> None:
+        kafka_bench.pin({0: 0, 1: 0})
+        first, second = kafka_bench.member("slot-0"), kafka_bench.member("slot-1")
+        stays, leaves = joined(first), joined(second)
+        until_owned(first, second, stays, 1)
+        until_owned(second, first, leaves, 1)
+        second.close(leave=True)
+        assert kafka_bench.members() == {"slot-0"}
+        until_owned(first, first, stays, 2)
+
+    def test_one_that_comes_back_stays_a_member(self, kafka_bench: KafkaBench) -> None:
+        kafka_bench.pin({0: 0, 1: 0})
+        only = kafka_bench.member("slot-0")
+        joined(only)
+        only.close()
+        assert kafka_bench.members() == {"slot-0"}
+
     def test_a_second_worker_in_the_same_slot_fences_the_first(self, kafka_bench: KafkaBench) -> None:
         kafka_bench.pin({0: 0, 1: 0})
         first = kafka_bench.member("slot-0")
         joined(first)
         second = kafka_bench.member("slot-0")
         assert joined(second).owned == {0, 1}
-        with pytest.raises(WorkerError, match="place"):
+        with pytest.raises(Fenced, match="place"):
             read(first, 1)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
@@ -223,6 +224,12 @@ class TestBrokerUnavailable:
     def test_too_few_brokers(self, kafka: KafkaServer) -> None:
         wanted = Resources((TopicSpec(kafka.unique("copies"), 1),), (), (), ())
         with pytest.raises(DeployFailed, match=r"too few brokers for 3 copies .* HEADWATER_KAFKA_REPLICATION"):
+            KafkaBroker(kafka.access, 3).ensure(wanted)
+
+    def test_brokers_that_have_not_registered(self, kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(AdminClient, "list_topics", lambda *_, **__: SimpleNamespace(brokers={}))
+        wanted = Resources((TopicSpec(kafka.unique("copies"), 1),), (), (), ())
+        with pytest.raises(BrokerUnavailable, match="not ready yet"):
             KafkaBroker(kafka.access, 3).ensure(wanted)
 
     def test_bad_settings(self, kafka: KafkaServer) -> None:

@@ -162,6 +162,7 @@ class TestRefusedStart:
             EmbeddedKafka(tmp_path / "data", tmp_path / "cache").prepare()
         assert list((tmp_path / "cache").iterdir()) == []
 
+    @pytest.mark.slow
     def test_maven_without_network(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         # An empty local repository and a proxy that nobody runs: what Maven sees on a machine without a network.
         dead = "-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=1 -Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=1"
@@ -239,6 +240,7 @@ def test_a_killed_format_is_repaired(tmp_path: Path) -> None:
     assert not (tmp_path / "kafka" / "formatting").exists()
 
 
+@pytest.mark.slow
 def test_data_directory_with_odd_characters(tmp_path: Path, started: list[children.Child]) -> None:
     kafka = EmbeddedKafka(tmp_path / "a, b=\\c é", CACHE_DIR)
     kafka.prepare()

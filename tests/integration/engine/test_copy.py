@@ -50,6 +50,7 @@ class TestPlannedChanges:
             pipeline.wait_committed(6000)
         check_copy(pipeline, numbered(0, 6000), repeats=False)
 
+    @pytest.mark.slow
     def test_a_second_worker_takes_its_share_and_repeats_nothing(self, kafka: KafkaServer, tmp_path: Path) -> None:
         pipeline = Pipeline(kafka, tmp_path)
         fed = 0

@@ -76,7 +76,7 @@ def kills(pipeline: Pipeline, seed: int, rounds: int) -> int:
 
 
 class TestKill:
-    @pytest.mark.long
+    @pytest.mark.slow
     def test_results_and_dead_letters(self, kafka: KafkaServer, tmp_path: Path) -> None:
         transforms = [V8Transform(uid="t1", type="v8", script=SCRIPT)]
         pipeline = Pipeline(kafka, tmp_path, transforms, delivery="exactly_once")

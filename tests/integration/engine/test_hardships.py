@@ -51,7 +51,7 @@ def stop_now_and_then(worker: int, stop: threading.Event) -> None:
             hit(pid, signal.SIGCONT)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_on_a_full_machine_no_record_is_blamed(kafka: KafkaServer, tmp_path: Path) -> None:
     count, load, pipeline = 4_000, Load(1, 0), pipeline_of("busy", kafka, tmp_path)
     feed(pipeline, load, count)

@@ -15,6 +15,7 @@ from typing import Any
 
 from confluent_kafka import Message, TopicPartition
 
+from headwater.errors import BrokerUnavailable
 from headwater.ingest.evm.records import ENTITIES
 from headwater.ingest.writer import POSITIONS_TOPIC
 from headwater.sources.read_back import read_table
@@ -83,11 +84,18 @@ class Streams:
         """Return once an ingest has stored where it begins."""
         key = (name or f"{self.prefix}-live").encode()
         deadline = time.monotonic() + WITHIN_S
-        while POSITIONS_TOPIC not in self.kafka.admin.list_topics(timeout=10).topics or key not in read_table(
-            self.kafka.access, POSITIONS_TOPIC
-        ):
+        while key not in self._positions():
             assert time.monotonic() < deadline, "the ingest did not begin"
             time.sleep(0.2)
+
+    def _positions(self) -> dict[bytes, bytes]:
+        """None while the topic is being made."""
+        if POSITIONS_TOPIC not in self.kafka.admin.list_topics(timeout=10).topics:
+            return {}
+        try:
+            return read_table(self.kafka.access, POSITIONS_TOPIC)
+        except BrokerUnavailable:  # its partition has no leader yet
+            return {}
 
     def start(self, url: str, *flags: str, name: str = "live") -> subprocess.Popen[str]:
         """An ingest that writes to them; the node's URL is in its environment alone."""

@@ -64,7 +64,7 @@ class Ingest:
 
     @contextmanager
     def running(self, server: HyperliquidServer, **options: Any) -> Iterator["Ingest"]:
-        feed = SocketFeed(HyperliquidOptions(name="t", ws=server.url, **options))
+        feed = SocketFeed(HyperliquidOptions(name="t", ws=server.url, **options), self.stop)
         self.stop.clear()
         arguments = (feed, self.store.open, self.stop, self.meters, Backoff(0.01, 0.1))
         thread = threading.Thread(target=run, args=arguments)

@@ -5,6 +5,7 @@ import json
 import logging
 import time
 from collections.abc import Generator, Iterator
+from threading import Event
 from typing import Any
 
 import msgspec
@@ -23,7 +24,7 @@ BLOCKS = Chain(1).blocks(1000, 1100)
 
 
 def open_feed(node: Node, **options: Any) -> SolanaFeed:
-    return SolanaFeed(SolanaOptions.model_validate({"name": "n", "rpc": node.url, "poll_s": 0.01, **options}))
+    return SolanaFeed(SolanaOptions.model_validate({"name": "n", "rpc": node.url, "poll_s": 0.01, **options}), Event())
 
 
 def signatures(step: Step | None) -> list[str]:
@@ -153,6 +154,7 @@ class TestFaults:
         faults=st.fixed_dictionaries({name: st.sampled_from([0.0, 0.2]) for name in ("503", "cut", "behind")}),
         kill=st.integers(0, 20),
     )
+    @pytest.mark.slow
     def test_any_chain_through_any_faults_and_a_kill(
         self, number: int, skipped: float, parallel: int, faults: dict[str, float], kill: int
     ) -> None:

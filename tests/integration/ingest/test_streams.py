@@ -1,5 +1,7 @@
 """An ingest on a real Kafka: records and position together, whatever is killed."""
 
+from threading import Event
+
 import pytest
 from confluent_kafka import Producer
 
@@ -17,7 +19,7 @@ def streams(kafka: KafkaServer) -> Streams:
     if POSITIONS_TOPIC not in kafka.admin.list_topics(timeout=10).topics:
         kafka.create_topic(POSITIONS_TOPIC, 1, INGEST_TOPIC_CONFIG)
     topic = kafka.create_topic(kafka.unique("stream.base.log"), 4)
-    return Streams(kafka.access, {"log": Target(topic, 4)}, kafka.unique("ingest"))
+    return Streams(kafka.access, {"log": Target(topic, 4)}, kafka.unique("ingest"), Event())
 
 
 def block(number: int) -> Step:

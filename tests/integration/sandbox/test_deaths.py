@@ -84,7 +84,7 @@ def test_kills_at_random_moments_lose_and_blame_nothing() -> None:
 
 
 def asked(act: Callable[[], None]) -> Callable[[Question], Answer]:
-    """A look-up that does something when it is asked."""
+    """A lookup that does something when it is asked."""
 
     def answer(question: Question) -> Answer:
         act()
@@ -288,7 +288,7 @@ def children() -> set[str]:
 
 @pytest.mark.parametrize(
     "times",
-    [pytest.param(15, marks=pytest.mark.long), pytest.param(1_000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])],
+    [pytest.param(8, marks=pytest.mark.long), pytest.param(1_000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])],
 )
 def test_nothing_is_left_behind(times: int) -> None:
     respawn(1)

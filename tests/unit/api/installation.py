@@ -219,7 +219,7 @@ class User:
         assert body["status"] == status
         assert body["title"]
         assert body["detail"]
-        assert body["instance"] == response.request.url.path
+        assert body["instance"] == response.request.url.raw_path.decode().partition("?")[0]
         assert body["request_id"] == response.headers["x-request-id"]
         assert ("retry-after" in response.headers) == (status in (429, 503))
         return body

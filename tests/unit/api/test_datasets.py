@@ -220,7 +220,10 @@ class TestPage:
         assert sorted(first["values"] + second["values"]) == ["a", "b", "c"]
         assert first["total_count"] == second["total_count"] == 3
 
-    @pytest.mark.parametrize("parameters", [{"limit": 0}, {"limit": 500_001}, {"cursor": "x"}, {"cursor": str(2**53)}])
+    @pytest.mark.parametrize(
+        "parameters",
+        [{"limit": 0}, {"limit": 500_001}, {"cursor": "x"}, {"cursor": str(2**53)}, {"cursor": "1.0"}, {"limit": "+5"}],
+    )
     def test_refused(self, alice: User, entries: str, parameters: dict[str, Any]) -> None:
         assert list(alice.faults(alice.get(entries, params=parameters))) == ["/" + next(iter(parameters))]
 

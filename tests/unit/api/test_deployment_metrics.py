@@ -130,6 +130,11 @@ class TestSummary:
         assert scene.get(aggregated="true")["messages_received_per_min"] == pytest.approx(6 / minutes)
         assert scene.get(aggregated="true", time_range="1d")["time_range"] == "1d"
 
+    def test_error_rates_are_at_most_1(self, scene: Scene) -> None:
+        scene.measure(messages_received=1, processor_error=10, output_error=2)
+        body = scene.get(aggregated="true")
+        assert (body["processor_error_rate"], body["output_error_rate"]) == (1, 1)
+
     def test_percentiles_and_the_mean(self, scene: Scene) -> None:
         scene.measure({"total_latency": [*range(1, 101)], "data_age": [100, 300]}, messages_received=100)
         body = scene.get(aggregated="true")
@@ -162,7 +167,10 @@ class TestRefusals:
         answer = scene.user.get(f"{FLOW}/{scene.id}/deploy/metrics", params={"metrics": types})
         assert "messages_received" in scene.user.faults(answer)["/metrics"]
 
-    @pytest.mark.parametrize(("name", "value"), [("time_range", "2h"), ("aggregated", "maybe")])
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [("time_range", "2h"), *(("aggregated", value) for value in ("maybe", "on", "t", "1", ""))],
+    )
     def test_other_parameters(self, scene: Scene, name: str, value: str) -> None:
         answer = scene.user.get(f"{FLOW}/{scene.id}/deploy/metrics", params={name: value})
         assert set(scene.user.faults(answer)) == {f"/{name}"}
@@ -172,6 +180,6 @@ class TestRefusals:
             raise SetStoreUnavailable("The set store does not answer.")
 
         monkeypatch.setattr(scene.headwater.metrics, "read", away)
-        for aggregated in ("true", "false"):
+        for aggregated in ("true", "false", "True"):
             answer = scene.user.get(f"{FLOW}/{scene.id}/deploy/metrics", params={"aggregated": aggregated})
             scene.user.problem(answer, 503, "set-store-unavailable")

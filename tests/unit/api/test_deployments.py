@@ -1,5 +1,6 @@
 """Deployments: /api/v1/flow/{config_id}/deploy and …/teardown."""
 
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 
 from headwater.brokers.base import Resources, TopicSpec
 from headwater.errors import SetStoreUnavailable
-from headwater.model.deployment import LogLine, Status, WorkerStatus
+from headwater.model.deployment import Condition, LogLine, Observed, Phase, Status, WorkerStatus
 from headwater.model.metric import Measured, Span
 from tests.unit.api.installation import FLOW, Installation, User, installation
 
@@ -83,6 +84,7 @@ class TestDeploy:
         headwater.controller.reasons = ["The source topic stream.base.log is not on the broker."]
         body = alice.problem(alice.post(f"{FLOW}/{config_id}/deploy"), 422, "deploy-failed")
         assert body["detail"] == "The source topic stream.base.log is not on the broker."
+        assert body["errors"] == [{"pointer": "", "detail": body["detail"]}]
         seen = alice.get(f"{FLOW}/{config_id}/deploy").json()
         assert (seen["status"], seen["condition"], seen["reason"]) == ("failed", "Failed", body["detail"])
         assert (seen["revision"], seen["desired_revision"]) == (None, 1)
@@ -125,6 +127,23 @@ class TestDeploy:
         headwater.controller.asleep = False
         assert teardown.result().status_code == 200
         assert again.result().status_code == 200
+
+    def test_the_wait_for_a_teardown_is_part_of_the_timeout(self) -> None:
+        with installation(deploy_timeout_s=3) as made:
+            alice = made.user("alice")
+            path = f"{FLOW}/{alice.create()['id']}/deploy"
+            alice.post(path)
+            made.controller.asleep = True
+            (deployment,) = made.database.deployments.unfinished()
+            made.database.deployments.desire_absent(deployment.flow_id)
+            began = time.monotonic()
+            again = alice.start("POST", path)
+            time.sleep(1.5)
+            gone = Observed(deployment.id, Phase.ABSENT, None, deployment.generation + 1, Condition.STABLE)
+            made.database.deployments.observe([gone])
+            alice.problem(again.result(), 503, "deploy-pending")
+            assert time.monotonic() - began < 4
+            assert alice.get(path).json()["status"] == "deploying"
 
     def test_another_owners_is_not_found(self, bob: User, config_id: str) -> None:
         bob.problem(bob.post(f"{FLOW}/{config_id}/deploy"), 404, "not-found")
@@ -191,7 +210,7 @@ class TestLogs:
             ]
         }
 
-    @pytest.mark.parametrize("limit", ["0", "1001", "x"])
+    @pytest.mark.parametrize("limit", ["0", "1001", "x", "1_0"])
     def test_bounds(self, alice: User, config_id: str, limit: str) -> None:
         response = alice.get(f"{FLOW}/{config_id}/deploy/logs?limit={limit}")
         assert set(alice.faults(response)) == {"/limit"}

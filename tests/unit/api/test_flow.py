@@ -9,7 +9,7 @@ import pytest
 from headwater.model.dataset import filter_set
 from headwater.model.sink import MAX_SINKS
 from headwater.model.transform import MAX_SCRIPT_BYTES, MAX_TRANSFORMS
-from tests.unit.api.installation import FLOW, TOKEN, Installation, User, flow_body
+from tests.unit.api.installation import FLOW, TOKEN, Installation, User, flow_body, installation
 
 V8 = {"type": "v8", "script": "function process(record) { return record; }"}
 PIPELINE = "/pipeline_config"
@@ -230,7 +230,12 @@ class TestCreate:
     def test_the_detail_tells_the_first_fault(self, alice: User) -> None:
         body = alice.problem(alice.post(FLOW, flow_body() | {"name": "", "nmae": ""}), 422, "invalid-input")
         assert "/name" in body["detail"]
-        assert "2 faults" in body["detail"]
+        assert "There are 2 faults in all" in body["detail"]
+
+    def test_the_detail_counts_no_faults_that_are_not_listed(self, alice: User) -> None:
+        body = alice.problem(alice.post(FLOW, flow_body() | {"tags": [1] * 30}), 422, "invalid-input")
+        assert len(body["errors"]) == 20
+        assert "There are at least 20 faults; see errors." in body["detail"]
 
     def test_names_every_script_that_is_refused(self, alice: User) -> None:
         body = flow_body(transforms=[V8 | {"script": "syntax error"}, V8, V8 | {"script": "function other() {}"}])
@@ -300,6 +305,20 @@ class TestDelete:
         assert alice.delete(f"{FLOW}/{made['id']}").status_code == 200
         assert headwater.database.deployments.active(made["id"]) is None
         assert headwater.database.flows.deleted() == []
+
+    def test_again_while_the_teardown_goes_on_waits_for_it(self) -> None:
+        with installation(deploy_timeout_s=0.3) as made:
+            alice, bob = made.user("alice"), made.user("bob")
+            path = f"{FLOW}/{alice.create()['id']}"
+            alice.post(f"{path}/deploy")
+            made.controller.asleep = True
+            for _ in range(2):
+                body = alice.problem(alice.delete(path), 503, "deploy-pending")
+                assert "still being removed" in body["detail"]
+            bob.problem(bob.delete(path), 404, "not-found")
+            made.controller.asleep = False
+            assert alice.delete(path).status_code == 200
+            alice.problem(alice.delete(path), 404, "not-found")
 
     def test_twice_is_not_found(self, alice: User) -> None:
         path = f"{FLOW}/{alice.create()['id']}"

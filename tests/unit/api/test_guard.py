@@ -83,6 +83,10 @@ class TestKey:
     def test_header_in_any_case(self, headwater: Installation, alice: User, name: str) -> None:
         assert headwater.nobody().get(FLOW, headers={name: alice.key}).status_code == 200
 
+    @pytest.mark.parametrize("sent", ["{} ", " {}", "{}\t"])
+    def test_white_space_around_it_is_no_part_of_it(self, headwater: Installation, alice: User, sent: str) -> None:
+        assert headwater.nobody().get(FLOW, headers={"X-API-Key": sent.format(alice.key)}).status_code == 200
+
     def test_two_keys_are_refused(self, alice: User, bob: User) -> None:
         headers = [("X-API-Key", alice.key), ("X-API-Key", bob.key)]
         response = alice.portal.call(lambda: alice.http.get(FLOW, headers=headers))
@@ -140,7 +144,17 @@ class TestScope:
 
 
 class TestAddress:
-    @pytest.mark.parametrize("path", ["/", "/api/v1", "/api/v1/flow/", "/api/v1/flow/x/y", "/api/v1/developer/prices"])
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "/",
+            "/api/v1",
+            "/api/v1/flow/",
+            "/api/v1/flow/x/y",
+            "/api/v1/flow/a%20%C3%A9%2Fb",
+            "/api/v1/developer/prices",
+        ],
+    )
     def test_unknown(self, alice: User, path: str) -> None:
         alice.problem(alice.get(path), 404, "not-found")
 

@@ -97,6 +97,28 @@ class TestReplay:
         assert is_replay(again)
         assert again.headers["content-type"] == "application/problem+json"
 
+    def test_a_change_that_is_saved_but_fails_to_run_is_saved_once(
+        self, headwater: Installation, send: Sender, alice: User
+    ) -> None:
+        flow = alice.create()
+        path = f"{FLOW}/{flow['id']}"
+        alice.post(f"{path}/deploy")
+        headwater.controller.reasons = ["worker-0 died twice"]
+        first, again = (send(f"{path}/transforms", flow["pipeline_config"]["transforms"], "PUT") for _ in range(2))
+        assert "Revision 2 is saved, but does not run" in alice.problem(first, 422, "deploy-failed")["detail"]
+        assert (is_replay(first), is_replay(again)) == (False, True)
+        assert again.content == first.content
+        assert alice.get(path).json()["revision"] == 2
+
+    def test_a_deploy_that_failed_is_not_tried_again(self, headwater: Installation, send: Sender, alice: User) -> None:
+        path = f"{FLOW}/{alice.create()['id']}/deploy"
+        headwater.controller.reasons = ["worker-0 died twice"]
+        first, again = send(path), send(path)
+        alice.problem(first, 422, "deploy-failed")
+        assert is_replay(again)
+        assert again.content == first.content
+        assert send.user.post(path, headers={"Idempotency-Key": "k-2"}).status_code == 200
+
 
 class TestRefused:
     @pytest.mark.parametrize("key", ["", "x" * 256, "two words", "Gr\xf6\xdfe", "tab\there"])

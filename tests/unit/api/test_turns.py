@@ -44,6 +44,6 @@ async def owners_share(turns: Turns) -> None:
 
 
 def test_one_owner_has_a_share_of_them(portal: BlockingPortal) -> None:
-    turns = Turns()
+    turns = Turns(MAX_AT_ONCE, MAX_PER_OWNER)
     portal.call(owners_share, turns)
     assert not turns._owners

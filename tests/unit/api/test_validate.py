@@ -39,6 +39,11 @@ class TestChecks:
     def test_refuses_what_create_refuses(self, alice: User, body: Any, pointer: str) -> None:
         assert list(alice.faults(alice.post(VALIDATE, body))) == [pointer]
 
+    def test_records_sent_twice(self, alice: User) -> None:
+        body = json.dumps(flow_body())[:-1] + ', "records": 1, "records": [{}]}'
+        response = alice.post(VALIDATE, content=body, headers={"Content-Type": "application/json"})
+        assert list(alice.faults(response)) == ["/records"]
+
     def test_without_records(self, alice: User) -> None:
         throws = V8 | {"script": "function process() { throws }"}
         answer = alice.post(VALIDATE, flow_body(transforms=[throws])).json()

@@ -85,6 +85,13 @@ def test_a_contract_has_its_own(settings: Settings, tmp_path: Path) -> None:
         ("neither\nnor", "neither JSON nor JSON lines"),
         (json.dumps([{"type": "event", "name": "Told"}]), "lacks a member"),
         (json.dumps([{"type": "event", "name": "Told", "inputs": [{"type": "uint 8"}]}]), "'uint 8' is no type"),
+        *[
+            (
+                json.dumps([{"type": "event", "name": "Told", "inputs": [{"type": kind}]}]),
+                "The event Told: .* is no type",
+            )
+            for kind in ("uint256[0]", "string[0]", "bytes0[]", "uint0[]", "bytes33", "uint7", "foo")
+        ],
         (
             json.dumps([{"type": "event", "name": "T", "inputs": [{"type": "bool", "indexed": True}] * 4}]),
             "more than 3",

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ def load(folder: Path, **entry: Any) -> Any:
     path = folder / "ingests.json"
     path.write_text(json.dumps({"hl": {"type": "hyperliquid", **entry}}))
     options, open_feed = load_ingests(path)["hl"]
-    return open_feed(options, Settings(data_dir=folder))
+    return open_feed(options, Settings(data_dir=folder), Event())
 
 
 def test_of_a_node(tmp_path: Path) -> None:

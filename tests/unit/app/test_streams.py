@@ -71,7 +71,7 @@ def test_no_password_in_an_error(tmp_path: Path) -> None:
 def test_without_the_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "PUBSUB_CLIENT", "no_such_package.client")
     given = settings(tmp_path, {"base.log": {"pubsub": {"project": "project-1", "topic": "logs"}}})
-    with pytest.raises(SetupError, match=r"headwater\[pubsub\]"):
+    with pytest.raises(SetupError, match=r"\[pubsub\]"):
         load_bindings(given)
 
 

@@ -8,7 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from headwater.cli import app
-from headwater.cli.docs import PAGES, REFERENCE
+from headwater.cli.docs import REFERENCE
+from headwater.cli.docs.pages import PAGES
 from headwater.model.dataset import MAX_VALUE_CHARS
 from headwater.model.transform import MAX_EXPRESSION_CHARS, MAX_OUTPUT_BYTES, MAX_OUTPUTS_PER_RECORD
 from headwater.sandbox.engine import HEAP_MB
@@ -38,6 +39,26 @@ class TestGenerated:
         with installation() as headwater:
             answered = headwater.nobody().get("/openapi.json").json()
         assert json.loads(PAGES["openapi.json"]()) == answered
+
+    @pytest.mark.parametrize(
+        "row",
+        [
+            "| tokens of a question for prices | 1 to 200 |",
+            "| `limit` of lines of `deploy/logs` | 1 to 1,000, default 100 |",
+            "| values of one call of `flow.contains` | 1,000 |",
+            "| rounds of questions that depend on answers | 16 |",
+            "| brackets of a filter expression | 32 deep |",
+            "| characters of an `Idempotency-Key`, visible ASCII | 1 to 255 |",
+            "| pools in the script of a price recipe | 5,000 |",
+        ],
+    )
+    def test_limits_name(self, row: str) -> None:
+        assert row in PAGES["limits.md"]()
+
+    def test_a_body_that_is_an_array_has_a_table_of_its_items(self) -> None:
+        _, _, prices = PAGES["endpoints.md"]().partition("### POST /api/v1/developer/prices/stats")
+        assert "Request body, an array (1 to 200 items) of:" in prices
+        assert "| `token_address` | string | required |" in prices
 
 
 class TestWritten:

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from headwater.cli import app
-from headwater.model.key import parse
+from headwater.model.key import SCOPES, parse
 
 
 @pytest.fixture
@@ -27,6 +27,17 @@ def test_create_prints_the_key_alone(data_dir: Path) -> None:
     assert made.stdout[8:20] in listed
     assert "flow:read sets:write" in listed
     assert made.stdout[21:60] not in listed
+
+
+def test_help_explains_the_scopes() -> None:
+    shown = " ".join(CliRunner().invoke(app, ["keys", "create", "--help"], env={"COLUMNS": "400"}).stdout.split())
+    assert "Default: flow:read, flow:write, flow:deploy, sets:write, prices:read." in shown
+    assert "admin is reserved" in shown
+
+
+def test_every_scope_is_explained() -> None:
+    page = (Path(__file__).parents[3] / "docs/operations.md").read_text()
+    assert all(f"| `{scope}` |" in page for scope in SCOPES)
 
 
 def test_states(data_dir: Path) -> None:
@@ -64,4 +75,6 @@ def test_create_needs_an_owner(data_dir: Path) -> None:
 
 
 def test_a_data_directory_that_is_not_there(data_dir: Path) -> None:
-    assert run(data_dir / "missing", "list").exit_code == 2
+    done = run(data_dir / "missing", "list")
+    assert done.exit_code == 2
+    assert "(or HEADWATER_DATABASE_URL)" in done.stderr

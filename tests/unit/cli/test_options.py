@@ -17,7 +17,8 @@ class TestSettings:
         shown = RUN.invoke(app, ["settings", "--log-level", "debug"])
         assert shown.exit_code == 0
         rows = {line.split("│")[1].strip(): line for line in shown.stdout.splitlines() if "│" in line}
-        assert "8123" in rows["HEADWATER_PORT"]
+        assert rows["HEADWATER_PORT"].count("8123") == 1
+        assert rows["HEADWATER_PORT"].count("HEADWATER_PORT") == 2
         assert "flag" in rows["HEADWATER_LOG_LEVEL"]
         assert "default" in rows["HEADWATER_HOST"]
 
@@ -29,13 +30,36 @@ class TestSettings:
     def test_flags_win_over_variables(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HEADWATER_PORT", "8123")
         monkeypatch.setenv("COLUMNS", "300")
-        assert "8124" in RUN.invoke(app, ["settings", "--port", "8124"]).stdout
+        shown = RUN.invoke(app, ["settings", "--port", "8124"]).stdout
+        (row,) = [line for line in shown.splitlines() if "HEADWATER_PORT" in line]
+        assert [cell.strip() for cell in row.split("│")[2:4]] == ["8124", "flag"]
 
     def test_what_is_not_valid_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HEADWATER_PORT", "eighty")
         refused = RUN.invoke(app, ["settings"])
         assert refused.exit_code == 2
         assert "HEADWATER_PORT" in refused.stderr
+
+    def test_a_log_level_in_any_case(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HEADWATER_LOG_LEVEL", "Warning")
+        assert RUN.invoke(app, ["settings"]).exit_code == 0
+        assert RUN.invoke(app, ["settings", "--log-level", "DEBUG"]).exit_code == 0
+
+    def test_a_log_level_that_is_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        flag = RUN.invoke(app, ["ingest", "run", "mine", "--log-level", "loud"])
+        assert (flag.exit_code, "--log-level" in flag.stderr) == (2, True)
+        monkeypatch.setenv("HEADWATER_LOG_LEVEL", "loud")
+        refused = RUN.invoke(app, ["ingest", "run", "mine"])
+        assert refused.exit_code == 2
+        assert "HEADWATER_LOG_LEVEL or --log-level) is not valid" in refused.stderr
+        assert "'warning'" in refused.stderr
+
+    @pytest.mark.parametrize("name", ["HEADWATER_KAFKA_SECURITY_PROTOCOL", "HEADWATER_KAFKA_SASL_MECHANISM"])
+    def test_how_to_log_in_to_kafka_is_checked(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        monkeypatch.setenv(name, "PLAINTEXT")
+        refused = RUN.invoke(app, ["settings"])
+        assert refused.exit_code == 2
+        assert name in refused.stderr
 
 
 class TestKeys:

@@ -1,12 +1,15 @@
 """The controller over twins in memory: up, down, outages, kills between steps, and a clock that tests move."""
 
 import threading
+import time
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
+from headwater.controller.controller import LEASE_TTL_S
 from headwater.controller.reconcile import READY_WITHIN_S
-from headwater.errors import SetStoreUnavailable
+from headwater.errors import SetStoreUnavailable, StoreUnavailable
 from headwater.model.dataset import Dataset, dataset_set, filter_set
 from headwater.model.deployment import Condition, Phase
 from headwater.model.metric import Measured, Span
@@ -43,6 +46,13 @@ class TestUp:
             ("wrk", "topic", f"flow.{FLOW}.out", ("WRITE",), False),
             ("wrk", "topic", f"flow.{FLOW}.dlq", ("WRITE",), False),
         }
+
+    def test_outputs_get_the_partitions_that_a_running_source_gets(self, world: World) -> None:
+        world.deploy()
+        world.run(ticks=100)
+        world.broker.logs[TOPIC] += [[], []]
+        world.run(ticks=130)
+        assert {len(log) for log in world.broker.logs.values()} == {6}
 
     def test_start_offsets_are_pinned_before_a_worker_runs(self, world: World) -> None:
         for _ in range(3):
@@ -183,6 +193,32 @@ class TestDown:
         assert world.sets.count(filter_set(FLOW, "t1"))[0] == 0
         assert world.database.flows.deleted() == []
 
+    def test_a_set_store_that_hangs_holds_up_no_other(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        asked, answered = threading.Event(), threading.Event()
+
+        def hang(_: object) -> None:
+            asked.set()
+            assert answered.wait(30)
+            raise SetStoreUnavailable("It does not answer.")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(world.sets, "drop", hang)
+            world.database.flows.create(replace(flow(), id="01jz000000000000000000f200"))
+            world.database.flows.delete("owner", "01jz000000000000000000f200")
+            world.controller.tick()
+            assert asked.wait(10)
+            world.deploy()
+            for _ in range(100):
+                world.controller.tick()
+                world.now += 0.5
+                time.sleep(0.005)
+            assert world.active is not None
+            assert world.active.settled
+            answered.set()
+            world.run(ticks=2)
+        world.run(ticks=30)
+        assert world.database.flows.deleted() == []
+
     def test_a_kill_half_way_is_finished_by_the_next_controller(self, world: World) -> None:
         world.deploy()
         world.run(ticks=1)
@@ -218,3 +254,25 @@ class TestLeadership:
         world.database.leases.acquire("controller", "another", datetime.now(UTC), 3600)
         world.run()
         world.controller.run(threading.Event())
+
+    def test_one_that_cannot_renew_its_lease_acts_no_more_and_lets_its_workers_run(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def away(*_: object) -> None:
+            raise StoreUnavailable("The database does not answer.")
+
+        world.deploy()
+        world.run()
+        assert set(world.orchestrator.led_for_s) == {LEASE_TTL_S}
+        with monkeypatch.context() as patch:
+            patch.setattr(world.database.leases, "acquire", away)
+            world.now += LEASE_TTL_S
+            with pytest.raises(StoreUnavailable):
+                world.controller.tick()
+            times_led = len(world.orchestrator.led_for_s)
+            world.database.deployments.desire_absent(FLOW)
+            world.run(ticks=4)
+            assert world.orchestrator.running() == {DEPLOYMENT}
+            assert len(world.orchestrator.led_for_s) == times_led
+        world.run()
+        assert world.orchestrator.running() == frozenset()

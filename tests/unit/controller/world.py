@@ -113,6 +113,8 @@ class World:
             self.controller.tick()
             if self.controller._sweeping is not None:
                 self.controller._sweeping.result(10)
+            if self.controller._purging is not None:
+                self.controller._purging.exception(10)
             for work in self.controller._work.values():
                 if work.running is not None:
                     work.running.exception(10)

@@ -1,5 +1,7 @@
 """Batch sizes and flights."""
 
+from dataclasses import replace
+
 from headwater.engine.chain import BatchSize, Flight, first_offsets
 from headwater.model.record import RecordBatch
 
@@ -39,13 +41,20 @@ class TestBatchSize:
     def test_small_batches_change_nothing(self) -> None:
         size = BatchSize()
         size.learn(Flight(batch(3), [], 0.0), 0.1, 0.0)
-        assert size.limit == BatchSize.FIRST
+        assert size.limit == BatchSize.FEWEST
 
     def test_waits_do_not_count(self) -> None:
         size = BatchSize()
-        flight = Flight(batch(BatchSize.FIRST), [], 10.0, waited_s=2.0)
+        flight = Flight(batch(BatchSize.FEWEST), [], 10.0, waited_s=2.0)
         size.learn(flight, 70.1, waited_s=62.0)
-        assert size.limit == 2 * BatchSize.FIRST
+        assert size.limit == 2 * BatchSize.FEWEST
+
+    def test_large_outputs_make_small_batches(self) -> None:
+        size = BatchSize()
+        self.run(size, 5e-6, 20)
+        for _ in range(10):
+            size.learn(Flight(replace(batch(size.limit), values=[bytes(10_000_000)] * size.limit), [], 0.0), 0.0, 0.0)
+        assert size.limit <= 8
 
 
 def test_first_offsets() -> None:

@@ -4,9 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
+from headwater.engine.chain import Flight
 from headwater.engine.exactly_once import TransactionSize
 from headwater.engine.health import Probe
 from headwater.errors import BrokerUnavailable
+from headwater.model.record import RecordBatch
 from tests.unit.engine.looking import arrived, steps
 from tests.unit.engine.world import DEAD, OUTPUTS, Member, World, origin
 
@@ -170,6 +172,15 @@ class TestTransactionSize:
         world.weather.transaction_s = 0.0
         steps(member, 300, until=lambda: world.group.committed[0] == 1000)
         assert [origin(r) for r in world.arrived(OUTPUTS[0])] == [f"stream/0/{n}/0" for n in range(1000)]
+
+    def test_large_values_are_committed_sooner(self, world: World) -> None:
+        member = working(world)
+        world.append(0, "pass")
+        steps(member, 5, until=lambda: world.group.committed[0] == 1)
+        delivery = member.worker._delivery
+        columns = [[0] * 70, [0] * 70, [*range(70)], [0] * 70]
+        delivery.deliver(Flight(RecordBatch("t", [bytes(1_000_000)] * 70, [None] * 70, *columns), [], 0.0))
+        assert delivery.room() == 0
 
     @pytest.mark.parametrize(
         ("learn", "limit"),

@@ -9,7 +9,7 @@ import pytest
 
 from headwater.engine.health import BEAT_S, MAX_LINE_CHARS, MAX_LINES_PER_BEAT, Probe, WorkerLog
 from headwater.errors import WorkerError
-from headwater.model.worker import JOIN, Heartbeat, WrittenLine
+from headwater.model.worker import JOIN, LEAVE, Heartbeat, WrittenLine
 from tests.unit.engine.weather import Clock
 
 
@@ -99,6 +99,28 @@ class TestJoin:
             ours.close()
             with pytest.raises(WorkerError, match="supervisor has gone"):
                 Probe(theirs.fileno()).may_join(10)
+
+    def test_a_worker_that_has_lost_its_supervisor_may_not_join(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            probe = Probe(theirs.fileno())
+            ours.close()
+            probe.send(beat("starting"))
+            with pytest.raises(WorkerError, match="supervisor has gone"):
+                probe.may_join(0)
+
+    def test_leaves_for_good_when_the_supervisor_says_so(self) -> None:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            probe = Probe(theirs.fileno())
+            ours.send(JOIN)
+            assert probe.may_join(10)
+            assert not probe.may_leave()
+            ours.send(LEAVE)
+            assert probe.may_leave()
+            ours.close()
+            assert not probe.may_leave()
+        assert not Probe(None).may_leave()
 
     def test_needs_no_word_without_a_supervisor(self) -> None:
         assert Probe(None).may_join(0)

@@ -147,7 +147,7 @@ def test_partitions_that_go_before_the_commit_are_not_counted(scene: Scene) -> N
     scene.deliver(batch(4))
     scene.observer.dropped([1])
     scene.commit()
-    assert scene.written().counts["messages_received"] == 2
+    assert scene.written().counts["messages_received"] == scene.observer.totals["messages_received"] == 2
 
 
 def test_lookups_are_timed_for_the_worker_alone(scene: Scene) -> None:

@@ -76,7 +76,7 @@ class Unreliable(MemoryPrices):
 
     def write(self, partition: int, owner: str, written: PriceWrite) -> bool:
         self._fail_sometimes()
-        self._hours |= {(partition, *hour): ticks for hour, ticks in written.hours.items()}
+        self._left |= written.left
         self._fail_sometimes()
         some = self._draw.sample([*written.states.items()], self._draw.randint(0, len(written.states)))
         self._states |= {(partition, token): state for token, state in some}
@@ -86,7 +86,7 @@ class Unreliable(MemoryPrices):
         return done
 
     def copy(self) -> dict[str, Any]:
-        return {name: dict(getattr(self, name)) for name in ("_ends", "_states", "_hours")}
+        return {name: dict(getattr(self, name)) for name in ("_ends", "_states", "_left")}
 
     def go_back(self, copy: dict[str, Any]) -> None:
         """As a server that lost its last writes."""
@@ -132,7 +132,9 @@ def work(fold: PriceFold, topic: Topic, positions: dict[int, int], draw: random.
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_kills_and_outages_change_nothing(seed: int) -> None:
+@pytest.mark.parametrize("many", [20, 1024])
+def test_kills_and_outages_change_nothing(seed: int, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.model.price.state.MANY", many)
     draw = random.Random(seed)
     topic, store = trades(draw, 4, 1500), Unreliable(draw, 0.15)
     for life in range(12):

@@ -53,7 +53,7 @@ def commit(recorder: Recorder, *batches: Counted, minute: int = 960, at_once: bo
     tally = Tally()
     for counted in batches:
         if recorder.all_new(counted.ends()):
-            tally.count(counted, counted.ends())
+            tally.count(counted.counts(), counted.ends())
         else:
             tally.undecided.append(counted)
     tally.time("processing_latency").add(1.0)
@@ -64,6 +64,17 @@ def commit(recorder: Recorder, *batches: Counted, minute: int = 960, at_once: bo
 @pytest.fixture
 def scene() -> Scene:
     return Scene()
+
+
+def test_what_an_earlier_owner_counted_stays_counted_when_it_is_read_twice(scene: Scene) -> None:
+    first, second = scene.recorder("a"), scene.recorder("b")
+    first.assigned([0])
+    commit(first, batch(0, 4))
+    second.assigned([0])
+    commit(second, batch(0, 4))
+    second.rewound({0: 0})
+    commit(second, batch(0, 4), batch(4, 5))
+    assert scene.received() == 5
 
 
 def test_records_below_the_mark_are_not_counted_again(scene: Scene) -> None:
@@ -234,7 +245,7 @@ def test_batches_before_and_after_the_marks_are_known(scene: Scene) -> None:
     recorder = scene.recorder("a")
     tally = Tally()
     tally.undecided.append(batch(0, 3))
-    tally.count(batch(3, 6), {0: 6})
+    tally.count(batch(3, 6).counts(), {0: 6})
     recorder.assigned([0])
     recorder.add(960, tally)
     recorder.flush()

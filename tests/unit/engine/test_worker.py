@@ -1,11 +1,15 @@
 """The worker's loop, case by case; test_simulation.py mixes them all."""
 
+import socket
+
 import pytest
 
 from headwater.engine.crashes import LONGEST_PAUSE_S, MOST_PER_WINDOW, WINDOW_S
+from headwater.engine.health import Probe
 from headwater.engine.worker import PAUSE_AFTER_S, Worker
 from headwater.errors import BrokerUnavailable, SandboxFailed
 from headwater.model.record import Outcome, RecordBatch
+from headwater.model.worker import JOIN, LEAVE
 from tests.unit.engine.looking import arrived, states, steps
 from tests.unit.engine.world import DEAD, OUTPUTS, World, without_repeats
 
@@ -15,8 +19,7 @@ class TestFlow:
         world = World()
         world.append(0, "pass", "drop", "twice")
         world.append(1, "bad", "pass")
-        member = world.member()
-        steps(member, 30)
+        steps(world.member(), 300, until=lambda: world.group.committed == {0: 3, 1: 2, 2: 0})
         for topic in OUTPUTS:
             assert arrived(world, topic) == ["stream/0/0/0", "stream/0/2/0", "stream/0/2/1", "stream/1/1/0"]
         assert arrived(world, DEAD) == ["stream/1/0/0"]
@@ -144,14 +147,13 @@ class TestScripts:
             return Outcome(outcome.kept, [f._replace(error="SandboxCrash") for f in outcome.failures])
 
         member.transforms[1].apply = crash  # type: ignore[method-assign]  # other errors
-        world.append(0, *["bad"] * (MOST_PER_WINDOW + 1), "pass")
+        world.append(0, *["bad"] * (2 * MOST_PER_WINDOW), "pass")
         before = world.weather.clock.now
-        steps(member, 20, until=lambda: world.total() > 0)
-        assert member.worker._state()[0] == "crashing"
+        steps(member, 500, until=lambda: member.worker._state()[0] == "crashing")
         world.append(0, "pass")
-        steps(member, 200, until=lambda: len(arrived(world)) == 2)
+        steps(member, 1000, until=lambda: len(arrived(world)) == 2)
         assert world.weather.clock.now - before >= LONGEST_PAUSE_S
-        assert len(arrived(world, DEAD)) == MOST_PER_WINDOW + 1
+        assert len(arrived(world, DEAD)) == 2 * MOST_PER_WINDOW
         world.weather.clock.sleep(WINDOW_S)
         member.worker.step()
         assert member.worker._state() == ("ready", "")
@@ -269,6 +271,21 @@ class TestStop:
         member.worker.stop()
         assert not member.worker.finish()
         assert world.group.committed[0] == 0
+
+    @pytest.mark.parametrize("for_good", [True, False])
+    def test_it_leaves_the_group_when_nobody_takes_its_place(
+        self, for_good: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        left = []
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            ours.send(JOIN)
+            member = World().member(Probe(theirs.fileno()))
+            monkeypatch.setattr(member.source, "close", lambda *, leave: left.append(leave))
+            if for_good:
+                ours.send(LEAVE)
+            member.worker.close()
+        assert left == [for_good]
 
     def test_run_ends_by_stop(self) -> None:
         world = World()

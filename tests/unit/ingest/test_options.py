@@ -1,6 +1,12 @@
 """What the options of all kinds of ingest have in common."""
 
-from headwater.ingest.options import default_name
+from typing import Any
+
+import pytest
+
+from headwater.errors import SetupError
+from headwater.ingest.hyperliquid.options import HyperliquidOptions
+from headwater.ingest.options import default_name, read_options
 
 
 def test_a_range_has_a_name_of_its_own() -> None:
@@ -11,3 +17,17 @@ def test_a_range_has_a_name_of_its_own() -> None:
 def test_a_range_that_begins_nowhere_has_a_valid_name() -> None:
     """So it is refused for what is wrong with it."""
     assert default_name("solana", None, 9) == "solana-0-9"
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ({"ws": "wss://x", "from_start": True}, "--from-start needs --node-data"),
+        ({"node_data": "x", "coins": ["BTC"]}, "--coin is for --ws alone"),
+        ({"node_data": "x", "entities": ["log"]}, "^--entity is not valid"),
+        ({"node_data": "x", "metrics_port": -1}, "^--metrics-port is not valid"),
+    ],
+)
+def test_flags_are_named_as_they_are_typed(given: dict[str, Any], fault: str) -> None:
+    with pytest.raises(SetupError, match=fault):
+        read_options(HyperliquidOptions, {"name": "mine", **given})

@@ -120,6 +120,27 @@ class TestTime:
             job.take_results(take(job), results([b"{}"]), BUSY_S)
         assert (job.outputs, job.errors[0].error) == ([b""], "Timeout")
 
+    @pytest.mark.parametrize("end", [CRASH, BROKEN])
+    def test_a_slow_record_that_then_kills_loses_its_output(self, end: Death) -> None:
+        job = job_of(2)
+        job.take_results(take(job), results([b"{}", b"{}"], slow=[1]), IDLE_S)
+        job.take_death(take(job), end, None)
+        assert (job.outputs, [*job.errors]) == ([b"{}", b""], [1])
+
+    @pytest.mark.parametrize(
+        ("first", "then", "output"),
+        [
+            (b"{}", b'!"LookupLimit","too many",0,0', b""),
+            (b'!"LookupLimit","too many",0,0', b"{}", b"{}"),
+        ],
+    )
+    def test_the_last_run_of_a_slow_record_counts(self, first: bytes, then: bytes, output: bytes) -> None:
+        job = job_of(1)
+        job.take_results(take(job), results([first], slow=[0]), IDLE_S)
+        job.take_results(take(job), results([then]), IDLE_S)
+        assert job.outputs == [output]
+        assert [*job.errors] == ([] if output else [0])
+
     def test_a_busy_machine_blames_nobody(self) -> None:
         job = job_of(1)
         segment = alone(job)

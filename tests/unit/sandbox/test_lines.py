@@ -52,12 +52,16 @@ def has_rounded(document: object) -> bool:
     return False
 
 
+def found(lines: list[bytes]) -> list[int]:
+    return lines_with_long_integers(lines, b"\n".join(lines))
+
+
 class TestLongIntegers:
     @given(st.lists(DOCUMENTS, max_size=6), st.sampled_from([(",", ":"), (", ", ": "), (" ,\t", "\t:\r")]))
     def test_no_line_is_missed(self, documents: list[object], separators: tuple[str, str]) -> None:
         lines = [json.dumps({"a": document}, separators=separators).encode() for document in documents]
         expected = {number for number, document in enumerate(documents) if has_rounded(document)}
-        assert expected <= set(lines_with_long_integers(b"\n".join(lines)))
+        assert expected <= set(found(lines))
 
     @pytest.mark.parametrize(
         "line",
@@ -71,8 +75,10 @@ class TestLongIntegers:
         ],
     )
     def test_others_are_left_out(self, line: bytes) -> None:
-        assert lines_with_long_integers(b"\n".join([line] * 3)) == []
+        assert found([line] * 3) == []
 
     @pytest.mark.parametrize("number", [b"9007199254740993", b"-9007199254740993", b"[9007199254740993]"])
     def test_the_lines_that_have_one(self, number: bytes) -> None:
-        assert lines_with_long_integers(b'{}\n{"a":%b}\n{"a":1}\n{"a":%b}' % (number, number)) == [1, 3]
+        line = b'{"a":%b}' % number
+        for padding in range(8):
+            assert found([b"{%b}" % (b" " * padding), line, b'{"a":1}', line]) == [1, 3]

@@ -1,7 +1,7 @@
 """Saving a configuration: everything or nothing."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -13,6 +13,7 @@ from headwater.model.transform import NewV8Transform
 from headwater.services.checks import PipelineChecker
 from headwater.services.flows import Flows, FlowStores
 from headwater.services.ids import new_id
+from headwater.stores import removal
 from headwater.stores.memory.control import MemoryDatabase
 from headwater.stores.memory.sets import MemoryDraftSets, MemorySetStore
 
@@ -29,6 +30,9 @@ SENT = NewFlow.model_validate(
         },
     }
 )
+
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def filter_sets(flow: Flow) -> list[SetId]:
@@ -52,14 +56,19 @@ def compiled() -> list[str]:
 
 
 @pytest.fixture
-def flows(database: MemoryDatabase, sets: MemorySetStore, compiled: list[str]) -> Flows:
+def drafts() -> MemoryDraftSets:
+    return MemoryDraftSets()
+
+
+@pytest.fixture
+def flows(database: MemoryDatabase, sets: MemorySetStore, drafts: MemoryDraftSets, compiled: list[str]) -> Flows:
     def compile_(script: str, _example: str) -> list[str]:
         compiled.append(script)
         return []
 
     checker = PipelineChecker(Bindings(), compile_, lambda _: None, new_id)
-    stores = FlowStores(database.flows, database.revisions, sets, MemoryDraftSets())
-    return Flows(stores, checker, lambda: datetime(2026, 1, 2, tzinfo=UTC), new_id)
+    stores = FlowStores(database.flows, database.revisions, sets, drafts)
+    return Flows(stores, checker, lambda: NOW, new_id)
 
 
 class TestCreate:
@@ -70,20 +79,6 @@ class TestCreate:
         monkeypatch.setattr(database.flows, "create", lambda flow: seen.extend(map(sets.count, filter_sets(flow))))
         flows.create("alice", SENT)
         assert [count for count, _ in seen] == [2, 1]
-
-    def test_the_database_away_leaves_no_values(
-        self, flows: Flows, database: MemoryDatabase, sets: MemorySetStore, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        tried = []
-
-        def away(flow: Flow) -> None:
-            tried.extend(filter_sets(flow))
-            raise StoreUnavailable("away")
-
-        monkeypatch.setattr(database.flows, "create", away)
-        with pytest.raises(StoreUnavailable):
-            flows.create("alice", SENT)
-        assert [sets.count(target) for target in tried] == [(0, 0)] * 2
 
     def test_the_set_store_away_leaves_no_configuration(
         self, flows: Flows, sets: MemorySetStore, monkeypatch: pytest.MonkeyPatch
@@ -131,24 +126,43 @@ class TestChange:
         flows.replace_transforms("alice", made.id, SENT.pipeline_config.transforms)
         assert [count for count, _ in seen] == [2, 1]
 
-    @pytest.mark.parametrize("error", [StoreUnavailable("away"), NotFound("deleted meanwhile")])
-    def test_a_save_that_fails_leaves_no_values(
+    @pytest.mark.parametrize("is_saved", [True, False])
+    def test_a_save_without_an_answer_keeps_its_values_if_it_came(
         self,
         flows: Flows,
         database: MemoryDatabase,
         sets: MemorySetStore,
+        drafts: MemoryDraftSets,
         monkeypatch: pytest.MonkeyPatch,
-        error: Exception,
+        is_saved: bool,
+    ) -> None:
+        tried: list[SetId] = []
+        create = database.flows.create
+
+        def unanswered(flow: Flow) -> None:
+            tried.extend(filter_sets(flow))
+            if is_saved:
+                create(flow)
+            raise StoreUnavailable("away")
+
+        monkeypatch.setattr(database.flows, "create", unanswered)
+        with pytest.raises(StoreUnavailable):
+            flows.create("alice", SENT)
+        removal.remove_drafts(drafts, database.revisions, sets, NOW + timedelta(seconds=1))
+        assert [sets.count(target)[0] for target in tried] == ([2, 1] if is_saved else [0, 0])
+
+    def test_a_save_that_is_refused_leaves_no_values(
+        self, flows: Flows, database: MemoryDatabase, sets: MemorySetStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         made = flows.create("alice", SENT).flow
         tried: list[SetId] = []
 
         def away(flow: Flow) -> None:
             tried.extend(filter_sets(flow))
-            raise error
+            raise NotFound("deleted meanwhile")
 
         monkeypatch.setattr(database.flows, "save", away)
-        with pytest.raises(type(error)):
+        with pytest.raises(NotFound):
             flows.replace_transforms("alice", made.id, SENT.pipeline_config.transforms)
         assert [sets.count(target) for target in tried] == [(0, 0)] * 2
         assert [sets.count(target)[0] for target in filter_sets(made)] == [2, 1]

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from headwater.model.record import RecordBatch
 from headwater.model.transform import MAX_OUTPUT_BYTES
-from headwater.sinks.base import MAX_RECORD_BYTES, oversize, source_ids
+from headwater.sinks.base import MAX_AGE_MS, MAX_AHEAD_MS, MAX_RECORD_BYTES, oversize, source_ids, times_to_write
 
 PAYLOAD = b"x" * (MAX_RECORD_BYTES + 10)
 KEY_ROOM = MAX_RECORD_BYTES - MAX_OUTPUT_BYTES
@@ -27,3 +27,12 @@ def test_source_ids() -> None:
     batch = RecordBatch("stream.polygon.log", [b"v"] * 2, [None] * 2, [0] * 2, [3, 0], [1 << 40, 7], [12, 0])
     assert source_ids(batch) == [b"stream.polygon.log/3/1099511627776/12", b"stream.polygon.log/0/7/0"]
     assert source_ids(batch, lambda _: [b"m1", b"m2"]) == [b"m1/12", b"m2/0"]
+
+
+def test_times_far_from_the_present_become_the_present() -> None:
+    now = 1_800_000_000_000
+    near = [now - MAX_AGE_MS, now, now + MAX_AHEAD_MS]
+    assert times_to_write(near, lambda: now / 1000) == near
+    assert times_to_write([], lambda: now / 1000) == []
+    far = [0, now - MAX_AGE_MS - 1, now + 1, now + MAX_AHEAD_MS + 1]
+    assert times_to_write(far, lambda: now / 1000) == [now, now, now + 1, now]

@@ -64,7 +64,13 @@ def test_nobody_listens(tmp_path: object) -> None:
 @pytest.mark.parametrize("url", ["redis-cluster://127.0.0.1:1,127.0.0.1:2", "rediss-cluster://me:secret@127.0.0.1:1"])
 def test_no_server_of_the_cluster_listens(url: str) -> None:
     client = connect(url)
-    for attempt in (lambda: client.call("PING"), lambda: client.pipeline([("GET", "x")]), client.version):
+    attempts = (
+        lambda: client.call("PING"),
+        lambda: client.pipeline([("GET", "x")]),
+        lambda: client.pipelines([[("GET", "x")]]),
+        client.version,
+    )
+    for attempt in attempts:
         with pytest.raises(SetStoreUnavailable, match="does not answer"):
             attempt()
     client.close()

@@ -125,6 +125,12 @@ def test_data_that_does_not_fit_is_not_decoded(data: bytes) -> None:
     assert decoded(event, log(event, data)) is None
 
 
+@pytest.mark.parametrize("kind", ["uint256[0]", "string[0]", "bytes0[]", "uint0[]"])
+def test_a_type_that_is_none_is_not_decoded(kind: str) -> None:
+    event = event_of({"name": "a", "type": kind})
+    assert decoded(event, log(event, b"\0" * 64)) is None
+
+
 def test_data_beyond_the_parameters_is_passed_over() -> None:
     event = written("Told(uint128 a)")
     assert decoded(event, log(event, encode(["uint128", "uint8"], [7, 1]))) == {"a": "7"}

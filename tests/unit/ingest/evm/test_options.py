@@ -12,7 +12,7 @@ from headwater.errors import IngestStopped, SetupError
 from headwater.ingest.evm.options import EvmOptions
 from headwater.ingest.evm.position import Mark, Position, Recent, decode
 from headwater.ingest.evm.records import ENTITIES
-from headwater.ingest.options import FLAG, read_options
+from headwater.ingest.options import read_options
 from headwater.model.binding import Bindings, KafkaTopic
 
 KEY = "abcdef0123456789"
@@ -31,8 +31,9 @@ def options(**more: Any) -> dict[str, Any]:
         ({"ws": URL}, "--ws is not valid.*ws"),
         ({"finality": "latest"}, "^--finality is not valid: must be finalized, safe or a number of blocks"),
         ({"finality": 0}, "^--finality is not valid: must be finalized, safe or a number of blocks"),
-        ({"to_block": 5}, "to_block needs a from_block"),
-        ({"from_block": 6, "to_block": 5}, "to_block needs a from_block"),
+        ({"to_block": 5}, "^What it is told is not valid: --to-block needs a --from-block that"),
+        ({"from_block": 6, "to_block": 5}, "--to-block needs a --from-block"),
+        ({"from_block": -1}, "^--from-block is not valid"),
         ({"from_block": 1, "to_block": 5, "zerolag": True}, "no zerolag streams"),
         ({"name": "Live!"}, "--name"),
         ({"fetch": "guess"}, "--fetch"),
@@ -40,13 +41,13 @@ def options(**more: Any) -> dict[str, Any]:
 )
 def test_what_makes_no_sense_is_refused_without_its_value(more: dict[str, Any], fault: str) -> None:
     with pytest.raises(SetupError, match=fault) as caught:
-        read_options(EvmOptions, options(**more), FLAG)
+        read_options(EvmOptions, options(**more))
     assert KEY not in f"{caught.value!r} {caught.value.__cause__!r}"
 
 
 def test_a_url_may_come_from_a_variable_and_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_NODE", URL)
-    read = read_options(EvmOptions, options(rpc="$SOME_NODE"), FLAG)
+    read = read_options(EvmOptions, options(rpc="$SOME_NODE"))
     assert read.rpc.get_secret_value() == URL
     assert KEY not in f"{read!r} {read}"
 
@@ -55,19 +56,22 @@ def test_the_file_of_ingests_knows_the_kind(tmp_path: Path) -> None:
     file = tmp_path / "ingests.json"
     file.write_text(json.dumps({"live": {"type": "evm", "chain": "base", "rpc": URL, "finality": 5}}))
     (read, _) = load_ingests(file)["live"]
-    assert read == read_options(EvmOptions, options(finality=5), FLAG)
+    assert read == read_options(EvmOptions, options(finality=5))
     file.write_text(json.dumps({"live": {"type": "evm", "chain": "base", "rpc": KEY}}))
-    with pytest.raises(SetupError, match=r"live\.rpc") as caught:
+    with pytest.raises(SetupError, match=r"ingests\.json: live\.rpc") as caught:
         load_ingests(file)
     assert KEY not in str(caught.value)
+    file.write_text(json.dumps({"live": {"type": "evm", "chain": "base", "rpc": URL, "to_block": 5}}))
+    with pytest.raises(SetupError, match=r"ingests\.json: live is not valid: `to_block` needs a `from_block`"):
+        load_ingests(file)
 
 
 def test_zerolag_streams_are_those_that_are_bound_or_all() -> None:
     bound = Bindings({"base.log.zerolag": KafkaTopic("fast")})
-    assert zerolag_entities(read_options(EvmOptions, options(), FLAG), bound) == ["log"]
-    assert zerolag_entities(read_options(EvmOptions, options(), FLAG), Bindings()) == []
-    assert zerolag_entities(read_options(EvmOptions, options(zerolag=True), FLAG), bound) == list(ENTITIES)
-    assert zerolag_entities(read_options(EvmOptions, options(from_block=1, to_block=2), FLAG), bound) == []
+    assert zerolag_entities(read_options(EvmOptions, options()), bound) == ["log"]
+    assert zerolag_entities(read_options(EvmOptions, options()), Bindings()) == []
+    assert zerolag_entities(read_options(EvmOptions, options(zerolag=True)), bound) == list(ENTITIES)
+    assert zerolag_entities(read_options(EvmOptions, options(from_block=1, to_block=2)), bound) == []
 
 
 def test_positions_come_back_and_are_small() -> None:

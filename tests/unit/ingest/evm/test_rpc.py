@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from threading import Event
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ def client(behave: Behave, **options: Any) -> Iterator[tuple[Rpc, Node, list[flo
     """A client that writes its waits down in place of waiting."""
     waits: list[float] = []
     with Node(behave) as node:
-        rpc = Rpc(f"{node.address}/v2/{KEY}?token={KEY[::-1]}", sleep=waits.append, **options)
+        rpc = Rpc(f"{node.address}/v2/{KEY}?token={KEY[::-1]}", Event(), sleep=waits.append, **options)
         try:
             yield rpc, node, waits
         finally:
@@ -173,7 +174,7 @@ def test_a_limited_rate_makes_small_batches() -> None:
 
 def test_closing_ends_the_waits_of_other_threads() -> None:
     with Node(echo) as node, ThreadPoolExecutor(1) as pool:
-        rpc = Rpc(node.address, rate=0.01)
+        rpc = Rpc(node.address, Event(), rate=0.01)
         rpc.call("a")
         waiting = pool.submit(rpc.call, "b")
         rpc.close()

@@ -197,7 +197,7 @@ def test_a_folder_that_goes_is_told_as_a_gap(reader: Reader) -> None:
     [
         ({}, "name one source"),
         ({"node_data": "x", "ws": "wss://x"}, "name one source"),
-        ({"node_data": "x", "coins": ("BTC",)}, "coins choose markets of ws"),
+        ({"node_data": "x", "coins": ("BTC",)}, "`coins` is for `ws` alone"),
         ({"ws": "https://x"}, "ws://"),
         ({"ws": "wss://x", "entities": ("fill",)}, "trade or block"),
         ({"ws": "wss://x", "entities": ("trade", "block")}, "trade or block"),

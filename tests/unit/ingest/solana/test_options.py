@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ NODE = "https://node.example/key-of-mine"
         ({"rpc": "http://node.example:key-of-mine/"}, "must be a URL"),
         ({"rpc": "https:///key-of-mine"}, "must be a URL"),
         ({"rpc": "$NOWHERE"}, "NOWHERE is not set"),
-        ({"rpc": NODE, "to_slot": 5}, "to_slot needs a from_slot"),
+        ({"rpc": NODE, "to_slot": 5}, "`to_slot` needs a `from_slot`"),
         ({"rpc": NODE, "to_slot": 5, "from_slot": 6}, "not above it"),
         ({"rpc": NODE, "commitment": "processed"}, "finalized"),
         ({}, "Field required"),
@@ -42,7 +43,7 @@ def test_a_file_may_name_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert isinstance(options, SolanaOptions)
     assert (name, options.chain, options.rpc.get_secret_value()) == ("main", "solana", NODE)
     assert NODE not in repr(options)
-    assert isinstance(open_feed(options, Settings()), SolanaFeed)
+    assert isinstance(open_feed(options, Settings(), Event()), SolanaFeed)
 
 
 def test_a_fault_in_a_file(tmp_path: Path) -> None:

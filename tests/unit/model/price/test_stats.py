@@ -2,15 +2,19 @@
 
 import random
 from collections.abc import Iterable, Sequence
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.model.price.codec import decode, decode_hour, encode, encode_hour
+from headwater.model.price import left, state
+from headwater.model.price.codec import decode, encode
+from headwater.model.price.left import Chunk, Left
 from headwater.model.price.series import Tick
 from headwater.model.price.state import TokenState
-from headwater.model.price.stats import Stats, edge_hour, evaluate
+from headwater.model.price.stats import Stats, evaluate, missing
+from headwater.model.price.view import read_at
 from tests.support.prices import DAY, HOUR, MINUTE, brute_force, figures
 
 START = 1_700_000_000_000
@@ -22,23 +26,29 @@ class Stored:
 
     def __init__(self) -> None:
         self.state: bytes | None = None
-        self.hours: dict[int, bytes] = {}
+        self.left: dict[Chunk, bytes] = {}
 
     def fold(self, ticks: Iterable[Tick], now: int = FAR) -> None:
-        state = TokenState() if self.state is None else decode(self.state)
+        folded = TokenState() if self.state is None else decode(self.state)
         for tick in ticks:
-            state.fold((*tick, 6, b""), now)
-        for hour, left in state.left.items():
-            self.hours[hour] = encode_hour(hour, [*left, *decode_hour(hour, self.hours.get(hour, b""))])
-        self.state = encode(state)
+            folded.fold((*tick, 6, b"Mint"[: tick[1] % 5]), now)
+        folded.thin()
+        for chunk, leaving in folded.left.items():
+            self.left[chunk] = left.encode(chunk, [*leaving, *self._stored(chunk).ticks()])
+        self.state = encode(folded)
+
+    def _stored(self, chunk: Chunk) -> Left:
+        return Left(chunk, self.left.get(chunk, b""))
 
     def evaluate(self, now: int, *, judge: bool = True) -> Stats | None:
         assert self.state is not None
-        state = decode(self.state)
-        state.settle(now)
-        hour = edge_hour(state, now)
-        edge = [] if hour is None else decode_hour(hour, self.hours.get(hour, b""))
-        return evaluate(state, now, edge, judge=judge)
+        read = read_at(self.state, now)
+        stored = [self._stored(chunk) for chunk in missing(read, now, judge=judge)]
+        stats = evaluate(read, now, stored, judge=judge)
+        folded = decode(self.state)
+        folded.settle(now)
+        assert evaluate(folded, now, stored, judge=judge) == stats
+        return stats
 
 
 def batches(ticks: Sequence[Tick], draw: random.Random) -> Iterable[Sequence[Tick]]:
@@ -59,15 +69,18 @@ prices = st.one_of(st.floats(0.9, 4.1), st.floats(1e-12, 1e12), st.sampled_from(
 ticks = st.lists(st.tuples(times.map(lambda t: START + t), st.integers(0, 3), prices), min_size=1, max_size=60)
 
 
-@given(ticks, st.integers(0, 80 * HOUR), st.booleans(), st.randoms(use_true_random=False))
-@settings(max_examples=400)
-def test_any_ticks_in_any_order(ticks: list[Tick], wait: int, judge: bool, draw: random.Random) -> None:
+@given(
+    ticks, st.integers(0, 80 * HOUR), st.booleans(), st.randoms(use_true_random=False), st.sampled_from([0, 5, 1024])
+)
+@settings(max_examples=600)
+def test_any_ticks_in_any_order(ticks: list[Tick], wait: int, judge: bool, draw: random.Random, many: int) -> None:
     now = max(time for time, _, _ in ticks) + wait
     told = ticks + draw.sample(ticks, len(ticks) // 10)
     draw.shuffle(told)
     stored = Stored()
-    for batch in batches(told, draw):
-        stored.fold(batch)
+    with patch.object(state, "MANY", many):
+        for batch in batches(told, draw):
+            stored.fold(batch)
     assert figures(stored.evaluate(now, judge=judge)) == brute_force(ticks, now, judge=judge)
 
 
@@ -83,8 +96,10 @@ def walk(draw: random.Random, days: float) -> list[Tick]:
     return found
 
 
+@pytest.mark.parametrize("many", [0, 30, 1024])
 @pytest.mark.parametrize("seed", range(4))
-def test_three_days_of_trade(seed: int) -> None:
+def test_three_days_of_trade(seed: int, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "MANY", many)
     draw = random.Random(seed)
     all_ticks = walk(draw, 3)
     for _ in range(8):
@@ -119,12 +134,23 @@ def test_a_rejected_last_print_changes_nothing_by_waiting() -> None:
 
 
 def test_the_newest_tick_tells_decimals_and_address() -> None:
-    state = TokenState()
-    state.fold((START + 5, 0, 1.0, 9, b"So111"), FAR)
-    state.fold((START, 0, 1.0, 6, b""), FAR)
-    stats = evaluate(state, START + 5)
+    folded = TokenState()
+    folded.fold((START + 5, 0, 1.0, 9, b"So111"), FAR)
+    folded.fold((START, 0, 1.0, 6, b""), FAR)
+    stats = evaluate(folded, START + 5)
     assert stats is not None
     assert (stats.decimals, stats.mint) == (9, "So111")
+
+
+def test_a_busy_token_takes_little() -> None:
+    stored = Stored()
+    ticks = [(START + 20 * n, 0, 100 + n % 17) for n in range(70 * 3_000)]
+    for at in range(0, len(ticks), 10_000):
+        stored.fold(ticks[at : at + 10_000])
+    assert stored.state is not None
+    assert len(stored.state) < 3 * 3_000 * 24  # two to three minutes of ticks
+    now = ticks[-1][0] + 12_345
+    assert figures(stored.evaluate(now)) == brute_force(ticks, now)
 
 
 def test_no_tick() -> None:

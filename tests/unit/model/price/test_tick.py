@@ -73,6 +73,8 @@ def test_other_addresses_keep_their_case() -> None:
         ({"timestamp": None}, "timestamp"),
         ({"timestamp": "yesterday"}, "timestamp"),
         ({"timestamp": -5}, "timestamp"),
+        ({"timestamp": "9" * 400}, "timestamp"),
+        ({"timestamp": 10**400}, "timestamp"),
         ({"timestamp": NOW + MAX_AHEAD_MS + 1}, "ahead"),
         ({"chain": None}, "chain"),
         ({"chain": 5}, "chain"),

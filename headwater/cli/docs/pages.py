@@ -1,0 +1,15 @@
+"""All pages. Making them takes most of the program's modules: only the command imports this one."""
+
+from collections.abc import Callable
+
+from headwater.cli.docs import configuration, endpoints, errors, limits, openapi, settings, streams
+
+PAGES: dict[str, Callable[[], str]] = {
+    "openapi.json": openapi.page,
+    "endpoints.md": endpoints.page,
+    "configuration.md": configuration.page,
+    "limits.md": limits.page,
+    "errors.md": errors.page,
+    "streams.md": streams.page,
+    "settings.md": settings.page,
+}

@@ -1,0 +1,89 @@
+"""Uploads that stand still: they keep nobody else waiting, and are given up."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import anyio
+import pytest
+
+from headwater.api import uploads
+from headwater.errors import Superseded
+from tests.unit.api.installation import FLOW, Installation, User
+
+JSON_TYPE = {"content-type": "application/json"}
+
+
+class Stalled:
+    """Bodies that stand still after their first bytes until a test lets them go on."""
+
+    def __init__(self, user: User) -> None:
+        self._user = user
+        self._go_on = user.portal.call(anyio.Event)
+        self.begun = 0
+
+    def go_on(self) -> None:
+        self._user.portal.call(self._go_on.set)
+
+    async def body(self) -> AsyncIterator[bytes]:
+        self.begun += 1
+        yield b'{"values": ["a"'
+        await self._go_on.wait()
+        yield b"]}"
+
+
+@pytest.fixture
+def stalled(alice: User) -> Iterator[Stalled]:
+    made = Stalled(alice)
+    yield made
+    made.go_on()
+
+
+def values_path(user: User) -> str:
+    made = user.create()
+    return f"{FLOW}/{made['id']}/transforms/{made['pipeline_config']['transforms'][0]['uid']}/filter-values"
+
+
+def test_one_owners_keep_nobody_else_waiting(alice: User, bob: User, stalled: Stalled) -> None:
+    path = values_path(alice)
+    sent = [
+        alice.start("POST", path, content=stalled.body(), headers=JSON_TYPE)
+        for _ in range(uploads.MAX_UPLOADS_AT_ONCE + 1)
+    ]
+    while stalled.begun < uploads.MAX_UPLOADS_PER_OWNER:
+        pass
+    assert bob.post(values_path(bob), {"values": ["b"]}).json()["added"] == 1
+    assert stalled.begun == uploads.MAX_UPLOADS_PER_OWNER
+    stalled.go_on()
+    assert {answer.result().status_code for answer in sent} == {200}
+
+
+def test_five_of_one_owner_run_at_once(alice: User, stalled: Stalled) -> None:
+    path = values_path(alice)
+    sent = [alice.start("POST", path, content=stalled.body(), headers=JSON_TYPE) for _ in range(5)]
+    while stalled.begun < 5:
+        pass
+    stalled.go_on()
+    assert sum(answer.result().json()["added"] for answer in sent) == 1
+
+
+def test_one_that_was_overtaken_says_so(headwater: Installation, alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    def replace(*_: object) -> None:
+        raise Superseded
+
+    path = values_path(alice)
+    monkeypatch.setattr(headwater.sets, "replace", replace)
+    body = alice.problem(alice.put(path, {"values": ["a"]}), 503, "superseded")
+    assert body["detail"].endswith("this upload stood still for an hour; nothing was changed. Send it again.")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+def test_a_body_that_stops_coming_changes_nothing(
+    alice: User, stalled: Stalled, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "MAX_SILENCE_S", 0.2)
+    path = values_path(alice)
+    alice.post(path, {"values": ["a", "b"]})
+    response = alice.request(method, path, content=stalled.body(), headers=JSON_TYPE)
+    body = alice.problem(response, 400, "malformed-request")
+    assert body["detail"] == "No more of the body came for 0.2 s. Nothing was changed. Send all of it again."
+    assert response.headers["connection"] == "close"
+    assert sorted(alice.get(path).json()["values"]) == ["a", "b"]

@@ -1,0 +1,103 @@
+"""Waiting for the controller: what is judged was looked at after the call."""
+
+import contextlib
+import threading
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime
+
+import anyio
+import pytest
+from anyio import to_thread
+from anyio.from_thread import BlockingPortal
+
+from headwater.api.waiting import Watcher
+from headwater.errors import StoreUnavailable
+from headwater.model.deployment import Deployment, Desired, Phase, Progress
+from headwater.model.flow import PipelineConfig, Source
+from headwater.model.sink import KafkaSink
+from headwater.services.deployments import is_up
+
+FLOW_ID = "a-flow"
+
+
+class Looks:
+    """What a watcher sees; the first look is held up until a test lets it go, and answers with what it saw before."""
+
+    def __init__(self, *answers: Progress | StoreUnavailable | None) -> None:
+        self._answers = list(answers)
+        self.began, self.go_on = threading.Event(), threading.Event()
+
+    def __call__(self, asked: Collection[str]) -> Mapping[str, Progress]:
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if not self.began.is_set():
+            self.began.set()
+            self.go_on.wait(60)
+        if isinstance(answer, StoreUnavailable):
+            raise answer
+        return {} if answer is None else dict.fromkeys(asked, answer)
+
+
+def deployment(generation: int = 1) -> Deployment:
+    return Deployment(
+        id="d",
+        flow_id=FLOW_ID,
+        owner="alice",
+        config=PipelineConfig(
+            source=Source(type="pubsub", chain="base", entity="log"),
+            transforms=[],
+            sinks=[KafkaSink(type="kafka", name="a", uid="s")],
+        ),
+        desired=Desired.RUNNING,
+        desired_revision=generation,
+        generation=generation,
+        reader_password="",
+        worker_password="",
+        created_at=datetime(2026, 1, 2, tzinfo=UTC),
+    )
+
+
+def running(generation: int) -> Progress:
+    return Progress(
+        "d", FLOW_ID, Desired.RUNNING, generation, generation, Phase.RUNNING, generation, generation, 1, 1, ""
+    )
+
+
+async def wait_behind_another(looks: Looks, done: Callable[[Progress | None], bool]) -> list[Progress | None]:
+    """Wait for a flow that somebody else waits for, while a look at it goes on. Returns what was judged."""
+    judged: list[Progress | None] = []
+
+    def noted(seen: Progress | None) -> bool:
+        judged.append(seen)
+        return done(seen)
+
+    async with anyio.create_task_group() as tasks:
+        watcher = Watcher(looks)
+        tasks.start_soon(watcher.run)
+        tasks.start_soon(_ignore_the_end, watcher)
+        await to_thread.run_sync(looks.began.wait)
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as waiting:
+                waiting.start_soon(watcher.until, FLOW_ID, noted, 20, "It goes on.")
+                await anyio.wait_all_tasks_blocked()
+                looks.go_on.set()
+        tasks.cancel_scope.cancel()
+    return judged
+
+
+async def _ignore_the_end(watcher: Watcher) -> None:
+    with contextlib.suppress(StoreUnavailable):
+        await watcher.until(FLOW_ID, lambda _: False, 20, "It goes on.")
+
+
+@pytest.mark.parametrize("early", [running(1), None, StoreUnavailable("It is away.")])
+def test_a_look_from_before_the_call_is_not_judged(
+    portal: BlockingPortal, early: Progress | StoreUnavailable | None
+) -> None:
+    judged = portal.call(wait_behind_another, Looks(early, running(2)), lambda _: True)
+    assert judged == [running(2)]
+
+
+def test_an_older_generation_that_runs_is_not_up() -> None:
+    assert not is_up(deployment(2), running(1))
+    assert is_up(deployment(2), running(2))
+    assert is_up(deployment(2), running(3))

@@ -1,0 +1,57 @@
+"""Where the parts are, and what is said when they are nowhere."""
+
+from pathlib import Path
+
+import pytest
+
+from headwater.app.addresses import Addresses
+from headwater.app.home import Home
+from headwater.errors import SetupError
+from headwater.settings import Settings
+
+OWN_KAFKA = {"kafka_bootstrap_servers": "kafka.example:9092", "kafka_password": "a password"}
+OWN_REDIS = {"redis_url": "redis://redis.example"}
+
+
+def addresses(home: Path, **settings: str) -> Addresses:
+    return Addresses(Settings.model_validate({"data_dir": home, **settings}), Home(home))
+
+
+class TestKafka:
+    def test_a_password_that_is_missing_is_asked_for(self, tmp_path: Path) -> None:
+        nameless = addresses(tmp_path, **OWN_KAFKA | {"kafka_password": ""})
+        with pytest.raises(SetupError, match=r"Set HEADWATER_KAFKA_PASSWORD .* on Kafka at kafka\.example:9092"):
+            nameless.kafka()
+
+    def test_one_of_your_own(self, tmp_path: Path) -> None:
+        assert addresses(tmp_path, **OWN_KAFKA).kafka().password == "a password"
+
+    def test_without_one_a_data_directory_must_be_there(self, tmp_path: Path) -> None:
+        with pytest.raises(SetupError, match="HEADWATER_KAFKA_BOOTSTRAP_SERVERS"):
+            addresses(tmp_path / "mistyped").kafka()
+
+
+class TestHome:
+    @pytest.mark.parametrize(
+        ("own", "named"), [(OWN_REDIS, "HEADWATER_KAFKA_BOOTSTRAP_SERVERS"), (OWN_KAFKA, "HEADWATER_REDIS_URL")]
+    )
+    def test_a_part_alone_makes_none_while_others_should_be_in_it(
+        self, tmp_path: Path, own: dict[str, str], named: str
+    ) -> None:
+        mistyped = tmp_path / "mistyped"
+        with pytest.raises(SetupError, match=named):
+            addresses(mistyped, **own).make_home()
+        assert not mistyped.exists()
+
+    def test_with_parts_of_your_own_it_is_made(self, tmp_path: Path) -> None:
+        addresses(tmp_path / "new", **OWN_KAFKA, **OWN_REDIS).make_home()
+        assert (tmp_path / "new").is_dir()
+
+
+class TestSecretKey:
+    def test_it_is_made_once(self, tmp_path: Path) -> None:
+        assert addresses(tmp_path).secret_key() == addresses(tmp_path).secret_key()
+
+    def test_without_a_data_directory_the_setting_is_asked_for(self, tmp_path: Path) -> None:
+        with pytest.raises(SetupError, match="Set HEADWATER_SECRET_KEY"):
+            addresses(tmp_path / "missing").secret_key()

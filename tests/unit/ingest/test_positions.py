@@ -1,0 +1,47 @@
+"""A position of another kind of ingest, or of another source, stops an ingest before it tells anything."""
+
+from itertools import permutations
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from headwater.errors import IngestStopped
+from headwater.ingest.evm.position import decode
+from headwater.ingest.hyperliquid.node import NodeFeed
+from headwater.ingest.hyperliquid.options import HyperliquidOptions
+from headwater.ingest.hyperliquid.socket import SocketFeed
+from headwater.ingest.solana.feed import SolanaFeed
+from headwater.ingest.solana.options import SolanaOptions
+
+POSITIONS = {
+    "evm": b'{"chain_id":8453,"final":[7,"0x7"],"recent":[]}',
+    "node": b'{"tails":{},"turns":{},"spans":{},"seen":{"fills":[[5,7]]},"halves":[]}',
+    "socket": b'{"marks":{"BTC":[5000,[1,2]]},"height":0}',
+    "solana": b'{"next_slot":8,"block":7}',
+}
+
+
+def begin(kind: str, position: bytes, folder: Path) -> None:
+    match kind:
+        case "evm":
+            decode(position, "mine", 8453)
+        case "node":
+            next(NodeFeed(HyperliquidOptions(name="mine", node_data=folder), quiet_s=0.0).steps(position))
+        case "socket":
+            options = HyperliquidOptions.model_validate({"name": "mine", "ws": "ws://127.0.0.1:9"})
+            next(SocketFeed(options, Event()).steps(position))
+        case "solana":
+            solana = {"name": "mine", "rpc": "http://127.0.0.1:9", "from_slot": 7, "to_slot": 7}
+            list(SolanaFeed(SolanaOptions.model_validate(solana), Event()).steps(position))
+
+
+@pytest.mark.parametrize(("kind", "of"), [*permutations(POSITIONS, 2)])
+def test_a_position_of_another_kind(kind: str, of: str, tmp_path: Path) -> None:
+    with pytest.raises(IngestStopped, match="of the ingest mine is of another kind: choose another name"):
+        begin(kind, POSITIONS[of], tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["evm", "node", "solana"])
+def test_a_position_that_was_stored_before(kind: str, tmp_path: Path) -> None:
+    begin(kind, POSITIONS[kind], tmp_path)

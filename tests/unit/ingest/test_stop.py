@@ -1,0 +1,117 @@
+"""An ingest that is told to end does so soon, whatever it waits for."""
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event
+from typing import Any
+
+import pytest
+
+from headwater.ingest.base import Feed, Step
+from headwater.ingest.evm.abi import Abis
+from headwater.ingest.evm.decode import Decoder
+from headwater.ingest.evm.feed import EvmFeed
+from headwater.ingest.evm.options import EvmOptions
+from headwater.ingest.evm.well_known import well_known
+from headwater.ingest.hyperliquid.options import HyperliquidOptions
+from headwater.ingest.hyperliquid.socket import SocketFeed
+from headwater.ingest.runner import Meters, run
+from headwater.ingest.solana.feed import SolanaFeed
+from headwater.ingest.solana.options import SolanaOptions
+from tests.support.node import Node, Reply, results
+
+SOON_S = 7.0
+"""Far more than it takes, and less than the shortest of the waits."""
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """Address of a server that takes connections and requests, and never answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def evm(stop: Event, **options: Any) -> EvmFeed:
+    checked = EvmOptions.model_validate({"name": "n", "chain": "base", **options})
+    return EvmFeed(checked, Decoder(Abis(well_known(), {})), {}, [], lambda *_: iter([]), stop)
+
+
+class Store:
+    """Keeps nothing. begun: a step came."""
+
+    def __init__(self) -> None:
+        self.begun = Event()
+
+    def write(self, _: Step) -> Any:
+        self.begun.set()
+        return type("Written", (), {"records": {}, "left_out": []})
+
+    @contextmanager
+    def open(self) -> Iterator[Any]:
+        yield self, None
+
+
+def assert_ends(feed: Feed, stop: Event, store: Store, is_waiting: Callable[[], object]) -> None:
+    before = set(threading.enumerate())
+    ingest = threading.Thread(target=run, args=(feed, store.open, stop, Meters()), daemon=True)
+    ingest.start()
+    is_waiting()
+    begun = time.monotonic()
+    stop.set()
+    for thread in set(threading.enumerate()) - before:
+        if thread is ingest or not thread.daemon:  # the end of a process waits for the others too
+            thread.join(max(0.0, begun + SOON_S - time.monotonic()))
+            assert not thread.is_alive(), thread
+
+
+@pytest.mark.parametrize("kind", ["evm", "solana", "hyperliquid"])
+def test_a_silent_node(kind: str, silent: str) -> None:
+    stop = Event()
+    feeds: dict[str, Callable[[], Feed]] = {
+        "evm": lambda: evm(stop, rpc=f"http://{silent}", ws=f"ws://{silent}"),
+        "solana": lambda: SolanaFeed(SolanaOptions.model_validate({"name": "n", "rpc": f"http://{silent}"}), stop),
+        "hyperliquid": lambda: SocketFeed(
+            HyperliquidOptions.model_validate({"name": "n", "ws": f"ws://{silent}"}), stop
+        ),
+    }
+    assert_ends(feeds[kind](), stop, Store(), lambda: time.sleep(1))
+
+
+def test_a_silent_websocket(silent: str) -> None:
+    stop, store = Event(), Store()
+    with Node(lambda request: results(request, result_of)) as node:
+        feed = evm(stop, rpc=node.address, ws=f"ws://{silent}")
+        assert_ends(feed, stop, store, lambda: store.begun.wait(20))
+
+
+def test_a_slow_rate() -> None:
+    stop = Event()
+    with Node(lambda request: results(request, result_of)) as node:
+        feed = evm(stop, rpc=node.address, rate=1, parallel=4, from_block=1, to_block=100)
+        assert_ends(feed, stop, Store(), lambda: until(lambda: len(node.requests) > 2))
+
+
+def test_a_node_that_asks_for_patience() -> None:
+    stop = Event()
+    with Node(lambda _: Reply(429, headers=(("Retry-After", "9"),))) as node:
+        assert_ends(evm(stop, rpc=node.address), stop, Store(), lambda: time.sleep(1))
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def result_of(method: str, params: list[Any]) -> Any:
+    if method == "eth_chainId":
+        return "0x2105"
+    if method == "eth_getBlockReceipts":
+        return []
+    number = 1000 if isinstance(params[0], str) and not params[0].startswith("0x") else int(params[0], 16)
+    return {"number": hex(number), "hash": f"0x{number:064x}", "parentHash": f"0x{number - 1:064x}",
+            "timestamp": hex(number), "logsBloom": "0x0", "transactions": []}  # fmt: skip

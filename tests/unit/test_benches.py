@@ -1,0 +1,15 @@
+"""What `make bench` does on a clean clone."""
+
+from pathlib import Path
+
+import pytest
+
+from benches import ingest_solana
+
+
+def test_without_recorded_data_a_bench_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ingest_solana, "FOLDER", tmp_path / "nowhere")
+    ingest_solana.main()
+    assert "left out: HEADWATER_TEST_DATA" in capsys.readouterr().out
