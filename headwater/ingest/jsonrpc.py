@@ -141,7 +141,10 @@ class Node:
         return self._answers(response)
 
     def _sent(self, body: bytes) -> httpx.Response:
-        return self._http.post(self._url, content=body, headers={"Content-Type": "application/json"})
+        response = self._http.post(self._url, content=body, headers={"Content-Type": "application/json"})
+        if self._closing.is_set():  # httpx does not know a connection that was being made when the client was closed
+            response.extensions["network_stream"].close()
+        return response
 
     def _answers(self, response: httpx.Response) -> list[Answer] | Answer:
         answers: list[Answer] | Answer

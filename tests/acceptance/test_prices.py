@@ -104,13 +104,15 @@ class Moments:
 
 
 def feed(stack: Stack, client: httpx.Client, records: Sequence[dict[str, Any]]) -> None:
-    """All of them, and wait until the last are readable: one more token in each partition of the ticks."""
+    """All of them, and wait until the last are readable: more tokens, from each partition to each of the ticks'."""
     for first in range(0, len(records), 20_000):
         stack.feed("base", "log", records[first : first + 20_000])
-    ends = [f"0x{random.getrandbits(160):040x}" for _ in range(200)]
-    stack.feed("base", "log", [record(end, (int(time.time() * 1000), 0, 1.0)) for end in ends for _ in range(2)])
-    body = [{"token_address": end, "chain": "base"} for end in ends]
-    until(lambda: len(client.post(STATS, json=body).json()["items"]) == len(ends), 600, "all ticks folded")
+    ends = [f"0x{random.getrandbits(160):040x}" for _ in range(1000)]
+    now = int(time.time() * 1000)
+    stack.feed("base", "log", [record(end, (now, number, 1.0)) for number, end in enumerate(ends)])
+    for first in range(0, len(ends), 200):
+        body = [{"token_address": end, "chain": "base"} for end in ends[first : first + 200]]
+        until(lambda b=body: len(client.post(STATS, json=b).json()["items"]) == len(b), 600, "all ticks folded")  # type: ignore[misc]  # a default binds the loop's variable
 
 
 @pytest.mark.parametrize("count", [30, pytest.param(1000, marks=pytest.mark.slow)])

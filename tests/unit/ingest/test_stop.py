@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from headwater.errors import NodeUnavailable
+from headwater.ingest import jsonrpc
 from headwater.ingest.base import Feed, Step
+from headwater.ingest.closing import Closing
 from headwater.ingest.evm.abi import Abis
 from headwater.ingest.evm.decode import Decoder
 from headwater.ingest.evm.feed import EvmFeed
@@ -98,6 +101,26 @@ def test_a_node_that_asks_for_patience() -> None:
     stop = Event()
     with Node(lambda _: Reply(429, headers=(("Retry-After", "9"),))) as node:
         assert_ends(evm(stop, rpc=node.address), stop, Store(), lambda: time.sleep(1))
+
+
+def test_a_connection_that_is_made_too_late_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    connect, connected = socket.create_connection, list[socket.socket]()
+
+    def slowly(*arguments: Any, **options: Any) -> socket.socket:
+        time.sleep(0.5)
+        connected.append(connect(*arguments, **options))
+        return connected[-1]
+
+    monkeypatch.setattr("socket.create_connection", slowly)
+    stop = Event()
+    with Node(lambda request: results(request, result_of)) as node:
+        calls = jsonrpc.Node(node.address, 0, Closing(stop))
+        threading.Timer(0.1, stop.set).start()
+        with pytest.raises(NodeUnavailable, match="ends"):
+            calls.post(b'{"jsonrpc": "2.0", "id": 1, "method": "eth_chainId", "params": []}')
+        calls.close()
+        until(lambda: not any(thread.name == "call" for thread in threading.enumerate()))
+        assert [one.fileno() for one in connected] == [-1]
 
 
 def until(condition: Callable[[], bool]) -> None:
