@@ -93,13 +93,22 @@ class Latencies:
         return buckets
 
     def since(self) -> str:
-        """Median and p99 of the batches since the last call: the upper bounds of their buckets."""
+        """Median and p99 of the batches since the last call."""
         now = self._buckets()
         counts = {bound: value - self._before.get(bound, 0) for bound, value in sorted(now.items())}
         self._before = now
-        total = max(counts.values())
-        p50, p99 = (next(bound for bound, count in counts.items() if count >= share * total) for share in (0.5, 0.99))
-        return f"{total:,.0f} lookup batches: p50 ≤ {p50 * 1e3:.1f} ms  p99 ≤ {p99 * 1e3:.1f} ms"
+        return f"{max(counts.values()):,.0f} lookup batches: p50 {quantile(counts, 0.5)}  p99 {quantile(counts, 0.99)}"
+
+
+def quantile(counts: dict[float, float], share: float) -> str:
+    """As Prometheus has it: linear within the bucket, whose bounds are told too. counts: up to each bound in s."""
+    wanted, lower, below = share * max(counts.values()), 0.0, 0.0
+    for bound, count in counts.items():
+        if count >= wanted:
+            within = (wanted - below) / (count - below)
+            return f"{1e3 * (lower + within * (bound - lower)):.1f} ms ({1e3 * lower:.1f} to {1e3 * bound:.1f})"
+        lower, below = bound, count
+    raise AssertionError("no batches")
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Token prices."""
 
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 import msgspec
@@ -18,6 +18,7 @@ from headwater.services.prices import MAX_TOKENS, Quotes, Status, Token
 
 router = guarded_router("/api/v1/developer/prices", "Prices")
 
+_EPOCH = datetime(1970, 1, 1)
 Name = Annotated[str, Field(max_length=MAX_NAME_CHARS)]
 
 
@@ -98,7 +99,7 @@ def _answer(quotes: Quotes) -> dict[str, Any]:
 
 
 def _item(token: Token, stats: Stats) -> dict[str, Any]:
-    time = datetime.fromtimestamp(stats.time_ms / 1000, UTC).replace(tzinfo=None)
+    time = _EPOCH + timedelta(milliseconds=stats.time_ms)
     return {
         "mint": stats.mint or token.address.lower(),
         "chain": token.chain.lower(),

@@ -6,25 +6,27 @@ reading on from the stored position leads to the same states. Kafka is told the 
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import cast
 
 import structlog
 
 from headwater.engine.chain import Flight
 from headwater.engine.delivery import ANY_NUMBER
-from headwater.errors import WorkerError
+from headwater.errors import SetStoreUnavailable, WorkerError
 from headwater.model.price import left
+from headwater.model.price.band import band_of
 from headwater.model.price.codec import decode, encode
 from headwater.model.price.left import Leaving
 from headwater.model.price.series import Tick
 from headwater.model.price.state import TokenState
 from headwater.model.price.stats import accepted
-from headwater.model.price.tick import from_topic, is_tick, partition_of
+from headwater.model.price.tail import TAIL_BYTES, fits, pack, unpack
+from headwater.model.price.tick import are_ticks, from_topic, is_tick, price_of
 from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.sources.base import Positions, Source
-from headwater.stores.base import PriceStore, PriceWrite
+from headwater.stores.prices import PriceStore, PriceWrite
 from headwater.transforms.base import Pending
 
 log = structlog.get_logger(__name__)
@@ -35,15 +37,20 @@ SHARE_OF_WRITING = 2
 """After a write the next one waits so many times as long as it took."""
 IDLE_POLL_S = 0.1
 """A write that is due waits so long for records at most."""
-MAX_STATES = 200_000
-"""Kept in memory; when they are more, those that are stored are given up, and read again when they are needed."""
+MAX_HELD = 500_000
+"""With more ticks in memory than these no more are taken until they are stored."""
+MAX_KNOWN = 1_000_000
+"""Tokens whose bands are remembered."""
 
 
 class PriceFold:
-    """The states of the partitions that this worker has. owner: a name that no other worker has or had.
+    """Ticks on their way into the store. owner: a name that no other worker has or had.
 
-    ticks, outside: how many were folded, and how many of them have a price that does not count (stats.accepted).
-    now: seconds since the epoch.
+    Few ticks of a token are appended to its tail. They are folded into its state when the tail is long or they are
+    many, and when their prices lie in other bands than those of the last ones: what does not count is noticed soon.
+
+    ticks, outside: how many came, and how many of those that were folded have a price that does not count
+    (stats.accepted). now: seconds since the epoch.
     """
 
     def __init__(self, store: PriceStore, owner: str, now: Callable[[], float] = time.time) -> None:
@@ -51,9 +58,11 @@ class PriceFold:
         self._store = store
         self._owner = owner
         self._now = now
-        self._states: dict[bytes, TokenState] = {}
-        self._dirty: defaultdict[int, set[bytes]] = defaultdict(set)
+        self._held = 0
+        self._waiting: dict[int, defaultdict[bytes, list[bytes]]] = {}
+        self._long: defaultdict[int, set[bytes]] = defaultdict(set)
         self._unstored: dict[int, int] = {}
+        self._bands: dict[bytes, frozenset[int]] = {}
         self._chains: set[bytes] = set()
 
     def take(self, partitions: Sequence[int], topic_id: str = "") -> Positions:
@@ -66,63 +75,82 @@ class PriceFold:
 
     def forget(self, partitions: Iterable[int]) -> None:
         """These partitions are another worker's."""
-        gone = set(partitions)
-        self._states = {token: state for token, state in self._states.items() if partition_of(token) not in gone}
-        for partition in gone:
-            self._dirty.pop(partition, None)
+        for partition in partitions:
+            self._waiting.pop(partition, None)
+            self._long.pop(partition, None)
             self._unstored.pop(partition, None)
 
     def fold(self, batch: RecordBatch) -> None:
         """Take the ticks of a batch. Raises SetStoreUnavailable: nothing was taken then."""
+        if self._held > MAX_HELD:
+            raise SetStoreUnavailable("The set store takes no prices; ticks wait until it does.")
         batch = _ticks_of(batch)
         tokens, values = cast("list[bytes]", batch.keys), cast("list[bytes]", batch.values)
-        self._load({*tokens} - self._states.keys())
-        now, states, dirty = int(self._now() * 1000), self._states, self._dirty
-        for token, partition, tick in zip(tokens, batch.partitions, from_topic(values), strict=True):
-            states[token].fold(tick, now)
-            dirty[partition].add(token)
+        waiting = self._waiting
+        for partition in {*batch.partitions} - waiting.keys():
+            waiting[partition] = defaultdict(list)
+        for token, partition, value in zip(tokens, batch.partitions, values, strict=True):
+            waiting[partition][token].append(value)
+        self._held += len(tokens)
         self.ticks += len(tokens)
 
-    def _load(self, tokens: Iterable[bytes]) -> None:
-        missing: defaultdict[int, list[bytes]] = defaultdict(list)
-        for token in tokens:
-            missing[partition_of(token)].append(token)
-        self._note_chains({token.partition(b":")[0] for some in missing.values() for token in some})
-        for partition, some in missing.items():
-            for token, state in zip(some, self._store.read(partition, some), strict=True):
-                self._states[token] = TokenState() if state is None else decode(state)
+    def store(self, positions: Positions) -> None:
+        """Write what came, up to these positions. Raises SetStoreUnavailable: call it again; WorkerError."""
+        self._unstored.update(positions)
+        for partition, end in [*self._unstored.items()]:
+            self._write(partition, end)
+            del self._unstored[partition]
+        self._held = 0
+        if len(self._bands) > MAX_KNOWN:
+            self._bands.clear()
+
+    def _write(self, partition: int, end: int) -> None:
+        waiting: dict[bytes, list[bytes]] = self._waiting.get(partition, {})
+        self._note_chains({token.partition(b":")[0] for token in waiting if token not in self._bands})
+        tails, together = dict[bytes, bytes](), {token: waiting.get(token, []) for token in self._long[partition]}
+        for token, values in waiting.items():
+            if token not in together:
+                if self._is_usual(token, values):
+                    tails[token] = pack(values)
+                else:
+                    together[token] = values
+        states = self._folded(partition, together)
+        leaving = {(token, chunk): ticks for token, state in states.items() for chunk, ticks in state.left.items()}
+        encoded = {token: encode(state) for token, state in states.items()}
+        grown = self._store.write(partition, self._owner, PriceWrite(end, encoded, self._merged(leaving), tails))
+        if grown is None:
+            raise WorkerError(
+                f"Partition {partition} of the prices is another worker's now, or the store lost its last write."
+            )
+        for token, state in states.items():
+            self._count(token, state)
+        self._long[partition] = {token for token, size in grown.items() if size > TAIL_BYTES}
+        waiting.clear()
+
+    def _is_usual(self, token: bytes, values: Sequence[bytes]) -> bool:
+        """Whether ticks are few, and like those that came before as far as this worker knows."""
+        if not fits(values):
+            return False
+        bands = {band_of(price_of(value)) for value in values}
+        if token in self._bands or len(bands) > 1:
+            return bands <= self._bands.get(token, _same())
+        self._bands[token] = _same(*bands)
+        return True
+
+    def _folded(self, partition: int, ticks: Mapping[bytes, Sequence[bytes]]) -> dict[bytes, TokenState]:
+        """The states of tokens with their tails and these ticks."""
+        now, states = int(self._now() * 1000), dict[bytes, TokenState]()
+        for token, (data, tail) in zip(ticks, self._store.read(partition, [*ticks]), strict=True):
+            states[token] = state = TokenState() if data is None else decode(data)
+            state.settle(now)
+            state.fold_all([*(unpack(tail) if tail else ()), *from_topic(ticks[token])], now)
+            state.thin()
+        return states
 
     def _note_chains(self, chains: set[bytes]) -> None:
         if new := chains - self._chains:
             self._store.note_chains([chain.decode() for chain in new])
             self._chains |= new
-
-    def store(self, positions: Positions) -> None:
-        """Write what changed, up to these positions. Raises SetStoreUnavailable: call it again; WorkerError."""
-        self._unstored.update(positions)
-        for partition, end in [*self._unstored.items()]:
-            self._write(partition, end)
-            del self._unstored[partition]
-        if len(self._states) > MAX_STATES:
-            self._states = {token: self._states[token] for token in chain.from_iterable(self._dirty.values())}
-
-    def _write(self, partition: int, end: int) -> None:
-        now, dirty = int(self._now() * 1000), self._dirty.get(partition, set())
-        states = {token: self._states[token] for token in dirty}
-        leaving: dict[Leaving, list[Tick]] = {}
-        for token, state in states.items():
-            state.settle(now)
-            state.thin()
-            leaving |= {(token, chunk): ticks for chunk, ticks in state.left.items()}
-        encoded = {token: encode(state) for token, state in states.items()}
-        if not self._store.write(partition, self._owner, PriceWrite(end, encoded, self._merged(leaving))):
-            raise WorkerError(
-                f"Partition {partition} of the prices is another worker's now, or the store lost its last write."
-            )
-        for token, state in states.items():
-            state.left.clear()
-            self._count(token, state)
-        dirty.clear()
 
     def _merged(self, leaving: dict[Leaving, list[Tick]]) -> dict[Leaving, bytes]:
         """The ticks that leave states, with those of their chunks that are stored already."""
@@ -140,14 +168,20 @@ class PriceFold:
                 time_ms, _, price = band.last
                 log.info("price outside the accepted ones", token=token.decode(), price=price, time_ms=time_ms)
             band.fresh = 0
+        self._bands[token] = _same(*counted)
+
+
+@cache
+def _same(*bands: int) -> frozenset[int]:
+    """One object for all tokens of the same bands."""
+    return frozenset(bands)
 
 
 def _ticks_of(batch: RecordBatch) -> RecordBatch:
     """Without what no sink wrote: others may write to the topic too."""
-    good = [*map(is_tick, batch.keys, batch.values)]
-    if all(good):
+    if are_ticks(batch.keys, batch.values):
         return batch
-    kept = batch.select(good)
+    kept = batch.select([*map(is_tick, batch.keys, batch.values)])
     log.warning("records that are no ticks are left out", topic=batch.topic, count=len(batch) - len(kept))
     return kept
 

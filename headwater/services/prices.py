@@ -7,12 +7,13 @@ from typing import Literal, NamedTuple
 
 from headwater.model.price.band import hour_of
 from headwater.model.price.left import Chunk, Leaving, Left
+from headwater.model.price.plain import evaluate_plain
 from headwater.model.price.stats import DAY, STALE_MS, Evaluable, Stats, evaluate, missing
 from headwater.model.price.tick import token_key
 from headwater.model.price.view import read_at
 from headwater.model.stream import find_chain
 from headwater.services.ids import Clock
-from headwater.stores.base import PriceStore
+from headwater.stores.prices import PriceStore
 
 MAX_TOKENS = 200
 
@@ -71,23 +72,25 @@ class Prices:
         return Quotes(tokens, fresh, statuses)
 
     def _evaluate(self, keys: Sequence[bytes], now: int) -> dict[bytes, Stats | None]:
-        """The chunk that most states need comes with them; what some need besides is asked for together."""
+        """Most tokens are plain; of the others, what some need besides is asked for together."""
         usual = Chunk(hour_of(now - DAY))
+        stored = self._store.look_up(keys, usual.hour)
+        found = dict(zip(keys, evaluate_plain(stored, usual.hour, now), strict=True))
         states: dict[bytes, Evaluable] = {}
         chunks: dict[Leaving, bytes | None] = {}
         wanted: dict[bytes, list[Chunk]] = {}
-        for key, (data, ticks) in zip(keys, self._store.look_up(keys, usual.hour), strict=True):
-            if data is not None:
-                states[key] = read_at(data, now)
-                chunks[key, usual] = ticks
-                wanted[key] = missing(states[key], now, judge=self._judge)
+        for key, (state, tail, ticks) in zip(keys, stored, strict=True):
+            if found[key] is None and (state or tail):
+                states[key] = known = read_at(state, tail, now)
+                if lacking := missing(known, now, judge=self._judge):
+                    wanted[key] = lacking
+                    chunks[key, usual] = ticks
         others = [(key, chunk) for key, some in wanted.items() for chunk in some if chunk != usual]
         if others:
             chunks |= dict(zip(others, self._store.read_left(others), strict=True))
-        found: dict[bytes, Stats | None] = dict.fromkeys(keys)
-        for key, state in states.items():
-            stored = [Left(chunk, chunks[key, chunk] or b"") for chunk in wanted[key]]
-            found[key] = evaluate(state, now, stored, judge=self._judge)
+        for key, known in states.items():
+            left = [Left(chunk, chunks[key, chunk] or b"") for chunk in wanted.get(key, ())]
+            found[key] = evaluate(known, now, left, judge=self._judge)
         return found
 
 

@@ -16,7 +16,6 @@ from headwater.model.flow import Flow
 from headwater.model.idempotency import Answered, Claim
 from headwater.model.key import ApiKey
 from headwater.model.metric import Interval, Measured, TimeRange
-from headwater.model.price.left import Leaving
 
 MAX_LOG_LINES = 1000
 
@@ -348,51 +347,3 @@ class MetricStore(Protocol):
 
     def drop(self, deployment_id: str) -> None:
         """Remove all of a deployment. Only when none of its workers runs."""
-
-
-@dataclass(frozen=True, slots=True)
-class PriceWrite:
-    """What a worker writes of a partition: states by token, and ticks that have left a state by token and chunk.
-
-    end: the position on the ticks topic that all of it reaches.
-    """
-
-    end: int
-    states: Mapping[bytes, bytes]
-    left: Mapping[Leaving, bytes]
-
-
-class PriceStore(Protocol):
-    """Price states of all tokens, as bytes (model/price/codec.py), by partition of the ticks topic.
-
-    One worker at a time may write a partition. Tokens are keys of the ticks topic; times are ms since the epoch.
-    """
-
-    def take(self, owner: str, topic_id: str, partitions: Collection[int]) -> Mapping[int, int]:
-        """Write these partitions from now on: writes of any earlier owner are refused.
-
-        Returns the positions on this very topic that were reached; a partition of which nothing was written is missing.
-        """
-
-    def read(self, partition: int, tokens: Sequence[bytes]) -> list[bytes | None]:
-        """The state of each token."""
-
-    def read_left(self, leaving: Sequence[Leaving]) -> list[bytes | None]:
-        """The ticks of each token and chunk that are stored beside the state."""
-
-    def write(self, partition: int, owner: str, written: PriceWrite) -> bool:
-        """Replace chunks, then states, then move the position.
-
-        False when another owner took the partition, or when the store lost this one's last write: take it again. Cut
-        off, or refused half-way, it leaves the old position: fold again from there. Chunks are written before the
-        states that they have left, so whatever is cut off, no tick is in neither.
-        """
-
-    def note_chains(self, chains: Collection[str]) -> None:
-        """Remember the chains of ticks, in lower case."""
-
-    def chains(self) -> Collection[str]:
-        """Those that were noted."""
-
-    def look_up(self, tokens: Sequence[bytes], hour: int) -> list[tuple[bytes | None, bytes | None]]:
-        """For readers: the state of each token, and its ticks of an hour that have left the state by then."""

@@ -1,7 +1,7 @@
 """What every PriceStore does."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 import pytest
@@ -10,8 +10,8 @@ import redis
 from headwater.model.price.band import HOUR_MS, hour_of
 from headwater.model.price.left import Chunk, Leaving
 from headwater.model.price.tick import PARTITIONS, partition_of, token_key
-from headwater.stores.base import PriceStore, PriceWrite
 from headwater.stores.memory.prices import MemoryPrices
+from headwater.stores.prices import Found, PriceStore, PriceWrite
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.prices import PER_SCRIPT, RedisPrices
 
@@ -33,17 +33,28 @@ def store(request: pytest.FixtureRequest) -> Iterator[PriceStore]:
         yield RedisPrices(client)
 
 
-def write(end: int, states: dict[bytes, bytes] | None = None, left: dict[Leaving, bytes] | None = None) -> PriceWrite:
-    return PriceWrite(end, states or {}, left or {})
+def write(
+    end: int,
+    states: dict[bytes, bytes] | None = None,
+    left: dict[Leaving, bytes] | None = None,
+    tails: dict[bytes, bytes] | None = None,
+) -> PriceWrite:
+    return PriceWrite(end, states or {}, left or {}, tails or {})
+
+
+def states_of(store: PriceStore, partition: int, tokens: Sequence[bytes]) -> list[bytes | None]:
+    found = store.read(partition, tokens)
+    assert {tail for _, tail in found} <= {None}
+    return [state for state, _ in found]
 
 
 def test_nothing(store: PriceStore) -> None:
     assert store.take("a", ID, [3, 4]) == {}
-    assert store.read(3, [b"x", b"y"]) == [None, None]
-    assert store.read(3, []) == []
+    assert states_of(store, 3, [b"x", b"y"]) == [None, None]
+    assert states_of(store, 3, []) == []
     assert store.read_left([]) == []
     assert store.read_left([(X, HOUR), (X, MINUTES[0])]) == [None, None]
-    assert store.look_up([X], HOUR.hour) == [(None, None)]
+    assert store.look_up([X], HOUR.hour) == [Found()]
     assert store.look_up([], HOUR.hour) == []
     assert store.chains() == frozenset()
 
@@ -51,10 +62,10 @@ def test_nothing(store: PriceStore) -> None:
 def test_what_is_written_is_read(store: PriceStore) -> None:
     store.take("a", ID, [P])
     left = {(X, HOUR): b"ticks", (X, MINUTES[0]): b"first", (X, MINUTES[1]): b"last", (X, BEFORE): b"\x00\xff"}
-    assert store.write(P, "a", write(7, {X: b"\x01\x00", b"y": b"two"}, left))
-    assert store.read(P, [b"y", X, b"y"]) == [b"two", b"\x01\x00", b"two"]
+    assert store.write(P, "a", write(7, {X: b"\x01\x00", b"y": b"two"}, left)) == {}
+    assert states_of(store, P, [b"y", X, b"y"]) == [b"two", b"\x01\x00", b"two"]
     assert store.read_left([*reversed(left), (b"y", HOUR)]) == [*reversed(left.values()), None]
-    assert store.read(P + 1, [X]) == [None]
+    assert states_of(store, P + 1, [X]) == [None]
 
 
 def test_the_position_is_that_of_the_last_write(store: PriceStore) -> None:
@@ -68,18 +79,18 @@ def test_an_earlier_owner_is_refused(store: PriceStore) -> None:
     store.take("a", ID, [P, P + 1])
     store.write(P, "a", write(10, {X: b"old"}))
     store.take("b", ID, [P])
-    assert not store.write(P, "a", write(20, {X: b"late"}, {(X, HOUR): b"late"}))
-    assert store.read(P, [X]) == [b"old"]
+    assert None is store.write(P, "a", write(20, {X: b"late"}, {(X, HOUR): b"late"}))
+    assert states_of(store, P, [X]) == [b"old"]
     assert store.read_left([(X, HOUR)]) == [None]
     assert store.take("c", ID, [P]) == {P: 10}
-    assert store.write(P + 1, "a", write(5))
+    assert store.write(P + 1, "a", write(5)) == {}
 
 
 def test_positions_are_those_of_one_topic(store: PriceStore) -> None:
     store.take("a", ID, [1])
     store.write(1, "a", write(10))
     assert store.take("b", "another", [1]) == {}
-    assert store.write(1, "b", write(3))
+    assert store.write(1, "b", write(3)) == {}
     assert store.take("c", "another", [1]) == {1: 3}
     assert store.take("d", ID, [1]) == {}
 
@@ -92,24 +103,24 @@ def test_a_store_that_lost_the_last_write_refuses_the_next(valkey_url: str) -> N
         before = client.call("DUMP", "{px:3}:who")
         store.write(3, "a", write(20, {b"x": b"lost"}))
         client.call("RESTORE", "{px:3}:who", 0, before, "REPLACE")
-        assert not store.write(3, "a", write(30, {b"x": b"late"}))
+        assert None is store.write(3, "a", write(30, {b"x": b"late"}))
         assert store.take("b", ID, [3]) == {3: 10}
-        assert store.write(3, "b", write(30))
+        assert store.write(3, "b", write(30)) == {}
 
 
 def test_large_states_are_written_in_parts(store: PriceStore) -> None:
     states = {b"t%d" % n: b"x" * 3_000_000 for n in range(4)}
     store.take("a", ID, [6])
-    assert store.write(6, "a", write(1, states))
-    assert store.read(6, [*states]) == [*states.values()]
+    assert store.write(6, "a", write(1, states)) == {}
+    assert states_of(store, 6, [*states]) == [*states.values()]
 
 
 def test_many_at_once(store: PriceStore) -> None:
     tokens = [token for token in (b"t%d" % n for n in range(50 * PER_SCRIPT)) if partition_of(token) == P]
     states = {token: b"s" + token for token in tokens[: 2 * PER_SCRIPT + 1]}
     store.take("a", ID, [P])
-    assert store.write(P, "a", write(1, states, {(token, HOUR): state for token, state in states.items()}))
-    assert store.read(P, [*states]) == [*states.values()]
+    assert store.write(P, "a", write(1, states, {(token, HOUR): state for token, state in states.items()})) == {}
+    assert states_of(store, P, [*states]) == [*states.values()]
     assert store.read_left([(token, HOUR) for token in states]) == [*states.values()]
 
 
@@ -123,9 +134,31 @@ def test_tokens_of_all_partitions_are_looked_up(store: PriceStore) -> None:
     asked = [*tokens, b"unknown", tokens[0]]
     hours = [None if n % 3 else b"h%d" % n for n in range(200)] + [None, b"h0"]
     found = store.look_up(asked, HOUR.hour)
-    assert found[:200] == [(b"s%d" % n, hours[n]) for n in range(200)]
-    assert found[200:] == [(None, None), (b"s0", b"h0")]
+    assert found[:200] == [Found(b"s%d" % n, None, hours[n]) for n in range(200)]
+    assert found[200:] == [Found(), Found(b"s0", None, b"h0")]
     assert store.read_left([(token, HOUR) for token in asked]) == hours
+
+
+def test_tails_grow_until_their_state_is_written(store: PriceStore) -> None:
+    store.take("a", ID, [P])
+    assert store.write(P, "a", write(1, tails={X: b"one", b"y": b"other"})) == {X: 3, b"y": 5}
+    assert store.write(P, "a", write(2, {b"y": b"state"}, tails={X: b"two"})) == {X: 6}
+    assert store.read(P, [b"y", X]) == [(b"state", None), (None, b"onetwo")]
+    assert store.look_up([X], HOUR.hour) == [Found(None, b"onetwo", None)]
+    assert store.write(P, "a", write(3, {X: b"state"}, tails={b"y": b"again"})) == {b"y": 5}
+    assert store.read(P, [b"y", X]) == [(b"state", b"again"), (b"state", None)]
+    store.take("b", ID, [P])
+    assert store.write(P, "a", write(4, tails={X: b"late"})) is None
+    assert store.read(P, [X]) == [(b"state", None)]
+
+
+def test_many_tails_at_once(store: PriceStore) -> None:
+    tokens = [token for token in (b"t%d" % n for n in range(50 * PER_SCRIPT)) if partition_of(token) == P]
+    store.take("a", ID, [P])
+    for times in (1, 2):
+        grown = store.write(P, "a", write(1, tails={token: token for token in tokens}))
+        assert grown == {token: times * len(token) for token in tokens}
+    assert store.read(P, tokens) == [(None, token + token) for token in tokens]
 
 
 def test_chains(store: PriceStore) -> None:
@@ -138,9 +171,12 @@ def test_nothing_stays_for_ever(valkey_url: str) -> None:
     with closing(connect(valkey_url)) as client:
         store = RedisPrices(client)
         store.take("a", ID, [3])
-        store.write(3, "a", write(1, {X: b"s"}, {(X, HOUR): b"h", (X, PAST): b"past"}))
+        store.write(3, "a", write(1, {X: b"s"}, {(X, HOUR): b"h", (X, PAST): b"past"}, {b"y": b"tail"}))
+        client.call("EXPIRE", "{px:3}:t:x", 100)
+        store.write(3, "a", write(2, tails={X: b"tail"}))
     with closing(redis.Redis.from_url(valkey_url)) as direct:
         kept = {key: direct.ttl(key) for key in direct.keys("{px:3}*")}
     assert kept.pop(b"{px:3}:who") == -1
-    assert len(kept) == 2  # an hour that nobody can ask for is gone at once
+    assert len(kept) == 4  # an hour that nobody can ask for is gone at once
     assert all(0 < ttl <= 30 * 86_400 for ttl in kept.values())
+    assert kept[b"{px:3}:t:x"] > 100

@@ -2,7 +2,8 @@
 
 from array import array
 from bisect import bisect_left
-from math import frexp
+from collections.abc import Iterable, Sequence
+from math import frexp, inf
 from typing import TypeAlias
 
 from headwater.model.price.series import Series, Tick
@@ -86,6 +87,19 @@ class Band:
         self._mark(time)
         self.fresh += 1
 
+    def extend(self, ticks: Sequence[tuple[int, int, float, int, bytes]]) -> None:
+        """Take ticks in order that are all later than all."""
+        moments = {tick[0]: tick for tick in ticks}
+        recent = self.recent
+        recent.times.extend(moments)
+        recent.orders.extend([tick[1] for tick in moments.values()])
+        recent.prices.extend([tick[2] for tick in moments.values()])
+        _extend_lowest(self.lows, [(time, order, price) for time, order, price, _, _ in reversed(ticks)])
+        _extend_lowest(self.highs, [(time, order, -price) for time, order, price, _, _ in reversed(ticks)])
+        for minute in {time // MINUTE_MS for time in moments}:
+            self._mark(minute * MINUTE_MS)
+        self.fresh += len(ticks)
+
     def add(self, time: int, order: int, price: float) -> None:
         """Take a tick that is recent."""
         _keep_lowest(self.lows, time, order, price)
@@ -158,6 +172,21 @@ class Band:
         else:
             hours.insert(at + 1, start)
             self.minutes.insert(at + 1, bit)
+
+
+def _extend_lowest(chain: Series, backwards: Iterable[Tick]) -> None:
+    """Add ticks that are later than all, the last one first."""
+    lowest, kept = inf, list[Tick]()
+    for tick in backwards:
+        if tick[2] < lowest:
+            lowest = tick[2]
+            kept.append(tick)
+    prices = chain.prices
+    stop = len(prices)
+    while stop and prices[stop - 1] >= lowest:
+        stop -= 1
+    chain.truncate(stop)
+    chain.extend(kept[::-1])
 
 
 def _keep_lowest(chain: Series, time: int, order: int, price: float) -> None:

@@ -7,21 +7,26 @@ words; then each band: its number, how many entries its columns have, and the co
 
 import struct
 from array import array
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from headwater.errors import PriceStateUnreadable
 from headwater.model.price.band import Band
 from headwater.model.price.series import Series
 from headwater.model.price.state import TokenState, Told
 
-FORMAT = 2
+FORMAT = 3
 _HEAD = struct.Struct("<BBHIqq")
 _TOLD = struct.Struct("<qQdBxH4x")
 BAND_HEAD = struct.Struct("<h2x5I")
+NEVER = -(1 << 62)
+"""Before all times."""
+EMPTY = _HEAD.pack(FORMAT, 0, 1, 1, NEVER, NEVER) + _TOLD.pack(NEVER, 0, 1.0, 0, 0) + BAND_HEAD.pack(*[0] * 6)
+"""Stands for the state of a token that has none."""
+_PLAIN = EMPTY[:8]
+_ADDRESS_LENGTH = slice(_HEAD.size + 26, _HEAD.size + 28)
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """What stands before the bands. end: where they begin."""
 
     since: int
@@ -48,6 +53,11 @@ def encode(state: TokenState) -> bytes:
             parts += (series.times, series.orders, series.prices)
         parts += (band.hours, band.minutes)
     return b"".join(parts)
+
+
+def is_plain(data: bytes) -> bool:
+    """Whether a state has one band, no split hours, no ticks ahead, and an address that its key tells."""
+    return data.startswith(_PLAIN) and data[_ADDRESS_LENGTH] == b"\0\0"
 
 
 def decode(data: bytes) -> TokenState:

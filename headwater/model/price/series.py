@@ -2,7 +2,7 @@
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 Tick = tuple[int, int, float]
 """(time in ms since the epoch, order, price). Ticks compare as tuples: that is their order."""
@@ -35,6 +35,18 @@ class Series:
         times[start], orders[start], prices[start] = tick
         if stop - start > 1:
             del times[start + 1 : stop], orders[start + 1 : stop], prices[start + 1 : stop]
+
+    def truncate(self, count: int) -> None:
+        """Keep the first ticks only."""
+        if count < len(self.times):
+            del self.times[count:], self.orders[count:], self.prices[count:]
+
+    def extend(self, ticks: Sequence[Tick]) -> None:
+        """Add ticks that come behind all."""
+        times, orders, prices = zip(*ticks, strict=True)
+        self.times.extend(times)
+        self.orders.extend(orders)
+        self.prices.extend(prices)
 
     def cut(self, count: int) -> "Series":
         """Take the first ticks out."""

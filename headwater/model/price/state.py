@@ -1,6 +1,9 @@
 """All that is kept of a token."""
 
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from math import frexp
+from operator import itemgetter
 
 from headwater.model.price.band import HOUR_MS, MINUTE_MS, Band, hour_of
 from headwater.model.price.left import Chunk
@@ -14,6 +17,9 @@ HORIZON_MS = 25 * HOUR_MS
 MANY = 1_024
 """With more recent ticks than these, only those of the newest tick's minute and the one before are kept."""
 
+FEW = 4
+"""So few ticks are taken one by one."""
+
 Told = tuple[int, int, float, int, bytes]
 """A tick, and the token's decimals and address as it tells them; b"" where the address is in lower case."""
 
@@ -21,6 +27,11 @@ Told = tuple[int, int, float, int, bytes]
 def horizon_of(since: int) -> int:
     """The horizon of a state whose newest hours begin there."""
     return since + RECENT_MS - HORIZON_MS
+
+
+def since_of(newest: int) -> int:
+    """Where the newest hours begin, by the newest tick's time."""
+    return hour_of(newest - RECENT_MS)
 
 
 class TokenState:
@@ -63,7 +74,7 @@ class TokenState:
         if newest is None or newest < tick:
             self.newest = tick
             if time >= self.turns_at:
-                self._turn(hour_of(time - RECENT_MS))
+                self._turn(since_of(time))
         number = frexp(price)[1]  # band_of, without the call
         band = self.bands.get(number)
         if band is None:
@@ -78,6 +89,30 @@ class TokenState:
         else:
             band.close((time, order, price))
             band.forget(self.horizon)
+
+    def fold_all(self, ticks: Iterable[Told], now: int) -> None:
+        """Take ticks in any order. Those that are later than all before are taken together, band by band."""
+        told = sorted(ticks)
+        start = 0 if self.newest is None else bisect_right(told, self.newest[0], key=itemgetter(0))
+        end = bisect_right(told, now, lo=start, key=itemgetter(0))
+        if end - start < FEW:
+            start = end
+        for tick in (*told[:start], *told[end:]):
+            self.fold(tick, now)
+        if start < end:
+            self._extend(told[start:end])
+
+    def _extend(self, ticks: Sequence[Told]) -> None:
+        """Take ticks in order that are later than all."""
+        of_bands: dict[int, list[Told]] = {}
+        for tick in ticks:
+            of_bands.setdefault(frexp(tick[2])[1], []).append(tick)
+        for number, some in of_bands.items():
+            self.bands.setdefault(number, Band()).extend(some)
+        self.newest = ticks[-1]
+        time = ticks[-1][0]
+        if time >= self.turns_at:
+            self._turn(since_of(time))
 
     def settle(self, now: int) -> None:
         """Take the ticks whose time has come."""

@@ -14,6 +14,8 @@ from headwater.model.price.state import Told
 
 HOUR, DAY = HOUR_MS, 24 * HOUR_MS
 STALE_MS = 7 * DAY
+GREATEST = sys.float_info.max
+"""Changes are finite."""
 FEWEST_MINUTES = 3
 SHARE_OF_MINUTES = 100
 """One minute in so many has to have a tick in an established band."""
@@ -84,9 +86,9 @@ def accepted(state: Evaluable) -> Collection[int]:
 
 def missing(state: Evaluable, now: int, *, judge: bool = True) -> list[Chunk]:
     """The chunks whose ticks `evaluate` needs beside the state."""
-    if state.newest is None:
-        return []
     now = _now(state, now)
+    if state.newest is None or now - DAY >= state.kept:
+        return []
     return [*dict.fromkeys(chunk for start in (now - DAY, now - HOUR) for chunk in _chunks(state, start, judge=judge))]
 
 
@@ -115,7 +117,7 @@ def evaluate(state: Evaluable, now: int, stored: Collection[Left] = (), *, judge
     now = _now(state, now)
     numbers = _bands(state, judge=judge)
     bands = [state.bands[number] for number in numbers]
-    latest = max(band.last for band in bands)
+    latest = max([band.last for band in bands])
     low_24h, high_24h = _extremes(bands, now - DAY, latest[2])
     low_1h, high_1h = _extremes(bands, now - HOUR, latest[2])
     day_base = _base(state, numbers, now - DAY, stored)
@@ -141,16 +143,19 @@ def _now(state: Evaluable, now: int) -> int:
     return now if state.newest is None else max(now, state.newest[0])
 
 
-def _extremes(bands: Iterable[Figures], start: int, latest: float) -> Extremes:
+def _extremes(bands: Sequence[Figures], start: int, latest: float) -> Extremes:
     """The lowest and highest price after `start`; the latest one when there was no trade."""
+    if len(bands) == 1:  # as of most tokens
+        return bands[0].extremes_after(start) or (latest, latest)
     found = [extremes for band in bands if (extremes := band.extremes_after(start)) is not None]
-    if len(found) > 1:
-        return min(low for low, _ in found), max(high for _, high in found)
-    return found[0] if found else (latest, latest)
+    return (min([low for low, _ in found]), max([high for _, high in found])) if found else (latest, latest)
 
 
 def _base(state: Evaluable, numbers: Collection[int], start: int, stored: Iterable[Left]) -> Tick | None:
     """The last tick at or before `start`; one from before the horizon is not judged."""
+    if len(state.bands) == 1 and start >= state.kept:
+        [band] = state.bands.values()
+        return band.last_until(start)
     found = [state.bands[number].last_until(start) for number in numbers]
     if len(numbers) < len(state.bands):
         found += [band.last_until(min(start, state.horizon - 1)) for band in state.bands.values()]
@@ -162,4 +167,4 @@ def _base(state: Evaluable, numbers: Collection[int], start: int, stored: Iterab
 
 
 def _change(latest: Tick, base: Tick | None) -> float | None:
-    return None if base is None else min((latest[2] - base[2]) / base[2] * 100, sys.float_info.max)
+    return None if base is None else min((latest[2] - base[2]) / base[2] * 100, GREATEST)

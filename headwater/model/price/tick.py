@@ -6,8 +6,8 @@ On the topic, the key is `<chain>:<address in lower case>`, and the partition fo
 
 import math
 import struct
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 from zlib import crc32
 
 import msgspec
@@ -24,6 +24,8 @@ MAX_NAME_CHARS = 200
 _LOG_BITS, _BLOCK_BITS = 24, 40
 
 _VALUE = struct.Struct("<qQdB")
+_TOLD = struct.Struct("<qQdB0s")
+_PRICE, _PRICE_AT = struct.Struct("<d"), 16
 
 
 class BadTick(Exception):
@@ -79,11 +81,26 @@ def is_tick(key: bytes | None, value: bytes | None) -> bool:
     return key is not None and value is not None and len(value) >= _VALUE.size
 
 
-def from_topic(values: Sequence[bytes]) -> Iterable[Told]:
+def are_ticks(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> bool:
+    """Whether `is_tick` holds for all of them."""
+    return (
+        None not in keys
+        and None not in values
+        and min(map(len, cast("Sequence[bytes]", values)), default=0) >= _VALUE.size
+    )
+
+
+def from_topic(values: Sequence[bytes]) -> list[Told]:
     """The ticks of records of the ticks topic for which `is_tick` holds."""
     if {*map(len, values)} == {_VALUE.size}:
-        return (tick + (b"",) for tick in _VALUE.iter_unpack(b"".join(values)))  # noqa: RUF005 - four times as fast
-    return ((*_VALUE.unpack_from(value), value[_VALUE.size :]) for value in values)
+        return [*_TOLD.iter_unpack(b"".join(values))]
+    return [(*_VALUE.unpack_from(value), value[_VALUE.size :]) for value in values]
+
+
+def price_of(value: bytes) -> float:
+    """The price in such a record."""
+    price: float = _PRICE.unpack_from(value, _PRICE_AT)[0]
+    return price
 
 
 def _parse(value: bytes | None) -> _Record:

@@ -1,28 +1,31 @@
-"""A stored state as readers need it: its figures are taken straight from the bytes, nothing is built to fold into."""
+"""A stored state and its tail as readers need them: figures come straight from the bytes, nothing is folded."""
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
 
-from headwater.model.price.band import Extremes
-from headwater.model.price.codec import BAND_HEAD, decode, decode_head
+from headwater.model.price.band import Extremes, band_of
+from headwater.model.price.codec import BAND_HEAD, Head, decode, decode_head
 from headwater.model.price.left import Chunk
 from headwater.model.price.series import Tick
-from headwater.model.price.state import Told, horizon_of
-from headwater.model.price.stats import Evaluable
+from headwater.model.price.state import TokenState, Told, horizon_of, since_of
+from headwater.model.price.stats import Evaluable, Figures
+from headwater.model.price.tail import unpack
 
 _UNSIGNED = (1 << 64) - 1
+_NO_HEAD = Head(since=0, kept=0, split=set(), bands=0, newest=None, ahead=[], end=0)
 
 
-@dataclass(frozen=True, slots=True)
-class StateView:
+class StateView(NamedTuple):
     """Implements Evaluable; its ticks `ahead` are not among its figures."""
 
     newest: Told | None
     kept: int
     horizon: int
     split: set[int]
-    bands: "dict[int, BandView]"
-    left: dict[Chunk, list[Tick]] = field(default_factory=dict)
+    bands: Mapping[int, Figures]
+    left: Mapping[Chunk, Sequence[Tick]] = MappingProxyType({})
 
 
 class BandView:
@@ -45,6 +48,13 @@ class BandView:
     def last(self) -> Tick:
         _, _, recent, closes, _ = self._counts
         return self._tick(self._recent, recent, recent - 1) if recent else self._tick(self._closes, closes, closes - 1)
+
+    @property
+    def minutes(self) -> dict[int, int]:
+        """By hour, a bit for each minute with a tick."""
+        start, count = self._hours, self._counts[4]
+        hours, bits = self._words[start : start + count], self._words[start + count : start + 2 * count]
+        return dict(zip(hours, bits, strict=True))
 
     @property
     def support(self) -> int:
@@ -76,13 +86,70 @@ class BandView:
         return self._words[at], self._words[at + count] & _UNSIGNED, self._doubles[at + 2 * count]
 
 
-def read_at(data: bytes, now: int) -> Evaluable:
-    """The state of a token at a moment, from what codec.encode made. Raises PriceStateUnreadable."""
-    head = decode_head(data)
-    if any(tick[0] <= now for tick in head.ahead):
-        state = decode(data)
+class TailedBand:
+    """A band with ticks of a tail: implements stats.Figures. base: what the state has of it. ticks: in order.
+
+    horizon: of the state with its tail, which may lie behind the one that `base` was made for.
+    """
+
+    __slots__ = ("_base", "_horizon", "_prices", "_ticks", "_times")
+
+    def __init__(self, base: BandView | None, ticks: Sequence[Told], horizon: int) -> None:
+        self._base, self._ticks, self._horizon = base, ticks, horizon
+        self._times = tuple([tick[0] for tick in ticks])
+        self._prices = tuple([tick[2] for tick in ticks])
+
+    @property
+    def last(self) -> Tick:
+        if not self._base:
+            return self._ticks[-1][:3]
+        return max(self._base.last, self._ticks[-1][:3]) if self._ticks else self._base.last
+
+    @property
+    def support(self) -> int:
+        minutes = self._base.minutes if self._base else {}
+        for time in self._times:
+            hour, minute = Chunk.of_minute(time)
+            minutes[hour] = minutes.get(hour, 0) | 1 << minute
+        return sum(bits.bit_count() for hour, bits in minutes.items() if hour >= self._horizon)
+
+    def extremes_after(self, time: int) -> Extremes | None:
+        prices = self._prices[bisect_right(self._times, time) :]
+        if self._base:
+            prices += self._base.extremes_after(time) or ()
+        return (min(prices), max(prices)) if prices else None
+
+    def last_until(self, time: int) -> Tick | None:
+        found = self._base.last_until(time) if self._base else None
+        at = bisect_right(self._times, time)
+        if not at:
+            return found
+        last = self._ticks[at - 1][:3]
+        return last if found is None or found < last else found
+
+    def minutes_of(self, hour: int) -> int:
+        return self._base.minutes_of(hour) if self._base else 0
+
+
+def read_at(data: bytes | None, tail: bytes | None, now: int) -> Evaluable:
+    """A token at a moment: its state, which codec.encode made, and its tail. Raises PriceStateUnreadable."""
+    ticks = unpack(tail) if tail else []
+    ticks.sort()
+    head = decode_head(data) if data else _NO_HEAD
+    if (ticks and ticks[-1][0] > now) or (head.ahead and min(head.ahead)[0] <= now):
+        state = decode(data) if data else TokenState()
         state.settle(now)
+        state.fold_all(ticks, now)
         return state
+    bands: Mapping[int, BandView] = _bands(data, head) if data else {}
+    if not ticks:
+        return StateView(head.newest, head.kept, horizon_of(head.since), head.split, bands)
+    newest = ticks[-1] if head.newest is None else max(head.newest, ticks[-1])
+    horizon = horizon_of(since_of(newest[0]))
+    return StateView(newest, head.kept, horizon, head.split, _tailed(bands, ticks, horizon))
+
+
+def _bands(data: bytes, head: Head) -> dict[int, BandView]:
     words, doubles = memoryview(data).cast("q"), memoryview(data).cast("d")
     at, bands = head.end, dict[int, BandView]()
     for _ in range(head.bands):
@@ -90,4 +157,15 @@ def read_at(data: bytes, now: int) -> Evaluable:
         at += BAND_HEAD.size
         bands[number] = BandView(words, doubles, at // 8, (*counts,))
         at += 24 * sum(counts[:4]) + 16 * counts[4]
-    return StateView(head.newest, head.kept, horizon_of(head.since), head.split, bands)
+    return bands
+
+
+def _tailed(bands: Mapping[int, BandView], ticks: Sequence[Told], horizon: int) -> dict[int, Figures]:
+    prices = [tick[2] for tick in ticks]
+    lowest = band_of(min(prices))
+    if lowest == band_of(max(prices)) and bands.keys() <= {lowest}:  # as with most tokens
+        return {lowest: TailedBand(bands.get(lowest), ticks, horizon)}
+    found: dict[int, list[Told]] = {number: [] for number in bands}
+    for tick in ticks:
+        found.setdefault(band_of(tick[2]), []).append(tick)
+    return {number: TailedBand(bands.get(number), some, horizon) for number, some in found.items()}

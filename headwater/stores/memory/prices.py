@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from headwater.model.price.left import Chunk, Leaving
 from headwater.model.price.tick import partition_of
-from headwater.stores.base import PriceWrite
+from headwater.stores.prices import Found, PriceWrite
 
 
 class MemoryPrices:
@@ -17,6 +17,7 @@ class MemoryPrices:
         self._ends: dict[int, tuple[str, int]] = {}
         self._known: dict[tuple[str, int], tuple[str, int] | None] = {}
         self._states: dict[tuple[int, bytes], bytes] = {}
+        self._tails: dict[tuple[int, bytes], bytes] = {}
         self._left: dict[Leaving, bytes] = {}
         self._chains: set[str] = set()
 
@@ -28,26 +29,30 @@ class MemoryPrices:
             ends = {p: self._ends[p] for p in partitions if p in self._ends}
             return {p: end for p, (of, end) in ends.items() if of == topic_id}
 
-    def read(self, partition: int, tokens: Sequence[bytes]) -> list[bytes | None]:
+    def read(self, partition: int, tokens: Sequence[bytes]) -> list[tuple[bytes | None, bytes | None]]:
         """See PriceStore."""
         with self._lock:
-            return [self._states.get((partition, token)) for token in tokens]
+            return [(self._states.get((partition, one)), self._tails.get((partition, one))) for one in tokens]
 
     def read_left(self, leaving: Sequence[Leaving]) -> list[bytes | None]:
         """See PriceStore."""
         with self._lock:
             return [self._left.get(one) for one in leaving]
 
-    def write(self, partition: int, owner: str, written: PriceWrite) -> bool:
+    def write(self, partition: int, owner: str, written: PriceWrite) -> Mapping[bytes, int] | None:
         """See PriceStore."""
         with self._lock:
             took = self._owners.get(partition, ("", ""))
             if took[0] != owner or self._known[owner, partition] != self._ends.get(partition):
-                return False
+                return None
             self._left |= written.left
-            self._states |= {(partition, token): state for token, state in written.states.items()}
+            for token, state in written.states.items():
+                self._states[partition, token] = state
+                self._tails.pop((partition, token), None)
+            for token, tail in written.tails.items():
+                self._tails[partition, token] = self._tails.get((partition, token), b"") + tail
             self._ends[partition] = self._known[owner, partition] = took[1], written.end
-            return True
+            return {token: len(self._tails[partition, token]) for token in written.tails}
 
     def note_chains(self, chains: Collection[str]) -> None:
         """See PriceStore."""
@@ -59,8 +64,8 @@ class MemoryPrices:
         with self._lock:
             return frozenset(self._chains)
 
-    def look_up(self, tokens: Sequence[bytes], hour: int) -> list[tuple[bytes | None, bytes | None]]:
+    def look_up(self, tokens: Sequence[bytes], hour: int) -> list[Found]:
         """See PriceStore."""
-        with self._lock:
-            states = [self._states.get((partition_of(token), token)) for token in tokens]
-        return [*zip(states, self.read_left([(token, Chunk(hour)) for token in tokens]), strict=True)]
+        stored = [self.read(partition_of(token), [token])[0] for token in tokens]
+        ticks = self.read_left([(token, Chunk(hour)) for token in tokens])
+        return [Found(state, tail, some) for (state, tail), some in zip(stored, ticks, strict=True)]

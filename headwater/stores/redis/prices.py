@@ -1,7 +1,8 @@
 """Price states in Valkey or Redis. All keys of a partition share one hash tag, so that a script can write them.
 
 {px:P}:who       hash    `owner`, and `end`: the topic's id and the position on it that the states reach, with a colon
-{px:P}:t:TOKEN   string  the state of a token; expires 30 days after it was written last
+{px:P}:t:TOKEN   string  the state of a token
+{px:P}:n:TOKEN   string  its tail; both expire 30 days after either was written last
 {px:P}:h:HOUR    hash    digest of a token → its ticks of an hour, which have left the state; with the number of one of
                          its minutes behind it: those of the minute; expires once nobody asks
 {px}:chains      set     the chains of ticks
@@ -15,10 +16,10 @@ from typing import TypeVar
 from headwater.model.price.band import HOUR_MS
 from headwater.model.price.left import WHOLE, Chunk, Leaving
 from headwater.model.price.tick import partition_of
-from headwater.stores.base import PriceWrite
+from headwater.stores.prices import Found, PriceWrite
 from headwater.stores.redis.client import Client, Command, Script, Word
 
-STATE_TTL_S = 30 * 86_400
+TTL_S = 30 * 86_400
 HOUR_TTL_S = 27 * 3600
 """From the start of the hour: readers ask for the hour of 24 h ago; clocks differ."""
 PER_SCRIPT, BYTES_PER_SCRIPT = 500, 4 << 20
@@ -42,10 +43,9 @@ class RedisPrices:
         ends = {p: end.rpartition(":") for p, end in found.items() if end}
         return {p: int(offset) for p, (of, _, offset) in ends.items() if of == topic_id}
 
-    def read(self, partition: int, tokens: Sequence[bytes]) -> list[bytes | None]:
+    def read(self, partition: int, tokens: Sequence[bytes]) -> list[tuple[bytes | None, bytes | None]]:
         """See PriceStore."""
-        found: list[bytes | None] = self._client.call("MGET", *(_state(partition, t) for t in tokens)) if tokens else []
-        return found
+        return _pairs(self._client.call(*_get(partition, tokens))) if tokens else []
 
     def read_left(self, leaving: Sequence[Leaving]) -> list[bytes | None]:
         """See PriceStore."""
@@ -59,29 +59,37 @@ class RedisPrices:
                 found[row] = one
         return found
 
-    def write(self, partition: int, owner: str, written: PriceWrite) -> bool:
+    def write(self, partition: int, owner: str, written: PriceWrite) -> Mapping[bytes, int] | None:
         """See PriceStore."""
         topic_id, before = self._taken[partition]
         after = f"{topic_id}:{written.end}"
+        tails = [*_parts(written.tails.items())]
         scripts: list[tuple[list[Word], list[Word]]] = [
             *(self._left(partition, some) for some in _parts(written.left.items())),
-            *(self._states(partition, some) for some in _parts(written.states.items())),
-            ([], [0]),
+            *(self._tokens(partition, some, []) for some in _parts(written.states.items())),
+            *(self._tokens(partition, [], some) for some in tails),
+            ([], [0, 0]),
         ]
+        sizes: list[int] = []
         for number, (keys, args) in enumerate(scripts, 1):
             end = after if number == len(scripts) else ""
-            if not self._client.run(_WRITE, [_who(partition), *keys], [owner, before, end, STATE_TTL_S, *args]):
-                return False
+            grown = self._client.run(_WRITE, [_who(partition), *keys], [owner, before, end, TTL_S, *args])
+            if grown is None:
+                return None
+            sizes += grown
         self._taken[partition] = topic_id, after
-        return True
+        return dict(zip(written.tails, sizes, strict=True))
 
     @staticmethod
-    def _states(partition: int, some: Sequence[tuple[bytes, bytes]]) -> tuple[list[Word], list[Word]]:
-        return [_state(partition, token) for token, _ in some], [len(some), *(state for _, state in some)]
+    def _tokens(
+        partition: int, states: Sequence[tuple[bytes, bytes]], tails: Sequence[tuple[bytes, bytes]]
+    ) -> tuple[list[Word], list[Word]]:
+        some = [*states, *tails]
+        return _keys(partition, [token for token, _ in some]), [len(states), len(tails), *(data for _, data in some)]
 
     @staticmethod
     def _left(partition: int, some: Sequence[tuple[Leaving, bytes]]) -> tuple[list[Word], list[Word]]:
-        args: list[Word] = [0]
+        args: list[Word] = [0, 0]
         for (token, chunk), ticks in some:
             args += (_field(token, chunk), ticks, chunk.hour // 1000 + HOUR_TTL_S)
         return [_hour(partition, chunk.hour) for (_, chunk), _ in some], args
@@ -94,22 +102,23 @@ class RedisPrices:
         """See PriceStore."""
         return frozenset(chain.decode() for chain in self._client.call("SMEMBERS", _CHAINS))
 
-    def look_up(self, tokens: Sequence[bytes], hour: int) -> list[tuple[bytes | None, bytes | None]]:
+    def look_up(self, tokens: Sequence[bytes], hour: int) -> list[Found]:
         """See PriceStore. The states first: what leaves one is in its hour by then."""
         rows: defaultdict[int, list[int]] = defaultdict(list)
         for row, token in enumerate(tokens):
             rows[partition_of(token)].append(row)
+        chunk = Chunk(hour)
         commands: list[list[Command]] = [
             [
-                ("MGET", *(_state(partition, tokens[row]) for row in some)),
-                ("HMGET", _hour(partition, hour), *(_field(tokens[row], Chunk(hour)) for row in some)),
+                _get(partition, [tokens[row] for row in some]),
+                ("HMGET", _hour(partition, hour), *[_field(tokens[row], chunk) for row in some]),
             ]
             for partition, some in rows.items()
         ]
-        found: list[tuple[bytes | None, bytes | None]] = [(None, None)] * len(tokens)
-        for some, (states, hours) in zip(rows.values(), self._client.pipelines(commands), strict=True):
-            for row, state, ticks in zip(some, states, hours, strict=True):
-                found[row] = state, ticks
+        found = [Found()] * len(tokens)
+        for some, (data, hours) in zip(rows.values(), self._client.pipelines(commands), strict=True):
+            for row, state, tail, ticks in zip(some, data[::2], data[1::2], hours, strict=True):
+                found[row] = Found(state, tail, ticks)
         return found
 
 
@@ -131,8 +140,19 @@ def _who(partition: int) -> str:
     return f"{{px:{partition}}}:who"
 
 
-def _state(partition: int, token: bytes) -> bytes:
-    return b"{px:%d}:t:%b" % (partition, token)
+def _keys(partition: int, tokens: Iterable[bytes]) -> list[Word]:
+    """State and tail of each token."""
+    state, tail = b"{px:%d}:t:" % partition, b"{px:%d}:n:" % partition
+    return [key for token in tokens for key in (state + token, tail + token)]
+
+
+def _get(partition: int, tokens: Sequence[bytes]) -> Command:
+    """One command, so that no tick is seen on its way from the tail into the state."""
+    return ("MGET", *_keys(partition, tokens))
+
+
+def _pairs(data: Sequence[bytes | None]) -> list[tuple[bytes | None, bytes | None]]:
+    return [*zip(data[::2], data[1::2], strict=True)]
 
 
 def _field(token: bytes, chunk: Chunk) -> bytes:

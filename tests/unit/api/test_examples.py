@@ -11,7 +11,7 @@ from headwater.model.metric import Histogram, Measured, Span
 from headwater.model.price.codec import encode
 from headwater.model.price.state import TokenState
 from headwater.model.price.tick import partition_of, token_key
-from headwater.stores.base import PriceWrite
+from headwater.stores.prices import PriceWrite
 from tests.support.sql import a_line
 from tests.unit.api.installation import FLOW, Installation, User
 from tests.unit.api.test_openapi import operations, sent_examples
@@ -58,7 +58,7 @@ class World:
         now = int(self._clock.monotonic() * 1000)
         state.fold((now, 0, 99.0, 18, b""), now)
         headwater.prices.take("", "", [partition_of(key)])
-        headwater.prices.write(partition_of(key), "", PriceWrite(1, {key: encode(state)}, {}))
+        headwater.prices.write(partition_of(key), "", PriceWrite(1, {key: encode(state)}, {}, {}))
 
     def _write(self, deployments: list[str]) -> None:
         """What their workers would."""

@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,8 +15,8 @@ from headwater.model.price.series import Tick
 from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC, partition_of, to_topic
 from headwater.model.record import RecordBatch
 from headwater.services.prices import Prices, Token
-from headwater.stores.base import PriceWrite
 from headwater.stores.memory.prices import MemoryPrices
+from headwater.stores.prices import PriceWrite
 from tests.support.prices import brute_force, figures
 
 NOW = 1_767_323_045_678
@@ -70,23 +70,30 @@ class Unreliable(MemoryPrices):
         if self._draw.random() < self.share:
             raise SetStoreUnavailable("away")
 
-    def read(self, partition: int, tokens: Sequence[bytes]) -> list[bytes | None]:
+    def read(self, partition: int, tokens: Sequence[bytes]) -> list[tuple[bytes | None, bytes | None]]:
         self._fail_sometimes()
         return super().read(partition, tokens)
 
-    def write(self, partition: int, owner: str, written: PriceWrite) -> bool:
+    def write(self, partition: int, owner: str, written: PriceWrite) -> Mapping[bytes, int] | None:
         self._fail_sometimes()
         self._left |= written.left
         self._fail_sometimes()
-        some = self._draw.sample([*written.states.items()], self._draw.randint(0, len(written.states)))
-        self._states |= {(partition, token): state for token, state in some}
+        for token, state in self._some(written.states):
+            self._states[partition, token] = state
+            self._tails.pop((partition, token), None)
+        self._fail_sometimes()
+        for token, tail in self._some(written.tails):
+            self._tails[partition, token] = self._tails.get((partition, token), b"") + tail
         self._fail_sometimes()
         done = super().write(partition, owner, written)
         self._fail_sometimes()
         return done
 
+    def _some(self, written: Mapping[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+        return self._draw.sample([*written.items()], self._draw.randint(0, len(written)))
+
     def copy(self) -> dict[str, Any]:
-        return {name: dict(getattr(self, name)) for name in ("_ends", "_states", "_left")}
+        return {name: dict(getattr(self, name)) for name in ("_ends", "_states", "_tails", "_left")}
 
     def go_back(self, copy: dict[str, Any]) -> None:
         """As a server that lost its last writes."""
@@ -193,7 +200,7 @@ def test_a_worker_that_lost_its_partition_writes_nothing() -> None:
     assert new.take([partition]) == {}
     with pytest.raises(WorkerError, match=f"Partition {partition}"):
         old.store({partition: 1})
-    assert store.read(partition, [b"base:0xaa"]) == [None]
+    assert store.read(partition, [b"base:0xaa"]) == [(None, None)]
 
 
 def test_what_is_given_up_is_read_again() -> None:
@@ -208,20 +215,56 @@ def test_what_is_given_up_is_read_again() -> None:
     assert fold.take([partition]) == {}
 
 
-def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.engine.prices.MAX_STATES", 5)
+def test_no_more_ticks_are_taken_than_can_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.engine.prices.MAX_HELD", 50)
     draw = random.Random(1)
-    topic, store = trades(draw, 40, 400), MemoryPrices()
-    fold = PriceFold(store, "one", lambda: NOW / 1000)
-    positions = dict(fold.take(range(PARTITIONS)))
-    for _ in range(3):
-        work(fold, topic, positions, draw, 40)
-        fold.store(dict(positions))
-        assert len(fold._states) <= 5
+    topic, store = trades(draw, 4, 400), Unreliable(draw, 0)
+    fold, positions = PriceFold(store, "one", lambda: NOW / 1000), dict[int, int]()
+    fold.take(range(PARTITIONS))
+    store.share = 1
+    work(fold, topic, positions, draw, 200)
+    assert 50 < fold.ticks <= 100
+    store.share = 0
+    fold.store(dict(positions))
     for partition, records in enumerate(topic.partitions):
         fold.fold(topic.batch(partition, positions.get(partition, 0), len(records)))
         fold.store({partition: len(records)})
     check(store, topic)
+
+
+def test_what_is_remembered_of_tokens_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.engine.prices.MAX_KNOWN", 5)
+    draw = random.Random(1)
+    topic, store = trades(draw, 40, 400), MemoryPrices()
+    fold, positions = PriceFold(store, "one", lambda: NOW / 1000), dict[int, int]()
+    fold.take(range(PARTITIONS))
+    for _ in range(3):
+        work(fold, topic, positions, draw, 40)
+        fold.store(dict(positions))
+        assert len(fold._bands) <= 5
+    for partition, records in enumerate(topic.partitions):
+        fold.fold(topic.batch(partition, positions.get(partition, 0), len(records)))
+        fold.store({partition: len(records)})
+    check(store, topic)
+
+
+def test_few_ticks_are_written_as_they_come_and_folded_when_they_are_many() -> None:
+    topic, store, token = Topic(), MemoryPrices(), b"base:0xaa"
+    partition = partition_of(token)
+    fold = PriceFold(store, "one", lambda: NOW / 1000)
+    fold.take([partition])
+    forms = []
+    for number in range(50):
+        topic.add("0xaa", (NOW - 50 + number, 0, 1.5 if number < 45 else 9e6))
+        fold.fold(topic.batch(partition, number, number + 1))
+        fold.store({partition: number + 1})
+        [(state, tail)] = store.read(partition, [token])
+        forms.append((state is not None, len(tail or b"") // 26))
+        check(store, topic)
+    assert forms[:20] == [(False, count) for count in range(1, 21)]
+    assert forms[20:22] == [(True, 0), (True, 1)]
+    assert forms[44][1] > 0
+    assert forms[45] == (True, 0)  # other prices are folded at once
 
 
 def test_prices_that_do_not_count_are_counted() -> None:

@@ -1,16 +1,27 @@
--- Write hours or states, or move the position; returns 1, or 0 when another owner took the partition, or when the
--- position is not the one that this owner wrote last: the server lost that write.
--- KEYS: who, state..., hour...   ARGV: owner, position before or "", position or "", seconds that a state is kept,
---   number of states, state..., then per hour: token, ticks, when it expires in seconds since the epoch
+-- Write hours or states or tails, or move the position; returns the sizes of the tails, or nil when another owner took
+-- the partition, or when the position is not the one that this owner wrote last: the server lost that write.
+-- KEYS: who, then state and tail of each token, hour...   ARGV: owner, position before or "", position or "", seconds
+--   that states and tails are kept, number of states, number of tails, states (their tails end), tails (they grow),
+--   then per hour: token, ticks, when it expires in seconds since the epoch
 local known = redis.call('HMGET', KEYS[1], 'owner', 'end')
-if known[1] ~= ARGV[1] or (known[2] or '') ~= ARGV[2] then return 0 end
-local states = tonumber(ARGV[5])
-for i = 1, states do redis.call('SET', KEYS[1 + i], ARGV[5 + i], 'EX', ARGV[4]) end
-local at = 5 + states
-for i = 2 + states, #KEYS do
+if known[1] ~= ARGV[1] or (known[2] or '') ~= ARGV[2] then return false end
+local kept, states, tokens, sizes = ARGV[4], tonumber(ARGV[5]), ARGV[5] + ARGV[6], {}
+for i = 1, tokens do
+  local state, tail, bytes = KEYS[2 * i], KEYS[2 * i + 1], ARGV[6 + i]
+  if i <= states then
+    redis.call('SET', state, bytes, 'EX', kept)
+    redis.call('DEL', tail)
+  else
+    sizes[i - states] = redis.call('APPEND', tail, bytes)
+    redis.call('EXPIRE', tail, kept)
+    redis.call('EXPIRE', state, kept)
+  end
+end
+local at = 6 + tokens
+for i = 2 + 2 * tokens, #KEYS do
   redis.call('HSET', KEYS[i], ARGV[at + 1], ARGV[at + 2])
   redis.call('EXPIREAT', KEYS[i], ARGV[at + 3])
   at = at + 3
 end
 if ARGV[3] ~= '' then redis.call('HSET', KEYS[1], 'end', ARGV[3]) end
-return 1
+return sizes

@@ -8,12 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.model.price import left, state
+from headwater.model.price import left, state, tail
+from headwater.model.price.band import hour_of
 from headwater.model.price.codec import decode, encode
 from headwater.model.price.left import Chunk, Left
+from headwater.model.price.plain import evaluate_plain
 from headwater.model.price.series import Tick
 from headwater.model.price.state import TokenState
-from headwater.model.price.stats import Stats, evaluate, missing
+from headwater.model.price.stats import Evaluable, Stats, evaluate, missing
+from headwater.model.price.tick import pack
 from headwater.model.price.view import read_at
 from tests.support.prices import DAY, HOUR, MINUTE, brute_force, figures
 
@@ -22,33 +25,45 @@ FAR = 1 << 60
 
 
 class Stored:
-    """A state and what left it, as the price store keeps them: as bytes."""
+    """A state, its tail and what left it, as the price store keeps them: as bytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, mint: bytes = b"Mint") -> None:
+        self.mint = mint
         self.state: bytes | None = None
+        self.tail: bytes | None = None
         self.left: dict[Chunk, bytes] = {}
+
+    def append(self, ticks: Iterable[Tick]) -> None:
+        packed = [pack(*tick, 6) + self.mint[: tick[1] % 5] for tick in ticks]
+        self.tail = (self.tail or b"") + tail.pack(packed)
 
     def fold(self, ticks: Iterable[Tick], now: int = FAR) -> None:
         folded = TokenState() if self.state is None else decode(self.state)
-        for tick in ticks:
-            folded.fold((*tick, 6, b"Mint"[: tick[1] % 5]), now)
+        told = [(*tick, 6, self.mint[: tick[1] % 5]) for tick in ticks]
+        folded.fold_all([*(tail.unpack(self.tail) if self.tail else ()), *told], now)
         folded.thin()
         for chunk, leaving in folded.left.items():
             self.left[chunk] = left.encode(chunk, [*leaving, *self._stored(chunk).ticks()])
-        self.state = encode(folded)
+        self.state, self.tail = encode(folded), None
 
     def _stored(self, chunk: Chunk) -> Left:
         return Left(chunk, self.left.get(chunk, b""))
 
     def evaluate(self, now: int, *, judge: bool = True) -> Stats | None:
-        assert self.state is not None
-        read = read_at(self.state, now)
-        stored = [self._stored(chunk) for chunk in missing(read, now, judge=judge)]
-        stats = evaluate(read, now, stored, judge=judge)
-        folded = decode(self.state)
+        read = read_at(self.state, self.tail, now)
+        stats = self._evaluated(read, now, judge=judge)
+        folded = decode(self.state) if self.state else TokenState()
         folded.settle(now)
-        assert evaluate(folded, now, stored, judge=judge) == stats
+        folded.fold_all(tail.unpack(self.tail) if self.tail else (), now)
+        assert self._evaluated(folded, now, judge=judge) == stats
+        hour = Chunk(hour_of(now - DAY))
+        [plain] = evaluate_plain([(self.state, self.tail, self.left.get(hour))], hour.hour, now)
+        assert plain in (None, stats)
         return stats
+
+    def _evaluated(self, state: Evaluable, now: int, *, judge: bool) -> Stats | None:
+        stored = [self._stored(chunk) for chunk in missing(state, now, judge=judge)]
+        return evaluate(state, now, stored, judge=judge)
 
 
 def batches(ticks: Sequence[Tick], draw: random.Random) -> Iterable[Sequence[Tick]]:
@@ -80,8 +95,37 @@ def test_any_ticks_in_any_order(ticks: list[Tick], wait: int, judge: bool, draw:
     stored = Stored()
     with patch.object(state, "MANY", many):
         for batch in batches(told, draw):
-            stored.fold(batch)
+            if draw.random() < 0.5:
+                stored.append(batch)
+            else:
+                stored.fold(batch)
     assert figures(stored.evaluate(now, judge=judge)) == brute_force(ticks, now, judge=judge)
+
+
+one_band = st.tuples(times.map(lambda t: START + t), st.integers(0, 3), st.sampled_from([1.0, 1.5, 1.75, 1.99]))
+one_tick = st.one_of(one_band, one_band, one_band, st.tuples(st.just(START), st.just(0), prices))
+tokens = st.lists(st.lists(one_tick, max_size=20), max_size=8)
+
+
+@given(tokens, st.integers(-HOUR, 80 * HOUR), st.randoms(use_true_random=False), st.sampled_from([0, 1024]))
+@settings(max_examples=400)
+def test_many_tokens_at_once(told: list[list[Tick]], wait: int, draw: random.Random, many: int) -> None:
+    all_times = [time for ticks in told for time, _, _ in ticks]
+    now = max(all_times, default=START) + wait
+    found = [Stored(draw.choice([b"", b"", b"", b"Mint"])) for _ in told]
+    with patch.object(state, "MANY", many):
+        for stored, ticks in zip(found, told, strict=True):
+            for batch in batches(ticks, draw):
+                draw.choice([stored.append, stored.append, stored.fold])(batch)
+    hour = Chunk(hour_of(now - DAY))
+    plain = evaluate_plain([(one.state, one.tail, one.left.get(hour)) for one in found], hour.hour, now)
+    for stored, ticks, stats in zip(found, told, plain, strict=True):
+        is_plain = stored.mint == b"" and ticks and all(1 <= price < 2 and time <= now for time, _, price in ticks)
+        if is_plain and many:
+            assert stats is not None
+        if stats is not None:
+            assert stats.decimals == 6
+            assert figures(stats) == brute_force(ticks, now)
 
 
 def walk(draw: random.Random, days: float) -> list[Tick]:
@@ -108,7 +152,9 @@ def test_three_days_of_trade(seed: int, many: int, monkeypatch: pytest.MonkeyPat
         draw.shuffle(told)
         stored = Stored()
         for at in range(0, len(told), 300):
-            stored.fold(told[at : at + 300])
+            end = min(at + 300, len(told)) - draw.randrange(20)
+            stored.fold(told[at:end])
+            stored.append(told[end : at + 300])
         for wait in (0, draw.randrange(HOUR), draw.randrange(2 * DAY)):
             for judge in (True, False):
                 now = seen[-1][0] + wait
@@ -142,6 +188,19 @@ def test_the_newest_tick_tells_decimals_and_address() -> None:
     assert (stats.decimals, stats.mint) == (9, "So111")
 
 
+@pytest.mark.parametrize(("time", "decimals"), [(START - 1, 6), (START, 9), (START + 1, 9)])
+def test_the_newest_tick_of_a_tail_tells_the_decimals(time: int, decimals: int) -> None:
+    stored = Stored(b"")
+    stored.fold([(START, 0, 1.0)])
+    stored.tail = tail.pack([pack(time, 0, 1.0, 9), pack(START - 5, 0, 1.0, 30)])
+    now = START + MINUTE
+    by_itself = evaluate(read_at(stored.state, stored.tail, now), now)
+    [by_columns] = evaluate_plain([(stored.state, stored.tail, None)], hour_of(now - DAY), now)
+    assert by_itself == by_columns
+    assert by_columns is not None
+    assert by_columns.decimals == decimals
+
+
 def test_a_busy_token_takes_little() -> None:
     stored = Stored()
     ticks = [(START + 20 * n, 0, 100 + n % 17) for n in range(70 * 3_000)]
@@ -151,6 +210,32 @@ def test_a_busy_token_takes_little() -> None:
     assert len(stored.state) < 3 * 3_000 * 24  # two to three minutes of ticks
     now = ticks[-1][0] + 12_345
     assert figures(stored.evaluate(now)) == brute_force(ticks, now)
+
+
+@pytest.mark.parametrize("is_folded", [False, True])
+def test_a_tail_ahead_of_the_clock_waits(*, is_folded: bool) -> None:
+    ticks = [(START, 0, 1.0), (START + 1000, 0, 5.0), (START + 4000, 0, 3.0), (START + 9000, 0, 0.5)]
+    stored = Stored()
+    if is_folded:
+        stored.fold(ticks[:1])
+    stored.append(reversed(ticks))
+    for now in (START, START + 2000, START + 4000, START + 60_000, START + 2 * DAY):
+        assert figures(stored.evaluate(now)) == brute_force(ticks, now)
+
+
+@given(st.lists(st.sampled_from([b"", b"0xAA", b"So111", b"x" * 230]), max_size=12))
+def test_a_tail_holds_what_is_appended(addresses: list[bytes]) -> None:
+    values = [pack(START + n, n, 1.5 * n, 6) + address for n, address in enumerate(addresses)]
+    packed = b"".join(tail.pack(values[at : at + 5]) for at in range(0, len(values), 5))
+    assert (tail.unpack(packed) if packed else []) == [
+        (START + n, n, 1.5 * n, 6, address) for n, address in enumerate(addresses)
+    ]
+
+
+def test_what_is_too_long_for_a_tail() -> None:
+    assert tail.fits([b"x" * 25] * 20)
+    assert not tail.fits([b"x" * 25] * 21)
+    assert not tail.fits([b"x" * 256])
 
 
 def test_no_tick() -> None:
