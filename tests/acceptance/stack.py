@@ -22,7 +22,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 
 HEADWATER = [sys.executable, "-m", "headwater"]
 ROOT = Path(__file__).parents[2]
-READY_WITHIN_S = 90.0
+READY_WITHIN_S = 180.0
 STOP_WITHIN_S = 60.0
 
 
@@ -32,7 +32,7 @@ def free_port() -> int:
         return port
 
 
-def until(condition: Callable[[], bool], within_s: float = 60.0, what: str = "the condition") -> None:
+def until(condition: Callable[[], bool], within_s: float = 120.0, what: str = "the condition") -> None:
     deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not come true within {within_s} s"

@@ -102,7 +102,9 @@ class _Tails:
         self.counts = np.array([*map(len, tails)]) // ENTRY
         entries: Any = np.frombuffer(b"".join(tails), _ENTRIES)
         rows = np.repeat(np.arange(len(tails)), self.counts)
-        order = np.lexsort((entries["decimals"], entries["price"], entries["order"], entries["time"], rows))
+        order = np.lexsort((entries["time"], rows))
+        if not np.diff(entries["time"][order]).all():  # as seldom: ticks of one moment, or of two tokens
+            order = np.lexsort((entries["decimals"], entries["price"], entries["order"], entries["time"], rows))
         entries = entries[order]
         self.times, self.orders, self.prices, self.decimals = (
             np.ascontiguousarray(entries[name]) for name in ("time", "order", "price", "decimals")
@@ -185,9 +187,10 @@ class _Plain:
     def _last_left(self, chunks: Sequence[bytes | None], hour: int) -> Ticks:
         """The last ticks until a day ago that have left their states."""
         found: list[Tick] = [_NOTHING] * len(chunks)
+        bands = self._states.bands.tolist()
         for row in np.flatnonzero(self._states.kept > self._day).tolist():
-            left = Left(Chunk(hour), chunks[row] or b"")
-            found[row] = left.last_until(self._day, (int(self._states.bands[row]),)) or _NOTHING
+            if ticks := chunks[row]:
+                found[row] = Left(Chunk(hour), ticks).last_until(self._day, (bands[row],)) or _NOTHING
         times, orders, prices = zip(*found, strict=True)
         return Ticks(np.array(times), np.array(orders, np.uint64), np.array(prices))
 
