@@ -38,6 +38,7 @@ from headwater.services.keys import Keys
 
 WRITE_LAST_USE_EVERY_S = 20.0
 ROUTERS = (
+    prices.router,  # the one that is asked most often: routes are tried in their order
     streams.router,
     datasets.router,
     flow.router,
@@ -46,7 +47,6 @@ ROUTERS = (
     deployments.router,
     deployment_metrics.router,
     filter_values.router,
-    prices.router,
     health.router,
 )
 DESCRIPTION = (

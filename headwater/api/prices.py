@@ -1,9 +1,9 @@
 """Token prices."""
 
-from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 import msgspec
+import numpy as np
 from fastapi import Body, Response
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,7 +18,6 @@ from headwater.services.prices import MAX_TOKENS, Quotes, Status, Token
 
 router = guarded_router("/api/v1/developer/prices", "Prices")
 
-_EPOCH = datetime(1970, 1, 1)
 Name = Annotated[str, Field(max_length=MAX_NAME_CHARS)]
 
 
@@ -86,30 +85,31 @@ def stats(
 
 def _answer(quotes: Quotes) -> dict[str, Any]:
     """As PriceStats has it; made by hand, since 200 tokens are to cost little."""
-    rows = zip(quotes.tokens, quotes.stats, quotes.statuses, strict=True)
+    priced = [(token, one) for token, one in zip(quotes.tokens, quotes.stats, strict=True) if one is not None]
+    times = np.datetime_as_string(np.array([one.time_ms for _, one in priced], "datetime64[ms]"), timezone="UTC")
     return {
-        "items": [_item(token, one) for token, one, _ in rows if one is not None],
+        "items": [_item(token, one, time) for (token, one), time in zip(priced, times.tolist(), strict=True)],
         "cursor": None,
         "message": quotes.message,
         "statuses": [
-            {"token_address": token.address, "chain": token.chain, "status": status}
-            for token, status in zip(quotes.tokens, quotes.statuses, strict=True)
+            {"token_address": address, "chain": chain, "status": status}
+            for (chain, address), status in zip(quotes.tokens, quotes.statuses, strict=True)
         ],
     }
 
 
-def _item(token: Token, stats: Stats) -> dict[str, Any]:
-    time = _EPOCH + timedelta(milliseconds=stats.time_ms)
+def _item(token: Token, stats: Stats, time: str) -> dict[str, Any]:
+    mint, _, latest, low_24h, high_24h, low_1h, high_1h, change_24h, change_1h, decimals = stats
     return {
-        "mint": stats.mint or token.address.lower(),
+        "mint": mint or token.address.lower(),
         "chain": token.chain.lower(),
-        "timestamp": time.isoformat(timespec="milliseconds") + "Z",
-        "latest_price": stats.latest,
-        "low_24h": stats.low_24h,
-        "high_24h": stats.high_24h,
-        "low_1h": stats.low_1h,
-        "high_1h": stats.high_1h,
-        "percent_change_24h": stats.change_24h,
-        "percent_change_1h": stats.change_1h,
-        "decimals": stats.decimals,
+        "timestamp": time,
+        "latest_price": latest,
+        "low_24h": low_24h,
+        "high_24h": high_24h,
+        "low_1h": low_1h,
+        "high_1h": high_1h,
+        "percent_change_24h": change_24h,
+        "percent_change_1h": change_1h,
+        "decimals": decimals,
     }
