@@ -34,9 +34,12 @@ log = structlog.get_logger(__name__)
 CHECKPOINT_S = 0.5
 """What a reader's answer lags behind, about; longer when writing takes long."""
 SHARE_OF_WRITING = 2
-"""After a write the next one waits so many times as long as it took."""
+"""After a write the next one waits so many times as long as it took, unless many ticks come sooner: the more ticks of a
+token are written together, the less each costs."""
 IDLE_POLL_S = 0.1
 """A write that is due waits so long for records at most."""
+MANY_HELD = 250_000
+"""With so many ticks in memory it is time to write them."""
 MAX_HELD = 500_000
 """With more ticks in memory than these no more are taken until they are stored."""
 MAX_KNOWN = 1_000_000
@@ -50,15 +53,14 @@ class PriceFold:
     many, and when their prices lie in other bands than those of the last ones: what does not count is noticed soon.
 
     ticks, outside: how many came, and how many of those that were folded have a price that does not count
-    (stats.accepted). now: seconds since the epoch.
+    (stats.accepted). held: how many came since the last write. now: seconds since the epoch.
     """
 
     def __init__(self, store: PriceStore, owner: str, now: Callable[[], float] = time.time) -> None:
-        self.ticks = self.outside = 0
+        self.ticks = self.outside = self.held = 0
         self._store = store
         self._owner = owner
         self._now = now
-        self._held = 0
         self._waiting: dict[int, defaultdict[bytes, list[bytes]]] = {}
         self._long: defaultdict[int, set[bytes]] = defaultdict(set)
         self._unstored: dict[int, int] = {}
@@ -82,7 +84,7 @@ class PriceFold:
 
     def fold(self, batch: RecordBatch) -> None:
         """Take the ticks of a batch. Raises SetStoreUnavailable: nothing was taken then."""
-        if self._held > MAX_HELD:
+        if self.held > MAX_HELD:
             raise SetStoreUnavailable("The set store takes no prices; ticks wait until it does.")
         batch = _ticks_of(batch)
         tokens, values = cast("list[bytes]", batch.keys), cast("list[bytes]", batch.values)
@@ -91,7 +93,7 @@ class PriceFold:
             waiting[partition] = defaultdict(list)
         for token, partition, value in zip(tokens, batch.partitions, values, strict=True):
             waiting[partition][token].append(value)
-        self._held += len(tokens)
+        self.held += len(tokens)
         self.ticks += len(tokens)
 
     def store(self, positions: Positions) -> None:
@@ -100,7 +102,7 @@ class PriceFold:
         for partition, end in [*self._unstored.items()]:
             self._write(partition, end)
             del self._unstored[partition]
-        self._held = 0
+        self.held = 0
         if len(self._bands) > MAX_KNOWN:
             self._bands.clear()
 
@@ -229,6 +231,7 @@ class PriceDelivery:
         self.checkpoint_s = CHECKPOINT_S
         self._fold = fold
         self._clock = clock
+        self._is_away = False
 
     def connect(self, timeout_s: float) -> None:
         """Nothing to connect to: Kafka is the source's, and the store is asked when there are ticks."""
@@ -245,7 +248,8 @@ class PriceDelivery:
         """Nothing waits."""
 
     def room(self) -> int:
-        return ANY_NUMBER
+        """A store that did not take the last write is asked again when that is due by time."""
+        return ANY_NUMBER if self._is_away else max(0, MANY_HELD - self._fold.held)
 
     def saturated(self) -> bool:
         return False
@@ -261,8 +265,9 @@ class PriceDelivery:
 
     def commit(self, source: Source, positions: Positions, *, wait: bool) -> None:
         """See Delivery."""
-        began = self._clock()
+        began, self._is_away = self._clock(), True
         self._fold.store(positions)
+        self._is_away = False
         if positions:
             source.commit(positions, wait=wait)
         self.checkpoint_s = max(CHECKPOINT_S, SHARE_OF_WRITING * (self._clock() - began))

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from headwater.engine.prices import PriceFold
+from headwater.engine.prices import PriceDelivery, PriceFold
 from headwater.errors import SetStoreUnavailable, WorkerError
 from headwater.model.price.band import HOUR_MS
 from headwater.model.price.series import Tick
 from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC, partition_of, to_topic
 from headwater.model.record import RecordBatch
 from headwater.services.prices import Prices, Token
+from headwater.sources.memory import MemoryGroup, MemorySource, MemoryTopic
 from headwater.stores.memory.prices import MemoryPrices
 from headwater.stores.prices import PriceWrite
 from tests.support.prices import brute_force, figures
@@ -229,6 +230,31 @@ def test_no_more_ticks_are_taken_than_can_be_stored(monkeypatch: pytest.MonkeyPa
     for partition, records in enumerate(topic.partitions):
         fold.fold(topic.batch(partition, positions.get(partition, 0), len(records)))
         fold.store({partition: len(records)})
+    check(store, topic)
+
+
+def test_many_ticks_are_written_before_their_time_unless_the_store_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.engine.prices.MANY_HELD", 50)
+    draw = random.Random(1)
+    topic, store = trades(draw, 1, 80), Unreliable(draw, 0)
+    source = MemorySource(MemoryGroup(MemoryTopic(TICKS_TOPIC, [[]])))
+    [partition] = [p for p, records in enumerate(topic.partitions) if records]
+    fold = PriceFold(store, "one", lambda: NOW / 1000)
+    delivery = PriceDelivery(fold)
+    fold.take([partition])
+    fold.fold(topic.batch(partition, 0, 20))
+    assert delivery.room() == 30
+    fold.fold(topic.batch(partition, 20, 60))
+    assert delivery.room() == 0
+    store.share = 1
+    with pytest.raises(SetStoreUnavailable):
+        delivery.commit(source, {partition: 60}, wait=False)
+    assert delivery.room() > 50
+    store.share = 0
+    delivery.commit(source, {}, wait=False)
+    assert delivery.room() == 50
+    fold.fold(topic.batch(partition, 60, 84))
+    fold.store({partition: 84})
     check(store, topic)
 
 
