@@ -35,6 +35,7 @@ RECYCLE_INTERVAL_S = 10.0
 MAX_WITH_CHILD = 2
 """Segments that the child has: it runs one while the parent looks up what another one asked, or takes its results."""
 _MAX_QUESTIONS = 64
+_DIGITS = bytes.maketrans(b"\0\1", b"01")
 _PAUSE_S = 1.0
 
 
@@ -247,9 +248,9 @@ class Sandbox:
         if not exchange.answer.done():
             return False
         answered, exchange.answer = exchange.answer, None
-        lines = ["?" if part is None else "".join(map("01".__getitem__, part)) for part in answered.result()]
+        lines = [b"?" if part is None else bytes(part).translate(_DIGITS) for part in answered.result()]
         self._asking.popleft()
-        self._hand_over(child, exchange, Kind.ANSWERS, "\n".join(lines).encode())
+        self._hand_over(child, exchange, Kind.ANSWERS, b"\n".join(lines))
         return True
 
     # ---- time and death ----

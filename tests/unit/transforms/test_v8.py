@@ -22,6 +22,12 @@ class TestDatasetLookup:
     def test_values_are_looked_up_in_lower_case(self, lookup: DatasetLookup) -> None:
         assert lookup([("wallets", ["0xAA", "0xbb", "STRAßE", " 0xaa"])]) == [[True, False, True, False]]
 
+    @pytest.mark.parametrize("value", ["0xAA", "0xAA\n", "0xAA\n0xAA", "\n", "", "\r0xAA", "0xΑΑ", "0XAA"])
+    def test_a_value_is_found_by_itself_whatever_stands_beside_it(self, lookup: DatasetLookup, value: str) -> None:
+        found = value in ("0xAA", "0XAA")
+        assert lookup([("wallets", ["0xbb", value, "0xAA"])]) == [[False, found, True]]
+        assert lookup([("wallets", ["0xbb", value, "STRAßE"])]) == [[False, found, True]]
+
     def test_names_of_others_and_of_nobody_are_unknown(self, lookup: DatasetLookup) -> None:
         assert lookup([("secret", ["0xaa"]), ("none", []), ("wallets", []), ("", ["0xaa"])]) == [None, None, [], None]
 
