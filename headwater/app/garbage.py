@@ -1,6 +1,10 @@
-"""The garbage collector of a process that works or serves for long: what is there now is not walked again."""
+"""Memory of a process that works or serves for long: what is there is not walked again, what is free is given back."""
 
+import ctypes
 import gc
+
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+"""glibc's: it gives back what is free in the middle of its heap too. 13 MB of a worker."""
 
 
 def spare_a_worker() -> None:
@@ -18,3 +22,5 @@ def spare_a_server() -> None:
 def _freeze() -> None:
     gc.collect()
     gc.freeze()
+    if _trim is not None:
+        _trim(0)
