@@ -24,7 +24,8 @@ _FLAGS = (
     "--quiet",
     "--node-modules-dir=none",
 )
-_V8_FLAGS = f"--single-threaded,--max-old-space-size={HEAP_MB},--max-semi-space-size=8"
+_V8_FLAGS = f"--single-threaded,--max-old-space-size={HEAP_MB},--max-semi-space-size=16"
+"""What a batch makes is young: with half as much room for it a script takes 5 % more CPU; twice as much takes 50 MB."""
 
 
 @dataclass(frozen=True, slots=True)
