@@ -35,6 +35,7 @@ from confluent_kafka.admin import (
 from headwater.brokers import base, login
 from headwater.brokers.base import AccessRule, Inventory, Resources, TopicSpec, User
 from headwater.brokers.client import ClientErrors, admin_settings, no_rights, unavailable
+from headwater.brokers.offsets import EARLIEST, LATEST, Place, list_offsets
 from headwater.brokers.topic_id import id_of, label
 from headwater.errors import BrokerUnavailable, DeployFailed
 from headwater.model.worker import KafkaAccess
@@ -54,9 +55,6 @@ _ABSENT: Final = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.RESOURCE_NOT_FOUND, KafkaError.GROUP_ID_NOT_FOUND}
 )
 _BUSY: Final = frozenset({KafkaError.NON_EMPTY_GROUP, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS})
-# The binding has no types for these.
-_LATEST: Final[OffsetSpec] = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-_EARLIEST: Final[OffsetSpec] = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 
 T = TypeVar("T")
 
@@ -125,7 +123,7 @@ class KafkaBroker:
             committed = self._committed(group, topic, count)
             missing = [number for number in range(count) if number not in committed]
             if missing:
-                starts = self._offsets(topic, missing, "earliest" if committed else start_at)
+                starts = self._starts(topic, missing, "earliest" if committed else start_at)
                 self._commit(group, topic, starts, metadata)
                 committed |= starts
         return committed
@@ -141,7 +139,8 @@ class KafkaBroker:
                 ).values()
             ]
             committed = {answer.group_id: answer.topic_partitions or [] for answer in _results(asked, _ABSENT)}
-            ends = self._ends({TopicPartition(p.topic, p.partition) for of in committed.values() for p in of})
+            places = {TopicPartition(p.topic, p.partition) for of in committed.values() for p in of}
+            ends = self._offsets(dict.fromkeys(places, LATEST), LAG_REQUEST_S, _ABSENT)
         lags = {
             group: [
                 ends[p.topic, p.partition] - p.offset for p in of if (p.topic, p.partition) in ends and p.offset >= 0
@@ -149,21 +148,6 @@ class KafkaBroker:
             for group, of in committed.items()
         }
         return {group: max(0, sum(partitions)) for group, partitions in lags.items() if partitions}
-
-    def _ends(self, partitions: set[TopicPartition]) -> dict[tuple[str, int], int]:
-        """The end of each partition; one whose topic is gone is left out."""
-        if not partitions:
-            return {}
-        answers = self._admin.list_offsets(
-            dict.fromkeys(partitions, _LATEST),
-            isolation_level=IsolationLevel.READ_COMMITTED,
-            request_timeout=LAG_REQUEST_S,
-        )
-        return {
-            (asked.topic, asked.partition): future.result().offset
-            for asked, future in answers.items()
-            if _error_code(future) not in _ABSENT
-        }
 
     def drop(self, owned: Resources) -> None:
         """See base.Broker. Returns when nothing of it shows any more."""
@@ -277,19 +261,21 @@ class KafkaBroker:
         (answer,) = _results(_futures(self._admin.list_consumer_group_offsets, [asked]))
         return {each.partition: each.offset for each in answer.topic_partitions if each.offset >= 0}
 
-    def _offsets(self, topic: str, partitions: Sequence[int], start_at: str) -> dict[int, int]:
-        ends = self._list_offsets(topic, partitions, _LATEST)  # first: what comes before the second answer is read
-        found = self._list_offsets(topic, partitions, _offset_spec(start_at))
+    def _starts(self, topic: str, partitions: Sequence[int], start_at: str) -> dict[int, int]:
+        places = [TopicPartition(topic, number) for number in partitions]
+        ends = self._offsets(dict.fromkeys(places, LATEST))  # first: what comes before the second answer is read
+        found = self._offsets(dict.fromkeys(places, _offset_spec(start_at)))
         # Below 0: nothing was stamped at or after the time.
-        return {number: ends[number] if offset < 0 else offset for number, offset in found.items()}
+        return {place[1]: ends[place] if offset < 0 else offset for place, offset in found.items()}
 
-    def _list_offsets(self, topic: str, partitions: Sequence[int], spec: OffsetSpec) -> dict[int, int]:
+    def _offsets(
+        self,
+        asked: Mapping[TopicPartition, OffsetSpec],
+        timeout_s: float = REQUEST_S,
+        absent: frozenset[int] = frozenset(),
+    ) -> dict[Place, int]:
         # "Latest" is before any open transaction: its records come after the pin, so they must be read.
-        asked = {TopicPartition(topic, number): spec for number in partitions}
-        answers = self._admin.list_offsets(
-            asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=REQUEST_S
-        )
-        return {partition.partition: future.result().offset for partition, future in answers.items()}
+        return list_offsets(self._admin, asked, IsolationLevel.READ_COMMITTED, timeout_s, absent)
 
     def _commit(self, group: str, topic: str, offsets: dict[int, int], metadata: str) -> None:
         partitions = [TopicPartition(topic, number, offset, metadata) for number, offset in offsets.items()]
@@ -375,8 +361,8 @@ def _shows(inventory: Inventory, users: set[str], topics: set[str]) -> bool:
 
 def _offset_spec(start_at: str) -> OffsetSpec:
     if start_at == "latest":
-        return _LATEST
+        return LATEST
     if start_at == "earliest":
-        return _EARLIEST
+        return EARLIEST
     spec: OffsetSpec = OffsetSpec.for_timestamp(base.start_time_ms(start_at))
     return spec

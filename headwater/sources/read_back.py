@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from headwater.brokers.client import ClientErrors, admin_settings, consumer_settings, unavailable
+from headwater.brokers.offsets import EARLIEST, LATEST, Place, list_offsets
 from headwater.errors import BrokerUnavailable
 from headwater.model.worker import KafkaAccess
 
@@ -24,13 +25,6 @@ STALL_S: Final = 30.0
 POLL_S: Final = 0.1
 """A batch that is not full waits this long."""
 BATCH: Final = 1000
-
-# The binding has no types for these.
-_LATEST: Final[OffsetSpec] = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-_EARLIEST: Final[OffsetSpec] = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-
-_Place = tuple[str, int]
-"""A topic and the number of a partition."""
 
 
 class Kept(NamedTuple):
@@ -46,7 +40,7 @@ def read_table(access: KafkaAccess, topic: str, stop: Event | None = None) -> di
 
     Raises BrokerUnavailable, also without the topic, and when `stop` is set.
     """
-    table = {record.key: record.value for record in _read(access, [topic], _EARLIEST, stop)}
+    table = {record.key: record.value for record in _read(access, [topic], EARLIEST, stop)}
     return {key: value for key, value in table.items() if key is not None and value is not None}
 
 
@@ -64,7 +58,7 @@ def _read(access: KafkaAccess, topics: Sequence[str], begin: OffsetSpec, stop: E
     with _consumer(access, errors) as consumer:
         admin = AdminClient(admin_settings(access, errors))
         partitions = [partition for topic in topics for partition in _partitions(consumer, topic)]
-        ends = _offsets(admin, partitions, _LATEST)  # the first request: what comes after it need not be read
+        ends = _offsets(admin, partitions, LATEST)  # the first request: what comes after it need not be read
         starts = _offsets(admin, partitions, begin)
         unread = {place: ends[place] for place, start in starts.items() if 0 <= start < ends[place]}
         consumer.assign([TopicPartition(*place, starts[place]) for place in unread])
@@ -80,12 +74,9 @@ def _read(access: KafkaAccess, topics: Sequence[str], begin: OffsetSpec, stop: E
                     consumer.pause([TopicPartition(*place)])  # what comes there now is no news of the others
 
 
-def _offsets(admin: AdminClient, partitions: Iterable[TopicPartition], spec: OffsetSpec) -> dict[_Place, int]:
+def _offsets(admin: AdminClient, partitions: Iterable[TopicPartition], spec: OffsetSpec) -> dict[Place, int]:
     """As readers of uncommitted records see them; below 0 where there is none."""
-    answers = admin.list_offsets(
-        dict.fromkeys(partitions, spec), isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=STALL_S
-    )
-    return {(asked.topic, asked.partition): future.result().offset for asked, future in answers.items()}
+    return list_offsets(admin, dict.fromkeys(partitions, spec), IsolationLevel.READ_UNCOMMITTED, STALL_S)
 
 
 @contextmanager
@@ -109,7 +100,7 @@ def _partitions(consumer: Consumer, topic: str) -> list[TopicPartition]:
 
 
 def _batch(
-    consumer: Consumer, access: KafkaAccess, errors: ClientErrors, unread: Iterable[_Place], stop: Event | None
+    consumer: Consumer, access: KafkaAccess, errors: ClientErrors, unread: Iterable[Place], stop: Event | None
 ) -> list[Message]:
     """What comes next: one message at least."""
     deadline = time.monotonic() + STALL_S
@@ -136,7 +127,7 @@ def _reached(message: Message) -> int:
     return offset
 
 
-def _place(message: Message) -> _Place:
+def _place(message: Message) -> Place:
     return cast("str", message.topic()), cast("int", message.partition())
 
 
