@@ -69,16 +69,18 @@ class Result:
 
 @dataclass(slots=True)
 class Usage:
-    """CPU and memory of processes and their children, sampled on a thread."""
+    """CPU and memory of processes and their children, also of those that are gone by now, sampled on a thread."""
 
     pids: list[int]
     samples: list[tuple[float, float]] = field(default_factory=list)
     peak_mb: float = 0.0
+    _used: dict[int, float] = field(default_factory=dict)
 
     def watch(self, stop: threading.Event) -> None:
         while not stop.wait(SAMPLE_S):
             pids = list(itertools.chain.from_iterable(map(tree, self.pids)))
-            self.samples.append((time.time(), sum(map(cpu_seconds, pids))))
+            self._used |= {pid: max(self._used.get(pid, 0), cpu_seconds(pid)) for pid in pids}
+            self.samples.append((time.time(), sum(self._used.values())))
             self.peak_mb = max(self.peak_mb, sum(map(resident_mb, pids)))
 
     def cpu_at(self, moment: float) -> float:

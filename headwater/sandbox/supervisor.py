@@ -30,7 +30,7 @@ KILL_AFTER_S = 0.5
 """How long after its time a child is killed that the engine could not interrupt."""
 STARVED_AFTER_S = 10.0
 """When a child that gets no CPU is given up."""
-RECYCLE_ABOVE_BYTES = 180 << 20
+RECYCLE_ABOVE_BYTES = 208 << 20
 RECYCLE_INTERVAL_S = 10.0
 MAX_WITH_CHILD = 2
 """Segments that the child has: it runs one while the parent looks up what another one asked, or takes its results."""
