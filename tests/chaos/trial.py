@@ -86,7 +86,10 @@ class Installation:
 
 @dataclass
 class Result:
-    """What came of one pipeline. restarts: of its worker, without those of a controller that was killed."""
+    """What came of one pipeline. restarts: of its worker, without those of a controller that was killed.
+
+    reader_stalls: how often the run's own readers had lost a partition.
+    """
 
     outputs: int
     lost: int
@@ -98,6 +101,7 @@ class Result:
     dead_letters_wrong: int
     dead_letter_repeats: int
     readers_agree: bool
+    reader_stalls: int
     restarts: int
     age_ms: dict[str, float]
 
@@ -309,6 +313,7 @@ def _result(made: Installation, flow: Flow, options: Options, load: Load, fed: i
         dead_letters_wrong=dead.wrong,
         dead_letter_repeats=dead.repeats,
         readers_agree=agree,
+        reader_stalls=flow.witness.stalls + flow.dead.stalls,
         restarts=_restarts_when_healthy(made, flow),
         age_ms=summary(flow.witness.ages_ms),
     )

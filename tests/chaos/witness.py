@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
+from headwater.sources.stalls import Stalls
 from tests.chaos.account import Account
 from tests.chaos.load import LAYOUTS, PARTITIONS, Layout
 
@@ -19,7 +20,7 @@ class Witness:
     """Reads one topic from its beginning into `account`.
 
     newest_ms: the latest time of a source record that came out. ages_ms: from that time to the arrival here, of what
-    was no repeat. came_at: when something came last.
+    was no repeat. came_at: when something came last. stalls: how often librdkafka had lost a partition (stalls.py).
     """
 
     def __init__(
@@ -29,17 +30,27 @@ class Witness:
         partitions = self._consumer.list_topics(topic, timeout=30).topics[topic].partitions
         assert len(partitions) == PARTITIONS
         self._consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+        self._topic, self._stalls = topic, Stalls(self._consumer, topic)
         self._at_end: set[int] = set()
         self.account = Account(wanted, layout)
         self.newest_ms = 0
         self.ages_ms: Counter[int] = Counter()
         self.came_at = time.monotonic()
+        self.stalls = 0
 
     def __call__(self, stop: threading.Event) -> None:
         """Read until told to stop, and leave."""
         while not stop.is_set():
             self._read(0.05)
+            self._mend()
         self._consumer.close()
+
+    def _mend(self) -> None:
+        for partition, offset in self._stalls.look(range(PARTITIONS)).items():
+            self.stalls += 1
+            anew = [TopicPartition(self._topic, partition, offset)]
+            self._consumer.incremental_unassign(anew)
+            self._consumer.incremental_assign(anew)
 
     def read_to_the_end(self) -> "Witness":
         """Take in all that there is, and leave."""
