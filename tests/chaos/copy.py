@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Timer
 
 from tests.chaos.faults import SHORTEST_S, Deed, Strike, Victims, shuffled
 from tests.chaos.load import SCRIPTED
@@ -51,7 +52,7 @@ class _Chaos:
         scripts = any(kind in SCRIPTED for kind in options.kinds)
         deeds = Victims(made.stack, made.proxies, among, scripts).deeds()
         self._deeds = shuffled([deed for deed in deeds if not plan.only or deed.name in plan.only], which)
-        self._ends: list[tuple[float, Callable[[], None]]] = []
+        self._ends: list[Timer] = []  # by themselves: a deed may wait for what another one holds up
         self._strikes: list[Strike] = []
         self._began = time.time()
 
@@ -63,8 +64,10 @@ class _Chaos:
                 self._strike()
             self._wait(lambda: all(strike.came_at for strike in self._strikes), "the end of all strikes")
         finally:
-            for _, end in self._ends:
-                end()
+            for timer in self._ends:
+                if not timer.finished.is_set():
+                    timer.cancel()
+                    timer.function()
             report.more["timeline"] = [strike.text(self._began) for strike in self._strikes]
         report.more |= {
             "strikes": dict(sorted(Counter(strike.name for strike in self._strikes).items())),
@@ -83,7 +86,8 @@ class _Chaos:
         ended = time.time()
         if done.end is not None:
             ended += lasts_s
-            self._ends.append((ended, done.end))
+            self._ends.append(Timer(lasts_s, done.end))
+            self._ends[-1].start()
         self._strikes.append(Strike(deed.name, deed.victim, done.at, ended, alone=not others))
         self._tell(f"{len(self._strikes)}: {deed.name}" + (f" for {lasts_s:.0f} s" if done.end else ""))
 
@@ -107,10 +111,6 @@ class _Chaos:
     def _tick(self) -> None:
         time.sleep(TICK_S)
         now = time.time()
-        due = [end for at, end in self._ends if at <= now]
-        self._ends = [(at, end) for at, end in self._ends if at > now]
-        for end in due:
-            end()
         newest = self._made.newest_ms
         for strike in self._strikes:
             if strike.came_at is None and newest > strike.at * 1000 + CLOCK_MS:
