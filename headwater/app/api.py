@@ -17,7 +17,7 @@ from headwater.api.app import create_api
 from headwater.api.services import Services
 from headwater.app.addresses import Addresses
 from headwater.app.control import open_control
-from headwater.app.garbage import spare_a_server
+from headwater.app.garbage import share_heaps, spare_a_server
 from headwater.app.home import Home, require_platform
 from headwater.app.streams import load_bindings
 from headwater.brokers.base import Broker
@@ -68,6 +68,7 @@ SWITCH_INTERVAL_S = 0.001
 
 def serve(settings: Settings, fd: int | None) -> None:
     """Serve until SIGTERM or SIGINT; on the listening socket `fd` when there is one. Raises SetupError."""
+    share_heaps()
     require_platform()
     for number in (signal.SIGINT, signal.SIGTERM):
         # uvicorn raises the signal again when its last request is served: that is an end, and no crash

@@ -10,6 +10,7 @@ from datetime import timedelta
 from headwater.app import worker
 from headwater.app.addresses import Addresses
 from headwater.app.control import open_control
+from headwater.app.garbage import share_heaps
 from headwater.app.home import Home, require_platform
 from headwater.app.streams import load_bindings
 from headwater.brokers.base import STREAM_TOPIC_CONFIG, Broker, Resources, Subscriptions, TopicSpec
@@ -44,6 +45,7 @@ METRICS_ANSWER_TIMEOUT_S = 2.0
 
 def run(settings: Settings) -> None:
     """Run until SIGTERM or SIGINT. Raises SetupError, also where the sandbox's lock is not fully in force."""
+    share_heaps()
     require_platform()
     check_sandbox(jit=settings.v8_jit)
     home = Home(settings.data_dir)

@@ -3,8 +3,12 @@
 import ctypes
 import gc
 
-_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+_libc = ctypes.CDLL(None)
+_trim = getattr(_libc, "malloc_trim", None)
 """glibc's: it gives back what is free in the middle of its heap too. 13 MB of a worker."""
+_option = getattr(_libc, "mallopt", None)
+_MOST_HEAPS = -8
+"""M_ARENA_MAX of <malloc.h>."""
 
 
 def spare_a_worker() -> None:
@@ -17,6 +21,15 @@ def spare_a_server() -> None:
     """A request leaves some cycles. Walking all that a server has imported takes 0.1 s, in which nobody is answered."""
     _freeze()
     gc.set_threshold(10_000, 10, 10)
+
+
+def share_heaps() -> None:
+    """Let all threads share two heaps; before the first thread, for glibc asks once. Not for a hot path.
+
+    With a heap for each, a server grows for hours: until every thread once had the largest of requests.
+    """
+    if _option is not None:
+        _option(_MOST_HEAPS, 2)
 
 
 def _freeze() -> None:

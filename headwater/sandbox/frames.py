@@ -12,7 +12,8 @@ from typing import NamedTuple
 MAX_FRAME_BYTES = 64 << 20
 SOCKET_BUFFER_BYTES = 4 << 20
 _HEADER = struct.Struct("<BI")
-_KEPT_BUFFER_BYTES = 1 << 20
+_FIRST_BUFFER_BYTES, _KEPT_BUFFER_BYTES = 1 << 16, 4 << 20
+"""The first is enough to load scripts, the last for the results of most batches: a buffer costs its zeros."""
 _MAX_PARTS = 4
 """Of a frame: its header, and of a batch the header, the columns and the records."""
 
@@ -54,7 +55,7 @@ class Channel:
         sock.setblocking(False)
         self._socket = sock
         self._outgoing: list[memoryview] = []
-        self._incoming = bytearray(_KEPT_BUFFER_BYTES)
+        self._incoming = bytearray(_FIRST_BUFFER_BYTES)
         self._filled = 0
 
     def fileno(self) -> int:
@@ -103,7 +104,7 @@ class Channel:
         payload = bytes(memoryview(self._incoming)[_HEADER.size : _HEADER.size + length])
         self._filled = 0
         if len(self._incoming) > _KEPT_BUFFER_BYTES:
-            self._incoming = bytearray(_KEPT_BUFFER_BYTES)
+            self._incoming = bytearray(_FIRST_BUFFER_BYTES)
         return Frame(kind, payload)
 
     def wait(self, timeout_s: float) -> None:

@@ -36,14 +36,14 @@ class TestReceive:
     def test_a_large_frame_does_not_keep_its_memory(self, ends: tuple[Channel, socket.socket]) -> None:
         channel, other = ends
         other.setblocking(False)
-        left = memoryview(struct.pack("<BI", Kind.RESULTS, 3 << 20) + bytes(3 << 20))
+        left = memoryview(struct.pack("<BI", Kind.RESULTS, 6 << 20) + bytes(6 << 20))
         frame = None
         while frame is None:
             if left:
                 left = left[other.send(left) :]
             frame = channel.receive()
-        assert len(frame.payload) == 3 << 20
-        assert len(channel._incoming) == 1 << 20
+        assert len(frame.payload) == 6 << 20
+        assert len(channel._incoming) < 1 << 20
 
     def test_too_large_is_refused_before_it_is_read(self, ends: tuple[Channel, socket.socket]) -> None:
         channel, other = ends
