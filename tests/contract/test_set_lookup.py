@@ -238,7 +238,6 @@ class TestOutage:
         store, lookup = RedisSetStore(client), RedisSetLookup(client)
         store.add(TARGET, PRESENT)
         warm(lookup)
-        valkey_server.persist()
         valkey_server.kill()
         with pytest.raises(SetStoreUnavailable):
             lookup.contains_many(TARGET, PRESENT[:1])

@@ -141,7 +141,6 @@ class TestRestart:
         client = connect(valkey_server.url)
         store = RedisSetStore(client)
         store.add(TARGET, ["a"])
-        valkey_server.persist()
         valkey_server.kill()
         with pytest.raises(SetStoreUnavailable, match="does not answer"):
             store.contains_many(TARGET, ["a"])
@@ -178,7 +177,6 @@ class TestRestart:
             store.remove(TARGET, rng.sample(others, 20))
             store.add(TARGET, rng.sample(others, 20))
             if page_number in (5, 15):
-                valkey_server.persist()
                 valkey_server.kill()
                 valkey_server.start()
         assert sorted(value for value in found if value <= stable[-1]) == stable

@@ -32,13 +32,6 @@ class ValkeyServer:
         self._child = self._embedded.start()
         self._embedded.wait_ready(self._child, READY_WITHIN_S)
 
-    def persist(self) -> None:
-        """Wait until all that was written is on the disk. The server only waits for writes of the same connection."""
-        with redis.Redis.from_url(self.url) as client:
-            client.set("persist", 1)
-            client.delete("persist")
-            assert client.waitaof(1, 0, 10_000)[0] == 1
-
     def kill(self) -> None:
         """SIGKILL, as a crash would."""
         self.send(signal.SIGKILL)

@@ -1,14 +1,20 @@
 """The embedded Valkey's life, and what a user reads when it can't start."""
 
 import importlib.util
+import os
+import queue
+import signal
 import stat
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
 import redis
+from structlog.testing import capture_logs
 
 from headwater.errors import SetupError
+from headwater.stores import embedded
 from headwater.stores.embedded import EmbeddedValkey
 
 READY_WITHIN_S = 30.0
@@ -31,11 +37,44 @@ def test_serves_a_private_socket_only_and_keeps_its_values(tmp_path: Path) -> No
             client.set("key", 1)
             told = client.config_get()
         assert child.stop(grace_s=10.0) == 0
-        assert (told["port"], told["appendonly"], told["appendfsync"], told["save"]) == ("0", "yes", "everysec", "")
+        assert (told["port"], told["appendonly"], told["appendfsync"], told["save"]) == ("0", "yes", "no", "")
         assert told["set-max-listpack-entries"] == "512"
     directory = tmp_path / "data" / "valkey"
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     assert "Ready to accept connections" in (tmp_path / "data" / "logs" / "valkey.log").read_text()
+
+
+def test_a_kill_loses_nothing_that_was_answered(tmp_path: Path) -> None:
+    valkey = EmbeddedValkey(tmp_path / "data")
+    written = 0
+    for writes in (0, 1_500, 1_500, 1_500):
+        child = valkey.start()
+        valkey.wait_ready(child, READY_WITHIN_S)
+        with redis.Redis.from_url(valkey.url) as client:
+            assert int(client.get("key") or 0) == written
+            for _ in range(writes):
+                written = client.incr("key")
+                time.sleep(0.001)  # beyond a second, in which the server might sync
+        child.send(signal.SIGKILL)
+        child.wait(READY_WITHIN_S)
+
+
+def test_what_is_written_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "SYNC_EVERY_S", 0.01)
+    synced: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def fdatasync(descriptor: int) -> None:
+        synced.put(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        raise OSError("the disk is ill")
+
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    valkey = EmbeddedValkey(tmp_path / "data")
+    with valkey.syncing(), capture_logs() as logs:
+        child = valkey.start()
+        valkey.wait_ready(child, READY_WITHIN_S)
+        assert [synced.get(timeout=READY_WITHIN_S) for _ in range(3)] == ["appendonly.aof.1.incr.aof"] * 3
+    assert child.stop(grace_s=10.0) == 0
+    assert [(entry["log_level"], entry["reason"]) for entry in logs] == [("error", "the disk is ill")]
 
 
 def test_a_long_data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
