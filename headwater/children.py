@@ -80,7 +80,7 @@ class _Spawner(threading.Thread):
             make, future = self._requests.get()
             try:
                 future.set_result(make())
-            except OSError as error:
+            except Exception as error:  # noqa: BLE001  # it is the caller's; the other children would end with this thread
                 future.set_exception(error)
 
     def submit(self, make: Callable[[], Child]) -> Child:

@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from headwater.children import Backoff, Service, Supervisor, spawn
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -48,6 +50,14 @@ class TestSpawn:
         with stdout:
             assert stdout.readline() == b"up\n"
         assert child.stop(0.1) == -signal.SIGKILL
+
+    def test_a_command_that_can_not_be_leaves_the_others_alive(self) -> None:
+        child = spawn(SLEEPER)
+        with pytest.raises(ValueError, match="null byte"):
+            spawn([sys.executable, "\0"])
+        assert spawn([sys.executable, "-c", ""]).wait(10) == 0
+        assert child.poll() is None
+        child.stop(0)
 
     def test_dies_with_its_parent(self) -> None:
         program = (
