@@ -20,6 +20,7 @@
   const MAX_LOG_LINES = 200, MAX_MESSAGE = 1024, MAX_NAME = 100;
   const SLOW_MS = 50;
   const NOT_RESOLVED = 0, RESOLVED = 1, UNKNOWN_NAME = 2;
+  const NO_VALUE = -1;
   const LOCATION = /script\.js:(\d{1,9}):(\d{1,9})/;
   const HALT = freeze({ __proto__: null });
   // A map whose methods the script can't replace.
@@ -83,50 +84,51 @@
     if (name.length > MAX_NAME_UNITS) noDataset(name);
     let dataset = datasets.get(name);
     if (dataset === undefined) {
-      dataset = { __proto__: null, name, state: NOT_RESOLVED, members: dictionary(), asked: null };
+      dataset = { __proto__: null, name, state: NOT_RESOLVED, numbers: dictionary(), known: 0, answers: '', asked: null };
       datasets.set(name, dataset);
     }
     if (dataset.state === UNKNOWN_NAME) noDataset(name);
     return dataset;
   };
+  // A value's number among those that the batch asks about counts over all of its questions.
   const ask = (dataset, value) => {
     if (dataset.asked === null) {
       dataset.asked = [];
       asked[asked.length] = dataset;
       askedUnits += dataset.name.length;
     }
-    if (value === null) return;
-    dataset.asked[dataset.asked.length] = value;
-    // null: asked, not answered yet.
-    dataset.members.set(value, null);
+    if (value === null) return NO_VALUE;
+    const count = dataset.asked.length, number = dataset.known + count;
+    dataset.asked[count] = value;
+    dataset.numbers.set(value, number);
     askedUnits += value.length;
+    return number;
   };
   const contains = (name, values) => {
     if (typeof name !== 'string' || !isArray(values)) throw new Wrong('flow.contains(name, values) takes a string and an array');
     const count = values.length;
     if (!(count <= MAX_VALUES)) throw new Wrong('flow.contains: more than 1000 values');
     if (datasets === null) throw new Wrong('flow.contains works while a record is processed only');
-    const dataset = datasetOf(name), { members } = dataset;
+    const dataset = datasetOf(name), { numbers, known, answers } = dataset;
     if (noted === null) noted = [];
     const before = noted.length;
     for (let i = 0; i < count; i++) {
       let value = values[i];
       if (typeof value !== 'string') value = textOfValue(value);
       if (value === '' || value.length > MAX_VALUE_UNITS) continue;
-      const member = members.get(value);
-      if (member === true) {
+      let number = numbers.get(value);
+      if (number === undefined) number = ask(dataset, value);
+      else if (number < known) {
+        if (answers[number] !== '1') continue;
         noted.length = before;
         return true;
       }
-      if (member === false) continue;
-      if (member === undefined) ask(dataset, value);
       noted[noted.length] = dataset;
-      noted[noted.length] = value;
+      noted[noted.length] = number;
     }
     if (dataset.state === NOT_RESOLVED && noted.length === before) {
-      ask(dataset, null);
       noted[before] = dataset;
-      noted[before + 1] = null;
+      noted[before + 1] = ask(dataset, null);
     }
     // A record that runs alone, under suspicion, is told the truth at once, for as many calls as others have passes.
     if (noted.length > (eager && passes <= MAX_PASSES ? 0 : 2 * MAX_UNKNOWN)) { verdict = ''; throw HALT; }
@@ -221,13 +223,14 @@
     for (let i = 0; i < asked.length; i++) {
       const dataset = asked[i], answer = lines[i];
       dataset.state = answer === '?' ? UNKNOWN_NAME : RESOLVED;
-      if (answer !== '?') for (let k = 0; k < dataset.asked.length; k++) dataset.members.set(dataset.asked[k], answer[k] === '1');
+      if (answer !== '?') dataset.answers += answer;
+      dataset.known += dataset.asked.length;
       dataset.asked = null;
     }
   };
   const wrong = (notes) => {
     for (let i = 0; i < notes.length; i += 2) {
-      if (notes[i].state === UNKNOWN_NAME || notes[i].members.get(notes[i + 1]) === true) return true;
+      if (notes[i].state === UNKNOWN_NAME || notes[i].answers[notes[i + 1]] === '1') return true;
     }
     return false;
   };
