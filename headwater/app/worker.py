@@ -28,7 +28,7 @@ from headwater.model.record import SourceNames
 from headwater.model.worker import FENCED_STATUS, PubSubPull, WorkerSpec
 from headwater.sandbox import Sandbox
 from headwater.sinks import SINKS
-from headwater.sinks.kafka import KafkaProducer
+from headwater.sinks.producer import KafkaProducer
 from headwater.sinks.transactional import TransactionalKafkaProducer
 from headwater.sources import SOURCES
 from headwater.stores.redis.client import connect

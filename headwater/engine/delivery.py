@@ -13,6 +13,7 @@ from headwater.model.record import Failure, Headers, RecordBatch, SourceNames, p
 from headwater.sinks.base import (
     CONFIG_HEADER,
     SOURCE_HEADER,
+    Outputs,
     Producer,
     Sink,
     Writer,
@@ -44,13 +45,13 @@ class DeadLetters:
             self._send(source, row, rejected, b"%b/%d" % (names[row], rejected.output), producer)
 
     def _send(self, source: RecordBatch, row: int, rejected: Rejected, origin: bytes, producer: Writer) -> None:
-        headers = [*_headers(rejected.failure), (SOURCE_HEADER, origin), (CONFIG_HEADER, self._revision)]
-        value, key = source.values[row], source.keys[row]
-        if oversize(value, key, headers) is not None:
+        headers = [*_headers(rejected.failure), (CONFIG_HEADER, self._revision)]
+        value, key, all_headers = source.values[row], source.keys[row], [*headers, (SOURCE_HEADER, origin)]
+        if oversize(value, key, all_headers) is not None:
             value = _stub(value or b"", key)
-            key = None if oversize(value, key, headers) is not None else key
-        [at] = times_to_write([source.timestamps[row]])
-        producer.produce([(self._topic, value, key, rejected.partition, at, headers)])
+            key = None if oversize(value, key, all_headers) is not None else key
+        times = times_to_write([source.timestamps[row]])
+        producer.produce(Outputs(self._topic, [value], [key], [rejected.partition], times, [origin], headers))
 
 
 def _stub(value: bytes, key: bytes | None) -> bytes:

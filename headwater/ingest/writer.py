@@ -1,12 +1,12 @@
 """Writes the records of an ingest and its position in one Kafka transaction."""
 
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, NoReturn
 
 from headwater.ingest.base import Step
 from headwater.ingest.feed import partition_of
-from headwater.sinks.base import Row, TransactionalProducer, oversize
+from headwater.sinks.base import Outputs, TransactionalProducer, oversize
 
 POSITIONS_TOPIC: Final = "headwater.ingest"
 """Compacted: by the name of each ingest, the position that it reached."""
@@ -42,18 +42,22 @@ class StreamWriter:
     def write(self, step: Step) -> Written:
         """Store a step. Raises DeliveryFailed: it may or may not be stored, which only a new producer can tell."""
         done = Written(Counter(), [])
-        rows: list[Row] = []
+        fitting: defaultdict[str, list[tuple[bytes, bytes]]] = defaultdict(list)
         for stream, key, value in step.records:
             if reason := oversize(value, key, []):
                 done.left_out.append(f"A record of {stream} is too large. {reason}")
                 continue
             done.records[stream] += 1
-            topic, partitions = self._targets[stream]
-            rows.append((topic, value, key, partition_of(key, partitions), 0, []))
-        rows.append((POSITIONS_TOPIC, step.position, self._name, 0, 0, []))
-        self._producer.produce(rows)
+            fitting[stream].append((key, value))
+        for stream, records in fitting.items():
+            self._produce(self._targets[stream], *zip(*records, strict=True))
+        self._producer.produce(Outputs(POSITIONS_TOPIC, [step.position], [self._name], [0], [0]))
         self._producer.commit({}, _no_membership)
         return done
+
+    def _produce(self, target: Target, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        partitions = [partition_of(key, target.partitions) for key in keys]
+        self._producer.produce(Outputs(target.topic, values, keys, partitions, [0] * len(keys)))
 
 
 def _no_membership() -> NoReturn:

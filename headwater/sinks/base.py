@@ -1,7 +1,10 @@
 """Protocols of a sink, and of the producers that all sinks of a worker share."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import Protocol
 
 from headwater.model.record import Failure, Headers, RecordBatch, SourceNames, position_names
@@ -48,15 +51,75 @@ def oversize(value: bytes | None, key: bytes | None, headers: Headers) -> str | 
     return None
 
 
-Row = tuple[str, bytes | None, bytes | None, int, int, Headers]
-"""One record: topic, value, key, partition, timestamp in ms, headers."""
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Records for one topic, as columns of the same length.
+
+    timestamps: in ms since the epoch; 0 is the present. headers: of each record. sources: the values of one more
+    header, SOURCE_HEADER, by record; none when empty.
+    """
+
+    topic: str
+    values: Sequence[bytes | None]
+    keys: Sequence[bytes | None]
+    partitions: Sequence[int]
+    timestamps: Sequence[int]
+    sources: Sequence[bytes] = ()
+    headers: Headers = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def headers_of(self, row: int) -> Headers:
+        """All headers of a record."""
+        return [*self.headers, (SOURCE_HEADER, self.sources[row])] if self.sources else self.headers
+
+    def by_partition(self) -> "Iterator[tuple[int, Outputs]]":
+        """The records of each partition, in order."""
+        if len({*self.partitions}) == 1:
+            yield self.partitions[0], self
+            return
+        ordered = self._at(sorted(range(len(self)), key=self.partitions.__getitem__))
+        start = 0
+        for partition, run in groupby(ordered.partitions):
+            end = start + len([*run])
+            yield partition, ordered.part(start, end)
+            start = end
+
+    def part(self, start: int, end: int) -> "Outputs":
+        """The records from one row to another."""
+        rows = slice(start, end)
+        return Outputs(
+            self.topic,
+            self.values[rows],
+            self.keys[rows],
+            self.partitions[rows],
+            self.timestamps[rows],
+            self.sources[rows],
+            self.headers,
+        )
+
+    def _at(self, rows: Sequence[int]) -> "Outputs":
+        if len(rows) < 2:  # itemgetter gives no tuple then
+            return self
+        pick = itemgetter(*rows)
+        sources = pick(self.sources) if self.sources else ()
+        return Outputs(
+            self.topic,
+            pick(self.values),
+            pick(self.keys),
+            pick(self.partitions),
+            pick(self.timestamps),
+            sources,
+            self.headers,
+        )
 
 
 class Writer(Protocol):
     """What a sink writes to."""
 
-    def produce(self, rows: Iterable[Row]) -> None:
-        """Queue records. Never waits: what the queue has no room for is kept in memory. `oversize` must be None."""
+    def produce(self, outputs: Outputs) -> None:
+        """Queue records. Never waits, however many there are. `oversize` must be None for each."""
 
 
 class Producer(Writer, Protocol):

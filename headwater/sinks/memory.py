@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, cast
 from headwater.errors import BrokerUnavailable, DeliveryFailed
 from headwater.model.price.tick import TICKS_TOPIC
 from headwater.model.record import Headers
-from headwater.sinks.base import Row, oversize
+from headwater.sinks.base import Outputs, oversize
 
 MAX_QUEUED_RECORDS = 100_000
 
@@ -23,10 +23,12 @@ class Produced(NamedTuple):
     headers: Headers
 
 
-def _produced(rows: Iterable[Row]) -> Iterator[Produced]:
-    for row in map(Produced._make, rows):
-        assert oversize(row.value, row.key, row.headers) is None, "the sink checks the size"
-        yield row
+def _produced(outputs: Outputs) -> Iterator[Produced]:
+    columns = zip(outputs.values, outputs.keys, outputs.partitions, outputs.timestamps, strict=True)
+    for number, row in enumerate(columns):
+        record = Produced(outputs.topic, *row, outputs.headers_of(number))
+        assert oversize(record.value, record.key, record.headers) is None, "the sink checks the size"
+        yield record
 
 
 class MemoryTopics:
@@ -56,8 +58,8 @@ class MemoryProducer:
     def connect(self, timeout_s: float) -> None:  # noqa: ARG002 - nothing here takes time
         self._topics.require(self._needed)
 
-    def produce(self, rows: Iterable[Row]) -> None:
-        self._queue += _produced(rows)
+    def produce(self, outputs: Outputs) -> None:
+        self._queue += _produced(outputs)
 
     def push(self) -> None:
         """Nothing to do: records wait here for their acknowledgement alone."""
@@ -115,8 +117,8 @@ class MemoryTransactionalProducer:
         self._topics.epochs[self._id] += 1
         self._epoch = self._topics.epochs[self._id]
 
-    def produce(self, rows: Iterable[Row]) -> None:
-        self._rows += _produced(rows)
+    def produce(self, outputs: Outputs) -> None:
+        self._rows += _produced(outputs)
 
     def held(self) -> int:
         return len(self._rows)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from headwater.model.price.tick import TICKS_TOPIC, BadTick, partition_of, to_topic
 from headwater.model.record import Failure, RecordBatch, SourceNames
 from headwater.model.worker import SinkSpec
-from headwater.sinks.base import Row, Writer, times_to_write
+from headwater.sinks.base import Outputs, Writer, times_to_write
 
 
 class PricesSink:
@@ -17,7 +17,9 @@ class PricesSink:
         self._now = now
 
     def send(self, batch: RecordBatch, producer: Writer) -> list[Failure]:
-        rows: list[Row] = []
+        ticks: list[bytes] = []
+        keys: list[bytes] = []
+        times: list[int] = []
         failures: list[Failure] = []
         now = int(self._now() * 1000)
         for row, (value, timestamp) in enumerate(zip(batch.values, times_to_write(batch.timestamps), strict=True)):
@@ -26,8 +28,10 @@ class PricesSink:
             except BadTick as bad:
                 failures.append(Failure(row, bad.error, bad.message, self.name))
             else:
-                rows.append((TICKS_TOPIC, tick, key, partition_of(key), timestamp, []))
-        producer.produce(rows)
+                ticks.append(tick)
+                keys.append(key)
+                times.append(timestamp)
+        producer.produce(Outputs(TICKS_TOPIC, ticks, keys, [*map(partition_of, keys)], times))
         return failures
 
 

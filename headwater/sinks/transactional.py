@@ -7,7 +7,7 @@ transaction. (librdkafka speaks version 1 of the protocol, which does not tell o
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, Final, cast
 
 import confluent_kafka
@@ -17,8 +17,7 @@ from headwater.brokers.client import ClientErrors, Member, producer_settings, un
 from headwater.errors import DeliveryFailed
 from headwater.model.price.tick import TICKS_TOPIC
 from headwater.model.worker import KafkaAccess
-from headwater.sinks.base import Row
-from headwater.sinks.kafka import SETTINGS, require_topics
+from headwater.sinks.base import MAX_RECORD_BYTES, Outputs
 
 TRANSACTION_TIMEOUT_S: Final = 15.0
 """A dead worker's open transaction holds up readers for so long, and until Kafka looks (every 10 s by default), when no
@@ -31,7 +30,11 @@ LINGER_MS: Final = 50.0
 ROOM_S: Final = 0.02
 AGAIN_S: Final = 0.02
 
-_TRANSACTIONAL: Final[dict[str, Any]] = {
+_SETTINGS: Final[dict[str, Any]] = {
+    # librdkafka counts its framing too; `oversize` is the rule.
+    "message.max.bytes": MAX_RECORD_BYTES + 4_000,
+    "batch.num.messages": 10_000,
+    "queue.buffering.max.messages": 100_000,
     "transaction.timeout.ms": int(TRANSACTION_TIMEOUT_S * 1000),
     "delivery.timeout.ms": 10_000,  # librdkafka wants no more than the transaction's
 }
@@ -47,16 +50,16 @@ class TransactionalKafkaProducer:
         self._access = access
         self._topics = topics
         self._source_topic = source_topic
-        self._rows: list[Row] = []
+        self._held: list[Outputs] = []
         self._errors = ClientErrors(access)
-        settings = producer_settings(access, self._errors, LINGER_MS) | SETTINGS | _TRANSACTIONAL
+        settings = producer_settings(access, self._errors, LINGER_MS) | _SETTINGS
         self._client = confluent_kafka.Producer(settings | {"transactional.id": transactional_id})
         # Any: the stubs want a list of wider pairs than ours for the headers.
         self._produce: Callable[..., Any] = self._client.produce
         self._is_open = False
 
     def connect(self, timeout_s: float) -> None:
-        require_topics(self._client, self._topics, self._access, self._errors, timeout_s)
+        _require_topics(self._client, self._topics, self._access, self._errors, timeout_s)
 
     def begin(self, timeout_s: float) -> None:
         try:
@@ -66,24 +69,25 @@ class TransactionalKafkaProducer:
             self._errors.check()
             raise unavailable(error, self._access) from error
 
-    def produce(self, rows: Iterable[Row]) -> None:
-        self._rows += rows
+    def produce(self, outputs: Outputs) -> None:
+        self._held.append(outputs)
 
     def held(self) -> int:
-        return len(self._rows)
+        return sum(map(len, self._held))
 
     def forget(self, partitions: Iterable[int]) -> None:
         """See TransactionalProducer. A tick that comes twice changes nothing."""
         gone = set(partitions)
-        self._rows = [row for row in self._rows if row[3] not in gone or row[0] == TICKS_TOPIC]
+        self._held = [part for outputs in self._held for part in _without(outputs, gone)]
 
     def commit(self, positions: Mapping[int, int], membership: Callable[[], object]) -> None:
-        rows, self._rows = self._rows, []
+        held, self._held = self._held, []
         deadline = time.monotonic() + COMMIT_S
         client, self._is_open = self._client, True
         try:
             client.begin_transaction()
-            self._write(rows, deadline)
+            for outputs in held:
+                self._write(outputs, deadline)
             if positions:
                 _call(lambda left_s: self._send(positions, cast("Member", membership()), left_s), deadline)
             _call(client.commit_transaction, deadline)
@@ -91,13 +95,15 @@ class TransactionalKafkaProducer:
             raise DeliveryFailed(f"Kafka did not take a transaction: {_why(error)}.") from error
         self._is_open = False
 
-    def _write(self, rows: Sequence[Row], deadline: float) -> None:
+    def _write(self, outputs: Outputs, deadline: float) -> None:
         """Queue all records. Raises BufferError when there was no room for one until the deadline."""
-        produce, poll = self._produce, self._client.poll
-        for topic, value, key, partition, timestamp_ms, headers in rows:
+        produce, poll, topic = self._produce, self._client.poll, outputs.topic
+        columns = zip(outputs.values, outputs.keys, outputs.partitions, outputs.timestamps, strict=True)
+        for row, (value, key, partition, at) in enumerate(columns):
+            headers = outputs.headers_of(row)
             while True:
                 try:
-                    produce(topic, value, key, partition, None, None, timestamp_ms, headers)
+                    produce(topic, value, key, partition, None, None, at, headers)
                     break
                 except BufferError:
                     if time.monotonic() > deadline:
@@ -110,7 +116,7 @@ class TransactionalKafkaProducer:
         self._client.send_offsets_to_transaction(offsets, member.group, left_s)
 
     def close(self) -> None:
-        self._rows.clear()
+        self._held.clear()
         if self._is_open:
             self._abort()
 
@@ -122,6 +128,29 @@ class TransactionalKafkaProducer:
         except KafkaException:
             return
         self._is_open = False
+
+
+def _require_topics(
+    client: confluent_kafka.Producer, topics: Sequence[str], access: KafkaAccess, errors: ClientErrors, timeout_s: float
+) -> None:
+    """Return when the broker answers and has all topics. Raises BrokerUnavailable."""
+    for topic in topics:
+        try:
+            found = client.list_topics(topic, timeout=timeout_s).topics[topic]
+        except KafkaException as error:
+            client.poll(0)
+            errors.check()
+            raise unavailable(error, access) from error
+        if found.error is not None:
+            raise unavailable(found.error, access)
+
+
+def _without(outputs: Outputs, gone: Set[int]) -> Iterator[Outputs]:
+    """What of these records is not for partitions that are gone."""
+    if outputs.topic == TICKS_TOPIC:
+        yield outputs
+    else:
+        yield from (part for partition, part in outputs.by_partition() if partition not in gone)
 
 
 def _call(step: Callable[[float], object], deadline: float) -> None:

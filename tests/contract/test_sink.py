@@ -10,9 +10,10 @@ import pytest
 
 from headwater.errors import BrokerUnavailable
 from headwater.model.record import Headers, RecordBatch
-from headwater.sinks.base import MAX_RECORD_BYTES, Producer
-from headwater.sinks.kafka import KafkaProducer, KafkaSink
+from headwater.sinks.base import MAX_RECORD_BYTES, Outputs, Producer
+from headwater.sinks.kafka import KafkaSink
 from headwater.sinks.memory import MemoryProducer, MemoryTopics
+from headwater.sinks.producer import KafkaProducer
 from tests.support.kafka import KafkaServer
 
 FLUSHES = 600  # a minute: other tests may hold both cores
@@ -85,6 +86,10 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
             yield kafka_bench
 
 
+def one(topic: str, value: bytes | None, key: bytes | None, partition: int, headers: Headers) -> Outputs:
+    return Outputs(topic, [value], [key], [partition], [STAMP], headers=headers)
+
+
 def flush(producer: Producer) -> list[str]:
     """Wait until all is acknowledged, or something was refused: a client that gave up acknowledges nothing more."""
     for _ in range(FLUSHES):
@@ -100,15 +105,15 @@ class TestProducer:
     def test_a_record_keeps_all_of_itself(self, bench: Bench) -> None:
         producer = bench.producer()
         producer.connect(30)
-        producer.produce([(bench.topic, b"v", b"k", 1, STAMP, [("h", b"1"), ("i", b"2")])])
-        producer.produce([(bench.topic, None, None, 0, STAMP, [])])
+        producer.produce(one(bench.topic, b"v", b"k", 1, [("h", b"1"), ("i", b"2")]))
+        producer.produce(one(bench.topic, None, None, 0, []))
         assert flush(producer) == []
         assert bench.records(2) == [(0, None, None, STAMP, []), (1, b"v", b"k", STAMP, [("h", b"1"), ("i", b"2")])]
 
     def test_order_per_partition(self, bench: Bench) -> None:
         producer = bench.producer()
         for number in range(2000):
-            producer.produce([(bench.topic, b"%d" % number, None, number % 2, STAMP, [])])
+            producer.produce(one(bench.topic, b"%d" % number, None, number % 2, []))
         assert flush(producer) == []
         values = [record[1] for record in bench.records(2000)]
         assert values == [b"%d" % n for n in (*range(0, 2000, 2), *range(1, 2000, 2))]
@@ -117,7 +122,7 @@ class TestProducer:
         """More than the queue holds: the rest stays in memory until there is room."""
         producer = bench.producer()
         for number in range(103_000):
-            producer.produce([(bench.topic, b"%d" % number, None, 0, STAMP, [])])
+            producer.produce(one(bench.topic, b"%d" % number, None, 0, []))
         assert flush(producer) == []
         assert not producer.saturated()
         assert [record[1] for record in bench.records(103_000)] == [b"%d" % n for n in range(103_000)]
@@ -126,7 +131,7 @@ class TestProducer:
         producer = bench.producer()
         producer.connect(30)
         for number in range(100):
-            producer.produce([(bench.topic, b"%d" % number, None, 0, STAMP, [])])
+            producer.produce(one(bench.topic, b"%d" % number, None, 0, []))
         seen = [producer.outstanding()]
         assert flush(producer) == []
         assert 0 < seen[0] <= 100
@@ -134,14 +139,14 @@ class TestProducer:
 
     def test_a_refused_record_is_told(self, bench: Bench) -> None:
         producer, topic = bench.producer(), bench.refusing
-        producer.produce([(topic, random.randbytes(8000), None, 0, STAMP, [])])
+        producer.produce(one(topic, random.randbytes(8000), None, 0, []))
         assert topic in " ".join(flush(producer))
         assert producer.failures() == []
 
     def test_closing_with_records_queued(self, bench: Bench) -> None:
         producer = bench.producer()
         for _ in range(1000):
-            producer.produce([(bench.topic, b"v", None, 0, STAMP, [])])
+            producer.produce(one(bench.topic, b"v", None, 0, []))
         producer.close()
 
     def test_connect_names_a_missing_topic(self, kafka: KafkaServer) -> None:
@@ -161,7 +166,7 @@ class TestProducer:
         topic = kafka.create_topic(kafka.unique("small"), 1, {"max.message.bytes": "3000"})
         producer = KafkaProducer(kafka.access, [topic])
         for number in range(300):
-            producer.produce([(topic, random.randbytes(8000) if number == 150 else b"%d" % number, None, 0, STAMP, [])])
+            producer.produce(one(topic, random.randbytes(8000) if number == 150 else b"%d" % number, None, 0, []))
             producer.flush(0 if number % 10 else 0.1)
         assert flush(producer)
         producer.close()

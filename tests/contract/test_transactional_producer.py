@@ -12,7 +12,7 @@ from confluent_kafka import TopicPartition
 
 from headwater.brokers.client import ClientErrors, Member, producer_settings
 from headwater.errors import BrokerUnavailable, DeliveryFailed, SourceGap
-from headwater.sinks.base import TransactionalProducer
+from headwater.sinks.base import Outputs, TransactionalProducer
 from headwater.sinks.memory import MemoryTopics, MemoryTransactionalProducer
 from headwater.sinks.transactional import TransactionalKafkaProducer
 from headwater.sources.base import Source
@@ -159,7 +159,7 @@ def begun(bench: Bench) -> TransactionalProducer:
 
 def write(producer: TransactionalProducer, topic: str, *values: bytes, partition: int = 0) -> None:
     for value in values:
-        producer.produce([(topic, value, b"k", partition, STAMP, [("h", b"1")])])
+        producer.produce(Outputs(topic, [value], [b"k"], [partition], [STAMP], headers=[("h", b"1")]))
 
 
 class TestCommit:

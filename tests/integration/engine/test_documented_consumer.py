@@ -7,7 +7,8 @@ from typing import Any
 from confluent_kafka import Consumer
 
 from headwater.brokers.client import ClientErrors, consumer_settings
-from headwater.sinks.kafka import KafkaProducer
+from headwater.sinks.base import Outputs
+from headwater.sinks.producer import KafkaProducer
 from tests.support.kafka import KafkaServer
 
 PAGE = Path(__file__).parents[3] / "docs" / "delivery.md"
@@ -24,7 +25,8 @@ def test_it_drops_repeats(kafka: KafkaServer) -> None:
     topic = kafka.create_topic(kafka.unique("out"), 1)
     names = [b"in/0/0/0", b"in/0/1/0", b"in/0/0/0", b"in/0/1/0", b"in/0/2/0", b"in/0/1/0", b"in/0/3/0"]
     producer = KafkaProducer(kafka.access, [topic])
-    producer.produce([(topic, name, None, 0, 1, [("headwater-src", name)]) for name in names])
+    nothing: list[bytes | None] = [None] * len(names)
+    producer.produce(Outputs(topic, names, nothing, [0] * len(names), [1] * len(names), names))
     assert producer.flush(60) == 0
     producer.close()
     handled: list[bytes] = []

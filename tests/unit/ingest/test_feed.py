@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -10,7 +10,7 @@ from headwater.errors import BrokerUnavailable, SetupError
 from headwater.ingest.feed import feed, partition_of
 from headwater.ingest.generator import TransferStream
 from headwater.model.natural_key import natural_key
-from headwater.sinks.base import Row
+from headwater.sinks.base import Outputs
 
 KEY_OF = natural_key("base", "log")
 
@@ -26,8 +26,8 @@ class Recorder:
     def connect(self, timeout_s: float) -> None:
         pass
 
-    def produce(self, rows: Iterable[Row]) -> None:
-        self.rows += [(value, key, partition) for _, value, key, partition, _, _ in rows]
+    def produce(self, outputs: Outputs) -> None:
+        self.rows += zip(outputs.values, outputs.keys, outputs.partitions, strict=True)
 
     def push(self) -> None:
         pass

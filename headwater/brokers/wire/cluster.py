@@ -1,0 +1,97 @@
+"""Who leads which partition, and what else any broker of a cluster can be asked."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from aiokafka.protocol.api import Request
+from aiokafka.protocol.metadata import MetadataRequest
+from aiokafka.protocol.transaction import InitProducerIdRequest
+
+from headwater.brokers.wire.batch import Producer
+from headwater.brokers.wire.codes import NO_ERROR
+from headwater.brokers.wire.connection import Connection, ConnectionLost
+from headwater.model.worker import KafkaAccess
+
+DEFAULT_PORT: Final = 9092
+_NOT_BEFORE_TIMEOUT: Final = 60_000
+"""InitProducerId wants the timeout of transactions, which there are none of."""
+
+Address = tuple[str, int]
+
+
+class Layout(NamedTuple):
+    """leaders: by topic and partition, where each can be written now. faults: error codes of Kafka, by topic."""
+
+    leaders: dict[tuple[str, int], Address]
+    faults: dict[str, int]
+
+
+class Cluster:
+    """Asks one broker after the other until one can be reached. Thread-safe. timeout_s: for each wait."""
+
+    def __init__(self, access: KafkaAccess, timeout_s: float) -> None:
+        self._access = access
+        self._timeout_s = timeout_s
+        self._lock = threading.Lock()
+        self._connection: Connection | None = None
+
+    def layout(self, topics: Sequence[str]) -> Layout:
+        """Raises ConnectionLost, LoginRefused."""
+        told = self._ask(MetadataRequest([*topics], allow_auto_topic_creation=False))
+        brokers = {broker[0]: (broker[1], broker[2]) for broker in told.brokers}
+        leaders = {
+            (topic, partition[1]): brokers[partition[2]]
+            for fault, topic, _, partitions in told.topics
+            for partition in partitions
+            if fault == NO_ERROR and partition[2] in brokers
+        }
+        return Layout(leaders, {topic: fault for fault, topic, _, _ in told.topics if fault != NO_ERROR})
+
+    def new_producer(self) -> Producer:
+        """Raises ConnectionLost, LoginRefused, and ProducerRefused when the user may not write anything."""
+        told = self._ask(InitProducerIdRequest(None, _NOT_BEFORE_TIMEOUT))
+        if told.error_code != NO_ERROR:
+            raise ProducerRefused(told.error_code)
+        return Producer(told.producer_id, told.producer_epoch)
+
+    def close(self) -> None:
+        """Let go of the connection. Who waits for an answer loses it; who asks next gets a new one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _ask(self, request: Request[Any]) -> Any:
+        with self._lock:
+            connection = self._connection = self._connection or self._connect()
+            try:
+                return connection.ask(request)
+            except ConnectionLost:
+                self.close()
+                raise
+
+    def _connect(self) -> Connection:
+        lost = ConnectionLost("no address of a broker")
+        for host, port in _addresses(self._access.bootstrap_servers):
+            try:
+                return Connection(self._access, host, port, self._timeout_s)
+            except ConnectionLost as error:
+                lost = error
+        raise lost
+
+
+class ProducerRefused(Exception):
+    """An error code of Kafka."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+def _addresses(servers: str) -> Iterator[Address]:
+    """From `host:port,…`; an IPv6 address stands in brackets."""
+    for server in servers.split(","):
+        host, _, port = server.strip().rpartition(":")
+        if not port.isdigit():
+            host, port = server.strip(), str(DEFAULT_PORT)
+        yield host.removeprefix("[").removesuffix("]"), int(port)

@@ -1,0 +1,170 @@
+"""The records for one partition that no broker has acknowledged."""
+
+from bisect import bisect_right
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import accumulate, chain, repeat
+from typing import Final
+
+from headwater.brokers.wire.batch import FRAMING_BYTES, Producer, Records, encode
+from headwater.children import Backoff
+from headwater.sinks.base import SOURCE_HEADER, Outputs
+
+LINGER_S: Final = 0.05
+"""How long a record waits for company: larger requests are cheaper. `push` ends the wait."""
+FULL_BYTES: Final = 512 << 10
+"""With so much there is company enough."""
+MAX_BATCH_BYTES: Final = 1_000_000
+"""Before compression; a larger record is a batch of its own. Topics take 1,048,588."""
+MAX_ON_THEIR_WAY: Final = 5
+"""Batches: of so many a broker knows whether it has them (librdkafka and the Java client send no more either)."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sealed:
+    """A batch with its number. size: what it counted for while it waited; since: when its first record came."""
+
+    payload: bytes
+    records: int
+    size: int
+    since: float
+
+
+@dataclass(slots=True)
+class _Portion:
+    outputs: Outputs
+    size: int
+    since: float
+
+
+def size_of(outputs: Outputs) -> int:
+    """What the records take in memory and in a batch, in bytes, about."""
+    texts = chain(filter(None, outputs.values), filter(None, outputs.keys), outputs.sources)
+    return _common(outputs) * len(outputs) + sum(map(len, texts))
+
+
+def sizes_of(outputs: Outputs) -> list[int]:
+    """The same for each record."""
+    common = _common(outputs)
+    rows = zip(outputs.values, outputs.keys, outputs.sources or repeat(b""), strict=False)
+    return [common + len(value or b"") + len(key or b"") + len(source) for value, key, source in rows]
+
+
+def _common(outputs: Outputs) -> int:
+    return FRAMING_BYTES + sum(len(name) + len(value) for name, value in outputs.headers)
+
+
+@dataclass(slots=True, eq=False)
+class Queue:
+    """What waits is guarded by the outbox's lock; all else belongs to the one thread that has the queue.
+
+    urgent: what waits is to be sent at once. sealed: batches in order; the first `sent` of them are on their way.
+    unanswered: how many requests with one of them are. held: one was not taken, so that those behind it come again.
+    lost_since: when its broker was first not known. retry_at: before that nobody looks for it.
+    """
+
+    topic: str
+    partition: int
+    waiting: deque[_Portion] = field(default_factory=deque)
+    waiting_bytes: int = 0
+    urgent: bool = False
+    sealed: deque[Sealed] = field(default_factory=deque)
+    sent: int = 0
+    unanswered: int = 0
+    held: bool = False
+    sequence: int = 0
+    lost_since: float = 0.0
+    retry_at: float = 0.0
+    backoff: Backoff = field(default_factory=lambda: Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S))
+
+    def add(self, outputs: Outputs, size: int, now: float) -> bool:
+        """Let records wait. True when a sender should look."""
+        was_empty, was_full = not self.waiting, self.waiting_bytes >= FULL_BYTES
+        self.waiting.append(_Portion(outputs, size, now))
+        self.waiting_bytes += size
+        return was_empty or (not was_full and self.waiting_bytes >= FULL_BYTES)
+
+    def due_at(self) -> float:
+        """When there is something to send, on the monotonic clock."""
+        if self.held or self.sent >= MAX_ON_THEIR_WAY:
+            return float("inf")
+        if self.sent < len(self.sealed):
+            return 0.0
+        if not self.waiting:
+            return float("inf")
+        if self.urgent or self.waiting_bytes >= FULL_BYTES:
+            return 0.0
+        return self.waiting[0].since + LINGER_S
+
+    def oldest(self) -> float:
+        """When the first record came that is not acknowledged."""
+        if self.sealed:
+            return self.sealed[0].since
+        return self.waiting[0].since if self.waiting else float("inf")
+
+    def take(self) -> "Draft":
+        """What the next batch is made of, when all sealed ones are sent."""
+        portions = [self._next(MAX_BATCH_BYTES)]
+        first, size = portions[0], portions[0].size
+        while self.waiting and size + self.waiting[0].size <= MAX_BATCH_BYTES and _alike(first, self.waiting[0]):
+            portions.append(self.waiting.popleft())
+            size += portions[-1].size
+        self.waiting_bytes -= size
+        self.urgent = self.urgent and bool(self.waiting)
+        return Draft(portions, size, first.since)
+
+    def _next(self, limit: int) -> _Portion:
+        """The first portion, or as much of it as one batch takes."""
+        portion = self.waiting.popleft()
+        outputs = portion.outputs
+        if portion.size <= limit or len(outputs) == 1:
+            return portion
+        ends = [*accumulate(sizes_of(outputs))]
+        count = max(1, bisect_right(ends, limit))
+        rest = _Portion(outputs.part(count, len(outputs)), portion.size - ends[count - 1], portion.since)
+        if len(rest.outputs):
+            self.waiting.appendleft(rest)
+        return _Portion(outputs.part(0, count), ends[count - 1], portion.since)
+
+    def seal(self, draft: "Draft", producer: Producer, now_ms: int) -> None:
+        """Give a batch its number."""
+        records = draft.records(now_ms)
+        count = len(records.values)
+        self.sealed.append(Sealed(encode(records, producer, self.sequence), count, draft.size, draft.since))
+        self.sequence = (self.sequence + count) % (1 << 31)
+
+    def again(self) -> None:
+        """Whatever was on its way comes again."""
+        self.sent = self.unanswered = 0
+        self.held = False
+
+
+def _alike(one: _Portion, other: _Portion) -> bool:
+    ours, theirs = one.outputs, other.outputs
+    return ours.headers == theirs.headers and bool(ours.sources) == bool(theirs.sources)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Records that become one batch."""
+
+    portions: list[_Portion]
+    size: int
+    since: float
+
+    def records(self, now_ms: int) -> Records:
+        """Their columns."""
+        parts = [portion.outputs for portion in self.portions]
+        first = parts[0]
+        times = [*chain.from_iterable(part.timestamps for part in parts)]
+        if not all(times):
+            times = [at or now_ms for at in times]
+        return Records(
+            values=[*chain.from_iterable(part.values for part in parts)],
+            keys=[*chain.from_iterable(part.keys for part in parts)],
+            timestamps=times,
+            headers=first.headers,
+            last=SOURCE_HEADER if first.sources else "",
+            lasts=[*chain.from_iterable(part.sources for part in parts)],
+        )
