@@ -8,6 +8,7 @@ import crc32c
 import lz4.frame
 
 from headwater.model.record import Headers
+from headwater.native import encode_records
 
 _HEAD: Final = struct.Struct(">qiibI")
 """Base offset, length of what follows the next field, leader epoch, magic, CRC-32C of the rest."""
@@ -33,15 +34,6 @@ def varint(number: int) -> bytes:
     return bytes(encoded)
 
 
-_VARINTS: Final = [varint(number) for number in range(1 << 12)]
-
-
-def _varints(numbers: Sequence[int]) -> list[bytes]:
-    if min(numbers) >= 0 and max(numbers) < len(_VARINTS):
-        return [*map(_VARINTS.__getitem__, numbers)]
-    return [*map(varint, numbers)]
-
-
 class Producer(NamedTuple):
     """What a broker knows an idempotent producer by."""
 
@@ -64,9 +56,21 @@ class Records(NamedTuple):
     lasts: Sequence[bytes] = ()
 
 
-def encode(records: Records, producer: Producer, sequence: int) -> bytes:
-    """A batch for one partition. sequence: of its first record, counted by producer and partition."""
-    body, attributes = _body(records), _PLAIN
+class Packed(NamedTuple):
+    """The records of a batch, encoded and, where that helps, compressed. first_ms, last_ms: their times."""
+
+    body: bytes | memoryview
+    attributes: int
+    records: int
+    first_ms: int
+    last_ms: int
+
+
+def pack(records: Records) -> Packed:
+    """All of a batch that does not depend on who sends it when."""
+    lasts = records.lasts if records.last else None
+    body = encode_records(records.values, records.keys, records.timestamps, _headers(records), lasts)
+    attributes = _PLAIN
     packed = lz4.frame.compress(
         body,
         compression_level=_ACCELERATION,
@@ -76,57 +80,23 @@ def encode(records: Records, producer: Producer, sequence: int) -> bytes:
     )
     if len(packed) < len(body):
         body, attributes = packed, _LZ4
-    count, times = len(records.values), records.timestamps
-    rest = _REST.pack(attributes, count - 1, times[0], max(times), producer.id, producer.epoch, sequence, count) + body
-    return _HEAD.pack(0, _BEHIND_LENGTH + len(rest), -1, _MAGIC, crc32c.crc32c(rest)) + rest
+    times = records.timestamps
+    return Packed(body, attributes, len(records.values), times[0], max(times))
 
 
-def _body(records: Records) -> bytes:
-    """The records: each its length, then attributes, time, offset, key, value and headers. By columns: one record
-    after the other takes twice as long.
-    """
-    values, first, count = records.values, records.timestamps[0], len(records.values)
-    value_sizes = _sizes(values)
-    heads = [
-        b"\0%b%b%b%b%b" % parts
-        for parts in zip(
-            _varints([at - first for at in records.timestamps]),
-            _varints(range(count)),
-            _varints(_sizes(records.keys)),
-            [key or b"" for key in records.keys],
-            _varints(value_sizes),
-            strict=True,
-        )
-    ]
-    tails = _tails(records)
-    sizes = [
-        head + max(value, 0) + tail
-        for head, value, tail in zip(map(len, heads), value_sizes, map(len, tails), strict=True)
-    ]
-    pieces: list[bytes] = [b""] * (4 * count)
-    pieces[::4] = _varints(sizes)
-    pieces[1::4] = heads
-    pieces[2::4] = [value or b"" for value in values]
-    pieces[3::4] = tails
-    return b"".join(pieces)
+def seal(packed: Packed, producer: Producer, sequence: int) -> bytes:
+    """A batch for one partition. sequence: of its first record, counted by producer and partition."""
+    body, attributes, count, first_ms, last_ms = packed
+    rest = _REST.pack(attributes, count - 1, first_ms, last_ms, producer.id, producer.epoch, sequence, count)
+    checksum = crc32c.crc32c(body, crc32c.crc32c(rest))
+    return b"".join([_HEAD.pack(0, _BEHIND_LENGTH + len(rest) + len(body), -1, _MAGIC, checksum), rest, body])
 
 
-def _sizes(texts: Sequence[bytes | None]) -> list[int]:
-    """The length of each, -1 for None."""
-    if None in texts:
-        return [-1 if text is None else len(text) for text in texts]
-    return [*map(len, texts)]  # type: ignore[arg-type]  # none is None
-
-
-def _tails(records: Records) -> list[bytes]:
-    """The headers of each record."""
+def _headers(records: Records) -> bytes:
+    """Those that are the same for each record; with `last`, up to its value."""
+    count = len(records.headers) + bool(records.last)
     common = b"".join(_text(name.encode()) + _text(value) for name, value in records.headers)
-    if not records.last:
-        return [varint(len(records.headers)) + common] * len(records.values)
-    common = varint(len(records.headers) + 1) + common + _text(records.last.encode())
-    sizes = [*map(len, records.lasts)]
-    begins = {size: common + varint(size) for size in {*sizes}}
-    return [begins[size] + value for size, value in zip(sizes, records.lasts, strict=True)]
+    return varint(count) + common + (_text(records.last.encode()) if records.last else b"")
 
 
 def _text(text: bytes) -> bytes:

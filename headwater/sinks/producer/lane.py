@@ -14,7 +14,7 @@ from headwater.brokers.wire.codes import NO_ERROR, PASSING, described
 from headwater.brokers.wire.connection import Connection, ConnectionLost, LoginRefused
 from headwater.model.worker import KafkaAccess
 from headwater.sinks.producer.outbox import Outbox
-from headwater.sinks.producer.queue import Queue, Sealed
+from headwater.sinks.producer.queue import Draft, Parcel, Queue, Sealed
 
 MAX_REQUESTS: Final = 4
 """On their way to one broker: it works on one while the next is made."""
@@ -26,6 +26,10 @@ _ALL_REPLICAS: Final = -1
 _TAKEN: Final = frozenset({NO_ERROR, KafkaError.DUPLICATE_SEQUENCE_NUMBER})
 
 Sent = list[tuple[Queue, Sealed]]
+
+
+def _next(queue: Queue) -> Parcel | Draft:
+    return queue.parcels.popleft() if queue.parcels else queue.take()
 
 
 class Owner(Protocol):
@@ -77,11 +81,9 @@ class Lane(threading.Thread):
                     return False
                 self.wake.wait(self._patience_s())
                 due = self._due()
-            drafts = [(queue, None if queue.sent < len(queue.sealed) else queue.take()) for queue in due]
-        now_ms = time.time_ns() // 1_000_000
-        for queue, draft in drafts:
-            if draft is not None:
-                queue.seal(draft, self._owner.producer, now_ms)
+            unsealed = [(queue, _next(queue)) for queue in due if queue.sent == len(queue.sealed)]
+        for queue, batch in unsealed:
+            queue.seal(batch.pack() if isinstance(batch, Draft) else batch, self._owner.producer)
         try:
             if due:
                 self._send(due)

@@ -17,9 +17,9 @@ from headwater.sinks.producer.lane import Lane
 from headwater.sinks.producer.outbox import Outbox
 from headwater.sinks.producer.queue import Queue, size_of
 
-MAX_RECORDS: Final = 100_000
-MAX_BYTES: Final = 128 << 20
-"""With more than either, `saturated`."""
+MAX_RECORDS: Final = 20_000
+MAX_BYTES: Final = 64 << 20
+"""With more than either, `saturated`: what is queued at a checkpoint has to be waited for."""
 ACKNOWLEDGED_WITHIN_S: Final = MAX_POLL_INTERVAL_MS / 1000
 DRAIN_S: Final = 2.0
 """How long a closing producer waits for requests that are on their way, so that none arrives after its successor's."""
@@ -79,8 +79,22 @@ class KafkaProducer:
                 self._outbox.records += len(part)
                 self._outbox.size += size
                 queue = self._queue(part.topic, partition)
-                if queue.add(part, size, now):
+                if not queue.waiting:
                     self._wake()
+                queue.add(part, size, now)
+            if queue.full:
+                self._pack(queue)
+
+    def _pack(self, queue: Queue) -> None:
+        """Make batches of what waits, here: senders that compute would hold up this thread, and it them."""
+        drafts = []
+        with self._outbox.lock:
+            while queue.waiting:
+                drafts.append(queue.take())
+        parcels = [draft.pack() for draft in drafts]
+        with self._outbox.lock:
+            queue.parcels += parcels
+            self._wake()
 
     def _queue(self, topic: str, partition: int) -> Queue:
         queue = self._outbox.queues.get((topic, partition))

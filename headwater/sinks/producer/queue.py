@@ -1,12 +1,13 @@
 """The records for one partition that no broker has acknowledged."""
 
+import time
 from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, repeat
 from typing import Final
 
-from headwater.brokers.wire.batch import FRAMING_BYTES, Producer, Records, encode
+from headwater.brokers.wire.batch import FRAMING_BYTES, Packed, Producer, Records, pack, seal
 from headwater.children import Backoff
 from headwater.sinks.base import SOURCE_HEADER, Outputs
 
@@ -21,9 +22,18 @@ MAX_ON_THEIR_WAY: Final = 5
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """A batch without its number. size: what it counted for while it waited; since: when its first record came."""
+
+    packed: Packed
+    size: int
+    since: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Sealed:
-    """A batch with its number. size: what it counted for while it waited; since: when its first record came."""
+    """A batch with its number."""
 
     payload: bytes
     records: int
@@ -57,11 +67,12 @@ def _common(outputs: Outputs) -> int:
 
 @dataclass(slots=True, eq=False)
 class Queue:
-    """What waits is guarded by the outbox's lock; all else belongs to the one thread that has the queue.
+    """What waits and the parcels are guarded by the outbox's lock; all else belongs to the thread that has the queue.
 
-    urgent: what waits is to be sent at once. sealed: batches in order; the first `sent` of them are on their way.
-    unanswered: how many requests with one of them are. held: one was not taken, so that those behind it come again.
-    lost_since: when its broker was first not known. retry_at: before that nobody looks for it.
+    waiting: for company. urgent: it is to be sent at once. parcels: older than what waits. sealed: batches in order;
+    the first `sent` of them are on their way. unanswered: how many requests with one of them are. held: one was not
+    taken, so that those behind it come again. lost_since: when its broker was first not known. retry_at: before that
+    nobody looks for it.
     """
 
     topic: str
@@ -69,6 +80,7 @@ class Queue:
     waiting: deque[_Portion] = field(default_factory=deque)
     waiting_bytes: int = 0
     urgent: bool = False
+    parcels: deque[Parcel] = field(default_factory=deque)
     sealed: deque[Sealed] = field(default_factory=deque)
     sent: int = 0
     unanswered: int = 0
@@ -78,33 +90,31 @@ class Queue:
     retry_at: float = 0.0
     backoff: Backoff = field(default_factory=lambda: Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S))
 
-    def add(self, outputs: Outputs, size: int, now: float) -> bool:
-        """Let records wait. True when a sender should look."""
-        was_empty, was_full = not self.waiting, self.waiting_bytes >= FULL_BYTES
+    def add(self, outputs: Outputs, size: int, now: float) -> None:
+        """Let records wait."""
         self.waiting.append(_Portion(outputs, size, now))
         self.waiting_bytes += size
-        return was_empty or (not was_full and self.waiting_bytes >= FULL_BYTES)
+
+    @property
+    def full(self) -> bool:
+        """True when what waits has company enough."""
+        return self.waiting_bytes >= FULL_BYTES
 
     def due_at(self) -> float:
         """When there is something to send, on the monotonic clock."""
         if self.held or self.sent >= MAX_ON_THEIR_WAY:
             return float("inf")
-        if self.sent < len(self.sealed):
+        if self.sent < len(self.sealed) or self.parcels or (self.waiting and self.urgent):
             return 0.0
-        if not self.waiting:
-            return float("inf")
-        if self.urgent or self.waiting_bytes >= FULL_BYTES:
-            return 0.0
-        return self.waiting[0].since + LINGER_S
+        return self.waiting[0].since + LINGER_S if self.waiting else float("inf")
 
     def oldest(self) -> float:
         """When the first record came that is not acknowledged."""
-        if self.sealed:
-            return self.sealed[0].since
-        return self.waiting[0].since if self.waiting else float("inf")
+        firsts = (each[0].since for each in (self.sealed, self.parcels, self.waiting) if each)
+        return next(firsts, float("inf"))
 
     def take(self) -> "Draft":
-        """What the next batch is made of, when all sealed ones are sent."""
+        """What of those who wait makes the next batch."""
         portions = [self._next(MAX_BATCH_BYTES)]
         first, size = portions[0], portions[0].size
         while self.waiting and size + self.waiting[0].size <= MAX_BATCH_BYTES and _alike(first, self.waiting[0]):
@@ -127,11 +137,10 @@ class Queue:
             self.waiting.appendleft(rest)
         return _Portion(outputs.part(0, count), ends[count - 1], portion.since)
 
-    def seal(self, draft: "Draft", producer: Producer, now_ms: int) -> None:
+    def seal(self, parcel: Parcel, producer: Producer) -> None:
         """Give a batch its number."""
-        records = draft.records(now_ms)
-        count = len(records.values)
-        self.sealed.append(Sealed(encode(records, producer, self.sequence), count, draft.size, draft.since))
+        payload, count = seal(parcel.packed, producer, self.sequence), parcel.packed.records
+        self.sealed.append(Sealed(payload, count, parcel.size, parcel.since))
         self.sequence = (self.sequence + count) % (1 << 31)
 
     def again(self) -> None:
@@ -153,8 +162,11 @@ class Draft:
     size: int
     since: float
 
-    def records(self, now_ms: int) -> Records:
-        """Their columns."""
+    def pack(self) -> Parcel:
+        """Without a lock: it takes a while."""
+        return Parcel(pack(self._records(time.time_ns() // 1_000_000)), self.size, self.since)
+
+    def _records(self, now_ms: int) -> Records:
         parts = [portion.outputs for portion in self.portions]
         first = parts[0]
         times = [*chain.from_iterable(part.timestamps for part in parts)]

@@ -1,0 +1,29 @@
+"""Compiles headwater/native/kernel.c by the C compiler of the `ziglang` wheel: a machine needs none of its own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+FLAGS = ["-O3", "-Wall", "-Wextra", "-Werror", "-target", "x86_64-linux-gnu", "-shared", "-fPIC", "-nostdlib", "-s"]
+
+
+class BuildKernel(build_ext):
+    """A plain shared library: it knows nothing of Python, so one serves all its versions."""
+
+    def get_ext_filename(self, fullname: str) -> str:
+        return f"{fullname.replace('.', '/')}.so"
+
+    def build_extension(self, ext: Extension) -> None:
+        target = Path(self.get_ext_fullpath(ext.name))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "ziglang", "cc", *FLAGS, *ext.sources, "-o", str(target)]
+        subprocess.run(command, check=True)
+
+
+setup(
+    ext_modules=[Extension("headwater.native.kernel", ["headwater/native/kernel.c"])],
+    cmdclass={"build_ext": BuildKernel},
+)
