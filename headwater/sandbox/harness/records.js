@@ -114,14 +114,6 @@
     asking[asking.length] = dataset;
     askedUnits += dataset.name.length;
   };
-  const ask = (dataset, value) => {
-    if (!dataset.isAsked) enlist(dataset);
-    const { asked, rows } = dataset;
-    rows[asked.length] = call.row;
-    asked[asked.length] = value;
-    askedUnits += value.length;
-    noted += 1;
-  };
   const askName = (dataset) => {
     if (!dataset.isAsked) enlist(dataset);
     dataset.unnamed[dataset.unnamed.length] = call.row;
@@ -142,15 +134,21 @@
     let count = values.length;
     if (!(count <= MAX_VALUES)) throw new Wrong('flow.contains: more than 1000 values');
     if (datasets === null) throw new Wrong('flow.contains works while a record is processed only');
-    const dataset = datasetOf(name), before = noted;
-    if (dataset.facts !== null) {
-      values = newTo(dataset.facts, values, count);
+    const dataset = datasetOf(name), before = noted, { asked, rows, facts } = dataset;
+    if (facts !== null) {
+      values = newTo(facts, values, count);
       if (values === null) return true;
       count = values.length;
     }
     for (let i = 0; i < count; i++) {
-      const value = values[i], text = typeof value === 'string' ? value : textOfValue(value);
-      if (text !== '' && text.length <= MAX_VALUE_UNITS) ask(dataset, text);
+      let value = values[i];
+      if (typeof value !== 'string') value = textOfValue(value);
+      if (value === '' || value.length > MAX_VALUE_UNITS) continue;
+      if (!dataset.isAsked) enlist(dataset);
+      rows[asked.length] = call.row;
+      asked[asked.length] = value;
+      askedUnits += value.length;
+      noted += 1;
     }
     if (dataset.state === NOT_RESOLVED && noted === before) askName(dataset);
     // A record that runs alone, under suspicion, is told the truth at once, for as many calls as others have passes.
@@ -171,12 +169,8 @@
     first = firsts[part];
     ahead = firsts[part + 1] = first + lines.length;
   };
-  const readRecord = (row) => {
-    const text = lines[row - first];
-    let record;
-    try { record = parse(text); } catch (error) { fail('InvalidJSON', textOf(error, 'message')); }
+  const requireObject = (record) => {
     if (typeof record !== 'object' || record === null || isArray(record)) fail('NotAnObject', 'the record is no JSON object');
-    return places[row] === 0 ? record : withExact(record, text, places[row]);
   };
   // Of a Map, an Error or a generator nothing is left as JSON.
   const requirePlain = (output) => {
@@ -192,20 +186,27 @@
     if (text.length > MAX_OUTPUT_UNITS) fail('OutputTooLarge', 'the returned record is larger than 1,000,000 bytes');
     return text;
   };
-  const write = (result) => {
-    if (result === undefined || result === null) return '';
-    if (!isArray(result)) return writeOne(result);
+  const writeAll = (result) => {
     const count = result.length;
     if (!(count <= MAX_OUTPUTS)) fail('InvalidOutput', 'a script returns at most 10 records for one');
     let text = '';
     for (let i = 0; i < count; i++) text += (i ? '\t' : '') + writeOne(result[i]);
     return text;
   };
+  // Without a JIT each call of a function of ours costs as much as a few lines of this one.
   const run = (row) => {
     noted = 0; verdict = null;
     call.row = row; call.seeded = false; call.lines = null;
-    let output;
-    try { output = write(script(readRecord(row))); } catch (error) { output = verdict === null ? describe(error) : ''; }
+    let output = '', isRead = false;
+    try {
+      const text = lines[row - first], record = parse(text);
+      isRead = true;
+      if (text[0] !== '{') requireObject(record);
+      const result = script(places[row] === 0 ? record : withExact(record, text, places[row]));
+      if (result !== undefined && result !== null) output = isArray(result) ? writeAll(result) : writeOne(result);
+    } catch (error) {
+      if (verdict === null) output = isRead ? describe(error) : errorLine('InvalidJSON', textOf(error, 'message'), '');
+    }
     return verdict === null ? output : verdict;
   };
 
