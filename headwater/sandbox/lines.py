@@ -91,9 +91,10 @@ def long_integers(lines: Sequence[bytes], text: bytes) -> list[int | list[int]]:
     starts = starts[leading + following >= _WORD]
     if not len(starts):
         return []
-    ends = np.cumsum(np.fromiter(map(len, lines), np.intp, len(lines)) + 1)
+    lengths = np.fromiter(map(len, lines), np.intp, len(lines)) + 1
+    ends = np.cumsum(lengths)
     rows = np.searchsorted(ends, starts, "right")
-    places = starts - (ends[rows] - np.fromiter(map(len, (lines[row] for row in rows)), np.intp, len(rows)) - 1)
+    places = starts - (ends - lengths)[rows]
     found: dict[int, list[int]] = {}
     for row, place in zip(rows.tolist(), places.tolist(), strict=True):
         found.setdefault(row, []).append(place)
