@@ -22,9 +22,9 @@ class Kind(enum.IntEnum):
     """Types of frames; the first word says who sends it."""
 
     HELLO = 0  # child: started
-    BATCH = 1  # parent: _BATCH header, meta line, records
+    BATCH = 1  # parent: script, mode and time; a line of columns, a line of long integers, a line per record
     KEYS = 2  # child: [name, [value, …], …] as JSON
-    RESULTS = 3  # child: header line, a line per record, log lines
+    RESULTS = 3  # child: a line per record, log lines, a line that counts them
     ANSWERS = 4  # parent: a line per name, "?" or a digit per value
     LOAD = 5  # parent: script number (u16), then the script
     LOADED = 6  # child: the script is ready

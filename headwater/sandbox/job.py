@@ -15,7 +15,7 @@ import msgspec
 
 from headwater.model.record import RecordBatch
 from headwater.model.transform import MAX_OUTPUT_BYTES
-from headwater.sandbox.lines import admit, lines_with_long_integers
+from headwater.sandbox.lines import admit, long_integers
 from headwater.sandbox.results import Results, ScriptError, parse_error
 
 SLICE_MS = 250
@@ -114,7 +114,7 @@ class Job:
         self._work.appendleft(segment)
 
     def payload(self, segment: Segment) -> tuple[bytes, bytes]:
-        """A line of columns, and a line per record."""
+        """Two lines of heads, and a line per record."""
         batch, rows = self.batch, segment.rows
         columns = [batch.timestamps, batch.partitions, batch.offsets, batch.indexes]
         lines, text = self._values, self._text
@@ -122,7 +122,7 @@ class Job:
             columns = [[column[row] for row in rows] for column in columns]
             lines = [lines[row] for row in rows]
             text = b"\n".join(lines)
-        return _head(batch.topic, columns, lines_with_long_integers(lines, text)), text
+        return _head(batch.topic, columns, long_integers(lines, text)), text
 
     def take_results(self, segment: Segment, results: Results, cpu_s: float) -> bool:
         """Use what a segment returned. cpu_s: CPU time of its last pass. True when a record was blamed for its time."""
@@ -232,6 +232,7 @@ def _crash(status: int, attempts: int) -> ScriptError:
     return ScriptError("SandboxCrash", message, attempts=attempts)
 
 
-def _head(topic: str, columns: Sequence[list[int]], long: list[int]) -> bytes:
+def _head(topic: str, columns: Sequence[list[int]], long: list[int | list[int]]) -> bytes:
+    """A line for scripts that ask for time or chance, and one of the long integers."""
     named = dict(zip(("timestamps", "partitions", "offsets", "indexes"), columns, strict=True))
-    return msgspec.json.encode({"topic": topic, **named, "long": long}) + b"\n"
+    return b"%b\n%b\n" % (msgspec.json.encode({"topic": topic, **named}), msgspec.json.encode([len(columns[0]), *long]))

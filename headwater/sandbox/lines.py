@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from operator import contains
 from typing import Any, TypeAlias
 
@@ -69,11 +69,12 @@ def _is_utf8(text: bytes) -> bool:
     return True
 
 
-def lines_with_long_integers(lines: Sequence[bytes], text: bytes) -> list[int]:
-    """The lines where a number may begin with 16 digits: a double holds every integer with fewer. text: them joined.
+def long_integers(lines: Sequence[bytes], text: bytes) -> list[int | list[int]]:
+    """Where numbers may begin with 16 digits: a double holds every integer with fewer. text: the lines joined.
 
-    Some more may be among them, but no line of a JSON object with such a number is missing. In numpy, for the child
-    would take longer to look at what it has parsed; by words, since 16 digits in a row fill at least one of them.
+    A line's number and the places in it of first digits, and so on: [3, [17], 8, [17, 60]]. Some more may be among
+    them, but of the lines that are JSON objects no such number is missing. In numpy, for the child would take longer to
+    look at what it has parsed; by words, since 16 digits in a row fill at least one of them.
     """
     words, letters = np.frombuffer(text, "<u8", len(text) // _WORD), np.frombuffer(text, np.uint8)
     full = _likely_words(words)
@@ -90,9 +91,14 @@ def lines_with_long_integers(lines: Sequence[bytes], text: bytes) -> list[int]:
     starts = starts[leading + following >= _WORD]
     if not len(starts):
         return []
-    ends = np.cumsum(np.fromiter(map(len, lines), np.intp, len(lines)) + 1)
-    found: list[int] = np.unique(np.searchsorted(ends, starts, "right")).tolist()
-    return found
+    lengths = np.fromiter(map(len, lines), np.intp, len(lines)) + 1
+    ends = np.cumsum(lengths)
+    rows = np.searchsorted(ends, starts, "right")
+    places = starts - (ends - lengths)[rows]
+    found: dict[int, list[int]] = {}
+    for row, place in zip(rows.tolist(), places.tolist(), strict=True):
+        found.setdefault(row, []).append(place)
+    return list(chain.from_iterable(found.items()))
 
 
 def _likely_words(words: Words) -> Any:

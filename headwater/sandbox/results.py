@@ -45,7 +45,8 @@ _question = msgspec.json.Decoder(list[str | list[str]])
 
 def parse_results(payload: bytes, records: int) -> Results:
     """Parse a frame RESULTS for a segment of so many records. Raises Malformed."""
-    head, *lines = payload.split(b"\n")
+    lines = payload.split(b"\n")
+    head = lines.pop()
     try:
         end, interrupted, log_lines, slow = head.split(b" ")
         count, logged = int(end), int(log_lines)
@@ -58,7 +59,7 @@ def parse_results(payload: bytes, records: int) -> Results:
     if not fits or (count == records if stopped else count == 0 < records):
         raise Malformed("results that don't fit their records")
     # One byte is found many times faster than two.
-    errors = b"!" in payload and b"\n!" in payload
+    errors = b"!" in payload and (b"\n!" in payload or payload.startswith(b"!"))
     clean = not slow_rows and len(payload) <= MAX_OUTPUT_BYTES and not errors
     logs = [_log_line(line) for line in lines[count:]]
     del lines[count:]

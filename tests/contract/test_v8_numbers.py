@@ -65,8 +65,20 @@ class TestNumbers:
     @example(records=['[{"a":9007199254740993},{"a":9007199254740995}]'])
     @example(records=['{"a":9007199254740993,"x":"\\"a\\":9007199254740995,"}'])
     @example(records=['{"x":[9007199254740993],"a":9007199254740995}'])
+    @example(records=['{"a":9007199254740993,"b":9007199254740995}', '{"b":9007199254740995,"a":9007199254740993}'])
+    @example(records=['{"a":9007199254740993}', '{"x":{"a":9007199254740995},"a":9007199254740997}'])
+    @example(records=['{"a":9007199254740993}', '{"x":{"a":9007199254740995},"a":7}'])
+    @example(records=['{"a":9007199254740993}', '{"x":{"a":9007199254740995}}'])
+    @example(records=['{"a":9007199254740993}', '{"xa":9007199254740995,"a":9007199254740993.0}'])
+    @example(records=['{"a":9007199254740993}', '{"x\\"a":9007199254740995,"\\u0061":9007199254740997}'])
+    @example(records=['{"a":9007199254740993}', '{"é":"é","b":9007199254740997,"a":9007199254740995}'])
+    @example(records=['{"a":9007199254740993}', '{"é":" ","b":9007199254740997,"c":1234567890123456}'])
+    @example(records=['{"__proto__":9007199254740993,"a":9007199254740995}'] * 2)
+    @example(records=['{"a": -9007199254740993 ,\t"b"\t:\r 9007199254740995 }'] * 2)
+    @example(records=['{"a":12345678901234567890e-3,"b":1e-12345678901234567890,"c":[1,9007199254740993]}'] * 2)
     def test_each_member_has_the_digits_of_its_own_literal(self, module_bench: Bench, records: list[str]) -> None:
-        lines = [f'{{"r":{text}}}'.encode() for text in records]
+        lines = [text.encode() for text in records if text.startswith("{")]
+        lines += [f'{{"r":{text}}}'.encode() for text in records]
         kept, failures = module_bench.run("function process(d) { return d }", lines)
         assert failures == []
         for line, value in zip(lines, kept, strict=True):

@@ -7,6 +7,7 @@ import vm from 'node:vm';
 const HELLO = 0, BATCH = 1, KEYS = 2, RESULTS = 3, ANSWERS = 4, LOAD = 5, LOADED = 6, TRACE = 7, REFUSED = 8, BROKEN = 9;
 const TRACED = 1, EAGER = 2;
 const TOP_LEVEL_MS = 1000;
+const NEWLINE = 10, PART_BYTES = 1 << 16;
 
 const { stdin, stdout, exit } = Deno;
 const { destructureError } = Deno[Deno.internal].core;
@@ -39,8 +40,11 @@ for (const key of Reflect.ownKeys(globalThis)) {
 
 // ---- frames ----
 
-const header = new Bytes(5);
-let incoming = new Bytes(1 << 20), outgoing = new Bytes(1 << 20);
+const HEADER = 5;
+const header = new Bytes(HEADER);
+const FIRST_BYTES = 1 << 20;
+let incoming = new Bytes(FIRST_BYTES);
+const outgoing = { bytes: new Bytes(1 << 16) }, results = { bytes: new Bytes(FIRST_BYTES) };
 
 function fill(buffer, length) {
   let filled = 0;
@@ -51,24 +55,36 @@ function fill(buffer, length) {
   }
 }
 
-function send(kind, text) {
-  if (5 + text.length * 3 > outgoing.length) outgoing = new Bytes(5 + text.length * 3);
-  const { written } = encoder.encodeInto(text, outgoing.subarray(5));
-  outgoing[0] = kind;
-  for (let i = 0; i < 4; i++) outgoing[i + 1] = written >>> (8 * i);
+// Puts a text into a buffer that grows. Returns where it ends.
+function put(buffer, at, text) {
+  if (at + text.length * 3 > buffer.bytes.length) {
+    const smaller = buffer.bytes;
+    buffer.bytes = new Bytes(2 * at + text.length * 3);
+    buffer.bytes.set(smaller.subarray(0, at));
+  }
+  return at + encoder.encodeInto(text, buffer.bytes.subarray(at)).written;
+}
+
+function sendFrame(kind, { bytes }, end) {
+  bytes[0] = kind;
+  for (let i = 0; i < 4; i++) bytes[i + 1] = (end - HEADER) >>> (8 * i);
   let sent = 0;
-  while (sent < written + 5) sent += writeSync(outgoing.subarray(sent, written + 5));
+  while (sent < end) sent += writeSync(bytes.subarray(sent, end));
+}
+
+function send(kind, text) {
+  sendFrame(kind, outgoing, put(outgoing, HEADER, text));
 }
 
 function receive() {
-  fill(header, 5);
+  fill(header, HEADER);
   const length = header[1] + header[2] * 0x100 + header[3] * 0x10000 + header[4] * 0x1000000;
   if (length > incoming.length) incoming = new Bytes(length);
   fill(incoming, length);
   return length;
 }
 
-const text = (start, length) => decoder.decode(incoming.subarray(start, length));
+const text = (start, end) => decoder.decode(incoming.subarray(start, end));
 const word = (at) => incoming[at] + incoming[at + 1] * 0x100;
 
 // ---- scripts ----
@@ -91,6 +107,7 @@ function asText(value) {
 function newRealm() {
   const context = createContext(fresh, { codeGeneration: { strings: false, wasm: false } });
   const core = evaluate(RECORDS, context)(evaluate(REALM, context));
+  core.connect(readPart, (at, text) => put(results, put(results, at, text), '\n'));
   return { context, core, entry: evaluate(ENTRY, context) };
 }
 
@@ -132,9 +149,22 @@ function load(length) {
 
 // ---- batches ----
 
-let realm = null, limitMs = 0;
+// body: its frame, and where the parts of its records begin in it.
+let realm = null, limitMs = 0, body = null;
 // Batches that wait for answers, in the order of their questions. Another batch may run meanwhile.
-const asking = [];
+const asking = [], spare = [];
+
+const lineEnd = (bytes, length, from) => {
+  const found = from < length ? bytes.subarray(0, length).indexOf(NEWLINE, from) : -1;
+  return found < 0 ? length : found;
+};
+
+// Whole lines, so few that the engine does not treat their text as a large object.
+function readPart(number) {
+  const { bytes, length, starts } = body, end = lineEnd(bytes, length, starts[number] + PART_BYTES);
+  starts[number + 1] = end + 1;
+  return decoder.decode(bytes.subarray(starts[number], end));
+}
 
 // One step of a batch: its first pass, or a further one after answers.
 function step(job) {
@@ -143,27 +173,36 @@ function step(job) {
     if (!isTimeout(error)) throw error;
     question = asText(realm.core.cut());
   }
-  if (!question) return send(RESULTS, asText(realm.core.finish()));
+  if (!question) {
+    const rest = asText(realm.core.finish());
+    return sendFrame(RESULTS, results, put(results, realm.core.written(), rest));
+  }
   realm.core.suspend();
-  asking.push({ realm, limitMs });
+  asking.push({ realm, limitMs, body, kept: results.bytes.slice(0, realm.core.written()) });
+  incoming = spare.pop() ?? new Bytes(FIRST_BYTES);
   send(KEYS, question);
 }
 
 function batch(length) {
-  const flags = incoming[2];
+  const flags = incoming[2], columnsEnd = lineEnd(incoming, length, 5), headEnd = lineEnd(incoming, length, columnsEnd + 1);
   realm = realms.get(word(0));
   limitMs = word(3);
-  const body = text(5, length);
+  body = { bytes: incoming, length, starts: [headEnd + 1] };
+  const columns = text(5, columnsEnd), head = text(columnsEnd + 1, headEnd);
   realm.core.trace(flags & TRACED ? (row) => send(TRACE, '' + row) : null);
-  step(() => realm.core.start(body, (flags & EAGER) !== 0));
+  step(() => realm.core.start(head, columns, (flags & EAGER) !== 0));
 }
 
 // The answers are those to the oldest question.
 function answers(length) {
-  const body = text(0, length);
-  ({ realm, limitMs } = asking.shift());
+  const answer = text(0, length);
+  const { kept, ...asked } = asking.shift();
+  ({ realm, limitMs, body } = asked);
+  spare.push(incoming);
+  incoming = body.bytes;
+  results.bytes.set(kept);
   realm.core.resume();
-  step(() => realm.core.feed(body));
+  step(() => realm.core.feed(answer));
 }
 
 function reason(error) {

@@ -10,7 +10,8 @@
   const { defineProperty, freeze, create, hasOwn, preventExtensions } = Object;
   const isArray = Array.isArray, isError = Error.isError, parse = JSON.parse, stringify = JSON.stringify, rawJSON = JSON.rawJSON;
   const Text = String, Big = BigInt, ObjectPrototype = Object.prototype, ArrayPrototype = Array.prototype, FrozenError = TypeError;
-  const indexOf = uncurry(String.prototype.indexOf), slice = uncurry(String.prototype.slice);
+  const indexOf = uncurry(String.prototype.indexOf), lastIndexOf = uncurry(String.prototype.lastIndexOf), slice = uncurry(String.prototype.slice);
+  const endsWith = uncurry(String.prototype.endsWith);
   const charCodeAt = uncurry(String.prototype.charCodeAt), bigToText = uncurry(BigInt.prototype.toString);
   const match = uncurry(RegExp.prototype.exec), imul = Math.imul;
 
@@ -35,29 +36,34 @@
 
   // ---- time and chance ----
 
-  let now = 0, row = 0, position = () => '', seeded = false;
+  // What the code of a script sees of the world. columns(): those of the batch's records, by row.
+  const call = { row: -1, columns: null, seeded: false, lines: null };
+  const now = () => call.columns === null ? 0 : call.columns().timestamps[call.row];
+  const position = ({ topic, partitions, offsets, indexes }, row) =>
+    topic + '/' + partitions[row] + '/' + offsets[row] + '/' + indexes[row];
+
   const RealDate = Date, wallClock = Date.now, dateText = uncurry(RealDate.prototype.toString);
   const FixedDate = function (...parts) {
-    if (new.target === undefined) return dateText(new RealDate(now));
-    return construct(RealDate, parts.length === 0 ? [now] : parts, new.target);
+    if (new.target === undefined) return dateText(new RealDate(now()));
+    return construct(RealDate, parts.length === 0 ? [now()] : parts, new.target);
   };
   for (const key of ownKeys(RealDate)) defineProperty(FixedDate, key, descriptor(RealDate, key));
-  replace(FixedDate, 'now', () => now);
+  replace(FixedDate, 'now', { now: () => now() }.now);
   replace(RealDate.prototype, 'constructor', FixedDate);
   replace(G, 'Date', FixedDate);
 
   const formatter = Intl.DateTimeFormat.prototype;
   const boundFormat = uncurry(descriptor(formatter, 'format').get), toParts = uncurry(formatter.formatToParts);
   defineProperty(formatter, 'format', {
-    get() { const format = boundFormat(this); return (date) => format(date === undefined ? now : date); },
+    get() { const format = boundFormat(this); return (date) => format(date === undefined ? now() : date); },
   });
-  replace(formatter, 'formatToParts', function (date) { return toParts(this, date === undefined ? now : date); });
+  replace(formatter, 'formatToParts', function (date) { return toParts(this, date === undefined ? now() : date); });
 
   const fromMs = Temporal.Instant.fromEpochMilliseconds, toZoned = uncurry(Temporal.Instant.prototype.toZonedDateTimeISO);
-  const zoned = (zone = 'UTC') => toZoned(fromMs(now), zone);
+  const zoned = (zone = 'UTC') => toZoned(fromMs(now()), zone);
   const local = { __proto__: null };
   for (const part of ['toPlainDateTime', 'toPlainDate', 'toPlainTime']) local[part] = uncurry(Temporal.ZonedDateTime.prototype[part]);
-  replace(Temporal.Now, 'instant', () => fromMs(now));
+  replace(Temporal.Now, 'instant', () => fromMs(now()));
   replace(Temporal.Now, 'zonedDateTimeISO', zoned);
   replace(Temporal.Now, 'plainDateTimeISO', (zone) => local.toPlainDateTime(zoned(zone)));
   replace(Temporal.Now, 'plainDateISO', (zone) => local.toPlainDate(zoned(zone)));
@@ -79,9 +85,9 @@
     return result >>> 0;
   };
   replace(Math, 'random', () => {
-    if (!seeded) {
-      seeded = true;
-      const seed = position(row);
+    if (!call.seeded) {
+      call.seeded = true;
+      const seed = call.columns === null ? '' : position(call.columns(), call.row);
       a = word(seed, 0x811c9dc5); b = word(seed, 0x9e3779b9); c = word(seed, 0x7f4a7c15); d = word(seed, 0x2545f491) | 1;
     }
     return ((next() >>> 5) * 67108864 + (next() >>> 6)) / 9007199254740992;
@@ -91,20 +97,47 @@
 
   const EXACT = 9007199254740991;
   const isBig = (value) => value > EXACT || value < -EXACT;
-  // The literal of a member that the text names once, and plainly: '' when there is room for doubt. A quote inside a
-  // JSON string has a backslash before it, so a name of letters and digits between two quotes is no part of a string.
-  const NAME = /^\w{1,100}$/, LITERAL = /^[ \t\n\r]*:[ \t\n\r]*(-?\d{16,90})[ \t\n\r]*[,}]/, LITERAL_UNITS = 100;
-  const literalOf = (text, key) => {
-    if (match(NAME, key) === null) return '';
-    const name = '"' + key + '"', at = indexOf(text, name), end = at + name.length;
-    if (at < 0 || indexOf(text, name, end) >= 0 || indexOf(text, '\\u') >= 0) return '';
-    const found = match(LITERAL, slice(text, end, end + LITERAL_UNITS));
-    return found === null ? '' : found[1];
-  };
+  // Whether the text names a member once, and plainly, so that it can be no other. A quote inside a JSON string has a
+  // backslash before it, so a name of letters and digits between two quotes is no part of a string.
+  const isOnly = (text, name, opening) =>
+    indexOf(text, name) === opening && indexOf(text, name, opening + name.length) < 0 && indexOf(text, '\\u') < 0;
+  const LITERAL = /^[ \t\n\r]*:[ \t\n\r]*(-?\d{16,90})[ \t\n\r]*[,}]/, NAME = /^\w{1,100}$/, LITERAL_UNITS = 100;
   const repair = (object, key, text) => {
-    const literal = literalOf(text, key);
-    if (literal === '') return false;
-    object[key] = Big(literal);
+    const name = '"' + key + '"', opening = indexOf(text, name), end = opening + name.length;
+    if (opening < 0 || match(NAME, key) === null || !isOnly(text, name, opening)) return false;
+    const found = match(LITERAL, slice(text, end, end + LITERAL_UNITS));
+    if (found === null) return false;
+    object[key] = Big(found[1]);
+    return true;
+  };
+  // The number whose digits begin at a place, or null when it is no plain integer.
+  const integerAt = (text, at) => {
+    const comma = indexOf(text, ',', at), end = comma < 0 ? indexOf(text, '}', at) : comma;
+    if (end - at > LITERAL_UNITS) return null;
+    try { return Big(slice(text, text[at - 1] === '-' ? at - 1 : at, end)); } catch { return null; }
+  };
+  const BEFORE = /^"(\w{1,100})"[ \t\n\r]*:[ \t\n\r]*-?$/;
+  const memberBefore = (text, at) => {
+    const opening = lastIndexOf(text, '"', lastIndexOf(text, '"', at) - 1), before = slice(text, opening, at);
+    const found = match(BEFORE, before);
+    return found === null ? null : { key: found[1], name: '"' + found[1] + '"', before };
+  };
+  // Puts BigInts in the place of the integers whose digits begin at these places. False when there is room for doubt.
+  // The n-th of a record most often belongs to the same member as that of the record before.
+  const members = [];
+  const repairAll = (record, text, places) => {
+    for (let i = 0; i < places.length; i++) {
+      const at = places[i];
+      let member = i < members.length ? members[i] : null;
+      if (member === null || !endsWith(text, member.before, at)) {
+        member = memberBefore(text, at);
+        if (member === null) return false;
+        members[i < members.length ? i : members.length] = member;
+      }
+      const { key, name, before } = member, value = integerAt(text, at);
+      if (value === null || !isOnly(text, name, at - before.length) || !hasOwn(record, key)) return false;
+      if (isBig(record[key])) record[key] = value;
+    }
     return true;
   };
   // Puts a BigInt in the place of every integer that a double can't hold. False when that takes reading the text again.
@@ -128,20 +161,17 @@
   };
   const isInteger = (source) => indexOf(source, '.') < 0 && indexOf(source, 'e') < 0 && indexOf(source, 'E') < 0;
   const exact = (key, value, { source }) => typeof value === 'number' && isBig(value) && isInteger(source) ? Big(source) : value;
-  // JSON.parse, with a BigInt for every integer that a double can't hold; there is none unless the record `hasLong`.
-  // Such records are read twice when the script gave all objects enumerable properties, which `exactly` would walk into.
+  // A parsed record with a BigInt for every integer that a double can't hold. places: where numbers of 16 digits and
+  // more begin in its text, one for each of them, as far as it is ASCII. Where the short ways leave room for doubt the
+  // text is read again; so it is when the script gave all objects enumerable properties, which `exactly` would walk into.
   let walkable = true;
-  const read = (text, hasLong) => {
-    const value = parse(text);
-    if (!hasLong || typeof value !== 'object' || value === null || (walkable && exactly(value, text))) return value;
-    return parse(text, exact);
-  };
+  const withExact = (record, text, places) =>
+    repairAll(record, text, places) || (walkable && exactly(record, text)) ? record : parse(text, exact);
   replace(BigInt.prototype, 'toJSON', { toJSON() { return rawJSON(bigToText(this)); } }.toJSON);
 
   // ---- console ----
 
   const MAX_LINES = 20, MAX_LINE = 1000;
-  let lines = null;
   const show = (value) => {
     try {
       if (typeof value === 'object' && value !== null && !isError(value)) return Text(stringify(value));
@@ -149,7 +179,8 @@
     } catch { return '[unprintable]'; }
   };
   const print = (...values) => {
-    if (lines === null) lines = [];
+    if (call.lines === null) call.lines = [];
+    const { lines } = call;
     if (lines.length >= MAX_LINES) return;
     let line = '';
     for (let i = 0; i < values.length && line.length <= MAX_LINE; i++) line += (i ? ' ' : '') + show(values[i]);
@@ -232,12 +263,7 @@
   };
 
   return {
-    __proto__: null, uncurry, isArray, stringify, freeze, create, hidden, slice, Text, match, read,
-    wallClock, seal,
-    // Names the record at a row to Math.random, once per batch.
-    namePositions(name) { position = name; },
-    // Sets time and chance for one call, and forgets what was printed.
-    begin(ms, number) { now = ms; row = number; seeded = false; lines = null; },
-    printed() { return lines; },
+    __proto__: null, uncurry, isArray, stringify, freeze, create, hidden, slice, indexOf, Text, match, withExact,
+    wallClock, seal, call,
   };
 })();

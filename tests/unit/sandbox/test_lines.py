@@ -1,11 +1,13 @@
 import json
+import re
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.sandbox.lines import admit, lines_with_long_integers
+from headwater.sandbox.lines import admit, long_integers
 
 EXACT = 2**53
 DOCUMENTS = st.recursive(
@@ -52,8 +54,13 @@ def has_rounded(document: object) -> bool:
     return False
 
 
+def places(lines: list[bytes]) -> dict[int, list[int]]:
+    found: list[Any] = long_integers(lines, b"\n".join(lines))
+    return dict(zip(found[::2], found[1::2], strict=True))
+
+
 def found(lines: list[bytes]) -> list[int]:
-    return lines_with_long_integers(lines, b"\n".join(lines))
+    return list(places(lines))
 
 
 class TestLongIntegers:
@@ -82,3 +89,16 @@ class TestLongIntegers:
         line = b'{"a":%b}' % number
         for padding in range(8):
             assert found([b"{%b}" % (b" " * padding), line, b'{"a":1}', line]) == [1, 3]
+
+    @given(
+        st.lists(st.lists(st.integers(-(10**40), 10**40), max_size=6), max_size=6), st.sampled_from(["", " ", "\t\r"])
+    )
+    def test_each_has_its_place(self, numbers: list[list[int]], blank: str) -> None:
+        lines = [
+            json.dumps({"é": some}, ensure_ascii=False, separators=("," + blank, ":")).encode() for some in numbers
+        ]
+        found_places = places(lines)
+        for row, line in enumerate(lines):
+            starts = [digits.start() for digits in re.finditer(rb"\d+", line)]
+            long = [start for start in starts if re.match(rb"\d{16}", line[start:])]
+            assert {*long} <= {*found_places.get(row, [])} <= {*starts}

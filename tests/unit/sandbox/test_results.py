@@ -10,7 +10,7 @@ from headwater.sandbox.results import ScriptError, parse_error, parse_question, 
 
 class TestResults:
     def test_all_records(self) -> None:
-        results = parse_results(b'2 0 0 \n{"a":1}\n', 2)
+        results = parse_results(b'{"a":1}\n\n2 0 0 ', 2)
         assert (results.end, results.interrupted, results.lines, results.logs) == (2, False, [b'{"a":1}', b""], [])
         assert results.clean
         assert not results.several
@@ -20,7 +20,7 @@ class TestResults:
         assert (results.end, results.interrupted, results.lines) == (0, True, [])
 
     def test_slow_records_errors_and_logs(self) -> None:
-        results = parse_results(b'2 0 1 0,1\n!"E","m",1,2\n{}\t{}\n"said \\ud800"', 2)
+        results = parse_results(b'!"E","m",1,2\n{}\t{}\n"said \\ud800"\n2 0 1 0,1', 2)
         assert results.slow == [0, 1]
         assert results.logs == ["said ?"]
         assert not results.clean
@@ -31,15 +31,15 @@ class TestResults:
         [
             b"",
             b"1",
-            b"x 0 0 \n{}",
-            b"3 0 0 \n{}\n{}\n{}",  # more than were sent
-            b"1 0 0 \n{}\n{}",  # more lines than records
-            b"2 1 0 \n{}\n{}",  # interrupted behind the last
+            b"{}\nx 0 0 ",
+            b"{}\n{}\n{}\n3 0 0 ",  # more than were sent
+            b"{}\n{}\n1 0 0 ",  # more lines than records
+            b"{}\n{}\n2 1 0 ",  # interrupted behind the last
             b"0 0 0 ",  # no progress
-            b"-1 0 0 \n",
-            b"1 0 0 1\n{}",  # a slow record that is none
-            b"1 0 1 \n{}\nno JSON",
-            b"1 0 1 \n{}\n[]",
+            b"\n-1 0 0 ",
+            b"{}\n1 0 0 1",  # a slow record that is none
+            b"{}\nno JSON\n1 0 1 ",
+            b"{}\n[]\n1 0 1 ",
         ],
     )
     def test_what_can_not_be(self, payload: bytes) -> None:

@@ -66,8 +66,8 @@ class Pool:
 def echo(kind: Kind, payload: bytes) -> list[Frame]:
     """An honest child, whose script returns its input."""
     assert kind is Kind.BATCH
-    records = payload.split(b"\n")[1:]
-    return [Frame(Kind.RESULTS, b"\n".join([b"%d 0 0 " % len(records), *records]))]
+    records = payload.split(b"\n")[2:]
+    return [Frame(Kind.RESULTS, b"\n".join([*records, b"%d 0 0 " % len(records)]))]
 
 
 def sandbox(monkeypatch: pytest.MonkeyPatch, replies: Callable[[], Iterator[Reply]]) -> Sandbox:
@@ -91,8 +91,8 @@ def breach(*frames: Frame) -> Callable[[], Iterator[Reply]]:
 @pytest.mark.parametrize(
     "frames",
     [
-        [Frame(Kind.RESULTS, b"3 0 0 \n!bad\n{}\n{}")],
-        [Frame(Kind.RESULTS, b"3 0 0 \n{}")],
+        [Frame(Kind.RESULTS, b"!bad\n{}\n{}\n3 0 0 ")],
+        [Frame(Kind.RESULTS, b"{}\n3 0 0 ")],
         [Frame(Kind.KEYS, b"[1]")],
         [Frame(Kind.TRACE, b"9" * 5000)],
         [Frame(Kind.TRACE, b"1"), Frame(Kind.TRACE, b"1")],
@@ -115,7 +115,7 @@ def test_no_record_of_any_batch_is_lost_to_a_broken_reply(monkeypatch: pytest.Mo
 
 def test_a_record_over_which_the_protocol_breaks_each_time_is_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
     def reply(kind: Kind, payload: bytes) -> list[Frame]:
-        return [Frame(Kind.RESULTS, b"1 0 0 \n!bad")] if b'{"n":2}' in payload else echo(kind, payload)
+        return [Frame(Kind.RESULTS, b"!bad\n1 0 0 ")] if b'{"n":2}' in payload else echo(kind, payload)
 
     def replies() -> Iterator[Reply]:
         while True:
