@@ -7,7 +7,19 @@ from pathlib import Path
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-FLAGS = ["-O3", "-Wall", "-Wextra", "-Werror", "-target", "x86_64-linux-gnu", "-shared", "-fPIC", "-nostdlib", "-s"]
+FLAGS = [
+    "-O3",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-target",
+    "x86_64-linux-gnu",
+    "-shared",
+    "-fPIC",
+    "-ffreestanding",
+    "-nostdlib",
+    "-s",
+]
 
 
 class BuildKernel(build_ext):

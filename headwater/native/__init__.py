@@ -8,13 +8,13 @@ from array import array
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from headwater.errors import SetupError
 
 LIBRARY: Final = Path(__file__).with_name("kernel.so")
-_WIDEST: Final = 5 * 10
-"""Bytes of the numbers that a record has beside its texts, at most, and its attributes."""
+_WIDEST: Final = 100
+"""Bytes of the numbers that a record has beside its texts, at most."""
 
 
 @cache
@@ -24,49 +24,80 @@ def _kernel() -> Any:
         library = ctypes.CDLL(str(LIBRARY))
     except OSError as error:
         raise SetupError(f"{LIBRARY.name} can't be loaded: {error}. Run `make setup`.") from error
-    library.encode_records.restype = ctypes.c_int64
+    for function in (library.encode_records, library.long_integers):
+        function.restype = ctypes.c_int64
     return library
+
+
+class Positions(NamedTuple):
+    """Values "<prefix><offset>/<index>" of a header."""
+
+    prefix: bytes
+    offsets: Sequence[int]
+    indexes: Sequence[int]
 
 
 def encode_records(
     values: Sequence[bytes | None],
+    value_sizes: Sequence[int],
     keys: Sequence[bytes | None],
     times: Sequence[int],
     headers: bytes,
-    tails: Sequence[bytes] | None,
+    tails: Sequence[bytes] | Positions = (),
 ) -> memoryview:
     """Records of Kafka's message format v2, one after the other; at least one.
 
-    times: in ms. headers: of each record, encoded, their number in front; with tails, whose number is that of the
-    records, the name of one more header is behind, and they are its values.
+    value_sizes: see `sizes_of`. times: in ms. headers: of each record, encoded, their number in front. tails, if not
+    empty: the values of one more header, which the number counts and whose name is behind.
     """
     # Names for all columns: they have to outlive the call, which knows their addresses alone.
-    value_sizes, key_sizes, time_column = _sizes(values), _sizes(keys), array("q", times)
-    value_text, key_text = _joined(values), _joined(keys)
-    tail_sizes, tail_text = (None, b"") if tails is None else (_sizes(tails), b"".join(tails))
-    room = len(value_text) + len(key_text) + len(tail_text) + (len(headers) + _WIDEST) * len(values)
-    out = bytearray(room)
+    value_column, key_column, time_column = array("i", value_sizes), array("i", sizes_of(keys)), array("q", times)
+    value_text, key_text, tail_text, prefix = _joined(values), _joined(keys), b"", b""
+    tail_column, offset_column, index_column = array("i"), array("q"), array("q")
+    if isinstance(tails, Positions):
+        prefix, offset_column, index_column = tails.prefix, array("q", tails.offsets), array("q", tails.indexes)
+    else:
+        tail_text, tail_column = b"".join(tails), array("i", map(len, tails))
+    own = len(headers) + len(prefix) + _WIDEST
+    out = bytearray(len(value_text) + len(key_text) + len(tail_text) + own * len(values))
     written = _kernel().encode_records(
         ctypes.c_int64(len(values)),
         value_text,
-        _address(value_sizes),
+        _address(value_column),
         key_text,
-        _address(key_sizes),
+        _address(key_column),
         _address(time_column),
         headers,
         ctypes.c_int64(len(headers)),
         tail_text,
-        None if tail_sizes is None else _address(tail_sizes),
-        (ctypes.c_char * room).from_buffer(out),
+        _address(tail_column),
+        prefix,
+        ctypes.c_int64(len(prefix)),
+        _address(offset_column),
+        _address(index_column),
+        (ctypes.c_char * len(out)).from_buffer(out),
     )
     return memoryview(out)[:written]
 
 
-def _sizes(texts: Sequence[bytes | None]) -> "array[int]":
+def long_integers(text: bytes, room: int) -> tuple[list[int], list[int]]:
+    """Where numbers may begin with 16 digits, in lines of UTF-8: numbers of lines, and places in them, at most `room`.
+
+    Some more may be among them, but of the lines that are JSON objects no such number is missing.
+    """
+    lines, places = array("i", bytes(4 * room)), array("i", bytes(4 * room))
+    found = _kernel().long_integers(
+        text, ctypes.c_int64(len(text)), _address(lines), _address(places), ctypes.c_int64(room)
+    )
+    return lines[:found].tolist(), places[:found].tolist()
+
+
+def sizes_of(texts: Sequence[bytes | None]) -> list[int]:
+    """The size of each in bytes, -1 for None."""
     try:
-        return array("i", map(len, texts))  # type: ignore[arg-type]  # None has no length
+        return [*map(len, texts)]  # type: ignore[arg-type]  # None has no length
     except TypeError:
-        return array("i", [-1 if text is None else len(text) for text in texts])
+        return [-1 if text is None else len(text) for text in texts]
 
 
 def _joined(texts: Sequence[bytes | None]) -> bytes:
@@ -76,5 +107,6 @@ def _joined(texts: Sequence[bytes | None]) -> bytes:
         return b"".join(filter(None, texts))
 
 
-def _address(numbers: "array[int]") -> ctypes.c_void_p:
-    return ctypes.c_void_p(numbers.buffer_info()[0])
+def _address(column: "array[int]") -> ctypes.c_void_p | None:
+    """NULL for a column that is not there."""
+    return ctypes.c_void_p(column.buffer_info()[0]) if column else None

@@ -117,12 +117,11 @@ class Job:
         """Two lines of heads, and a line per record."""
         batch, rows = self.batch, segment.rows
         columns = [batch.timestamps, batch.partitions, batch.offsets, batch.indexes]
-        lines, text = self._values, self._text
+        text = self._text
         if len(rows) < len(batch):
             columns = [[column[row] for row in rows] for column in columns]
-            lines = [lines[row] for row in rows]
-            text = b"\n".join(lines)
-        return _head(batch.topic, columns, long_integers(lines, text)), text
+            text = b"\n".join([self._values[row] for row in rows])
+        return _head(batch.topic, columns, long_integers(text)), text
 
     def take_results(self, segment: Segment, results: Results, cpu_s: float) -> bool:
         """Use what a segment returned. cpu_s: CPU time of its last pass. True when a record was blamed for its time."""

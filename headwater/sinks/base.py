@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
-from typing import Protocol
+from typing import Any, Protocol
 
 from headwater.model.record import Failure, Headers, RecordBatch, SourceNames, position_names
 from headwater.model.transform import MAX_OUTPUT_BYTES
@@ -55,8 +55,9 @@ def oversize(value: bytes | None, key: bytes | None, headers: Headers) -> str | 
 class Outputs:
     """Records for one topic, as columns of the same length.
 
-    timestamps: in ms since the epoch; 0 is the present. headers: of each record. sources: the values of one more
-    header, SOURCE_HEADER, by record; none when empty.
+    timestamps: in ms since the epoch; 0 is the present. headers: of each record. Those of a source have one more,
+    SOURCE_HEADER: its values are `sources` or, when `origin` names a topic, tell the record on it, by partition, offset
+    and index. sizes: of the values, -1 for None; empty when not known.
     """
 
     topic: str
@@ -66,12 +67,19 @@ class Outputs:
     timestamps: Sequence[int]
     sources: Sequence[bytes] = ()
     headers: Headers = field(default_factory=list)
+    origin: str = ""
+    offsets: Sequence[int] = ()
+    indexes: Sequence[int] = ()
+    sizes: Sequence[int] = ()
 
     def __len__(self) -> int:
         return len(self.values)
 
     def headers_of(self, row: int) -> Headers:
         """All headers of a record."""
+        if self.origin:
+            position = (self.partitions[row], self.offsets[row], self.indexes[row])
+            return [*self.headers, (SOURCE_HEADER, b"%b/%d/%d/%d" % (self.origin.encode(), *position))]
         return [*self.headers, (SOURCE_HEADER, self.sources[row])] if self.sources else self.headers
 
     def by_partition(self) -> "Iterator[tuple[int, Outputs]]":
@@ -88,30 +96,25 @@ class Outputs:
 
     def part(self, start: int, end: int) -> "Outputs":
         """The records from one row to another."""
-        rows = slice(start, end)
-        return Outputs(
-            self.topic,
-            self.values[rows],
-            self.keys[rows],
-            self.partitions[rows],
-            self.timestamps[rows],
-            self.sources[rows],
-            self.headers,
-        )
+        return self._map(itemgetter(slice(start, end)))
 
     def _at(self, rows: Sequence[int]) -> "Outputs":
-        if len(rows) < 2:  # itemgetter gives no tuple then
-            return self
-        pick = itemgetter(*rows)
-        sources = pick(self.sources) if self.sources else ()
+        return self if len(rows) < 2 else self._map(itemgetter(*rows))  # it gives no tuple of one
+
+    def _map(self, pick: Callable[[Any], Any]) -> "Outputs":
+        """The same of each column that is there."""
         return Outputs(
             self.topic,
             pick(self.values),
             pick(self.keys),
             pick(self.partitions),
             pick(self.timestamps),
-            sources,
+            pick(self.sources) if self.sources else (),
             self.headers,
+            self.origin,
+            pick(self.offsets) if self.origin else (),
+            pick(self.indexes) if self.origin else (),
+            pick(self.sizes) if self.sizes else (),
         )
 
 

@@ -335,8 +335,7 @@ class KafkaSource:
     def committed(self) -> Positions:
         return {p.partition: p.offset for p in self._commits(self._assigned)}
 
-    def names(self, batch: RecordBatch) -> list[bytes]:
-        return position_names(batch)
+    names = staticmethod(position_names)
 
     def membership(self) -> Member:
         return Member(self._consumer.consumer_group_metadata(), label(self._topic_id))

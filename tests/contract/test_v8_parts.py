@@ -69,6 +69,16 @@ class TestParts:
             assert [one["m"] for one in records] == [n < first or n % 9 == 0 for n in range(MANY)]
             assert [one["r"] for one in records] == [one["r"] for one in made[0]]
 
+    @pytest.mark.parametrize("count", [1, 63, 64, 65, 128, 192])
+    @pytest.mark.parametrize("asks_from", [0, 1, 64, 127])
+    def test_batches_of_whole_parts(self, bench: Bench, count: int, asks_from: int) -> None:
+        script = """
+          function process(d) { return { n: d.n, m: d.n >= d.from && flow.contains('wallets', ['w' + d.n]) } }
+        """
+        bench.fill("wallets", [f"w{n}" for n in range(0, count, 3)])
+        made = outputs(bench, script, [{"n": n, "from": asks_from} for n in range(count)])
+        assert made == [{"n": n, "m": n >= asks_from and n % 3 == 0} for n in range(count)]
+
     def test_many_records_that_are_a_little_slow(self, bench: Bench) -> None:
         script = "function process(d) { for (let i = 0; i < 300000; i++); console.log(d.n); return d }"
         records = [{"n": n} for n in range(40)]

@@ -8,7 +8,7 @@ import crc32c
 import lz4.frame
 
 from headwater.model.record import Headers
-from headwater.native import encode_records
+from headwater.native import Positions, encode_records
 
 _HEAD: Final = struct.Struct(">qiibI")
 """Base offset, length of what follows the next field, leader epoch, magic, CRC-32C of the rest."""
@@ -44,16 +44,17 @@ class Producer(NamedTuple):
 class Records(NamedTuple):
     """Columns of the records of one batch: at least one record.
 
-    timestamps: in ms since the epoch. headers: of each record. last: if not empty, the name of one more header, whose
-    values are `lasts`.
+    sizes: of the values, -1 for None. timestamps: in ms since the epoch. headers: of each record. last: if not empty,
+    the name of one more header, whose values are `lasts`.
     """
 
     values: Sequence[bytes | None]
+    sizes: Sequence[int]
     keys: Sequence[bytes | None]
     timestamps: Sequence[int]
     headers: Headers
     last: str = ""
-    lasts: Sequence[bytes] = ()
+    lasts: Sequence[bytes] | Positions = ()
 
 
 class Packed(NamedTuple):
@@ -68,9 +69,8 @@ class Packed(NamedTuple):
 
 def pack(records: Records) -> Packed:
     """All of a batch that does not depend on who sends it when."""
-    lasts = records.lasts if records.last else None
-    body = encode_records(records.values, records.keys, records.timestamps, _headers(records), lasts)
-    attributes = _PLAIN
+    values, sizes, keys, times = records.values, records.sizes, records.keys, records.timestamps
+    body, attributes = encode_records(values, sizes, keys, times, _headers(records), records.lasts), _PLAIN
     packed = lz4.frame.compress(
         body,
         compression_level=_ACCELERATION,
@@ -80,8 +80,7 @@ def pack(records: Records) -> Packed:
     )
     if len(packed) < len(body):
         body, attributes = packed, _LZ4
-    times = records.timestamps
-    return Packed(body, attributes, len(records.values), times[0], max(times))
+    return Packed(body, attributes, len(values), times[0], max(times))
 
 
 def seal(packed: Packed, producer: Producer, sequence: int) -> bytes:

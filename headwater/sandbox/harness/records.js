@@ -251,7 +251,7 @@
       const output = run(row);
       if (row > 0 && (units + output.length > MAX_BATCH_UNITS || askedUnits > MAX_ASKED_UNITS)) { end = row; break; }
       keep(row, output);
-      if (outputs.length === PART && asking.length === 0) leave();
+      if (todo === null && outputs.length === PART && asking.length === 0) leave();
     }
     call.row = -1;
     lookAtTime(j);

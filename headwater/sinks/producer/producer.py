@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from confluent_kafka import KafkaError
@@ -11,6 +12,7 @@ from headwater.brokers.wire.cluster import Address, Cluster, Layout
 from headwater.brokers.wire.connection import ConnectionLost, LoginRefused, TlsRefused
 from headwater.errors import BrokerUnavailable
 from headwater.model.worker import KafkaAccess
+from headwater.native import sizes_of
 from headwater.sinks.base import Outputs
 from headwater.sinks.producer.finder import Finder
 from headwater.sinks.producer.lane import Lane
@@ -73,6 +75,8 @@ class KafkaProducer:
     # Records.
 
     def produce(self, outputs: Outputs) -> None:
+        if not outputs.sizes:
+            outputs = replace(outputs, sizes=sizes_of(outputs.values))
         for partition, part in outputs.by_partition():
             size, now = size_of(part), time.monotonic()
             with self._outbox.lock:

@@ -3,12 +3,14 @@
 import time
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, repeat
 from typing import Final
 
 from headwater.brokers.wire.batch import FRAMING_BYTES, Packed, Producer, Records, pack, seal
 from headwater.children import Backoff
+from headwater.native import Positions
 from headwater.sinks.base import SOURCE_HEADER, Outputs
 
 LINGER_S: Final = 0.05
@@ -19,6 +21,7 @@ MAX_BATCH_BYTES: Final = 1_000_000
 """Before compression; a larger record is a batch of its own. Topics take 1,048,588."""
 MAX_ON_THEIR_WAY: Final = 5
 """Batches: of so many a broker knows whether it has them (librdkafka and the Java client send no more either)."""
+_POSITION_BYTES: Final = 40
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
 
@@ -50,19 +53,20 @@ class _Portion:
 
 def size_of(outputs: Outputs) -> int:
     """What the records take in memory and in a batch, in bytes, about."""
-    texts = chain(filter(None, outputs.values), filter(None, outputs.keys), outputs.sources)
-    return _common(outputs) * len(outputs) + sum(map(len, texts))
+    texts = chain(filter(None, outputs.keys), outputs.sources)
+    return _common(outputs) * len(outputs) + sum(outputs.sizes) + sum(map(len, texts))
 
 
-def sizes_of(outputs: Outputs) -> list[int]:
+def row_sizes(outputs: Outputs) -> list[int]:
     """The same for each record."""
     common = _common(outputs)
-    rows = zip(outputs.values, outputs.keys, outputs.sources or repeat(b""), strict=False)
-    return [common + len(value or b"") + len(key or b"") + len(source) for value, key, source in rows]
+    rows = zip(outputs.sizes, outputs.keys, outputs.sources or repeat(b""), strict=False)
+    return [common + size + len(key or b"") + len(source) for size, key, source in rows]
 
 
 def _common(outputs: Outputs) -> int:
-    return FRAMING_BYTES + sum(len(name) + len(value) for name, value in outputs.headers)
+    header_bytes = sum(len(name) + len(value) for name, value in outputs.headers)
+    return FRAMING_BYTES + header_bytes + (len(outputs.origin) + _POSITION_BYTES if outputs.origin else 0)
 
 
 @dataclass(slots=True, eq=False)
@@ -130,7 +134,7 @@ class Queue:
         outputs = portion.outputs
         if portion.size <= limit or len(outputs) == 1:
             return portion
-        ends = [*accumulate(sizes_of(outputs))]
+        ends = [*accumulate(row_sizes(outputs))]
         count = max(1, bisect_right(ends, limit))
         rest = _Portion(outputs.part(count, len(outputs)), portion.size - ends[count - 1], portion.since)
         if len(rest.outputs):
@@ -151,7 +155,8 @@ class Queue:
 
 def _alike(one: _Portion, other: _Portion) -> bool:
     ours, theirs = one.outputs, other.outputs
-    return ours.headers == theirs.headers and bool(ours.sources) == bool(theirs.sources)
+    same_kind = bool(ours.sources) == bool(theirs.sources) and ours.origin == theirs.origin
+    return same_kind and ours.headers == theirs.headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +179,21 @@ class Draft:
             times = [at or now_ms for at in times]
         return Records(
             values=[*chain.from_iterable(part.values for part in parts)],
+            sizes=[*chain.from_iterable(part.sizes for part in parts)],
             keys=[*chain.from_iterable(part.keys for part in parts)],
             timestamps=times,
             headers=first.headers,
-            last=SOURCE_HEADER if first.sources else "",
-            lasts=[*chain.from_iterable(part.sources for part in parts)],
+            last=SOURCE_HEADER if first.sources or first.origin else "",
+            lasts=self._sources(parts),
+        )
+
+    @staticmethod
+    def _sources(parts: Sequence[Outputs]) -> Sequence[bytes] | Positions:
+        first = parts[0]
+        if not first.origin:
+            return [*chain.from_iterable(part.sources for part in parts)]
+        return Positions(
+            f"{first.origin}/{first.partitions[0]}/".encode(),
+            [*chain.from_iterable(part.offsets for part in parts)],
+            [*chain.from_iterable(part.indexes for part in parts)],
         )

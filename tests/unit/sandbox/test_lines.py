@@ -55,7 +55,7 @@ def has_rounded(document: object) -> bool:
 
 
 def places(lines: list[bytes]) -> dict[int, list[int]]:
-    found: list[Any] = long_integers(lines, b"\n".join(lines))
+    found: list[Any] = long_integers(b"\n".join(lines))
     return dict(zip(found[::2], found[1::2], strict=True))
 
 
