@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
-PY_FILES := headwater tests benches
+PY_FILES := headwater tests benches setup.py
 IN_GROUPS := -n 2 --dist loadscope --no-loadscope-reorder
 
 .PHONY: help setup up demo fmt check test test-all bench chaos soak run docs conformance
@@ -12,7 +12,7 @@ help:  ## Show this help
 
 setup: .venv/ready  ## A virtual environment in .venv and everything else that the other commands need
 
-.venv/ready: requirements/dev.txt pyproject.toml
+.venv/ready: requirements/dev.txt pyproject.toml setup.py headwater/native/kernel.c
 	@$(PYTHON) -c 'import sys; sys.exit("Headwater needs Python 3.11 or newer; set PYTHON=python3.11 or the like." if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --no-compile --require-hashes -r requirements/dev.txt

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 FLAGS = [
@@ -35,7 +36,14 @@ class BuildKernel(build_ext):
         subprocess.run(command, check=True)
 
 
+class PlatformWheel(bdist_wheel):
+    """One for all versions of Python on this platform."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        return "py3", "none", super().get_tag()[2]
+
+
 setup(
     ext_modules=[Extension("headwater.native.kernel", ["headwater/native/kernel.c"])],
-    cmdclass={"build_ext": BuildKernel},
+    cmdclass={"build_ext": BuildKernel, "bdist_wheel": PlatformWheel},
 )

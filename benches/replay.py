@@ -28,7 +28,7 @@ from headwater.ingest.generator import TransferStream
 from headwater.model.natural_key import natural_key
 from headwater.model.stream import Entity, find_chain
 from headwater.model.worker import KafkaAccess
-from headwater.sinks.kafka import LINGER_MS, SETTINGS, KafkaProducer
+from headwater.sinks.producer import KafkaProducer
 from headwater.telemetry import configure_logging
 
 CHAIN, ENTITY = "base", "erc20_token_transfer"
@@ -73,7 +73,8 @@ def replay(access: KafkaAccess, name: str, path: Path) -> int:
 
 def plain(access: KafkaAccess, name: str, path: Path) -> int:
     """The reference."""
-    producer = Producer(producer_settings(access, ClientErrors(access), LINGER_MS) | SETTINGS)
+    more = {"batch.num.messages": 10_000, "queue.buffering.max.messages": 100_000}
+    producer = Producer(producer_settings(access, ClientErrors(access), 50) | more)
     sent = 0
     with path.open("rb") as file:
         for sent, line in enumerate(file, 1):

@@ -1,0 +1,49 @@
+"""The producer while its connections are cut, whatever is on its way: each record once, in order."""
+
+import itertools
+import random
+import threading
+import time
+
+from headwater.sinks.base import Outputs
+from headwater.sinks.producer import KafkaProducer
+from tests.support.kafka import KafkaServer
+
+RECORDS, PER_CALL, PARTITIONS = 40_000, 200, 3
+NOW = 1_700_000_000_000
+
+
+def cut(producer: KafkaProducer, stop: threading.Event, draw: random.Random) -> None:
+    while not stop.wait(draw.random() / 20):
+        for lane in [*producer._finder.lanes.values()]:
+            lane.disconnect()
+
+
+def test_connections_that_break_all_the_time(kafka: KafkaServer) -> None:
+    topic = kafka.create_topic(kafka.unique("cut"), PARTITIONS)
+    producer, stop, draw = KafkaProducer(kafka.access, [topic]), threading.Event(), random.Random(5)
+    cutter = threading.Thread(target=cut, args=(producer, stop, draw))
+    cutter.start()
+    try:
+        for first in range(0, RECORDS, PER_CALL):
+            rows = range(first, first + PER_CALL)
+            values = [b"%d" % row + b"x" * (row % 300) for row in rows]
+            producer.produce(
+                Outputs(topic, values, [None] * PER_CALL, [row % PARTITIONS for row in rows], [NOW] * PER_CALL)
+            )
+            if not first % 2000:
+                producer.flush(0.02)
+        deadline = time.monotonic() + 60
+        while producer.flush(0.1) and time.monotonic() < deadline:
+            pass
+    finally:
+        stop.set()
+        cutter.join()
+    assert producer.flush(60) == 0
+    assert producer.failures() == []
+    producer.close()
+    found = kafka.consume(topic, RECORDS)
+    assert sum(kafka.end_offsets(topic).values()) == RECORDS
+    for partition, messages in itertools.groupby(found, key=lambda message: message.partition()):
+        numbers = [int((message.value() or b"").rstrip(b"x")) for message in messages]
+        assert numbers == [*range(partition or 0, RECORDS, PARTITIONS)]
