@@ -115,11 +115,18 @@ class Lane(threading.Thread):
             queue.unanswered += 1
             batches.append((queue, batch))
             topics.setdefault(queue.topic, []).append((queue.partition, batch.payload))
-        if self._connection is None:
-            self._connection = Connection(self._access, *self._address, CONNECT_S)
-            self._connection.wait_for(ANSWER_S)
-        self._connection.send(ProduceRequest(None, _ALL_REPLICAS, int(BROKER_TIMEOUT_S * 1000), [*topics.items()]))
+        connection = self._connection or self._connect()
+        connection.send(ProduceRequest(None, _ALL_REPLICAS, int(BROKER_TIMEOUT_S * 1000), [*topics.items()]))
         self._on_their_way.append(batches)
+
+    def _connect(self) -> Connection:
+        connection = Connection(self._access, *self._address, CONNECT_S)
+        connection.wait_for(ANSWER_S)
+        with self._outbox.lock:
+            self._connection = connection
+            if self._outbox.closed:  # meanwhile: a successor may write already
+                raise ConnectionLost("the producer is closed")
+        return connection
 
     def _receive(self) -> None:
         assert self._connection is not None

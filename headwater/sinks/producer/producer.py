@@ -135,7 +135,8 @@ class KafkaProducer:
         outbox = self._outbox
         with outbox.lock:
             if outbox.records:
-                self._hurry()
+                if not self.saturated():  # then senders have enough to do, and what waits gets company
+                    self._hurry()
                 outbox.settled.wait_for(lambda: not outbox.records or outbox.broken, timeout_s)
             return outbox.records
 
