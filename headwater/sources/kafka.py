@@ -4,6 +4,7 @@ import contextlib
 import time
 from collections.abc import Callable, Collection, Iterable
 from itertools import repeat
+from operator import itemgetter
 from typing import Final, cast
 
 import confluent_kafka
@@ -27,6 +28,7 @@ STARTS_S: Final = 30.0
 """How long to wait for the start positions: the open transaction of a worker that was killed lasts up to 25 s."""
 LEAVE_S: Final = 1.0
 LEAVE_POLL_S: Final = 0.1
+_MS: Final = itemgetter(1)
 
 _WAITED_OUT = frozenset(
     {
@@ -358,7 +360,7 @@ class KafkaSource:
 
 def _milliseconds(messages: list[Message]) -> list[int]:
     """The broker's times; 0 where there is none."""
-    times = [ms for _, ms in map(Message.timestamp, messages)]
+    times: list[int] = [*map(_MS, map(Message.timestamp, messages))]
     return times if min(times, default=0) >= 0 else [max(0, ms) for ms in times]
 
 

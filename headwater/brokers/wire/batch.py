@@ -83,12 +83,16 @@ def pack(records: Records) -> Packed:
     return Packed(body, attributes, len(values), times[0], max(times))
 
 
-def seal(packed: Packed, producer: Producer, sequence: int) -> bytes:
-    """A batch for one partition. sequence: of its first record, counted by producer and partition."""
+Batch = tuple[bytes, bytes | memoryview]
+"""A batch for one partition, in two parts."""
+
+
+def seal(packed: Packed, producer: Producer, sequence: int) -> Batch:
+    """sequence: of its first record, counted by producer and partition."""
     body, attributes, count, first_ms, last_ms = packed
     rest = _REST.pack(attributes, count - 1, first_ms, last_ms, producer.id, producer.epoch, sequence, count)
     checksum = crc32c.crc32c(body, crc32c.crc32c(rest))
-    return b"".join([_HEAD.pack(0, _BEHIND_LENGTH + len(rest) + len(body), -1, _MAGIC, checksum), rest, body])
+    return _HEAD.pack(0, _BEHIND_LENGTH + len(rest) + len(body), -1, _MAGIC, checksum) + rest, body
 
 
 def _headers(records: Records) -> bytes:

@@ -4,19 +4,23 @@ import contextlib
 import socket
 import ssl
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from io import BytesIO
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from aiokafka.conn import ScramAuthenticator
 from aiokafka.errors import IncompatibleBrokerVersion
 from aiokafka.protocol.admin import ApiVersionRequest, SaslAuthenticateRequest, SaslHandShakeRequest
-from aiokafka.protocol.api import Request, RequestStruct
+from aiokafka.protocol.api import Request, RequestStruct, Response, ResponseHeader_v0
 
 from headwater.model.worker import KafkaAccess
 
 CLIENT_ID: Final = "headwater"
 MAX_ANSWER_BYTES: Final = 64 << 20
 _SIZE_BYTES: Final = 4
+_MOST_PARTS: Final = 512
+"""Of one call to the system, which takes 1,024."""
 
 
 class ConnectionLost(Exception):
@@ -31,12 +35,26 @@ class TlsRefused(ConnectionLost):
     """One of both sides does not trust the other, or speaks no TLS."""
 
 
+Parts = list[bytes | memoryview]
+"""Of one message, to be sent one after the other."""
+
+
+class Message(Protocol):
+    """A request that is made without a library. answer: how its answer is read; its header has a number alone."""
+
+    @property
+    def answer(self) -> type[Response]: ...
+
+    def parts(self, number: int) -> Parts:
+        """It as it is sent, header included. number: comes back with the answer."""
+
+
 class Connection:
     """Used by one thread, but for `close`."""
 
     def __init__(self, access: KafkaAccess, host: str, port: int, timeout_s: float) -> None:
         """Connect and log in. timeout_s: for each wait. Raises ConnectionLost, LoginRefused."""
-        self._awaited: deque[tuple[int, RequestStruct]] = deque()
+        self._awaited: deque[tuple[int, Callable[[BytesIO], Any]]] = deque()
         self._number = 0
         self._versions: dict[int, tuple[int, int]] = {}
         self._socket = _connect(access, host, port, timeout_s)
@@ -71,26 +89,38 @@ class Connection:
         except (IncompatibleBrokerVersion, NotImplementedError) as error:
             raise ConnectionLost(f"the broker speaks another version of Kafka's protocol: {error}") from error
         self._number += 1
-        message = built.build_request_header(self._number, CLIENT_ID).encode() + built.encode()
-        self._awaited.append((self._number, built))
+        self._awaited.append((self._number, partial(_read, built)))
+        self._send([built.build_request_header(self._number, CLIENT_ID).encode(), built.encode()])
+
+    def send_message(self, message: Message) -> None:
+        """Send a request without joining its parts. Raises ConnectionLost."""
+        self._number += 1
+        self._awaited.append((self._number, partial(_read_plain, message.answer)))
+        self._send(message.parts(self._number))
+
+    def _send(self, parts: Parts) -> None:
+        size = sum(map(len, parts)).to_bytes(_SIZE_BYTES, "big")
         try:
-            self._socket.sendall(len(message).to_bytes(_SIZE_BYTES, "big") + message)
+            if isinstance(self._socket, ssl.SSLSocket):  # it takes no parts
+                self._socket.sendall(b"".join([size, *parts]))
+            else:
+                _send_all(self._socket, [size, *parts])
         except OSError as error:
             raise ConnectionLost(str(error)) from error
 
     def receive(self) -> Any:
         """The answer to the oldest request that has none. Raises ConnectionLost."""
-        number, request = self._awaited.popleft()
+        number, read = self._awaited.popleft()
         size = int.from_bytes(self._read(_SIZE_BYTES), "big")
         if size > MAX_ANSWER_BYTES:
             raise ConnectionLost(f"an answer of {size} bytes: this is no Kafka broker")
-        answer = BytesIO(self._read(size))
         try:
-            if request.parse_response_header(answer).correlation_id != number:
-                raise ConnectionLost("an answer to another request")
-            return request.RESPONSE_TYPE.decode(answer)
+            answered, answer = read(BytesIO(self._read(size)))
         except (ValueError, UnicodeDecodeError) as error:
             raise ConnectionLost(f"an answer that can't be read: {error}") from error
+        if answered != number:
+            raise ConnectionLost("an answer to another request")
+        return answer
 
     def _read(self, count: int) -> bytes:
         data = bytearray(count)
@@ -130,6 +160,25 @@ class Connection:
             raise LoginRefused(answer.error_message or "the broker refuses the user")
         data: bytes = answer.sasl_auth_bytes
         return data
+
+
+def _read(request: RequestStruct, answer: BytesIO) -> tuple[int, Any]:
+    """The number of an answer, and what it says."""
+    return request.parse_response_header(answer).correlation_id, request.RESPONSE_TYPE.decode(answer)
+
+
+def _read_plain(kind: type[Response], answer: BytesIO) -> tuple[int, Any]:
+    return ResponseHeader_v0.decode(answer).correlation_id, kind.decode(answer)
+
+
+def _send_all(to: socket.socket, parts: Parts) -> None:
+    left = [memoryview(part) for part in parts if len(part)]
+    while left:
+        sent = to.sendmsg(left[:_MOST_PARTS])
+        while left and sent >= len(left[0]):
+            sent -= len(left.pop(0))
+        if sent:
+            left[0] = left[0][sent:]
 
 
 def _connect(access: KafkaAccess, host: str, port: int, timeout_s: float) -> socket.socket:

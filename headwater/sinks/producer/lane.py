@@ -5,13 +5,13 @@ import time
 from collections import deque
 from typing import Final, Protocol
 
-from aiokafka.protocol.produce import ProduceRequest
 from confluent_kafka import KafkaError
 
-from headwater.brokers.wire.batch import Producer
+from headwater.brokers.wire.batch import Batch, Producer
 from headwater.brokers.wire.cluster import Address
 from headwater.brokers.wire.codes import NO_ERROR, PASSING, described
 from headwater.brokers.wire.connection import Connection, ConnectionLost, LoginRefused
+from headwater.brokers.wire.produce import Produce
 from headwater.model.worker import KafkaAccess
 from headwater.sinks.producer.outbox import Outbox
 from headwater.sinks.producer.queue import Draft, Parcel, Queue, Sealed
@@ -22,7 +22,6 @@ CONNECT_S: Final = 10.0
 BROKER_TIMEOUT_S: Final = 30.0
 """How long a broker may wait for its replicas."""
 ANSWER_S: Final = BROKER_TIMEOUT_S + 5.0
-_ALL_REPLICAS: Final = -1
 _TAKEN: Final = frozenset({NO_ERROR, KafkaError.DUPLICATE_SEQUENCE_NUMBER})
 
 Sent = list[tuple[Queue, Sealed]]
@@ -108,15 +107,15 @@ class Lane(threading.Thread):
 
     def _send(self, queues: list[Queue]) -> None:
         batches: Sent = []
-        topics: dict[str, list[tuple[int, bytes]]] = {}
+        topics: dict[str, list[tuple[int, Batch]]] = {}
         for queue in queues:
             batch = queue.sealed[queue.sent]
             queue.sent += 1
             queue.unanswered += 1
             batches.append((queue, batch))
-            topics.setdefault(queue.topic, []).append((queue.partition, batch.payload))
+            topics.setdefault(queue.topic, []).append((queue.partition, batch.batch))
         connection = self._connection or self._connect()
-        connection.send(ProduceRequest(None, _ALL_REPLICAS, int(BROKER_TIMEOUT_S * 1000), [*topics.items()]))
+        connection.send_message(Produce(topics, BROKER_TIMEOUT_S))
         self._on_their_way.append(batches)
 
     def _connect(self) -> Connection:

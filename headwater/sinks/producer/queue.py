@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, chain, repeat
 from typing import Final
 
-from headwater.brokers.wire.batch import FRAMING_BYTES, Packed, Producer, Records, pack, seal
+from headwater.brokers.wire.batch import FRAMING_BYTES, Batch, Packed, Producer, Records, pack, seal
 from headwater.children import Backoff
 from headwater.native import Positions
 from headwater.sinks.base import SOURCE_HEADER, Outputs
@@ -38,7 +38,7 @@ class Parcel:
 class Sealed:
     """A batch with its number."""
 
-    payload: bytes
+    batch: Batch
     records: int
     size: int
     since: float
@@ -143,8 +143,8 @@ class Queue:
 
     def seal(self, parcel: Parcel, producer: Producer) -> None:
         """Give a batch its number."""
-        payload, count = seal(parcel.packed, producer, self.sequence), parcel.packed.records
-        self.sealed.append(Sealed(payload, count, parcel.size, parcel.since))
+        batch, count = seal(parcel.packed, producer, self.sequence), parcel.packed.records
+        self.sealed.append(Sealed(batch, count, parcel.size, parcel.since))
         self.sequence = (self.sequence + count) % (1 << 31)
 
     def again(self) -> None:

@@ -6,7 +6,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.brokers.wire.batch import FRAMING_BYTES, Producer, Records, pack, seal, varint
+from headwater.brokers.wire.batch import FRAMING_BYTES, Batch, Producer, Records, pack, seal, varint
 from headwater.model.record import Headers
 from headwater.native import Positions, sizes_of
 
@@ -23,8 +23,8 @@ def records(rows: list[tuple[bytes | None, bytes | None, int]], headers: Headers
     return Records(values, sizes_of(values), keys, times, headers, **last)
 
 
-def read(batch: bytes) -> list[tuple[bytes | None, bytes | None, int, list[tuple[str, bytes | None]]]]:
-    found = MemoryRecords(batch).next_batch()
+def read(batch: Batch) -> list[tuple[bytes | None, bytes | None, int, list[tuple[str, bytes | None]]]]:
+    found = MemoryRecords(b"".join(batch)).next_batch()
     assert found.validate_crc()
     return [(r.value, r.key, r.timestamp, [*r.headers]) for r in found]
 
@@ -55,7 +55,7 @@ class TestBatch:
         rows: list[tuple[bytes | None, bytes | None, int]] = [(b"v" * 900, None, 5_000), (b"v" * 900, None, 4_000)]
         packed = pack(records(rows, []))
         assert (packed.records, packed.first_ms, packed.last_ms) == (2, 5_000, 5_000)
-        found: Any = MemoryRecords(seal(packed, Producer(1 << 40, 9), 77)).next_batch()
+        found: Any = MemoryRecords(b"".join(seal(packed, Producer(1 << 40, 9), 77))).next_batch()
         assert (found.producer_id, found.producer_epoch, found.base_sequence) == (1 << 40, 9, 77)
         assert found.compression_type == 3
 
