@@ -51,9 +51,9 @@ def oversize(value: bytes | None, key: bytes | None, headers: Headers) -> str | 
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outputs:
-    """Records for one topic, as columns of the same length.
+    """Records for one topic, as columns of the same length. Not changed, but for the sizes.
 
     timestamps: in ms since the epoch; 0 is the present. headers: of each record. Those of a source have one more,
     SOURCE_HEADER: its values are `sources` or, when `origin` names a topic, tell the record on it, by partition, offset
@@ -84,7 +84,7 @@ class Outputs:
 
     def by_partition(self) -> "Iterator[tuple[int, Outputs]]":
         """The records of each partition, in order."""
-        if len({*self.partitions}) == 1:
+        if len(self) == 1 or len({*self.partitions}) == 1:
             yield self.partitions[0], self
             return
         ordered = self._at(sorted(range(len(self)), key=self.partitions.__getitem__))

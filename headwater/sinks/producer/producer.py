@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from confluent_kafka import KafkaError
@@ -75,8 +74,7 @@ class KafkaProducer:
     # Records.
 
     def produce(self, outputs: Outputs) -> None:
-        if not outputs.sizes:
-            outputs = replace(outputs, sizes=sizes_of(outputs.values))
+        outputs.sizes = outputs.sizes or sizes_of(outputs.values)
         for partition, part in outputs.by_partition():
             size, now = size_of(part), time.monotonic()
             with self._outbox.lock:

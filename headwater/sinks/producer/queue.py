@@ -53,8 +53,8 @@ class _Portion:
 
 def size_of(outputs: Outputs) -> int:
     """What the records take in memory and in a batch, in bytes, about."""
-    texts = chain(filter(None, outputs.keys), outputs.sources)
-    return _common(outputs) * len(outputs) + sum(outputs.sizes) + sum(map(len, texts))
+    keys = sum(map(len, filter(None, outputs.keys)))
+    return _common(outputs) * len(outputs) + sum(outputs.sizes) + keys + sum(map(len, outputs.sources))
 
 
 def row_sizes(outputs: Outputs) -> list[int]:
@@ -65,7 +65,7 @@ def row_sizes(outputs: Outputs) -> list[int]:
 
 
 def _common(outputs: Outputs) -> int:
-    header_bytes = sum(len(name) + len(value) for name, value in outputs.headers)
+    header_bytes = sum(len(name) + len(value) for name, value in outputs.headers) if outputs.headers else 0
     return FRAMING_BYTES + header_bytes + (len(outputs.origin) + _POSITION_BYTES if outputs.origin else 0)
 
 
