@@ -4,11 +4,10 @@ Each `*_settings` function returns a dict that `AdminClient`, `Consumer` or `Pro
 """
 
 import threading
-from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, KafkaException
 
 from headwater.errors import BrokerUnavailable
 from headwater.model.worker import KafkaAccess
@@ -153,18 +152,12 @@ def consumer_settings(
     return settings
 
 
-def producer_settings(
-    access: KafkaAccess,
-    errors: ClientErrors,
-    linger_ms: float,
-    on_failure: Callable[[KafkaError | None, Message], None] | None = None,
-) -> ClientSettings:
+def producer_settings(access: KafkaAccess, errors: ClientErrors, linger_ms: float) -> ClientSettings:
     """Settings of an idempotent Producer.
 
-    linger_ms: how long a record may wait for company. on_failure: called from `poll` and
-    `flush` for records that were refused for good; success is not reported, `flush() == 0` is its proof.
+    linger_ms: how long a record may wait for company. Success is not reported; `flush() == 0` is its proof.
     """
-    settings = _settings(access, errors) | {
+    return _settings(access, errors) | {
         "enable.idempotence": True,
         "acks": "all",
         "linger.ms": linger_ms,
@@ -175,6 +168,3 @@ def producer_settings(
         "queue.buffering.max.kbytes": 128 << 10,
         "delivery.report.only.error": True,
     }
-    if on_failure is not None:
-        settings["on_delivery"] = on_failure
-    return settings

@@ -1,8 +1,6 @@
 """Finds the brokers of partitions, and gives the partitions' queues to the lanes that lead there."""
 
-import threading
 import time
-from collections.abc import Callable
 from typing import Final
 
 from confluent_kafka import KafkaError
@@ -11,27 +9,24 @@ from headwater.brokers.wire.batch import Producer
 from headwater.brokers.wire.cluster import Address, Cluster, Layout, ProducerRefused
 from headwater.brokers.wire.codes import PASSING, described
 from headwater.brokers.wire.connection import ConnectionLost, LoginRefused
+from headwater.model.worker import KafkaAccess
 from headwater.sinks.producer.lane import Lane
-from headwater.sinks.producer.outbox import Outbox
+from headwater.sinks.producer.outbox import Outbox, Sender
 from headwater.sinks.producer.queue import Queue
 
 UNKNOWN_TOPIC_S: Final = 30.0
 """How long a topic may be unknown: a new one is not at all brokers at once."""
 
 
-class Finder(threading.Thread):
+class Finder(Sender):
     """Implements lane.Owner. give_up_after_s: how long a record may wait for its acknowledgement."""
 
-    def __init__(
-        self, outbox: Outbox, cluster: Cluster, lane_to: Callable[[Address, "Finder"], Lane], give_up_after_s: float
-    ) -> None:
-        super().__init__(name="producer-finder", daemon=True)
+    def __init__(self, outbox: Outbox, access: KafkaAccess, cluster: Cluster, give_up_after_s: float) -> None:
+        super().__init__(outbox, "producer-finder")
         self.producer = Producer(-1, -1)
         self.lanes: dict[Address, Lane] = {}
-        self.wake = threading.Condition(outbox.lock)
-        self._outbox = outbox
         self._cluster = cluster
-        self._lane_to = lane_to
+        self._access = access
         self._give_up_after_s = give_up_after_s
         self._known = False
         self._lost: list[Queue] = []
@@ -53,16 +48,8 @@ class Finder(threading.Thread):
         self._lost += queues
         self.wake.notify()
 
-    def run(self) -> None:
-        try:
-            while self._turn():
-                pass
-        except BaseException as error:
-            with self._outbox.lock:
-                self._outbox.fail(None, f"the search for brokers ended: {error!r}")
-            raise
-        finally:
-            self._cluster.close()
+    def disconnect(self) -> None:
+        self._cluster.close()
 
     def _turn(self) -> bool:
         with self._outbox.lock:
@@ -112,7 +99,7 @@ class Finder(threading.Thread):
         self._lost.remove(queue)
         lane = self.lanes.get(address)
         if lane is None:
-            lane = self.lanes[address] = self._lane_to(address, self)
+            lane = self.lanes[address] = Lane(self._outbox, self._access, address, self)
             lane.start()
         lane.queues.append(queue)
         lane.wake.notify()

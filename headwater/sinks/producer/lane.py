@@ -1,6 +1,5 @@
 """The way to one broker: a thread that sends it the batches of the partitions that it leads."""
 
-import threading
 import time
 from collections import deque
 from typing import Final, Protocol
@@ -13,7 +12,7 @@ from headwater.brokers.wire.codes import NO_ERROR, PASSING, described
 from headwater.brokers.wire.connection import Connection, ConnectionLost, LoginRefused
 from headwater.brokers.wire.produce import Produce
 from headwater.model.worker import KafkaAccess
-from headwater.sinks.producer.outbox import Outbox
+from headwater.sinks.producer.outbox import Outbox, Sender
 from headwater.sinks.producer.queue import Draft, Parcel, Queue, Sealed
 
 MAX_REQUESTS: Final = 4
@@ -40,33 +39,19 @@ class Owner(Protocol):
         """These have lost their broker, or it did not take their batches. With the outbox's lock."""
 
 
-class Lane(threading.Thread):
+class Lane(Sender):
     """Ends when the outbox is closed and all on its way is answered, or its connection lost."""
 
     def __init__(self, outbox: Outbox, access: KafkaAccess, address: Address, owner: Owner) -> None:
-        super().__init__(name=f"producer-{address[0]}:{address[1]}", daemon=True)
-        self.wake = threading.Condition(outbox.lock)
+        super().__init__(outbox, f"producer-{address[0]}:{address[1]}")
         self.queues: list[Queue] = []
-        self._outbox = outbox
         self._access = access
         self._address = address
         self._owner = owner
         self._connection: Connection | None = None
         self._on_their_way: deque[Sent] = deque()
 
-    def run(self) -> None:
-        try:
-            while self._turn():
-                pass
-        except BaseException as error:
-            with self._outbox.lock:
-                self._outbox.fail(None, f"the sender ended: {error!r}")
-            raise
-        finally:
-            self.disconnect()
-
     def disconnect(self) -> None:
-        """From any thread: who waits for an answer stops waiting."""
         connection = self._connection
         if connection is not None:
             connection.close()

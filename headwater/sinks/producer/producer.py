@@ -7,14 +7,13 @@ from typing import Final
 from confluent_kafka import KafkaError
 
 from headwater.brokers.client import MAX_POLL_INTERVAL_MS, unavailable
-from headwater.brokers.wire.cluster import Address, Cluster, Layout
+from headwater.brokers.wire.cluster import Cluster, Layout
 from headwater.brokers.wire.connection import ConnectionLost, LoginRefused, TlsRefused
 from headwater.errors import BrokerUnavailable
 from headwater.model.worker import KafkaAccess
 from headwater.native import sizes_of
 from headwater.sinks.base import Outputs
 from headwater.sinks.producer.finder import Finder
-from headwater.sinks.producer.lane import Lane
 from headwater.sinks.producer.outbox import Outbox
 from headwater.sinks.producer.queue import Queue, size_of
 
@@ -37,11 +36,8 @@ class KafkaProducer:
         self._topics = topics
         self._outbox = Outbox()
         self._cluster = Cluster(access, ASK_S)
-        self._finder = Finder(self._outbox, self._cluster, self._lane, ACKNOWLEDGED_WITHIN_S)
+        self._finder = Finder(self._outbox, access, self._cluster, ACKNOWLEDGED_WITHIN_S)
         self._push_at = float("-inf")
-
-    def _lane(self, address: Address, finder: Finder) -> Lane:
-        return Lane(self._outbox, self._access, address, finder)
 
     # Before records are sent.
 

@@ -29,7 +29,7 @@ class TestSettings:
         AdminClient(admin_settings(nowhere, errors))
         Consumer(consumer_settings(nowhere, errors, "group")).close()
         Consumer(consumer_settings(nowhere, errors, "group", "slot-1")).close()
-        Producer(producer_settings(nowhere, errors, 5, lambda error, message: None))
+        Producer(producer_settings(nowhere, errors, 5))
 
     def test_a_static_member_only_on_demand(self) -> None:
         errors = ClientErrors(ACCESS)
