@@ -68,5 +68,5 @@ def _batches(records: Iterable[bytes]) -> Iterator[tuple[int, RecordBatch]]:
     rest, first = iter(records), 1
     while values := [*islice(rest, PER_BATCH)]:
         n = len(values)
-        yield first, RecordBatch("", [*values], [None] * n, [0] * n, [0] * n, [*range(n)], [0] * n)
+        yield first, RecordBatch.of("", [*values], [None] * n, [0] * n, [0] * n, [*range(n)], [0] * n)
         first += n

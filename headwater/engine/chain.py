@@ -118,9 +118,7 @@ class Flight:
         """Before the batch is sent: take out what was dropped."""
         if self._dropped:
             dropped = self._dropped
-            self.source, self.kept = (
-                b.select([p not in dropped for p in b.partitions]) for b in (self.source, self.kept)
-            )
+            self.source, self.kept = (b.without(dropped) for b in (self.source, self.kept))
             self.rejected = [r for r in self.rejected if r.partition not in dropped]
 
     def positions(self) -> dict[int, int]:
@@ -130,7 +128,7 @@ class Flight:
 
     def output_bytes(self) -> int:
         """The size of what the transforms made of the batch."""
-        return sum(map(len, filter(None, self.kept.values)))
+        return len(self.kept.values.text)
 
     def source_rows(self) -> dict[tuple[int, int], int]:
         """The row of each source record, by partition and offset."""

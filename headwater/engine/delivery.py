@@ -50,8 +50,8 @@ class DeadLetters:
         if oversize(value, key, all_headers) is not None:
             value = _stub(value or b"", key)
             key = None if oversize(value, key, all_headers) is not None else key
-        times = times_to_write([source.timestamps[row]])
-        producer.produce(Outputs(self._topic, [value], [key], [rejected.partition], times, [origin], headers))
+        times = times_to_write(source.timestamps[row : row + 1])
+        producer.produce(Outputs.of(self._topic, [value], [key], [rejected.partition], times, [origin], headers))
 
 
 def _stub(value: bytes, key: bytes | None) -> bytes:

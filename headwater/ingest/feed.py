@@ -42,7 +42,7 @@ def feed(
         for line in lines:
             key = key_of(line)
             partition = next(turns) if key is None else partition_of(key, partitions)
-            producer.produce(Outputs(topic, [line], [key], [partition], [0], sizes=[len(line)]))
+            producer.produce(Outputs.of(topic, [line], [key], [partition], [0]))
             sent += 1
             if sent % check_every == 0:
                 make_room(producer)

@@ -51,13 +51,13 @@ class StreamWriter:
             fitting[stream].append((key, value))
         for stream, records in fitting.items():
             self._produce(self._targets[stream], *zip(*records, strict=True))
-        self._producer.produce(Outputs(POSITIONS_TOPIC, [step.position], [self._name], [0], [0]))
+        self._producer.produce(Outputs.of(POSITIONS_TOPIC, [step.position], [self._name], [0], [0]))
         self._producer.commit({}, _no_membership)
         return done
 
     def _produce(self, target: Target, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         partitions = [partition_of(key, target.partitions) for key in keys]
-        self._producer.produce(Outputs(target.topic, values, keys, partitions, [0] * len(keys)))
+        self._producer.produce(Outputs.of(target.topic, values, keys, partitions, [0] * len(keys)))
 
 
 def _no_membership() -> NoReturn:

@@ -1,16 +1,29 @@
-"""Records in flight: a batch is a set of columns, so that hot loops touch lists and bytes only."""
+"""Records in flight: a batch is a set of columns, so that hot loops touch arrays and bytes only."""
 
-from collections.abc import Callable, Collection, Sequence
+from array import array
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from typing import NamedTuple
 
+from headwater.native import Texts
+
 Headers = list[tuple[str, bytes]]
+Numbers = array[int]
+"""A column "q": integers of 64 bits."""
+Rows = array[int]
+"""A column "i": numbers of rows."""
+
+
+def numbers_at(column: Numbers, rows: Rows) -> Numbers:
+    """The numbers of some rows."""
+    return Numbers("q", map(column.__getitem__, rows))
 
 
 @dataclass(slots=True)
 class RecordBatch:
-    """Records of one source topic, in the order in which they were read. All columns have the same length.
+    """Records of one source topic, in the order in which they were read. All columns have the same length; no column
+    is changed, for batches share them.
 
     values: the record's bytes; None is a Kafka tombstone. keys: the input key, kept on the output.
     timestamps: the broker's, in ms since the epoch. partitions, offsets: the source position.
@@ -18,52 +31,75 @@ class RecordBatch:
     """
 
     topic: str
-    values: list[bytes | None]
-    keys: list[bytes | None]
-    timestamps: list[int]
-    partitions: list[int]
-    offsets: list[int]
-    indexes: list[int]
+    values: Texts
+    keys: Texts
+    timestamps: Numbers
+    partitions: Numbers
+    offsets: Numbers
+    indexes: Numbers
+
+    @classmethod
+    def of(
+        cls,
+        topic: str,
+        values: Iterable[bytes | None],
+        keys: Iterable[bytes | None],
+        timestamps: Iterable[int],
+        partitions: Iterable[int],
+        offsets: Iterable[int],
+        indexes: Iterable[int],
+    ) -> "RecordBatch":
+        """From any columns."""
+        numbers = (Numbers("q", column) for column in (timestamps, partitions, offsets, indexes))
+        return cls(topic, Texts.of(values), Texts.of(keys), *numbers)
 
     @classmethod
     def empty(cls, topic: str) -> "RecordBatch":
         """A batch without records."""
-        return cls(topic, [], [], [], [], [], [])
+        return cls.of(topic, (), (), (), (), (), ())
 
     def __len__(self) -> int:
         return len(self.values)
 
-    def select(self, keep: Sequence[bool]) -> "RecordBatch":
+    def select(self, keep: Iterable[object]) -> "RecordBatch":
         """The rows whose entry in `keep` is true, in order."""
-        return RecordBatch(
-            self.topic,
-            list(compress(self.values, keep)),
-            list(compress(self.keys, keep)),
-            list(compress(self.timestamps, keep)),
-            list(compress(self.partitions, keep)),
-            list(compress(self.offsets, keep)),
-            list(compress(self.indexes, keep)),
-        )
+        rows = Rows("i", compress(range(len(self)), keep))
+        return self if len(rows) == len(self) else self.take(rows)
 
     def without(self, partitions: Collection[int]) -> "RecordBatch":
         """The rows of other partitions than these."""
-        return self.select([partition not in partitions for partition in self.partitions])
+        return self.select(partition not in partitions for partition in self.partitions)
 
     def split(self, count: int) -> "tuple[RecordBatch, RecordBatch]":
         """The first `count` rows, and the others."""
-        first, rest = slice(None, count), slice(count, None)
-        return self._rows(first), self._rows(rest)
+        count = min(count, len(self))
+        return self.take(Rows("i", range(count))), self.take(Rows("i", range(count, len(self))))
 
-    def _rows(self, rows: slice) -> "RecordBatch":
+    def take(self, rows: Rows) -> "RecordBatch":
+        """Some rows, by their numbers."""
+        numbers = (self.timestamps, self.partitions, self.offsets, self.indexes)
         return RecordBatch(
             self.topic,
-            self.values[rows],
-            self.keys[rows],
-            self.timestamps[rows],
-            self.partitions[rows],
-            self.offsets[rows],
-            self.indexes[rows],
+            self.values.take(rows),
+            self.keys.take(rows),
+            *(numbers_at(column, rows) for column in numbers),
         )
+
+
+class Row(NamedTuple):
+    """A record as it is read."""
+
+    value: bytes | None
+    key: bytes | None
+    timestamp: int
+    partition: int
+    offset: int
+
+
+def batch_of(topic: str, rows: Sequence[Row]) -> RecordBatch:
+    """Rows as columns."""
+    values, keys, times, partitions, offsets = zip(*rows, strict=True) if rows else ((), (), (), (), ())
+    return RecordBatch.of(topic, values, keys, times, partitions, offsets, [0] * len(rows))
 
 
 SourceNames = Callable[[RecordBatch], list[bytes]]

@@ -129,7 +129,7 @@ class LockedChild:
             self._channel.wait(_LOOK_EVERY_S)
         return frame
 
-    def send(self, kind: Kind, *payload: bytes) -> None:
+    def send(self, kind: Kind, *payload: bytes | memoryview) -> None:
         """Send a frame, its payload in parts; what the socket does not take leaves with later calls. Raises Died."""
         try:
             self._channel.send(kind, *payload)

@@ -66,7 +66,7 @@ class Channel:
         """Close our end. The child reads end-of-file and exits."""
         self._socket.close()
 
-    def send(self, kind: Kind, *parts: bytes) -> None:
+    def send(self, kind: Kind, *parts: bytes | memoryview) -> None:
         """Queue one frame and send as much as the socket takes. Raises Closed, Malformed.
 
         One frame may still be on its way: who wants more to come replies to what it has not read.

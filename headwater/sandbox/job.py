@@ -7,14 +7,15 @@ alone; a record is blamed for time or death only when it runs alone, so that a b
 import enum
 import signal
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import msgspec
 
-from headwater.model.record import RecordBatch
+from headwater.model.record import RecordBatch, Rows
 from headwater.model.transform import MAX_OUTPUT_BYTES
+from headwater.native import Texts
 from headwater.sandbox.lines import admit, long_integers
 from headwater.sandbox.results import Results, ScriptError, parse_error
 
@@ -76,28 +77,30 @@ class Death(NamedTuple):
 
 @dataclass(slots=True)
 class Job:
-    """One batch. outputs: per row b"" (dropped), one record, or several with tabs between; errors by row.
-
-    several: some row may have more than one output. crashed: a child died over it.
-    """
+    """One batch. errors: by row. several: some row may have more than one output. crashed: a child died over it."""
 
     batch: RecordBatch
     script: int
-    outputs: list[bytes] = field(default_factory=list)
     errors: dict[int, ScriptError] = field(default_factory=dict)
     logs: list[str] = field(default_factory=list)
     several: bool = False
     crashed: bool = False
     finished: bool = False
-    _values: list[bytes] = field(default_factory=list)
-    _text: bytes = b""
+    _lines: Texts = field(init=False)
+    _whole: Texts | None = None
+    _outputs: list[bytes] = field(default_factory=list)
     _work: deque[Segment] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
-        self.outputs = [b""] * len(self.batch)
-        self._values, self._text, self.errors = admit(self.batch.values)
+        self._outputs = [b""] * len(self.batch)
+        self._lines, self.errors = admit(self.batch.values)
         rows = range(len(self.batch))
         self._work.extend(self._cut([row for row in rows if row not in self.errors] if self.errors else rows))
+
+    @property
+    def outputs(self) -> Texts:
+        """Per row b"" (dropped), one record, or several with tabs between."""
+        return Texts.of(self._outputs) if self._whole is None else self._whole
 
     @property
     def pending(self) -> Segment | None:
@@ -113,15 +116,13 @@ class Job:
         """A segment did not run, or not to its end, for a reason that has nothing to do with it."""
         self._work.appendleft(segment)
 
-    def payload(self, segment: Segment) -> tuple[bytes, bytes]:
+    def payload(self, segment: Segment) -> tuple[bytes, memoryview]:
         """Two lines of heads, and a line per record."""
-        batch, rows = self.batch, segment.rows
-        columns = [batch.timestamps, batch.partitions, batch.offsets, batch.indexes]
-        text = self._text
-        if len(rows) < len(batch):
-            columns = [[column[row] for row in rows] for column in columns]
-            text = b"\n".join([self._values[row] for row in rows])
-        return _head(batch.topic, columns, long_integers(text)), text
+        batch, lines = self.batch, self._lines
+        if len(segment.rows) < len(batch):
+            rows = Rows("i", segment.rows)
+            batch, lines = batch.take(rows), lines.take(rows)
+        return _head(batch, long_integers(lines.text)), memoryview(lines.text)[:-1]
 
     def take_results(self, segment: Segment, results: Results, cpu_s: float) -> bool:
         """Use what a segment returned. cpu_s: CPU time of its last pass. True when a record was blamed for its time."""
@@ -185,7 +186,7 @@ class Job:
 
     def _fail(self, row: int, error: ScriptError) -> None:
         """An earlier run may have given the record an output."""
-        self.outputs[row] = b""
+        self._outputs[row] = b""
         self.errors[row] = error
 
     def _push(self, segments: Sequence[Segment]) -> None:
@@ -194,28 +195,28 @@ class Job:
     def _store(self, rows: Sequence[int], results: Results) -> None:
         self.several |= results.several
         if len(rows) == len(self.batch) and results.clean:
-            self.outputs = results.lines
+            self._whole = results.lines
             self.errors.clear()
             return
-        for row, line in zip(rows, results.lines, strict=True):
+        for row, line in zip(rows, cast("Iterable[bytes]", results.lines), strict=True):
             if line.startswith(b"!"):
                 self._fail(row, parse_error(line))
             elif len(line) > MAX_OUTPUT_BYTES and any(len(part) > MAX_OUTPUT_BYTES for part in line.split(b"\t")):
                 self._fail(row, ScriptError("OutputTooLarge", "the returned record is larger than 1,000,000 bytes"))
             else:
-                self.outputs[row] = line
+                self._outputs[row] = line
                 self.errors.pop(row, None)
 
     def _cut(self, rows: Sequence[int]) -> list[Segment]:
         """Segments of at most MAX_SEGMENT_BYTES; a larger record is a segment of its own."""
-        if len(self._text) <= MAX_SEGMENT_BYTES:
+        if len(self._lines.text) <= MAX_SEGMENT_BYTES:
             return [Segment(rows)] if len(rows) else []
-        segments, start, size = [], 0, 0
+        sizes, segments, start, size = self._lines.sizes, [], 0, 0
         for i, row in enumerate(rows):
-            size += len(self._values[row])
+            size += sizes[row]
             if size > MAX_SEGMENT_BYTES and i > start:
                 segments.append(Segment(rows[start:i]))
-                start, size = i, len(self._values[row])
+                start, size = i, sizes[row]
         return [*segments, Segment(rows[start:])]
 
 
@@ -231,7 +232,10 @@ def _crash(status: int, attempts: int) -> ScriptError:
     return ScriptError("SandboxCrash", message, attempts=attempts)
 
 
-def _head(topic: str, columns: Sequence[list[int]], long: list[int | list[int]]) -> bytes:
+def _head(batch: RecordBatch, long: list[int | list[int]]) -> bytes:
     """A line for scripts that ask for time or chance, and one of the long integers."""
-    named = dict(zip(("timestamps", "partitions", "offsets", "indexes"), columns, strict=True))
-    return b"%b\n%b\n" % (msgspec.json.encode({"topic": topic, **named}), msgspec.json.encode([len(columns[0]), *long]))
+    columns = {name: getattr(batch, name).tolist() for name in ("timestamps", "partitions", "offsets", "indexes")}
+    return b"%b\n%b\n" % (
+        msgspec.json.encode({"topic": batch.topic, **columns}),
+        msgspec.json.encode([len(batch), *long]),
+    )

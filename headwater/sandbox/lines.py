@@ -1,36 +1,32 @@
 """Records as lines of one text, which is what the child gets."""
 
-import contextlib
-from collections.abc import Sequence
 from itertools import chain
 
 import msgspec
 
 from headwater import native
+from headwater.native import Texts
 from headwater.sandbox.results import ScriptError
 
-_NEWLINE = b"\n"
 _LONG = 16
 _NO_VALUE = ScriptError("InvalidJSON", "the record has no value (a tombstone)")
 _NOT_UTF8 = ScriptError("InvalidJSON", "the record is not valid UTF-8")
 
 
-def admit(values: Sequence[bytes | None]) -> tuple[list[bytes], bytes, dict[int, ScriptError]]:
-    """The records as lines (b"" for those that are no text), the lines as one text, and the errors by row.
+def admit(values: Texts) -> tuple[Texts, dict[int, ScriptError]]:
+    """The records as lines (b"" for those that are no text), and the errors by row.
 
     A raw newline is white space in JSON and ends a line here, so it becomes a space; inside a string it is an error.
     """
-    with contextlib.suppress(TypeError):  # some value is None
-        text = b"\n".join(values)  # type: ignore[arg-type]
-        if text.count(_NEWLINE) < max(1, len(values)) and _is_utf8(text):
-            return values, text, {}  # type: ignore[return-value]  # none is None
+    if -1 not in values.sizes and values.text.count(b"\n") == len(values) and _is_utf8(values.text):
+        return values, {}
     admitted, errors = [], {}
     for row, value in enumerate(values):
         line, error = _admit_one(value)
         admitted.append(line)
         if error is not None:
             errors[row] = error
-    return admitted, b"\n".join(admitted), errors
+    return Texts.of(admitted), errors
 
 
 def _admit_one(value: bytes | None) -> tuple[bytes, ScriptError | None]:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from headwater.model.transform import MAX_OUTPUT_BYTES
+from headwater.native import Texts
 from headwater.sandbox.frames import Malformed
 
 MAX_MESSAGE_BYTES = 1024
@@ -34,7 +35,7 @@ class Results:
     end: int
     interrupted: bool
     slow: list[int]
-    lines: list[bytes]
+    lines: Texts
     logs: list[str]
     clean: bool
     several: bool
@@ -45,25 +46,35 @@ _question = msgspec.json.Decoder(list[str | list[str]])
 
 def parse_results(payload: bytes, records: int) -> Results:
     """Parse a frame RESULTS for a segment of so many records. Raises Malformed."""
-    lines = payload.split(b"\n")
-    head = lines.pop()
+    head_at = payload.rfind(b"\n") + 1
     try:
-        end, interrupted, log_lines, slow = head.split(b" ")
+        end, interrupted, log_lines, slow = payload[head_at:].split(b" ")
         count, logged = int(end), int(log_lines)
         slow_rows = [int(row) for row in slow.split(b",")] if slow else []
     except ValueError as error:
         raise Malformed("a results header") from error
     stopped = interrupted == b"1"
-    fits = 0 <= count <= records and len(lines) == count + logged and all(row < count for row in slow_rows)
+    fits = 0 <= count <= records and 0 <= logged <= len(payload) and all(row < count for row in slow_rows)
     # Every answer must bring the batch forward.
     if not fits or (count == records if stopped else count == 0 < records):
         raise Malformed("results that don't fit their records")
+    lines, logs = _lines(payload[:head_at], count, logged)
     # One byte is found many times faster than two.
-    errors = b"!" in payload and (b"\n!" in payload or payload.startswith(b"!"))
-    clean = not slow_rows and len(payload) <= MAX_OUTPUT_BYTES and not errors
-    logs = [_log_line(line) for line in lines[count:]]
-    del lines[count:]
-    return Results(count, stopped, slow_rows, lines, logs, clean, b"\t" in payload)
+    errors = b"!" in lines.text and (b"\n!" in lines.text or lines.text.startswith(b"!"))
+    clean = not slow_rows and len(lines.text) <= MAX_OUTPUT_BYTES and not errors
+    return Results(count, stopped, slow_rows, lines, logs, clean, b"\t" in lines.text)
+
+
+def _lines(text: bytes, count: int, logged: int) -> tuple[Texts, list[str]]:
+    """Those of records, and those of the log."""
+    try:
+        lines = Texts.lines(text, count + logged)
+    except ValueError as error:
+        raise Malformed("results that don't fit their records") from error
+    if not logged:
+        return lines, []
+    logs = [_log_line(lines[row] or b"") for row in range(count, count + logged)]
+    return Texts(text[: lines.starts[count]], lines.sizes[:count]), logs
 
 
 def parse_row(payload: bytes, expected: range) -> int:

@@ -189,7 +189,7 @@ class Sandbox:
         whole = all(each.mode is Mode.WHOLE for each in [segment, *(exchange.segment for exchange in others)])
         return whole and len(others) < MAX_WITH_CHILD and not self._must_go(child)
 
-    def _hand_over(self, child: LockedChild, exchange: _Exchange, kind: Kind, *payload: bytes) -> None:
+    def _hand_over(self, child: LockedChild, exchange: _Exchange, kind: Kind, *payload: bytes | memoryview) -> None:
         exchange.traced = None
         self._sent.append(exchange)
         if len(self._sent) == 1:

@@ -32,7 +32,7 @@ def validate(script: str, example: str, *, jit: bool = False) -> list[str]:
     `flow.contains` answers false. Blocks for some 0.1 s, and while others have their turn. Thread-safe.
     Raises ScriptRefused (with line and column where they are known), SandboxFailed.
     """
-    batch = RecordBatch("example", [example.encode()], [None], [_EXAMPLE_TIME_MS], [0], [0], [0])
+    batch = RecordBatch.of("example", [example.encode()], [None], [_EXAMPLE_TIME_MS], [0], [0], [0])
     with sandbox_for_a_check(jit=jit) as sandbox:
         job = sandbox.submit(sandbox.add(script, _nothing_is_member), batch)
         sandbox.wait(job)

@@ -117,7 +117,7 @@ class Trials:
 
 
 def _batch(sample: bytes, number: int, now: Clock) -> RecordBatch:
-    return RecordBatch(_TOPIC, [sample], [None], [int(now().timestamp() * 1000)], [0], [number], [0])
+    return RecordBatch.of(_TOPIC, [sample], [None], [int(now().timestamp() * 1000)], [0], [number], [0])
 
 
 def _kept(config: TransformConfig, outputs: RecordBatch) -> int:

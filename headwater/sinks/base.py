@@ -1,14 +1,15 @@
 """Protocols of a sink, and of the producers that all sinks of a worker share."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
-from operator import itemgetter
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
 
-from headwater.model.record import Failure, Headers, RecordBatch, SourceNames, position_names
+import numpy as np
+
+from headwater.model.record import Failure, Headers, Numbers, RecordBatch, Rows, SourceNames, numbers_at, position_names
 from headwater.model.transform import MAX_OUTPUT_BYTES
+from headwater.native import Texts
 
 SOURCE_HEADER = "headwater-src"
 CONFIG_HEADER = "headwater-cfg"
@@ -19,7 +20,7 @@ MAX_AGE_MS = 3_600_000
 MAX_AHEAD_MS = 600_000
 
 
-def times_to_write(timestamps: Sequence[int], now: Callable[[], float] = time.time) -> Sequence[int]:
+def times_to_write(timestamps: Numbers, now: Callable[[], float] = time.time) -> Numbers:
     """Times of outputs, in ms since the epoch: their source's, or the present where that is far from it.
 
     Kafka counts retention from a record's time, so outputs of old records would be gone within minutes; and it refuses
@@ -29,7 +30,7 @@ def times_to_write(timestamps: Sequence[int], now: Callable[[], float] = time.ti
     first, last = now_ms - MAX_AGE_MS, now_ms + MAX_AHEAD_MS
     if not timestamps or (min(timestamps) >= first and max(timestamps) <= last):
         return timestamps
-    return [at if first <= at <= last else now_ms for at in timestamps]
+    return Numbers("q", [at if first <= at <= last else now_ms for at in timestamps])
 
 
 def source_ids(batch: RecordBatch, names: SourceNames = position_names) -> list[bytes]:
@@ -51,26 +52,45 @@ def oversize(value: bytes | None, key: bytes | None, headers: Headers) -> str | 
     return None
 
 
+NONE: Final = Numbers("q")
+"""A column that is not there."""
+
+
 @dataclass(slots=True)
 class Outputs:
-    """Records for one topic, as columns of the same length. Not changed, but for the sizes.
+    """Records for one topic, as columns of the same length. Not changed.
 
     timestamps: in ms since the epoch; 0 is the present. headers: of each record. Those of a source have one more,
     SOURCE_HEADER: its values are `sources` or, when `origin` names a topic, tell the record on it, by partition, offset
-    and index. sizes: of the values, -1 for None; empty when not known.
+    and index.
     """
 
     topic: str
-    values: Sequence[bytes | None]
-    keys: Sequence[bytes | None]
-    partitions: Sequence[int]
-    timestamps: Sequence[int]
-    sources: Sequence[bytes] = ()
+    values: Texts
+    keys: Texts
+    partitions: Numbers
+    timestamps: Numbers
+    sources: Texts | None = None
     headers: Headers = field(default_factory=list)
     origin: str = ""
-    offsets: Sequence[int] = ()
-    indexes: Sequence[int] = ()
-    sizes: Sequence[int] = ()
+    offsets: Numbers = NONE
+    indexes: Numbers = NONE
+
+    @classmethod
+    def of(
+        cls,
+        topic: str,
+        values: Iterable[bytes | None],
+        keys: Iterable[bytes | None],
+        partitions: Iterable[int],
+        timestamps: Iterable[int],
+        sources: Sequence[bytes] = (),
+        headers: Headers | None = None,
+    ) -> "Outputs":
+        """From any columns."""
+        numbers = Numbers("q", partitions), Numbers("q", timestamps)
+        named = Texts.of(sources) if sources else None
+        return cls(topic, Texts.of(values), Texts.of(keys), *numbers, named, headers or [])
 
     def __len__(self) -> int:
         return len(self.values)
@@ -80,42 +100,27 @@ class Outputs:
         if self.origin:
             position = (self.partitions[row], self.offsets[row], self.indexes[row])
             return [*self.headers, (SOURCE_HEADER, b"%b/%d/%d/%d" % (self.origin.encode(), *position))]
-        return [*self.headers, (SOURCE_HEADER, self.sources[row])] if self.sources else self.headers
+        return [*self.headers, (SOURCE_HEADER, self.sources[row] or b"")] if self.sources else self.headers
 
-    def by_partition(self) -> "Iterator[tuple[int, Outputs]]":
-        """The records of each partition, in order."""
-        if len(self) == 1 or len({*self.partitions}) == 1:
-            yield self.partitions[0], self
-            return
-        ordered = self._at(sorted(range(len(self)), key=self.partitions.__getitem__))
-        start = 0
-        for partition, run in groupby(ordered.partitions):
-            end = start + len([*run])
-            yield partition, ordered.part(start, end)
-            start = end
-
-    def part(self, start: int, end: int) -> "Outputs":
-        """The records from one row to another."""
-        return self._map(itemgetter(slice(start, end)))
-
-    def _at(self, rows: Sequence[int]) -> "Outputs":
-        return self if len(rows) < 2 else self._map(itemgetter(*rows))  # it gives no tuple of one
-
-    def _map(self, pick: Callable[[Any], Any]) -> "Outputs":
-        """The same of each column that is there."""
-        return Outputs(
-            self.topic,
-            pick(self.values),
-            pick(self.keys),
-            pick(self.partitions),
-            pick(self.timestamps),
-            pick(self.sources) if self.sources else (),
-            self.headers,
-            self.origin,
-            pick(self.offsets) if self.origin else (),
-            pick(self.indexes) if self.origin else (),
-            pick(self.sizes) if self.sizes else (),
+    def without(self, partitions: Collection[int]) -> "Outputs":
+        """Those for other partitions."""
+        rows = Rows("i", [row for row, partition in enumerate(self.partitions) if partition not in partitions])
+        return replace(
+            self,
+            values=self.values.take(rows),
+            keys=self.keys.take(rows),
+            partitions=numbers_at(self.partitions, rows),
+            timestamps=numbers_at(self.timestamps, rows),
+            sources=self.sources and self.sources.take(rows),
+            offsets=numbers_at(self.offsets, rows) if self.origin else NONE,
+            indexes=numbers_at(self.indexes, rows) if self.origin else NONE,
         )
+
+    def by_partition(self) -> Iterator[tuple[int, Rows]]:
+        """The rows of each partition, in order."""
+        partitions = np.frombuffer(self.partitions, np.int64)
+        for partition in np.unique(partitions).tolist():
+            yield partition, Rows("i", np.flatnonzero(partitions == partition).astype(np.int32).tobytes())
 
 
 class Writer(Protocol):

@@ -1,12 +1,11 @@
 """Kafka as a sink: one per topic."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from headwater.model.record import Failure, RecordBatch, SourceNames, position_names
 from headwater.model.transform import MAX_OUTPUT_BYTES
 from headwater.model.worker import SinkSpec
-from headwater.native import sizes_of
+from headwater.native import Texts
 from headwater.sinks.base import SOURCE_HEADER, Outputs, Writer, oversize, source_ids, times_to_write
 
 
@@ -19,25 +18,23 @@ class KafkaSink:
         self._names = names
 
     def send(self, batch: RecordBatch, producer: Writer) -> list[Failure]:
-        sizes = sizes_of(batch.values)
-        failures = self._too_large(batch, sizes)
+        failures = self._too_large(batch)
         if failures:
             refused = {failure.row for failure in failures}
-            batch = batch.select([row not in refused for row in range(len(batch))])
-            sizes = sizes_of(batch.values)
+            batch = batch.select(row not in refused for row in range(len(batch)))
         times = times_to_write(batch.timestamps)
-        outputs = Outputs(self._topic, batch.values, batch.keys, batch.partitions, times, sizes=sizes)
+        outputs = Outputs(self._topic, batch.values, batch.keys, batch.partitions, times)
         producer.produce(self._with_sources(outputs, batch))
         return failures
 
     def _with_sources(self, outputs: Outputs, batch: RecordBatch) -> Outputs:
         if self._names is position_names:
             return replace(outputs, origin=batch.topic, offsets=batch.offsets, indexes=batch.indexes)
-        return replace(outputs, sources=source_ids(batch, self._names))
+        return replace(outputs, sources=Texts.of(source_ids(batch, self._names)))
 
-    def _too_large(self, batch: RecordBatch, sizes: Sequence[int]) -> list[Failure]:
+    def _too_large(self, batch: RecordBatch) -> list[Failure]:
         """The records that the topic can't take: looks at each one only when some are large."""
-        if max(sizes, default=0) + max(map(len, filter(None, batch.keys)), default=0) <= MAX_OUTPUT_BYTES:
+        if max(batch.values.sizes, default=0) + max(batch.keys.sizes, default=0) <= MAX_OUTPUT_BYTES:
             return []
         faults = [self._fault(batch, *row) for row in enumerate(source_ids(batch, self._names))]
         return [Failure(row, "TooLarge", fault, self.name) for row, fault in enumerate(faults) if fault is not None]

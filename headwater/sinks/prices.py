@@ -31,7 +31,7 @@ class PricesSink:
                 ticks.append(tick)
                 keys.append(key)
                 times.append(timestamp)
-        producer.produce(Outputs(TICKS_TOPIC, ticks, keys, [*map(partition_of, keys)], times))
+        producer.produce(Outputs.of(TICKS_TOPIC, ticks, keys, [*map(partition_of, keys)], times))
         return failures
 
 

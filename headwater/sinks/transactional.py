@@ -7,7 +7,7 @@ transaction. (librdkafka speaks version 1 of the protocol, which does not tell o
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 import confluent_kafka
@@ -78,7 +78,7 @@ class TransactionalKafkaProducer:
     def forget(self, partitions: Iterable[int]) -> None:
         """See TransactionalProducer. A tick that comes twice changes nothing."""
         gone = set(partitions)
-        self._held = [part for outputs in self._held for part in _without(outputs, gone)]
+        self._held = [outputs if outputs.topic == TICKS_TOPIC else outputs.without(gone) for outputs in self._held]
 
     def commit(self, positions: Mapping[int, int], membership: Callable[[], object]) -> None:
         held, self._held = self._held, []
@@ -143,14 +143,6 @@ def _require_topics(
             raise unavailable(error, access) from error
         if found.error is not None:
             raise unavailable(found.error, access)
-
-
-def _without(outputs: Outputs, gone: Set[int]) -> Iterator[Outputs]:
-    """What of these records is not for partitions that are gone."""
-    if outputs.topic == TICKS_TOPIC:
-        yield outputs
-    else:
-        yield from (part for partition, part in outputs.by_partition() if partition not in gone)
 
 
 def _call(step: Callable[[float], object], deadline: float) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from headwater.errors import BrokerUnavailable, Fenced
-from headwater.model.record import RecordBatch, position_names
+from headwater.model.record import RecordBatch, Row, batch_of, position_names
 from headwater.sources.base import Gap, Positions, RebalanceListener, no_position, recreated, truncated
 
 
@@ -149,26 +149,20 @@ class MemorySource:
         topic = self._group.topic
         if self._joined and self._topic_id != topic.id:
             raise recreated(topic.name)
-        batch = RecordBatch.empty(topic.name)
+        rows: list[Row] = []
         if not self._paused:
             for partition in sorted(self._positions):
-                self._read(partition, max_records - len(batch), batch)
-        if not batch:
+                rows += self._read(partition, max_records - len(rows))
+        if not rows:
             self._sleep(timeout_s)
-        return batch
+        return batch_of(topic.name, rows)
 
-    def _read(self, partition: int, count: int, batch: RecordBatch) -> None:
+    def _read(self, partition: int, count: int) -> list[Row]:
         self._pass_gap(partition)
         records = self._group.topic.read(partition, self._positions[partition], count)
-        for record in records:
-            batch.values.append(record.value)
-            batch.keys.append(record.key)
-            batch.timestamps.append(record.timestamp)
-            batch.partitions.append(partition)
-            batch.offsets.append(record.offset)
-            batch.indexes.append(0)
         if records:
             self._positions[partition] = records[-1].offset + 1
+        return [Row(record.value, record.key, record.timestamp, partition, record.offset) for record in records]
 
     def _pass_gap(self, partition: int) -> None:
         topic, position = self._group.topic, self._positions[partition]

@@ -14,7 +14,7 @@ from typing import Final, Generic, TypeVar
 import xxhash
 
 from headwater.errors import WorkerError
-from headwater.model.record import RecordBatch
+from headwater.model.record import RecordBatch, Row, batch_of
 from headwater.model.stream import STREAM_PARTITIONS
 from headwater.sources.base import Positions
 
@@ -129,17 +129,18 @@ class Unacknowledged:
 
     def read(self, max_records: int, max_bytes: int) -> RecordBatch:
         """The next records, in order per partition. Partitions take turns to come first."""
-        batch, size = RecordBatch.empty(self._topic), 0
+        rows, size = list[Row](), 0
         for step in PARTITIONS:
             partition = (self._turn + step) % len(PARTITIONS)
             offset, kept = self._read[partition], self._kept[partition]
-            while offset < self._next[partition] and len(batch) < max_records and (size < max_bytes or not batch):
-                _append(batch, kept[offset], partition, offset)
-                size += len(kept[offset].value)
+            while offset < self._next[partition] and len(rows) < max_records and (size < max_bytes or not rows):
+                message = kept[offset]
+                rows.append(Row(message.value, message.output_key, message.timestamp, partition, offset))
+                size += len(message.value)
                 offset += 1
             self._read[partition] = offset
         self._turn += 1
-        return batch
+        return batch_of(self._topic, rows)
 
     def seek(self, positions: Positions) -> None:
         """Read on from there. Raises WorkerError when that is committed."""
@@ -172,12 +173,3 @@ class Unacknowledged:
     def names(self, partitions: Sequence[int], offsets: Sequence[int]) -> Iterator[bytes]:
         """The message ids of records that are kept."""
         return (self._kept[p][offset].id.encode() for p, offset in zip(partitions, offsets, strict=True))
-
-
-def _append(batch: RecordBatch, message: Message, partition: int, offset: int) -> None:
-    batch.values.append(message.value)
-    batch.keys.append(message.output_key)
-    batch.timestamps.append(message.timestamp)
-    batch.partitions.append(partition)
-    batch.offsets.append(offset)
-    batch.indexes.append(0)

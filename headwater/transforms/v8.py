@@ -5,11 +5,16 @@ the order, since a record has at most 10 outputs.
 """
 
 import time
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import chain
+from typing import cast
 
 from headwater.errors import SandboxFailed
 from headwater.model.dataset import MAX_VALUE_CHARS, dataset_set
-from headwater.model.record import Failure, Outcome, RecordBatch
+from headwater.model.record import Failure, Numbers, Outcome, RecordBatch, Rows
 from headwater.model.transform import MAX_OUTPUTS_PER_RECORD, V8Transform
+from headwater.native import Texts
 from headwater.sandbox.job import Job
 from headwater.sandbox.supervisor import Answer, Question, Sandbox
 from headwater.stores.base import DatasetNames, SetLookup
@@ -100,26 +105,21 @@ def _outcome(job: Job, uid: str) -> Outcome:
 
 def _single(job: Job) -> RecordBatch:
     """The outputs when no record has more than one."""
-    batch = job.batch
-    indexes = [index * MAX_OUTPUTS_PER_RECORD for index in batch.indexes] if any(batch.indexes) else batch.indexes
-    outputs = RecordBatch(
-        batch.topic, [*job.outputs], batch.keys, batch.timestamps, batch.partitions, batch.offsets, indexes
-    )
-    return outputs if all(job.outputs) else outputs.select([*map(bool, job.outputs)])
+    batch, outputs = job.batch, job.outputs
+    indexes = batch.indexes
+    if any(indexes):
+        indexes = Numbers("q", [index * MAX_OUTPUTS_PER_RECORD for index in indexes])
+    return replace(batch, values=outputs, indexes=indexes).select(outputs.sizes)
 
 
 def _several(job: Job) -> RecordBatch:
-    batch = job.batch
-    outputs = RecordBatch.empty(batch.topic)
-    for row, line in enumerate(job.outputs):
-        for number, value in enumerate(line.split(b"\t") if line else ()):
-            outputs.values.append(value)
-            outputs.keys.append(batch.keys[row])
-            outputs.timestamps.append(batch.timestamps[row])
-            outputs.partitions.append(batch.partitions[row])
-            outputs.offsets.append(batch.offsets[row])
-            outputs.indexes.append(batch.indexes[row] * MAX_OUTPUTS_PER_RECORD + number)
-    return outputs
+    lines = cast("Iterable[bytes]", job.outputs)
+    outputs = [line.split(b"\t") if line else [] for line in lines]
+    rows = Rows("i", [row for row, values in enumerate(outputs) for _ in values])
+    numbers = [number for values in outputs for number in range(len(values))]
+    batch = job.batch.take(rows)
+    indexes = [index * MAX_OUTPUTS_PER_RECORD + number for index, number in zip(batch.indexes, numbers, strict=True)]
+    return replace(batch, values=Texts.of(chain.from_iterable(outputs)), indexes=Numbers("q", indexes))
 
 
 def build(config: V8Transform, resources: Resources) -> V8:

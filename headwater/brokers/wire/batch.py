@@ -6,9 +6,10 @@ from typing import Final, NamedTuple
 
 import crc32c
 import lz4.frame
+import numpy as np
 
 from headwater.model.record import Headers
-from headwater.native import Positions, encode_records
+from headwater.native import Portion, encode_records
 
 _HEAD: Final = struct.Struct(">qiibI")
 """Base offset, length of what follows the next field, leader epoch, magic, CRC-32C of the rest."""
@@ -41,22 +42,6 @@ class Producer(NamedTuple):
     epoch: int
 
 
-class Records(NamedTuple):
-    """Columns of the records of one batch: at least one record.
-
-    sizes: of the values, -1 for None. timestamps: in ms since the epoch. headers: of each record. last: if not empty,
-    the name of one more header, whose values are `lasts`.
-    """
-
-    values: Sequence[bytes | None]
-    sizes: Sequence[int]
-    keys: Sequence[bytes | None]
-    timestamps: Sequence[int]
-    headers: Headers
-    last: str = ""
-    lasts: Sequence[bytes] | Positions = ()
-
-
 class Packed(NamedTuple):
     """The records of a batch, encoded and, where that helps, compressed. first_ms, last_ms: their times."""
 
@@ -67,10 +52,11 @@ class Packed(NamedTuple):
     last_ms: int
 
 
-def pack(records: Records) -> Packed:
-    """All of a batch that does not depend on who sends it when."""
-    values, sizes, keys, times = records.values, records.sizes, records.keys, records.timestamps
-    body, attributes = encode_records(values, sizes, keys, times, _headers(records), records.lasts), _PLAIN
+def pack(portions: Sequence[Portion], headers: Headers, last: str = "") -> Packed:
+    """All of a batch that does not depend on who sends it when. headers: of each record. last: the name of one more,
+    whose values are the portions' tails.
+    """
+    body, attributes = encode_records(portions, _headers(headers, last)), _PLAIN
     packed = lz4.frame.compress(
         body,
         compression_level=_ACCELERATION,
@@ -80,7 +66,8 @@ def pack(records: Records) -> Packed:
     )
     if len(packed) < len(body):
         body, attributes = packed, _LZ4
-    return Packed(body, attributes, len(values), times[0], max(times))
+    times = [np.frombuffer(portion.times, np.int64)[np.frombuffer(portion.rows, np.int32)] for portion in portions]
+    return Packed(body, attributes, sum(map(len, times)), int(times[0][0]), max(int(each.max()) for each in times))
 
 
 Batch = tuple[bytes, bytes | memoryview]
@@ -95,11 +82,10 @@ def seal(packed: Packed, producer: Producer, sequence: int) -> Batch:
     return _HEAD.pack(0, _BEHIND_LENGTH + len(rest) + len(body), -1, _MAGIC, checksum) + rest, body
 
 
-def _headers(records: Records) -> bytes:
+def _headers(headers: Headers, last: str) -> bytes:
     """Those that are the same for each record; with `last`, up to its value."""
-    count = len(records.headers) + bool(records.last)
-    common = b"".join(_text(name.encode()) + _text(value) for name, value in records.headers)
-    return varint(count) + common + (_text(records.last.encode()) if records.last else b"")
+    common = b"".join(_text(name.encode()) + _text(value) for name, value in headers)
+    return varint(len(headers) + bool(last)) + common + (_text(last.encode()) if last else b"")
 
 
 def _text(text: bytes) -> bytes:

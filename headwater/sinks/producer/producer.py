@@ -11,11 +11,10 @@ from headwater.brokers.wire.cluster import Cluster, Layout
 from headwater.brokers.wire.connection import ConnectionLost, LoginRefused, TlsRefused
 from headwater.errors import BrokerUnavailable
 from headwater.model.worker import KafkaAccess
-from headwater.native import sizes_of
 from headwater.sinks.base import Outputs
 from headwater.sinks.producer.finder import Finder
 from headwater.sinks.producer.outbox import Outbox
-from headwater.sinks.producer.queue import Queue, size_of
+from headwater.sinks.producer.queue import Queue, Waiting
 
 MAX_RECORDS: Final = 20_000
 MAX_BYTES: Final = 64 << 20
@@ -70,16 +69,15 @@ class KafkaProducer:
     # Records.
 
     def produce(self, outputs: Outputs) -> None:
-        outputs.sizes = outputs.sizes or sizes_of(outputs.values)
-        for partition, part in outputs.by_partition():
-            size, now = size_of(part), time.monotonic()
+        for partition, rows in outputs.by_partition():
+            waiting = Waiting.of(outputs, rows, time.monotonic())
             with self._outbox.lock:
-                self._outbox.records += len(part)
-                self._outbox.size += size
-                queue = self._queue(part.topic, partition)
+                self._outbox.records += len(rows)
+                self._outbox.size += waiting.size
+                queue = self._queue(outputs.topic, partition)
                 if not queue.waiting:
                     self._wake()
-                queue.add(part, size, now)
+                queue.add(waiting)
             if queue.full:
                 self._pack(queue)
 

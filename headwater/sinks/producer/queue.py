@@ -3,14 +3,14 @@
 import time
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, chain, repeat
+from itertools import accumulate
 from typing import Final
 
-from headwater.brokers.wire.batch import FRAMING_BYTES, Batch, Packed, Producer, Records, pack, seal
+from headwater.brokers.wire.batch import FRAMING_BYTES, Batch, Packed, Producer, pack, seal
 from headwater.children import Backoff
-from headwater.native import Positions
+from headwater.model.record import Numbers, Rows
+from headwater.native import Portion, Positions, Texts
 from headwater.sinks.base import SOURCE_HEADER, Outputs
 
 LINGER_S: Final = 0.05
@@ -45,23 +45,38 @@ class Sealed:
 
 
 @dataclass(slots=True)
-class _Portion:
+class Waiting:
+    """Some rows of outputs. size: what they take in memory and in a batch, in bytes, about."""
+
     outputs: Outputs
+    rows: Rows
     size: int
     since: float
 
+    @classmethod
+    def of(cls, outputs: Outputs, rows: Rows, since: float) -> "Waiting":
+        """Measures them."""
+        texts = [outputs.values, outputs.keys, *([outputs.sources] if outputs.sources else [])]
+        size = _common(outputs) * len(rows) + sum(column.size_of(rows) for column in texts)
+        return cls(outputs, rows, size, since)
 
-def size_of(outputs: Outputs) -> int:
-    """What the records take in memory and in a batch, in bytes, about."""
-    keys = sum(map(len, filter(None, outputs.keys)))
-    return _common(outputs) * len(outputs) + sum(outputs.sizes) + keys + sum(map(len, outputs.sources))
+    def row_sizes(self) -> list[int]:
+        """What each row takes."""
+        columns = [self.outputs.values.sizes, self.outputs.keys.sizes]
+        columns += [self.outputs.sources.sizes] if self.outputs.sources else []
+        common = _common(self.outputs)
+        return [common + sum(max(sizes[row], 0) + 1 for sizes in columns) for row in self.rows]
 
-
-def row_sizes(outputs: Outputs) -> list[int]:
-    """The same for each record."""
-    common = _common(outputs)
-    rows = zip(outputs.sizes, outputs.keys, outputs.sources or repeat(b""), strict=False)
-    return [common + size + len(key or b"") + len(source) for size, key, source in rows]
+    def portion(self, now_ms: int) -> Portion:
+        """It for a batch. now_ms: the present."""
+        outputs, times = self.outputs, self.outputs.timestamps
+        if not all(times):
+            times = Numbers("q", [at or now_ms for at in times])
+        tails: Texts | Positions | None = outputs.sources
+        if outputs.origin:
+            prefix = f"{outputs.origin}/{outputs.partitions[self.rows[0]]}/".encode()
+            tails = Positions(prefix, outputs.offsets, outputs.indexes)
+        return Portion(self.rows, outputs.values, outputs.keys, times, tails)
 
 
 def _common(outputs: Outputs) -> int:
@@ -81,7 +96,7 @@ class Queue:
 
     topic: str
     partition: int
-    waiting: deque[_Portion] = field(default_factory=deque)
+    waiting: deque[Waiting] = field(default_factory=deque)
     waiting_bytes: int = 0
     urgent: bool = False
     parcels: deque[Parcel] = field(default_factory=deque)
@@ -94,10 +109,10 @@ class Queue:
     retry_at: float = 0.0
     backoff: Backoff = field(default_factory=lambda: Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S))
 
-    def add(self, outputs: Outputs, size: int, now: float) -> None:
+    def add(self, records: Waiting) -> None:
         """Let records wait."""
-        self.waiting.append(_Portion(outputs, size, now))
-        self.waiting_bytes += size
+        self.waiting.append(records)
+        self.waiting_bytes += records.size
 
     @property
     def full(self) -> bool:
@@ -128,18 +143,17 @@ class Queue:
         self.urgent = self.urgent and bool(self.waiting)
         return Draft(portions, size, first.since)
 
-    def _next(self, limit: int) -> _Portion:
-        """The first portion, or as much of it as one batch takes."""
-        portion = self.waiting.popleft()
-        outputs = portion.outputs
-        if portion.size <= limit or len(outputs) == 1:
-            return portion
-        ends = [*accumulate(row_sizes(outputs))]
+    def _next(self, limit: int) -> Waiting:
+        """The first of those who wait, or as many of them as one batch takes."""
+        first = self.waiting.popleft()
+        if first.size <= limit or len(first.rows) == 1:
+            return first
+        ends = [*accumulate(first.row_sizes())]
         count = max(1, bisect_right(ends, limit))
-        rest = _Portion(outputs.part(count, len(outputs)), portion.size - ends[count - 1], portion.since)
-        if len(rest.outputs):
-            self.waiting.appendleft(rest)
-        return _Portion(outputs.part(0, count), ends[count - 1], portion.since)
+        if count < len(first.rows):
+            rest = first.size - ends[count - 1]
+            self.waiting.appendleft(Waiting(first.outputs, first.rows[count:], rest, first.since))
+        return Waiting(first.outputs, first.rows[:count], ends[count - 1], first.since)
 
     def seal(self, parcel: Parcel, producer: Producer) -> None:
         """Give a batch its number."""
@@ -153,7 +167,7 @@ class Queue:
         self.held = False
 
 
-def _alike(one: _Portion, other: _Portion) -> bool:
+def _alike(one: Waiting, other: Waiting) -> bool:
     ours, theirs = one.outputs, other.outputs
     same_kind = bool(ours.sources) == bool(theirs.sources) and ours.origin == theirs.origin
     return same_kind and ours.headers == theirs.headers
@@ -163,37 +177,13 @@ def _alike(one: _Portion, other: _Portion) -> bool:
 class Draft:
     """Records that become one batch."""
 
-    portions: list[_Portion]
+    portions: list[Waiting]
     size: int
     since: float
 
     def pack(self) -> Parcel:
         """Without a lock: it takes a while."""
-        return Parcel(pack(self._records(time.time_ns() // 1_000_000)), self.size, self.since)
-
-    def _records(self, now_ms: int) -> Records:
-        parts = [portion.outputs for portion in self.portions]
-        first = parts[0]
-        times = [*chain.from_iterable(part.timestamps for part in parts)]
-        if not all(times):
-            times = [at or now_ms for at in times]
-        return Records(
-            values=[*chain.from_iterable(part.values for part in parts)],
-            sizes=[*chain.from_iterable(part.sizes for part in parts)],
-            keys=[*chain.from_iterable(part.keys for part in parts)],
-            timestamps=times,
-            headers=first.headers,
-            last=SOURCE_HEADER if first.sources or first.origin else "",
-            lasts=self._sources(parts),
-        )
-
-    @staticmethod
-    def _sources(parts: Sequence[Outputs]) -> Sequence[bytes] | Positions:
-        first = parts[0]
-        if not first.origin:
-            return [*chain.from_iterable(part.sources for part in parts)]
-        return Positions(
-            f"{first.origin}/{first.partitions[0]}/".encode(),
-            [*chain.from_iterable(part.offsets for part in parts)],
-            [*chain.from_iterable(part.indexes for part in parts)],
-        )
+        first, now_ms = self.portions[0].outputs, time.time_ns() // 1_000_000
+        last = SOURCE_HEADER if first.sources or first.origin else ""
+        packed = pack([portion.portion(now_ms) for portion in self.portions], first.headers, last)
+        return Parcel(packed, self.size, self.since)

@@ -1,0 +1,51 @@
+"""The compiled library, and what its callers share."""
+
+import ctypes
+from array import array
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from headwater.errors import SetupError
+
+LIBRARY: Final = Path(__file__).with_name("kernel.so")
+
+
+@cache
+def kernel() -> Any:
+    """The loops, as functions of ctypes: numbers are passed as c_int64. Raises SetupError."""
+    try:
+        library = ctypes.CDLL(str(LIBRARY))
+    except OSError as error:
+        raise SetupError(f"{LIBRARY.name} can't be loaded: {error}. Run `make setup`.") from error
+    for name in ("encode_records", "long_integers", "split_lines", "texts_size"):
+        library[name].restype = ctypes.c_int64
+    for name in ("find_starts", "gather_texts"):
+        library[name].restype = None
+    return library
+
+
+def address(column: "array[int]") -> ctypes.c_void_p | None:
+    """Where a column is, for a call during which the caller keeps it; NULL for one without elements."""
+    return ctypes.c_void_p(column.buffer_info()[0]) if column else None
+
+
+def column(kind: str, count: int) -> "array[int]":
+    """A column to be filled: "i" of 32, "q" of 64 bits."""
+    made = array(kind)
+    made.frombytes(bytes(made.itemsize * count))
+    return made
+
+
+_new_bytes = ctypes.pythonapi.PyBytes_FromStringAndSize
+_new_bytes.argtypes, _new_bytes.restype = (ctypes.c_void_p, ctypes.c_ssize_t), ctypes.py_object
+
+
+def blank(size: int) -> bytes:
+    """Bytes to be filled, by the call that they are passed to, before anybody else has them.
+
+    https://docs.python.org/3/c-api/bytes.html#c.PyBytes_FromStringAndSize allows that; a bytearray would be filled
+    with zeros first, and its contents copied to become bytes.
+    """
+    made: bytes = _new_bytes(None, size)
+    return made

@@ -1,0 +1,52 @@
+// Texts of a column: one after the other in one buffer, each followed by a newline; sizes in bytes without it, -1 for a
+// text that is not there.
+
+#include "kernel.h"
+
+// Where each text begins.
+void find_starts(const int32_t *sizes, int64_t count, int32_t *starts) {
+    int32_t at = 0;
+    for (int64_t i = 0; i < count; i++) {
+        starts[i] = at;
+        at += (sizes[i] > 0 ? sizes[i] : 0) + 1;
+    }
+}
+
+// What the texts of some rows take, newlines included; rows NULL: the first ones.
+int64_t texts_size(const int32_t *sizes, const int32_t *rows, int64_t count) {
+    int64_t size = count;
+    for (int64_t i = 0; i < count; i++) {
+        const int32_t of_text = sizes[rows ? rows[i] : i];
+        size += of_text > 0 ? of_text : 0;
+    }
+    return size;
+}
+
+// Copy the texts of some rows behind each other; rows NULL: the first ones.
+void gather_texts(const uint8_t *text, const int32_t *starts, const int32_t *sizes, const int32_t *rows, int64_t count,
+                  uint8_t *out, int32_t *out_sizes) {
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t row = rows ? rows[i] : i;
+        out_sizes[i] = sizes[row];
+        out = put(out, text + starts[row], sizes[row]);
+        *out++ = '\n';
+    }
+}
+
+// The sizes of lines, each ended by a newline; how many there are. At most room are written.
+int64_t split_lines(const uint8_t *text, int64_t size, int32_t *sizes, int64_t room) {
+    const __m128i newline = _mm_set1_epi8('\n');
+    int64_t found = 0, start = 0;
+    for (int64_t block = 0; block < size; block += BLOCK) {
+        uint8_t rest[BLOCK] = {0};
+        if (size - block < BLOCK) memcpy(rest, text + block, (unsigned long)(size - block));
+        const __m128i letters = _mm_loadu_si128((const __m128i *)(size - block < BLOCK ? rest : text + block));
+        for (int left = _mm_movemask_epi8(_mm_cmpeq_epi8(letters, newline)); left; left &= left - 1) {
+            const int64_t end = block + __builtin_ctz((unsigned)left);
+            if (found < room) sizes[found] = (int32_t)(end - start);
+            found++;
+            start = end + 1;
+        }
+    }
+    return found;
+}

@@ -1,0 +1,100 @@
+"""A column of texts in one buffer."""
+
+import ctypes
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Self, overload
+
+from headwater.native.library import address, blank, column, kernel
+
+
+class Texts(Sequence[bytes | None]):
+    """Texts one after the other, each followed by a newline, which it may contain as well. Not changed.
+
+    text: of all. sizes: column "i", in bytes without the newline behind, -1 for None. Bytes objects of single texts are
+    made where they are asked for: hot loops work on the buffer.
+    """
+
+    __slots__ = ("_starts", "sizes", "text")
+
+    def __init__(self, text: bytes, sizes: "array[int]") -> None:
+        self.text = text
+        self.sizes = sizes
+        self._starts: array[int] | None = None
+
+    @classmethod
+    def of(cls, texts: Iterable[bytes | None]) -> Self:
+        """A column of these."""
+        rows = [*texts]
+        sizes = array("i", [-1 if text is None else len(text) for text in rows])
+        return cls(b"".join([(text or b"") + b"\n" for text in rows]), sizes)
+
+    @classmethod
+    def lines(cls, text: bytes, count: int) -> Self:
+        """The lines of a text, each ended by a newline. Raises ValueError when these are not so many."""
+        sizes = column("i", count)
+        if kernel().split_lines(text, ctypes.c_int64(len(text)), address(sizes), ctypes.c_int64(count)) != count:
+            raise ValueError(f"not a text of {count} lines")
+        return cls(text, sizes)
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Texts]") -> "Texts":
+        """One column after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        sizes = array("i")
+        for part in parts:
+            sizes += part.sizes
+        return cls(b"".join([part.text for part in parts]), sizes)
+
+    @property
+    def starts(self) -> "array[int]":
+        """Column "i": where each text begins."""
+        if self._starts is None:
+            self._starts = column("i", len(self))
+            kernel().find_starts(address(self.sizes), ctypes.c_int64(len(self)), address(self._starts))
+        return self._starts
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        lines: list[bytes | None] = [*self.text.split(b"\n")]
+        if len(lines) == len(self) + 1 and -1 not in self.sizes:  # no text contains a newline
+            lines.pop()
+            return iter(lines)
+        return map(self.__getitem__, range(len(self)))
+
+    @overload
+    def __getitem__(self, row: int) -> bytes | None: ...
+    @overload
+    def __getitem__(self, row: slice) -> "Texts": ...
+    def __getitem__(self, row: int | slice) -> "bytes | Texts | None":
+        if isinstance(row, slice):
+            return self.take(array("i", range(len(self))[row]))
+        size, start = self.sizes[row], self.starts[row]
+        return None if size < 0 else self.text[start : start + size]
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Texts):
+            return self.sizes == other.sizes and self.text == other.text
+        return isinstance(other, list) and [*self] == other
+
+    __hash__ = None  # type: ignore[assignment]  # equal to lists, which have none
+
+    def __repr__(self) -> str:
+        return f"Texts.of({[*self]!r})"
+
+    def take(self, rows: "array[int]") -> "Texts":
+        """The texts of some rows. rows: column "i"."""
+        count = ctypes.c_int64(len(rows))
+        sizes, text = column("i", len(rows)), blank(self.size_of(rows))
+        kernel().gather_texts(
+            self.text, address(self.starts), address(self.sizes), address(rows), count, text, address(sizes)
+        )
+        return Texts(text, sizes)
+
+    def size_of(self, rows: "array[int]") -> int:
+        """What the texts of some rows take in the buffer, in bytes."""
+        size: int = kernel().texts_size(address(self.sizes), address(rows), ctypes.c_int64(len(rows)))
+        return size
