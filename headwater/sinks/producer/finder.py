@@ -6,9 +6,10 @@ from typing import Final
 from confluent_kafka import KafkaError
 
 from headwater.brokers.wire.batch import Producer
-from headwater.brokers.wire.cluster import Address, Cluster, Layout, ProducerRefused
+from headwater.brokers.wire.cluster import Cluster, Layout, ProducerRefused
 from headwater.brokers.wire.codes import PASSING, described
 from headwater.brokers.wire.connection import ConnectionLost, LoginRefused
+from headwater.brokers.wire.requests import Address
 from headwater.model.worker import KafkaAccess
 from headwater.sinks.producer.lane import Lane
 from headwater.sinks.producer.outbox import Outbox, Sender

@@ -7,10 +7,10 @@ from typing import Final, Protocol
 from confluent_kafka import KafkaError
 
 from headwater.brokers.wire.batch import Batch, Producer
-from headwater.brokers.wire.cluster import Address
 from headwater.brokers.wire.codes import NO_ERROR, PASSING, described
 from headwater.brokers.wire.connection import Connection, ConnectionLost, LoginRefused
 from headwater.brokers.wire.produce import Produce
+from headwater.brokers.wire.requests import Address
 from headwater.model.worker import KafkaAccess
 from headwater.sinks.producer.outbox import Outbox, Sender
 from headwater.sinks.producer.queue import Draft, Parcel, Queue, Sealed
@@ -100,7 +100,7 @@ class Lane(Sender):
             batches.append((queue, batch))
             topics.setdefault(queue.topic, []).append((queue.partition, batch.batch))
         connection = self._connection or self._connect()
-        connection.send_message(Produce(topics, BROKER_TIMEOUT_S))
+        connection.send(Produce(topics, BROKER_TIMEOUT_S))
         self._on_their_way.append(batches)
 
     def _connect(self) -> Connection:
@@ -114,8 +114,7 @@ class Lane(Sender):
 
     def _receive(self) -> None:
         assert self._connection is not None
-        answer = self._connection.receive()
-        codes = {(topic, part[0]): part[1] for topic, parts in answer.topics for part in parts}
+        codes = self._connection.receive()
         with self._outbox.lock:
             for queue, batch in self._on_their_way.popleft():
                 self._settle(queue, batch, codes.get((queue.topic, queue.partition), KafkaError.UNKNOWN))
