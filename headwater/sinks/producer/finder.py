@@ -24,12 +24,11 @@ class Finder(Sender):
 
     def __init__(self, outbox: Outbox, access: KafkaAccess, cluster: Cluster, give_up_after_s: float) -> None:
         super().__init__(outbox, "producer-finder")
-        self.producer = Producer(-1, -1)
+        self.producer: Producer | None = None
         self.lanes: dict[Address, Lane] = {}
         self._cluster = cluster
         self._access = access
         self._give_up_after_s = give_up_after_s
-        self._known = False
         self._lost: list[Queue] = []
 
     def take(self, queues: list[Queue]) -> None:
@@ -68,8 +67,7 @@ class Finder(Sender):
 
     def _look(self, queues: list[Queue]) -> Layout:
         try:
-            if not self._known:
-                self.producer, self._known = self._cluster.new_producer(), True
+            self.producer = self.producer or self._cluster.new_producer()
             return self._cluster.layout([*{queue.topic for queue in queues}])
         except (ConnectionLost, LoginRefused):
             return Layout({}, {})

@@ -33,7 +33,8 @@ def _next(queue: Queue) -> Parcel | Draft:
 class Owner(Protocol):
     """Who looks for the brokers of queues."""
 
-    producer: Producer
+    producer: Producer | None
+    """Known before any of the queues has a lane."""
 
     def take(self, queues: list[Queue]) -> None:
         """These have lost their broker, or it did not take their batches. With the outbox's lock."""
@@ -66,8 +67,10 @@ class Lane(Sender):
                 self.wake.wait(self._patience_s())
                 due = self._due()
             unsealed = [(queue, _next(queue)) for queue in due if queue.sent == len(queue.sealed)]
+        producer = self._owner.producer
+        assert producer is not None
         for queue, batch in unsealed:
-            queue.seal(batch.pack() if isinstance(batch, Draft) else batch, self._owner.producer)
+            queue.seal(batch.pack() if isinstance(batch, Draft) else batch, producer)
         try:
             if due:
                 self._send(due)
