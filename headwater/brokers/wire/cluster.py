@@ -2,22 +2,16 @@
 
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
-
-from aiokafka.protocol.api import Request
-from aiokafka.protocol.metadata import MetadataRequest
-from aiokafka.protocol.transaction import InitProducerIdRequest
+from typing import Final, NamedTuple
 
 from headwater.brokers.wire.batch import Producer
 from headwater.brokers.wire.codes import NO_ERROR
 from headwater.brokers.wire.connection import Connection, ConnectionLost
+from headwater.brokers.wire.protocol import Answer, Message
+from headwater.brokers.wire.requests import Address, InitProducerId, Metadata
 from headwater.model.worker import KafkaAccess
 
 DEFAULT_PORT: Final = 9092
-_NOT_BEFORE_TIMEOUT: Final = 60_000
-"""InitProducerId wants the timeout of transactions, which there are none of."""
-
-Address = tuple[str, int]
 
 
 class Layout(NamedTuple):
@@ -38,22 +32,21 @@ class Cluster:
 
     def layout(self, topics: Sequence[str]) -> Layout:
         """Raises ConnectionLost, LoginRefused."""
-        told = self._ask(MetadataRequest([*topics], allow_auto_topic_creation=False))
-        brokers = {broker[0]: (broker[1], broker[2]) for broker in told.brokers}
+        brokers, found = self._ask(Metadata(topics))
         leaders = {
-            (topic, partition[1]): brokers[partition[2]]
-            for fault, topic, _, partitions in told.topics
-            for partition in partitions
-            if fault == NO_ERROR and partition[2] in brokers
+            (topic.name, partition): brokers[leader]
+            for topic in found
+            for partition, leader in topic.leaders.items()
+            if topic.fault == NO_ERROR and leader in brokers
         }
-        return Layout(leaders, {topic: fault for fault, topic, _, _ in told.topics if fault != NO_ERROR})
+        return Layout(leaders, {topic.name: topic.fault for topic in found if topic.fault != NO_ERROR})
 
     def new_producer(self) -> Producer:
         """Raises ConnectionLost, LoginRefused, and ProducerRefused when the user may not write anything."""
-        told = self._ask(InitProducerIdRequest(None, _NOT_BEFORE_TIMEOUT))
-        if told.error_code != NO_ERROR:
-            raise ProducerRefused(told.error_code)
-        return Producer(told.producer_id, told.producer_epoch)
+        fault, producer = self._ask(InitProducerId())
+        if fault != NO_ERROR:
+            raise ProducerRefused(fault)
+        return producer
 
     def close(self) -> None:
         """Let go of the connection. Who waits for an answer loses it; who asks next gets a new one."""
@@ -61,11 +54,11 @@ class Cluster:
         if connection is not None:
             connection.close()
 
-    def _ask(self, request: Request[Any]) -> Any:
+    def _ask(self, message: Message[Answer]) -> Answer:
         with self._lock:
             connection = self._connection = self._connection or self._connect()
             try:
-                return connection.ask(request)
+                return connection.ask(message)
             except ConnectionLost:
                 self.close()
                 raise

@@ -3,22 +3,20 @@
 import contextlib
 import socket
 import ssl
+import struct
 from collections import deque
-from collections.abc import Callable
-from functools import partial
-from io import BytesIO
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from aiokafka.conn import ScramAuthenticator
-from aiokafka.errors import IncompatibleBrokerVersion
-from aiokafka.protocol.admin import ApiVersionRequest, SaslAuthenticateRequest, SaslHandShakeRequest
-from aiokafka.protocol.api import Request, RequestStruct, Response, ResponseHeader_v0
-
+from headwater.brokers.wire.codes import NO_ERROR
+from headwater.brokers.wire.protocol import OLDEST_BROKER, Answer, Message, Parts
+from headwater.brokers.wire.requests import ApiVersions, SaslAuthenticate, SaslHandshake
+from headwater.brokers.wire.scram import Scram
 from headwater.model.worker import KafkaAccess
 
-CLIENT_ID: Final = "headwater"
 MAX_ANSWER_BYTES: Final = 64 << 20
 _SIZE_BYTES: Final = 4
+_NUMBER_BYTES: Final = 4
+_HIGHEST_NUMBER: Final = (1 << 31) - 1
 _MOST_PARTS: Final = 512
 """Of one call to the system, which takes 1,024."""
 
@@ -35,32 +33,17 @@ class TlsRefused(ConnectionLost):
     """One of both sides does not trust the other, or speaks no TLS."""
 
 
-Parts = list[bytes | memoryview]
-"""Of one message, to be sent one after the other."""
-
-
-class Message(Protocol):
-    """A request that is made without a library. answer: how its answer is read; its header has a number alone."""
-
-    @property
-    def answer(self) -> type[Response]: ...
-
-    def parts(self, number: int) -> Parts:
-        """It as it is sent, header included. number: comes back with the answer."""
-
-
 class Connection:
     """Used by one thread, but for `close`."""
 
     def __init__(self, access: KafkaAccess, host: str, port: int, timeout_s: float) -> None:
         """Connect and log in. timeout_s: for each wait. Raises ConnectionLost, LoginRefused."""
-        self._awaited: deque[tuple[int, Callable[[BytesIO], Any]]] = deque()
+        self._awaited: deque[tuple[int, Message[Any]]] = deque()
         self._number = 0
-        self._versions: dict[int, tuple[int, int]] = {}
+        self._versions = {ApiVersions.key: (ApiVersions.version, ApiVersions.version)}
         self._socket = _connect(access, host, port, timeout_s)
         try:
-            told = self.ask(ApiVersionRequest())
-            self._versions = {key: (first, last) for key, first, last in told.api_versions}
+            self._versions = self.ask(ApiVersions())
             if access.security_protocol.startswith("SASL_"):
                 self._log_in(access)
         except BaseException:
@@ -77,26 +60,27 @@ class Connection:
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
-    def ask(self, request: Request[Any]) -> Any:
+    def ask(self, message: Message[Answer]) -> Answer:
         """Send a request and wait for its answer, when no other is awaited. Raises ConnectionLost."""
-        self.send(request)
-        return self.receive()
+        self.send(message)
+        answer: Answer = self.receive()
+        return answer
 
-    def send(self, request: Request[Any]) -> None:
-        """Send a request in the newest version that both sides know. Raises ConnectionLost."""
-        try:
-            built = request.prepare(self._versions)
-        except (IncompatibleBrokerVersion, NotImplementedError) as error:
-            raise ConnectionLost(f"the broker speaks another version of Kafka's protocol: {error}") from error
-        self._number += 1
-        self._awaited.append((self._number, partial(_read, built)))
-        self._send([built.build_request_header(self._number, CLIENT_ID).encode(), built.encode()])
-
-    def send_message(self, message: Message) -> None:
-        """Send a request without joining its parts. Raises ConnectionLost."""
-        self._number += 1
-        self._awaited.append((self._number, partial(_read_plain, message.answer)))
+    def send(self, message: Message[Any]) -> None:
+        """Send a request without joining its parts. Raises ConnectionLost, also when the broker does not know it."""
+        self._check_version(message)
+        self._number = (self._number + 1) & _HIGHEST_NUMBER
+        self._awaited.append((self._number, message))
         self._send(message.parts(self._number))
+
+    def _check_version(self, message: Message[Any]) -> None:
+        first, last = self._versions.get(message.key, (0, -1))
+        if first <= message.version <= last:
+            return
+        name = type(message).__name__
+        if message.version > last:
+            raise ConnectionLost(f"the broker is too old for {name}: Headwater needs Kafka {OLDEST_BROKER} or newer")
+        raise ConnectionLost(f"the broker takes {name} from version {first} on: Headwater is too old for it")
 
     def _send(self, parts: Parts) -> None:
         size = sum(map(len, parts)).to_bytes(_SIZE_BYTES, "big")
@@ -110,21 +94,20 @@ class Connection:
 
     def receive(self) -> Any:
         """The answer to the oldest request that has none. Raises ConnectionLost."""
-        number, read = self._awaited.popleft()
+        number, message = self._awaited.popleft()
         size = int.from_bytes(self._read(_SIZE_BYTES), "big")
-        if size > MAX_ANSWER_BYTES:
+        if not _NUMBER_BYTES <= size <= MAX_ANSWER_BYTES:
             raise ConnectionLost(f"an answer of {size} bytes: this is no Kafka broker")
-        try:
-            answered, answer = read(BytesIO(self._read(size)))
-        except (ValueError, UnicodeDecodeError) as error:
-            raise ConnectionLost(f"an answer that can't be read: {error}") from error
-        if answered != number:
+        told = self._read(size)
+        if int.from_bytes(told[:_NUMBER_BYTES], "big") != number:
             raise ConnectionLost("an answer to another request")
-        return answer
+        try:
+            return message.answer(told[_NUMBER_BYTES:])
+        except (ValueError, IndexError, struct.error) as error:
+            raise ConnectionLost(f"an answer that can't be read: {error}") from error
 
-    def _read(self, count: int) -> bytes:
-        data = bytearray(count)
-        view, filled = memoryview(data), 0
+    def _read(self, count: int) -> memoryview:
+        view, filled = memoryview(bytearray(count)), 0
         while filled < count:
             try:
                 got = self._socket.recv_into(view[filled:])
@@ -133,42 +116,26 @@ class Connection:
             if not got:
                 raise ConnectionLost("the broker closed the connection")
             filled += got
-        return bytes(data)
+        return view
 
     def _log_in(self, access: KafkaAccess) -> None:
         """SASL, RFC 4616 (PLAIN) or RFC 5802 (SCRAM)."""
-        if self.ask(SaslHandShakeRequest(access.sasl_mechanism)).error_code:
+        if self.ask(SaslHandshake(access.sasl_mechanism)) != NO_ERROR:
             raise LoginRefused(f"the broker has no {access.sasl_mechanism}")
         if access.sasl_mechanism == "PLAIN":
             self._token(f"\0{access.username}\0{access.password}".encode())
             return
-        scram = ScramAuthenticator(
-            loop=None,
-            sasl_plain_username=access.username,
-            sasl_plain_password=access.password,
-            sasl_mechanism=access.sasl_mechanism,
-        )
+        scram = Scram(access.sasl_mechanism, access.username, access.password)
         try:
-            scram.process_server_first_message(self._token(scram.first_message().encode()).decode())
-            scram.process_server_final_message(self._token(scram.final_message().encode()).decode())
-        except (ValueError, KeyError) as error:
+            scram.verify(self._token(scram.final(self._token(scram.first()))))
+        except ValueError as error:
             raise LoginRefused(f"the broker's answer is wrong: {error}") from error
 
     def _token(self, token: bytes) -> bytes:
-        answer = self.ask(SaslAuthenticateRequest(token))
-        if answer.error_code:
-            raise LoginRefused(answer.error_message or "the broker refuses the user")
-        data: bytes = answer.sasl_auth_bytes
-        return data
-
-
-def _read(request: RequestStruct, answer: BytesIO) -> tuple[int, Any]:
-    """The number of an answer, and what it says."""
-    return request.parse_response_header(answer).correlation_id, request.RESPONSE_TYPE.decode(answer)
-
-
-def _read_plain(kind: type[Response], answer: BytesIO) -> tuple[int, Any]:
-    return ResponseHeader_v0.decode(answer).correlation_id, kind.decode(answer)
+        told = self.ask(SaslAuthenticate(token))
+        if told.fault != NO_ERROR:
+            raise LoginRefused(told.reason or "the broker refuses the user")
+        return told.token
 
 
 def _send_all(to: socket.socket, parts: Parts) -> None:

@@ -6,9 +6,10 @@ from typing import Final
 from confluent_kafka import KafkaError
 
 from headwater.brokers.wire.batch import Producer
-from headwater.brokers.wire.cluster import Address, Cluster, Layout, ProducerRefused
+from headwater.brokers.wire.cluster import Cluster, Layout, ProducerRefused
 from headwater.brokers.wire.codes import PASSING, described
 from headwater.brokers.wire.connection import ConnectionLost, LoginRefused
+from headwater.brokers.wire.requests import Address
 from headwater.model.worker import KafkaAccess
 from headwater.sinks.producer.lane import Lane
 from headwater.sinks.producer.outbox import Outbox, Sender
@@ -23,12 +24,11 @@ class Finder(Sender):
 
     def __init__(self, outbox: Outbox, access: KafkaAccess, cluster: Cluster, give_up_after_s: float) -> None:
         super().__init__(outbox, "producer-finder")
-        self.producer = Producer(-1, -1)
+        self.producer: Producer | None = None
         self.lanes: dict[Address, Lane] = {}
         self._cluster = cluster
         self._access = access
         self._give_up_after_s = give_up_after_s
-        self._known = False
         self._lost: list[Queue] = []
 
     def take(self, queues: list[Queue]) -> None:
@@ -67,8 +67,7 @@ class Finder(Sender):
 
     def _look(self, queues: list[Queue]) -> Layout:
         try:
-            if not self._known:
-                self.producer, self._known = self._cluster.new_producer(), True
+            self.producer = self.producer or self._cluster.new_producer()
             return self._cluster.layout([*{queue.topic for queue in queues}])
         except (ConnectionLost, LoginRefused):
             return Layout({}, {})

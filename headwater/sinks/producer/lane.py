@@ -7,10 +7,10 @@ from typing import Final, Protocol
 from confluent_kafka import KafkaError
 
 from headwater.brokers.wire.batch import Batch, Producer
-from headwater.brokers.wire.cluster import Address
 from headwater.brokers.wire.codes import NO_ERROR, PASSING, described
 from headwater.brokers.wire.connection import Connection, ConnectionLost, LoginRefused
 from headwater.brokers.wire.produce import Produce
+from headwater.brokers.wire.requests import Address
 from headwater.model.worker import KafkaAccess
 from headwater.sinks.producer.outbox import Outbox, Sender
 from headwater.sinks.producer.queue import Draft, Parcel, Queue, Sealed
@@ -33,7 +33,8 @@ def _next(queue: Queue) -> Parcel | Draft:
 class Owner(Protocol):
     """Who looks for the brokers of queues."""
 
-    producer: Producer
+    producer: Producer | None
+    """Known before any of the queues has a lane."""
 
     def take(self, queues: list[Queue]) -> None:
         """These have lost their broker, or it did not take their batches. With the outbox's lock."""
@@ -66,8 +67,10 @@ class Lane(Sender):
                 self.wake.wait(self._patience_s())
                 due = self._due()
             unsealed = [(queue, _next(queue)) for queue in due if queue.sent == len(queue.sealed)]
+        producer = self._owner.producer
+        assert producer is not None
         for queue, batch in unsealed:
-            queue.seal(batch.pack() if isinstance(batch, Draft) else batch, self._owner.producer)
+            queue.seal(batch.pack() if isinstance(batch, Draft) else batch, producer)
         try:
             if due:
                 self._send(due)
@@ -100,7 +103,7 @@ class Lane(Sender):
             batches.append((queue, batch))
             topics.setdefault(queue.topic, []).append((queue.partition, batch.batch))
         connection = self._connection or self._connect()
-        connection.send_message(Produce(topics, BROKER_TIMEOUT_S))
+        connection.send(Produce(topics, BROKER_TIMEOUT_S))
         self._on_their_way.append(batches)
 
     def _connect(self) -> Connection:
@@ -114,8 +117,7 @@ class Lane(Sender):
 
     def _receive(self) -> None:
         assert self._connection is not None
-        answer = self._connection.receive()
-        codes = {(topic, part[0]): part[1] for topic, parts in answer.topics for part in parts}
+        codes = self._connection.receive()
         with self._outbox.lock:
             for queue, batch in self._on_their_way.popleft():
                 self._settle(queue, batch, codes.get((queue.topic, queue.partition), KafkaError.UNKNOWN))
