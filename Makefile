@@ -12,7 +12,7 @@ help:  ## Show this help
 
 setup: .venv/ready  ## A virtual environment in .venv and everything else that the other commands need
 
-.venv/ready: requirements/dev.txt pyproject.toml setup.py headwater/native/kernel.c
+.venv/ready: requirements/dev.txt pyproject.toml setup.py headwater/native/kernel.c headwater/native/decode.c
 	@$(PYTHON) -c 'import sys; sys.exit("Headwater needs Python 3.11 or newer; set PYTHON=python3.11 or the like." if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --no-compile --require-hashes -r requirements/dev.txt

@@ -1,4 +1,4 @@
-"""Compiles headwater/native/kernel.c by the C compiler of the `ziglang` wheel: a machine needs none of its own."""
+"""Compiles headwater/native/*.c by the C compiler of the `ziglang` wheel: a machine needs none of its own."""
 
 import subprocess
 import sys
@@ -44,6 +44,6 @@ class PlatformWheel(bdist_wheel):
 
 
 setup(
-    ext_modules=[Extension("headwater.native.kernel", ["headwater/native/kernel.c"])],
+    ext_modules=[Extension("headwater.native.kernel", ["headwater/native/kernel.c", "headwater/native/decode.c"])],
     cmdclass={"build_ext": BuildKernel, "bdist_wheel": PlatformWheel},
 )

@@ -10,11 +10,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from headwater.errors import SetupError
 
 LIBRARY: Final = Path(__file__).with_name("kernel.so")
 _WIDEST: Final = 100
 """Bytes of the numbers that a record has beside its texts, at most."""
+_NARROWEST: Final = 7
+"""Bytes of a record that has nothing."""
 
 
 @cache
@@ -110,3 +114,40 @@ def _joined(texts: Sequence[bytes | None]) -> bytes:
 def _address(column: "array[int]") -> ctypes.c_void_p | None:
     """NULL for a column that is not there."""
     return ctypes.c_void_p(column.buffer_info()[0]) if column else None
+
+
+class Scanned(NamedTuple):
+    """Columns of the records of a batch. Places and sizes are in bytes of its body; -1 for the size of a null.
+
+    times: in ms since the epoch, 0 where a record has none.
+    """
+
+    value_starts: "array[int]"
+    value_sizes: "array[int]"
+    key_starts: "array[int]"
+    key_sizes: "array[int]"
+    times: "array[int]"
+    offsets: "array[int]"
+
+
+def scan_records(
+    body: bytes | bytearray | memoryview, count: int, base_offset: int, first_ms: int, append_ms: int = -1
+) -> Scanned:
+    """The records of message format v2 in a body that is not compressed, which is not copied.
+
+    count, base_offset, first_ms: as the batch's head says. append_ms: of all records, if not -1: when the broker
+    appended them. Raises ValueError when the body is not `count` records.
+    """
+    if not 0 <= count <= len(body) // _NARROWEST:
+        raise ValueError(f"{count} records in {len(body)} bytes")
+    scanned = Scanned(*(array(kind, bytes(array(kind).itemsize * count)) for kind in "iiiiqq"))
+    scan = _kernel().scan_records
+    scan.restype = ctypes.c_int64
+    found = scan(
+        ctypes.c_void_p(np.frombuffer(body, np.uint8).ctypes.data),
+        *map(ctypes.c_int64, (len(body), count, base_offset, first_ms, append_ms)),
+        *map(_address, scanned),
+    )
+    if found != count:
+        raise ValueError(f"{len(body)} bytes are not {count} records")
+    return scanned
