@@ -3,6 +3,8 @@
 `setup.py` compiles all `*.c` here into one library when the package is built or installed.
 """
 
+from headwater.native.decoding import Scanned as Scanned
+from headwater.native.decoding import scan_records as scan_records
 from headwater.native.encoding import Portion as Portion
 from headwater.native.encoding import Positions as Positions
 from headwater.native.encoding import encode_records as encode_records

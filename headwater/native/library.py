@@ -6,7 +6,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from headwater.errors import SetupError
+
+Buffer = bytes | bytearray | memoryview
 
 LIBRARY: Final = Path(__file__).with_name("kernel.so")
 
@@ -18,7 +22,7 @@ def kernel() -> Any:
         library = ctypes.CDLL(str(LIBRARY))
     except OSError as error:
         raise SetupError(f"{LIBRARY.name} can't be loaded: {error}. Run `make setup`.") from error
-    for name in ("encode_records", "long_integers", "split_lines", "texts_size"):
+    for name in ("encode_records", "long_integers", "scan_records", "split_lines", "texts_size"):
         library[name].restype = ctypes.c_int64
     for name in ("find_starts", "gather_texts"):
         library[name].restype = None
@@ -28,6 +32,11 @@ def kernel() -> Any:
 def address(column: "array[int]") -> ctypes.c_void_p | None:
     """Where a column is, for a call during which the caller keeps it; NULL for one without elements."""
     return ctypes.c_void_p(column.buffer_info()[0]) if column else None
+
+
+def address_of(buffer: Buffer) -> ctypes.c_void_p:
+    """Where bytes are, whatever holds them, for a call during which the caller keeps them."""
+    return ctypes.c_void_p(np.frombuffer(buffer, np.uint8).ctypes.data)
 
 
 def column(kind: str, count: int) -> "array[int]":

@@ -1,0 +1,228 @@
+"""The request that reads batches, and its answer, in which they stay where they came.
+
+Version 12, in which topics have names: https://kafka.apache.org/protocol#The_Messages_Fetch. Its fields are those of
+"flexible" versions (KIP-482): sizes are varints, one more than they say, and optional fields have numbers ("tags").
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Final, NamedTuple
+
+from headwater.brokers.wire.protocol import CLIENT_ID, Parts
+
+_HEADER: Final = struct.Struct(">hhih")
+"""Key of the request, its version, the number that its answer has, size of the client's name."""
+_LIMITS: Final = struct.Struct(">iiiibii")
+"""Replica, longest wait in ms, least and most bytes, isolation level, id and epoch of the session."""
+_NO_REPLICA, _READ_COMMITTED, _NO_SESSION, _NO_SESSION_EPOCH = -1, 1, 0, -1
+_PARTITION: Final = struct.Struct(">iiqiqi")
+"""Its number, current leader epoch, offset, last fetched epoch, start of the log (of followers), most bytes."""
+_NO_LOG_START: Final = -1
+_NO_TAGS: Final = b"\0"
+_REST: Final = b"\1" + b"\1" + _NO_TAGS
+"""No partitions to forget, no rack."""
+
+_ANSWER: Final = struct.Struct(">ihi")
+"""Throttled for how many ms, error, session."""
+_ANSWERED: Final = struct.Struct(">ihqqq")
+"""Partition, error, high watermark, last stable offset, start of the log."""
+_ABORTED: Final = struct.Struct(">qq")
+_REPLICA: Final = struct.Struct(">i")
+_DIVERGING_TAG, _LEADER_TAG = 0, 1
+_DIVERGING: Final = struct.Struct(">iq")
+_LEADER: Final = struct.Struct(">ii")
+_VARINT_BYTES: Final = 5
+
+UNKNOWN_EPOCH: Final = -1
+
+
+class MalformedAnswer(ValueError):
+    """What came is no answer to this request."""
+
+
+class Wanted(NamedTuple):
+    """Where to read from. leader_epoch: the broker refuses if it knows another (FENCED_, UNKNOWN_LEADER_EPOCH).
+
+    last_epoch: of the last record read: the broker tells if its log had another there. Both may be UNKNOWN_EPOCH.
+    """
+
+    partition: int
+    leader_epoch: int
+    offset: int
+    last_epoch: int
+
+
+class Aborted(NamedTuple):
+    """A transaction that was aborted: its first offset in this partition."""
+
+    producer_id: int
+    first_offset: int
+
+
+class Fetched(NamedTuple):
+    """The answer for a partition. error: a code of Kafka. Offsets are -1 where the broker does not know them.
+
+    aborted: the transactions that `records` may have records of. diverging: the last epoch up to the wanted one that
+    the broker's log has, and where it ends: what was read from there on has gone. leader: id and epoch, if the broker
+    knows of another. records: batches, the last of which may be cut off.
+    """
+
+    partition: int
+    error: int
+    high_watermark: int
+    last_stable: int
+    log_start: int
+    aborted: list[Aborted]
+    diverging: tuple[int, int] | None
+    leader: tuple[int, int] | None
+    records: memoryview
+
+
+class Answer(NamedTuple):
+    """error: a code of Kafka for the whole. throttle_ms: for so long the broker does not listen to this client."""
+
+    error: int
+    throttle_ms: int
+    partitions: list[Fetched]
+
+
+class Fetch:
+    """Implements protocol.Message: what readers of committed records may see of one topic."""
+
+    key: ClassVar[int] = 1
+    version: ClassVar[int] = 12
+
+    def __init__(
+        self,
+        topic: str,
+        wanted: Sequence[Wanted],
+        max_wait_s: float,
+        *,
+        max_bytes: int,
+        partition_max_bytes: int,
+        min_bytes: int = 1,
+    ) -> None:
+        """max_wait_s: for `min_bytes`. Most bytes are exceeded by a first batch that is larger (KIP-74)."""
+        self._topic = topic
+        self._wanted = wanted
+        self._max_wait_ms = int(max_wait_s * 1000)
+        self._min_bytes = min_bytes
+        self._max_bytes = max_bytes
+        self._partition_max_bytes = partition_max_bytes
+
+    def parts(self, number: int) -> Parts:
+        """The request, header included."""
+        client, topic = CLIENT_ID.encode(), self._topic.encode()
+        parts: Parts = [_HEADER.pack(self.key, self.version, number, len(client)), client, _NO_TAGS, self._limits()]
+        parts += [_varint(1 + 1), _varint(len(topic) + 1), topic, _varint(len(self._wanted) + 1)]
+        parts += [self._partition(wanted) for wanted in self._wanted]
+        return [b"".join([*parts, _NO_TAGS, _REST])]
+
+    def answer(self, payload: memoryview) -> Answer:
+        """An answer, from what is behind its number. The records are views of it. Raises MalformedAnswer."""
+        try:
+            answer = _answer(_Reader(payload), self._topic)
+        except (struct.error, IndexError) as error:
+            raise MalformedAnswer(f"an answer that ends too early: {error}") from error
+        return answer
+
+    def _limits(self) -> bytes:
+        sizes = self._max_wait_ms, self._min_bytes, self._max_bytes
+        return _LIMITS.pack(_NO_REPLICA, *sizes, _READ_COMMITTED, _NO_SESSION, _NO_SESSION_EPOCH)
+
+    def _partition(self, wanted: Wanted) -> bytes:
+        return _PARTITION.pack(*wanted, _NO_LOG_START, self._partition_max_bytes) + _NO_TAGS
+
+
+class _Reader:
+    """Takes one field after the other. Raises MalformedAnswer, struct.error, IndexError."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._data = data
+        self._at = 0
+
+    def take(self, fields: struct.Struct) -> tuple[Any, ...]:
+        start, self._at = self._at, self._at + fields.size
+        return fields.unpack_from(self._data, start)
+
+    def varint(self) -> int:
+        """Not negative."""
+        number = 0
+        for place in range(_VARINT_BYTES):
+            byte = self._data[self._at]
+            self._at += 1
+            number |= (byte & 0x7F) << (7 * place)
+            if byte < 0x80:
+                return number
+        raise MalformedAnswer("a number that does not end")
+
+    def items(self) -> range:
+        """One for each element of an array that follows; null has none."""
+        return range(self.varint() - 1)
+
+    def text(self) -> memoryview:
+        """Null is empty."""
+        return self._bytes(max(self.varint() - 1, 0))
+
+    def tags(self) -> dict[int, "_Reader"]:
+        return {self.varint(): _Reader(self._bytes(self.varint())) for _ in range(self.varint())}
+
+    def end(self) -> None:
+        if self._at != len(self._data):
+            raise MalformedAnswer(f"{len(self._data) - self._at} bytes behind the answer")
+
+    def _bytes(self, size: int) -> memoryview:
+        start, self._at = self._at, self._at + size
+        if self._at > len(self._data):
+            raise MalformedAnswer(f"{size} bytes where {len(self._data) - start} are left")
+        return self._data[start : self._at]
+
+
+def _answer(reader: _Reader, topic: str) -> Answer:
+    reader.tags()  # of the header
+    throttle_ms, error, _ = reader.take(_ANSWER)
+    partitions = [fetched for _ in reader.items() for fetched in _topic(reader, topic)]
+    reader.tags()
+    reader.end()
+    return Answer(error, throttle_ms, partitions)
+
+
+def _topic(reader: _Reader, topic: str) -> Iterator[Fetched]:
+    if reader.text() != topic.encode():
+        raise MalformedAnswer(f"an answer for another topic than {topic}")
+    for _ in reader.items():
+        yield _fetched(reader)
+    reader.tags()
+
+
+def _fetched(reader: _Reader) -> Fetched:
+    partition, error, high_watermark, last_stable, log_start = reader.take(_ANSWERED)
+    aborted = [_aborted(reader) for _ in reader.items()]
+    reader.take(_REPLICA)  # which one to read from: for clients that say where they are
+    records, tags = reader.text(), reader.tags()
+    diverging, leader = _pair(tags, _DIVERGING_TAG, _DIVERGING), _pair(tags, _LEADER_TAG, _LEADER)
+    return Fetched(partition, error, high_watermark, last_stable, log_start, aborted, diverging, leader, records)
+
+
+def _aborted(reader: _Reader) -> Aborted:
+    aborted = Aborted(*reader.take(_ABORTED))
+    reader.tags()
+    return aborted
+
+
+def _pair(tags: dict[int, _Reader], tag: int, fields: struct.Struct) -> tuple[int, int] | None:
+    """None too if the broker says that it does not know."""
+    if tag not in tags:
+        return None
+    first, second = tags[tag].take(fields)
+    return None if first < 0 else (first, second)
+
+
+def _varint(number: int) -> bytes:
+    """Not negative; seven bits a byte, the lowest first."""
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)
