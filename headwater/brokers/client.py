@@ -70,6 +70,14 @@ def unavailable(cause: KafkaError | KafkaException, access: KafkaAccess) -> Brok
     return BrokerUnavailable(_sentence(error, access))
 
 
+def unreadable(why: Exception, topic: str, partition: int, access: KafkaAccess) -> BrokerUnavailable:
+    """The error to raise for records that can't be read; they are asked for again."""
+    return BrokerUnavailable(
+        f"Kafka at {access.bootstrap_servers} sent records of {topic}, partition {partition}, that can't be read: "
+        f"{why}."
+    )
+
+
 def no_rights(access: KafkaAccess) -> str:
     """The sentence for a user who may not manage the cluster."""
     return f"The Kafka user {access.username} may not manage topics, users and rules: use one that may."

@@ -1,17 +1,16 @@
 """Records in flight: a batch is a set of columns, so that hot loops touch arrays and bytes only."""
 
-from array import array
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from typing import NamedTuple
 
-from headwater.native import Texts
+from headwater.native import Column, Texts
 
 Headers = list[tuple[str, bytes]]
-Numbers = array[int]
+Numbers = Column
 """A column "q": integers of 64 bits."""
-Rows = array[int]
+Rows = Column
 """A column "i": numbers of rows."""
 
 

@@ -9,4 +9,5 @@ from headwater.native.encoding import Portion as Portion
 from headwater.native.encoding import Positions as Positions
 from headwater.native.encoding import encode_records as encode_records
 from headwater.native.integers import long_integers as long_integers
+from headwater.native.library import Column as Column
 from headwater.native.texts import Texts as Texts

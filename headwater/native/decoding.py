@@ -1,10 +1,9 @@
 """Records as Kafka stores them, found in a batch."""
 
 import ctypes
-from array import array
 from typing import Final, NamedTuple
 
-from headwater.native.library import Buffer, address, address_of, column, kernel
+from headwater.native.library import Buffer, Column, address, address_of, blank_column, kernel
 
 _NARROWEST: Final = 7
 """Bytes of a record that has nothing."""
@@ -16,12 +15,12 @@ class Scanned(NamedTuple):
     times: in ms since the epoch, 0 where a record has none.
     """
 
-    value_starts: "array[int]"
-    value_sizes: "array[int]"
-    key_starts: "array[int]"
-    key_sizes: "array[int]"
-    times: "array[int]"
-    offsets: "array[int]"
+    value_starts: Column
+    value_sizes: Column
+    key_starts: Column
+    key_sizes: Column
+    times: Column
+    offsets: Column
 
 
 def scan_records(body: Buffer, count: int, base_offset: int, first_ms: int, append_ms: int = -1) -> Scanned:
@@ -32,7 +31,7 @@ def scan_records(body: Buffer, count: int, base_offset: int, first_ms: int, appe
     """
     if not 0 <= count <= len(body) // _NARROWEST:
         raise ValueError(f"{count} records in {len(body)} bytes")
-    scanned = Scanned(*(column(kind, count) for kind in "iiiiqq"))
+    scanned = Scanned(*(blank_column(kind, count) for kind in "iiiiqq"))
     found = kernel().scan_records(
         address_of(body),
         *map(ctypes.c_int64, (len(body), count, base_offset, first_ms, append_ms)),

@@ -1,11 +1,10 @@
 """Records as Kafka stores them."""
 
 import ctypes
-from array import array
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from headwater.native.library import address, kernel
+from headwater.native.library import Column, address, kernel
 from headwater.native.texts import Texts
 
 _WIDEST: Final = 100
@@ -16,17 +15,17 @@ class Positions(NamedTuple):
     """Values "<prefix><offset>/<index>" of a header; columns "q"."""
 
     prefix: bytes
-    offsets: "array[int]"
-    indexes: "array[int]"
+    offsets: Column
+    indexes: Column
 
 
 class Portion(NamedTuple):
     """Some rows of columns. rows: "i"; times: "q", in ms. tails: the values of one more header, if there is one."""
 
-    rows: "array[int]"
+    rows: Column
     values: Texts
     keys: Texts
-    times: "array[int]"
+    times: Column
     tails: Texts | Positions | None = None
 
 
@@ -58,7 +57,7 @@ def _room(portion: Portion, headers_size: int) -> int:
 
 def _encode(portion: Portion, number: int, first_ms: int, headers: bytes, out: memoryview) -> int:
     tails = portion.tails
-    positions = tails if isinstance(tails, Positions) else Positions(b"", array("q"), array("q"))
+    positions = tails if isinstance(tails, Positions) else Positions(b"", Column("q"), Column("q"))
     size: int = kernel().encode_records(
         address(portion.rows),
         ctypes.c_int64(len(portion.rows)),

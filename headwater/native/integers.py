@@ -2,7 +2,7 @@
 
 import ctypes
 
-from headwater.native.library import address, column, kernel
+from headwater.native.library import address, blank_column, kernel
 
 
 def long_integers(text: bytes, room: int) -> tuple[list[int], list[int]]:
@@ -10,7 +10,7 @@ def long_integers(text: bytes, room: int) -> tuple[list[int], list[int]]:
 
     Some more may be among them, but of the lines that are JSON objects no such number is missing.
     """
-    lines, places = column("i", room), column("i", room)
+    lines, places = blank_column("i", room), blank_column("i", room)
     found = kernel().long_integers(
         text, ctypes.c_int64(len(text)), address(lines), address(places), ctypes.c_int64(room)
     )

@@ -4,12 +4,16 @@ import ctypes
 from array import array
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from headwater.errors import SetupError
 
+if TYPE_CHECKING:
+    Column = array[int]
+else:  # only from Python 3.12 on it takes parameters
+    Column = array
 Buffer = bytes | bytearray | memoryview
 
 LIBRARY: Final = Path(__file__).with_name("kernel.so")
@@ -22,14 +26,13 @@ def kernel() -> Any:
         library = ctypes.CDLL(str(LIBRARY))
     except OSError as error:
         raise SetupError(f"{LIBRARY.name} can't be loaded: {error}. Run `make setup`.") from error
-    for name in ("encode_records", "long_integers", "scan_records", "split_lines", "texts_size"):
-        library[name].restype = ctypes.c_int64
-    for name in ("find_starts", "gather_texts"):
-        library[name].restype = None
+    for name in ("encode_records", "gather_texts", "long_integers", "scan_records", "split_lines", "texts_size"):
+        getattr(library, name).restype = ctypes.c_int64
+    library.find_starts.restype = None
     return library
 
 
-def address(column: "array[int]") -> ctypes.c_void_p | None:
+def address(column: Column) -> ctypes.c_void_p | None:
     """Where a column is, for a call during which the caller keeps it; NULL for one without elements."""
     return ctypes.c_void_p(column.buffer_info()[0]) if column else None
 
@@ -39,9 +42,9 @@ def address_of(buffer: Buffer) -> ctypes.c_void_p:
     return ctypes.c_void_p(np.frombuffer(buffer, np.uint8).ctypes.data)
 
 
-def column(kind: str, count: int) -> "array[int]":
+def blank_column(kind: str, count: int) -> Column:
     """A column to be filled: "i" of 32, "q" of 64 bits."""
-    made = array(kind)
+    made = Column(kind)
     made.frombytes(bytes(made.itemsize * count))
     return made
 
@@ -50,7 +53,7 @@ _new_bytes = ctypes.pythonapi.PyBytes_FromStringAndSize
 _new_bytes.argtypes, _new_bytes.restype = (ctypes.c_void_p, ctypes.c_ssize_t), ctypes.py_object
 
 
-def blank(size: int) -> bytes:
+def blank_bytes(size: int) -> bytes:
     """Bytes to be filled, by the call that they are passed to, before anybody else has them.
 
     https://docs.python.org/3/c-api/bytes.html#c.PyBytes_FromStringAndSize allows that; a bytearray would be filled

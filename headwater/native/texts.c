@@ -22,15 +22,16 @@ int64_t texts_size(const int32_t *sizes, const int32_t *rows, int64_t count) {
     return size;
 }
 
-// Copy the texts of some rows behind each other; rows NULL: the first ones.
-void gather_texts(const uint8_t *text, const int32_t *starts, const int32_t *sizes, const int32_t *rows, int64_t count,
-                  uint8_t *out, int32_t *out_sizes) {
+// Copy the texts of some rows behind each other, wherever they are in a buffer; rows NULL: the first ones. What they take.
+int64_t gather_texts(const uint8_t *text, const int32_t *starts, const int32_t *sizes, const int32_t *rows,
+                     int64_t count, uint8_t *out) {
+    uint8_t *at = out;
     for (int64_t i = 0; i < count; i++) {
         const int64_t row = rows ? rows[i] : i;
-        out_sizes[i] = sizes[row];
-        out = put(out, text + starts[row], sizes[row]);
-        *out++ = '\n';
+        at = put(at, text + starts[row], sizes[row]);
+        *at++ = '\n';
     }
+    return at - out;
 }
 
 // The sizes of lines, each ended by a newline; how many there are. At most room are written.

@@ -1,11 +1,10 @@
 """A column of texts in one buffer."""
 
 import ctypes
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Self, overload
 
-from headwater.native.library import address, blank, column, kernel
+from headwater.native.library import Buffer, Column, address, address_of, blank_bytes, blank_column, kernel
 
 
 class Texts(Sequence[bytes | None]):
@@ -17,22 +16,22 @@ class Texts(Sequence[bytes | None]):
 
     __slots__ = ("_starts", "sizes", "text")
 
-    def __init__(self, text: bytes, sizes: "array[int]") -> None:
+    def __init__(self, text: bytes, sizes: Column) -> None:
         self.text = text
         self.sizes = sizes
-        self._starts: array[int] | None = None
+        self._starts: Column | None = None
 
     @classmethod
     def of(cls, texts: Iterable[bytes | None]) -> Self:
         """A column of these."""
         rows = [*texts]
-        sizes = array("i", [-1 if text is None else len(text) for text in rows])
+        sizes = Column("i", [-1 if text is None else len(text) for text in rows])
         return cls(b"".join([(text or b"") + b"\n" for text in rows]), sizes)
 
     @classmethod
     def lines(cls, text: bytes, count: int) -> Self:
         """The lines of a text, each ended by a newline. Raises ValueError when these are not so many."""
-        sizes = column("i", count)
+        sizes = blank_column("i", count)
         if kernel().split_lines(text, ctypes.c_int64(len(text)), address(sizes), ctypes.c_int64(count)) != count:
             raise ValueError(f"not a text of {count} lines")
         return cls(text, sizes)
@@ -42,16 +41,28 @@ class Texts(Sequence[bytes | None]):
         """One column after the other."""
         if len(parts) == 1:
             return parts[0]
-        sizes = array("i")
+        sizes = Column("i")
         for part in parts:
             sizes += part.sizes
         return cls(b"".join([part.text for part in parts]), sizes)
 
+    @classmethod
+    def gathered(cls, parts: Sequence[tuple[Buffer, Column, Column]]) -> Self:
+        """From texts anywhere in buffers: where each begins, and its size."""
+        sizes = Column("i")
+        for _, _, of_part in parts:
+            sizes += of_part
+        out, written = blank_bytes(_size(sizes, None, len(sizes))), 0
+        for buffer, starts, of_part in parts:
+            at = ctypes.c_void_p((address_of(out).value or 0) + written)
+            written += _gather(buffer, starts, of_part, None, len(of_part), at)
+        return cls(out, sizes)
+
     @property
-    def starts(self) -> "array[int]":
+    def starts(self) -> Column:
         """Column "i": where each text begins."""
         if self._starts is None:
-            self._starts = column("i", len(self))
+            self._starts = blank_column("i", len(self))
             kernel().find_starts(address(self.sizes), ctypes.c_int64(len(self)), address(self._starts))
         return self._starts
 
@@ -71,7 +82,7 @@ class Texts(Sequence[bytes | None]):
     def __getitem__(self, row: slice) -> "Texts": ...
     def __getitem__(self, row: int | slice) -> "bytes | Texts | None":
         if isinstance(row, slice):
-            return self.take(array("i", range(len(self))[row]))
+            return self.take(Column("i", range(len(self))[row]))
         size, start = self.sizes[row], self.starts[row]
         return None if size < 0 else self.text[start : start + size]
 
@@ -85,16 +96,32 @@ class Texts(Sequence[bytes | None]):
     def __repr__(self) -> str:
         return f"Texts.of({[*self]!r})"
 
-    def take(self, rows: "array[int]") -> "Texts":
+    def take(self, rows: Column) -> "Texts":
         """The texts of some rows. rows: column "i"."""
-        count = ctypes.c_int64(len(rows))
-        sizes, text = column("i", len(rows)), blank(self.size_of(rows))
-        kernel().gather_texts(
-            self.text, address(self.starts), address(self.sizes), address(rows), count, text, address(sizes)
-        )
-        return Texts(text, sizes)
+        text = blank_bytes(self.size_of(rows))
+        _gather(self.text, self.starts, self.sizes, rows, len(rows), address_of(text))
+        return Texts(text, Column("i", map(self.sizes.__getitem__, rows)))
 
-    def size_of(self, rows: "array[int]") -> int:
+    def size_of(self, rows: Column) -> int:
         """What the texts of some rows take in the buffer, in bytes."""
-        size: int = kernel().texts_size(address(self.sizes), address(rows), ctypes.c_int64(len(rows)))
-        return size
+        return _size(self.sizes, rows, len(rows))
+
+
+def _size(sizes: Column, rows: Column | None, count: int) -> int:
+    size: int = kernel().texts_size(address(sizes), rows and address(rows), ctypes.c_int64(count))
+    return size
+
+
+def _gather(
+    buffer: Buffer,
+    starts: Column,
+    sizes: Column,
+    rows: Column | None,
+    count: int,
+    out: ctypes.c_void_p,
+) -> int:
+    """Copy texts to an address; what they take there."""
+    size: int = kernel().gather_texts(
+        address_of(buffer), address(starts), address(sizes), rows and address(rows), ctypes.c_int64(count), out
+    )
+    return size

@@ -73,8 +73,8 @@ class Outputs:
     sources: Texts | None = None
     headers: Headers = field(default_factory=list)
     origin: str = ""
-    offsets: Numbers = NONE
-    indexes: Numbers = NONE
+    offsets: Numbers = field(default_factory=lambda: NONE)
+    indexes: Numbers = field(default_factory=lambda: NONE)
 
     @classmethod
     def of(

@@ -3,13 +3,11 @@
 import contextlib
 import time
 from collections.abc import Callable, Collection, Iterable
-from itertools import repeat
-from operator import itemgetter
-from typing import Final, cast
+from typing import Final
 
 import confluent_kafka
 import structlog
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from headwater.brokers.client import ClientErrors, Member, consumer_settings, unavailable
 from headwater.brokers.topic_id import TopicWatch, label, labelled
@@ -17,18 +15,18 @@ from headwater.errors import BrokerUnavailable, Fenced, HeadwaterError, Unavaila
 from headwater.model.record import RecordBatch, position_names
 from headwater.model.worker import KafkaAccess, WorkerSpec
 from headwater.sources.base import Gap, Positions, RebalanceListener, no_position, recreated, truncated
-from headwater.sources.stalls import Stalls
+from headwater.sources.fetcher import Fetcher
 
 log = structlog.get_logger(__name__)
 
 MAX_BATCH_BYTES: Final = 8 << 20
-CHUNK_RECORDS: Final = 250
+SERVE_EVERY_S: Final = 0.1
+"""How long the group's member may wait for its turn while no record comes."""
 REQUEST_S: Final = 10.0
 STARTS_S: Final = 30.0
 """How long to wait for the start positions: the open transaction of a worker that was killed lasts up to 25 s."""
 LEAVE_S: Final = 1.0
 LEAVE_POLL_S: Final = 0.1
-_MS: Final = itemgetter(1)
 
 _WAITED_OUT = frozenset(
     {
@@ -36,6 +34,7 @@ _WAITED_OUT = frozenset(
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._TIMED_OUT,
         KafkaError._RESOLVE,
+        KafkaError._AUTO_OFFSET_RESET,  # what it fetched before it was paused; the fetcher tells it too
         KafkaError._MAX_POLL_EXCEEDED,  # the loss of the partitions follows, and a new join
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError.LEADER_NOT_AVAILABLE,
@@ -62,7 +61,6 @@ class KafkaSource:
         topic: str,
         group: str,
         instance_id: str | None = None,
-        clock: Callable[[], float] = time.monotonic,
         starts: Callable[[list[int], str], Positions] | None = None,
     ) -> None:
         self._own_starts = starts
@@ -72,16 +70,12 @@ class KafkaSource:
         settings = consumer_settings(access, self._errors, group, instance_id) | {"on_commit": self._on_commit}
         self._consumer = confluent_kafka.Consumer(settings)
         self._watch = TopicWatch(access, topic)
-        self._stalls = Stalls(self._consumer, topic, clock)
+        self._fetcher = Fetcher(access, topic)
         self._topic_id = ""
         self._listener: RebalanceListener | None = None
         self._assigned: set[int] = set()
-        self._gone: set[int] = set()
         self._paused = False
-        self._held = RecordBatch.empty(topic)
-        self._unpassed: Positions = {}
         self._passed: list[Gap] = []
-        self._trouble: HeadwaterError | None = None
         self._sent: Positions = {}
         self._unstored: Positions = {}
 
@@ -91,14 +85,14 @@ class KafkaSource:
             [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
 
-    # Rebalances: called by librdkafka from within poll and consume.
-
-    # An error raised here costs the records that the call had gathered: it must end the worker.
+    # Rebalances: called by librdkafka from within poll. An error raised here must end the worker.
 
     def _on_assign(self, _consumer: object, partitions: list[TopicPartition]) -> None:
         if partitions:
-            self._consumer.incremental_assign(self._starts([p.partition for p in partitions]))
-            self._keep_pause(partitions)
+            starts = self._starts([p.partition for p in partitions])
+            self._consumer.incremental_assign([TopicPartition(self._topic, p, offset) for p, offset in starts.items()])
+            self._consumer.pause(partitions)  # it is a member of the group alone
+            self._fetcher.begin(starts)
         self._assigned.update(p.partition for p in partitions)
         if self._listener is not None:
             self._listener.assigned([p.partition for p in partitions])
@@ -115,19 +109,25 @@ class KafkaSource:
 
     def _give_up(self, partitions: list[TopicPartition]) -> None:
         gone = {p.partition for p in partitions}
-        self._gone |= gone
         self._assigned -= gone
-        self._held = self._held.without(gone)
+        self._fetcher.end(gone)
         self._passed = [gap for gap in self._passed if gap.partition not in gone]  # the next owner finds them too
         for partition in gone:
-            for known in (self._sent, self._unstored, self._unpassed):
-                known.pop(partition, None)
+            self._sent.pop(partition, None)
+            self._unstored.pop(partition, None)
         self._consumer.incremental_unassign(partitions)
 
-    def _starts(self, partitions: list[int]) -> list[TopicPartition]:
+    def _starts(self, partitions: list[int]) -> Positions:
         """Where to go on. A partition without a position is new, and starts at its first record."""
         starts = self._committed_starts(partitions) if self._own_starts is None else self._kept_starts(partitions)
-        return [TopicPartition(self._topic, p, starts.get(p, OFFSET_BEGINNING)) for p in partitions]
+        return {p: starts[p] if p in starts else self._first(p) for p in partitions}
+
+    def _first(self, partition: int) -> int:
+        """Raises WorkerError."""
+        try:
+            return self._bounds(partition)[0]
+        except BrokerUnavailable as error:
+            raise WorkerError(f"The start of a partition can't be read. {error.detail}") from error
 
     def _committed_starts(self, partitions: list[int]) -> Positions:
         """The group's positions. Raises WorkerError where it has none at all."""
@@ -172,86 +172,49 @@ class KafkaSource:
     # Reading.
 
     def poll(self, max_records: int, timeout_s: float) -> RecordBatch:
-        self._check()
-        self._pass_gaps()
-        self._gather(max_records, timeout_s)
-        if self._paused:
-            self._stalls.forget()
-            return RecordBatch.empty(self._topic)
-        self._restart_stalled()
-        batch, self._held = self._held, RecordBatch.empty(self._topic)
-        if len(batch) > max_records:
-            batch, self._held = batch.split(max_records)
-        return batch
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left_s = max(0.0, min(SERVE_EVERY_S, deadline - time.monotonic()))
+            self._serve(left_s if self._paused else 0.0)
+            batch = RecordBatch.empty(self._topic) if self._paused else self._take(max_records, left_s)
+            if batch or time.monotonic() >= deadline:
+                return batch
 
-    def _check(self) -> None:
-        """Raise what an earlier call heard: what that call had gathered is still held."""
-        trouble, self._trouble = self._trouble, None
-        if trouble is not None:
-            raise trouble
+    def _serve(self, timeout_s: float) -> None:
+        """Let the group's member work, and raise what it heard."""
+        self._hear(self._consumer.poll(timeout_s))
         self._errors.check()
         self._require(self._watch.look())
+        self._pass_gaps()
 
-    def _gather(self, max_records: int, timeout_s: float) -> None:
-        """Hold the first record as soon as it is there, and what else is there already, up to MAX_BATCH_BYTES."""
-        first = self._consumer.poll(timeout_s if self._paused or not self._held else 0)
-        self._hold(self._good([first] if first is not None else []))
-        size = sum(map(len, filter(None, self._held.values)))
-        while self._held and not self._paused and size < MAX_BATCH_BYTES and len(self._held) < max_records:
-            room = 1 + (MAX_BATCH_BYTES - size) * len(self._held) // (size + 1)
-            chunk = self._take(min(CHUNK_RECORDS, max_records - len(self._held), room))
-            if not chunk:
-                break
-            self._hold(chunk)
-            size += sum(map(len, chunk))
+    def _take(self, max_records: int, timeout_s: float) -> RecordBatch:
+        return self._fetcher.take(max_records, MAX_BATCH_BYTES, timeout_s)
 
-    def _hold(self, messages: list[Message]) -> None:
-        """Take the columns of a few records while they are in the processor's cache."""
-        held = self._held
-        held.values += map(Message.value, messages)
-        held.keys += map(Message.key, messages)
-        held.timestamps += _milliseconds(messages)
-        held.partitions += cast("Iterable[int]", map(Message.partition, messages))
-        held.offsets += cast("Iterable[int]", map(Message.offset, messages))
-        held.indexes += repeat(0, len(messages))
-
-    def _take(self, count: int) -> list[Message]:
-        """Up to `count` records that are there already, without those of partitions that go during the call."""
-        self._gone.clear()
-        chunk = self._good(self._consumer.consume(count, 0))
-        return [m for m in chunk if m.partition() not in self._gone] if self._gone else chunk
-
-    def _good(self, messages: list[Message]) -> list[Message]:
-        """The records among these; an error among them that does not mend itself is kept for `_check`."""
-        if not any(map(Message.error, messages)):
-            return messages
-        for message in messages:
-            error = message.error()
-            if error is None or error.code() in _WAITED_OUT:
-                continue
-            if error.code() == KafkaError._AUTO_OFFSET_RESET:
-                self._unpassed[cast("int", message.partition())] = cast("int", message.offset())
-            else:
-                self._trouble = self._describe(error)
-        return [m for m in messages if m.error() is None]
+    def _hear(self, message: Message | None) -> None:
+        """Records that come this way were fetched before the pause; the fetcher gives them."""
+        error = None if message is None else message.error()
+        if error is not None and error.code() not in _WAITED_OUT:
+            raise self._describe(error)
 
     def _describe(self, error: KafkaError) -> HeadwaterError:
         if error.fatal() or error.code() in _FENCED:
             return Fenced(f"Another worker took this one's place in the group: {error.str()}.")
         return unavailable(error, self._access)
 
-    # Gaps: librdkafka has stopped to read a partition at a position that is not on the topic.
+    # Gaps: the fetcher has stopped to read a partition at a position that is not on the topic.
 
     def _pass_gaps(self) -> None:
-        """Read on behind the gaps. Those behind records that are still held come later."""
-        for partition in self._unpassed.keys() - set(self._held.partitions):
+        """Read on behind the gaps."""
+        for partition, (position, end) in self._fetcher.stops().items():
             self._require(self._watch.read())
-            position, (first, end) = self._unpassed[partition], self._bounds(partition)
+            if end is not None:
+                raise truncated(self._topic, partition, position, end)
+            first, end = self._bounds(partition)
             if position > end:
                 raise truncated(self._topic, partition, position, end)
             if position < first:
                 self._passed.append(Gap(self._topic, partition, position, first))
-            self._start_at(partition, max(position, first))
+            self._fetcher.begin({partition: max(position, first)})
 
     def _bounds(self, partition: int) -> tuple[int, int]:
         """The first offset of a partition, and the next one."""
@@ -260,48 +223,21 @@ class KafkaSource:
         except KafkaException as error:
             raise unavailable(error, self._access) from error
 
-    def _restart_stalled(self) -> None:
-        for partition, offset in self._stalls.look(self._assigned - self._unpassed.keys()).items():
-            log.warning("a partition gives no records; it is read anew", partition=partition, offset=offset)
-            self._start_at(partition, offset)
-
-    def _start_at(self, partition: int, offset: int) -> None:
-        """What `seek` is for a partition that is read."""
-        start = [TopicPartition(self._topic, partition, offset)]
-        self._consumer.incremental_unassign(start)
-        self._consumer.incremental_assign(start)
-        self._keep_pause(start)
-        self._unpassed.pop(partition, None)
-
-    def _keep_pause(self, partitions: list[TopicPartition]) -> None:
-        """For partitions that come: librdkafka remembers a pause of those that went away before it ended."""
-        (self._consumer.pause if self._paused else self._consumer.resume)(partitions)
-
     def gaps(self) -> list[Gap]:
         passed, self._passed = self._passed, []
         return passed
 
     def seek(self, positions: Positions) -> None:
-        self._held = self._held.without(positions)
-        try:
-            for partition, offset in positions.items():
-                if partition in self._unpassed:
-                    self._start_at(partition, offset)
-                else:
-                    self._consumer.seek(TopicPartition(self._topic, partition, offset))
-        except KafkaException as error:
+        if positions.keys() - self._assigned:
             # Reading on from anywhere else would skip records: the worker that starts next asks the group.
-            raise Fenced(
-                f"Another worker has this one's partitions, so it can't read them again: {error.args[0].str()}."
-            ) from error
+            raise Fenced("Another worker has this one's partitions, so it can't read them again.")
+        self._fetcher.begin(positions)
 
     def pause(self) -> None:
         self._paused = True
-        self._consumer.pause(self._consumer.assignment())
 
     def resume(self) -> None:
         self._paused = False
-        self._consumer.resume(self._consumer.assignment())
 
     # Positions.
 
@@ -344,6 +280,7 @@ class KafkaSource:
 
     def close(self, *, leave: bool = False) -> None:
         self._listener = None
+        self._fetcher.close()
         if leave:
             with contextlib.suppress(KafkaException):
                 self._leave()
@@ -356,12 +293,6 @@ class KafkaSource:
         self._consumer.poll(LEAVE_POLL_S)
         while self._assigned and time.monotonic() < deadline:
             self._consumer.poll(LEAVE_POLL_S)
-
-
-def _milliseconds(messages: list[Message]) -> list[int]:
-    """The broker's times; 0 where there is none."""
-    times: list[int] = [*map(_MS, map(Message.timestamp, messages))]
-    return times if min(times, default=0) >= 0 else [max(0, ms) for ms in times]
 
 
 def build(spec: WorkerSpec, slot: int) -> KafkaSource:

@@ -14,10 +14,17 @@ from headwater.model.worker import KafkaAccess
 DEFAULT_PORT: Final = 9092
 
 
-class Layout(NamedTuple):
-    """leaders: by topic and partition, where each can be written now. faults: error codes of Kafka, by topic."""
+class Leader(NamedTuple):
+    """The broker that a partition is written to and read from, and the epoch of its lead (-1: not known)."""
 
-    leaders: dict[tuple[str, int], Address]
+    address: Address
+    epoch: int
+
+
+class Layout(NamedTuple):
+    """leaders: by topic and partition. faults: error codes of Kafka, by topic."""
+
+    leaders: dict[tuple[str, int], Leader]
     faults: dict[str, int]
 
 
@@ -34,9 +41,9 @@ class Cluster:
         """Raises ConnectionLost, LoginRefused."""
         brokers, found = self._ask(Metadata(topics))
         leaders = {
-            (topic.name, partition): brokers[leader]
+            (topic.name, partition): Leader(brokers[leader], epoch)
             for topic in found
-            for partition, leader in topic.leaders.items()
+            for partition, (leader, epoch) in topic.leaders.items()
             if topic.fault == NO_ERROR and leader in brokers
         }
         return Layout(leaders, {topic.name: topic.fault for topic in found if topic.fault != NO_ERROR})

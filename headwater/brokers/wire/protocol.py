@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 CLIENT_ID: Final = "headwater"
-OLDEST_BROKER: Final = "2.1"
+OLDEST_BROKER: Final = "2.7"
 """Of Kafka: the first with all versions that are used here."""
 
 Parts = list[bytes | memoryview]

@@ -102,12 +102,18 @@ def committed(records: memoryview, aborted: Sequence[Aborted], offset: int) -> I
     records, aborted: of an answer (fetch.Fetched) for a position `offset`, which may lie inside of the first batch. A
     reader's next position is the `next_offset` of the last batch. Raises UnreadableBatch when it comes to one.
     """
+    for head, body in visible(records, aborted):
+        yield Batch(head, b"", _NO_RECORDS) if body is None else batch(head, body, offset)
+
+
+def visible(records: memoryview, aborted: Sequence[Aborted]) -> Iterator[tuple[Head, memoryview | None]]:
+    """All complete batches (see `heads`); None in place of bodies of which a reader of committed records sees nothing.
+
+    aborted: of the answer that the records came with. Raises UnreadableBatch when it comes to one.
+    """
     hidden = _Aborted(aborted)
     for head, body in heads(records):
-        if hidden.hides(head, body) or head.control:
-            yield Batch(head, b"", _NO_RECORDS)
-        else:
-            yield _from(offset, batch(head, body))
+        yield head, None if hidden.hides(head, body) or head.control else body
 
 
 def heads(records: memoryview) -> Iterator[tuple[Head, memoryview]]:
@@ -127,14 +133,14 @@ def heads(records: memoryview) -> Iterator[tuple[Head, memoryview]]:
         at = end
 
 
-def batch(head: Head, body: memoryview) -> Batch:
-    """All records of a batch. Raises UnreadableBatch."""
+def batch(head: Head, body: memoryview, offset: int = 0) -> Batch:
+    """The records of a batch from an offset on. Raises UnreadableBatch."""
     try:
         plain = decompress(head.codec, body) if head.codec and body else body
         columns = scan_records(plain, head.record_count, head.base_offset, head.first_ms, head.append_ms)
     except ValueError as error:
         raise UnreadableBatch(head.base_offset, str(error)) from error
-    return Batch(head, plain, columns)
+    return _from(offset, Batch(head, plain, columns))
 
 
 def _end(records: memoryview, at: int) -> int:

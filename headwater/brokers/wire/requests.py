@@ -71,11 +71,11 @@ class SaslAuthenticate:
 
 
 class Topic(NamedTuple):
-    """fault: an error code. leaders: numbers of brokers (-1: none) by partition."""
+    """fault: an error code. leaders: by partition, number (-1: none) and epoch (-1: not known)."""
 
     fault: int
     name: str
-    leaders: dict[int, int]
+    leaders: dict[int, tuple[int, int]]
 
 
 class Found(NamedTuple):
@@ -90,7 +90,7 @@ class Metadata:
     """Where the partitions of topics are. A topic that is not there is not made."""
 
     key: ClassVar[int] = 3
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 7
     topics: Sequence[str]
 
     def parts(self, number: int) -> Parts:
@@ -116,10 +116,10 @@ def _topic(reader: Reader) -> Topic:
     return Topic(fault, name, dict(reader.array(lambda: _leader(reader))))
 
 
-def _leader(reader: Reader) -> tuple[int, int]:
-    _fault, partition, leader = reader.int16(), reader.int32(), reader.int32()
-    _replicas, _in_sync = reader.array(reader.int32), reader.array(reader.int32)
-    return partition, leader
+def _leader(reader: Reader) -> tuple[int, tuple[int, int]]:
+    _fault, partition, leader, epoch = reader.int16(), reader.int32(), reader.int32(), reader.int32()
+    _replicas, _in_sync, _offline = (reader.array(reader.int32) for _ in range(3))
+    return partition, (leader, epoch)
 
 
 @dataclass(frozen=True, slots=True)

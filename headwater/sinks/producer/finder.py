@@ -91,14 +91,14 @@ class Finder(Sender):
         return max(0.0, min(queue.retry_at for queue in self._lost) - time.monotonic())
 
     def _place(self, queue: Queue, layout: Layout) -> None:
-        address = layout.leaders.get((queue.topic, queue.partition))
-        if address is None:
+        leader = layout.leaders.get((queue.topic, queue.partition))
+        if leader is None:
             self._wait(queue, layout.faults.get(queue.topic, KafkaError.LEADER_NOT_AVAILABLE))
             return
         self._lost.remove(queue)
-        lane = self.lanes.get(address)
+        lane = self.lanes.get(leader.address)
         if lane is None:
-            lane = self.lanes[address] = Lane(self._outbox, self._access, address, self)
+            lane = self.lanes[leader.address] = Lane(self._outbox, self._access, leader.address, self)
             lane.start()
         lane.queues.append(queue)
         lane.wake.notify()

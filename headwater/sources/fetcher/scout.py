@@ -1,0 +1,71 @@
+"""Finds the brokers that lead partitions."""
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from headwater.brokers.wire.cluster import Cluster, Layout
+from headwater.brokers.wire.connection import ConnectionLost, LoginRefused
+from headwater.brokers.wire.requests import Address
+from headwater.model.worker import KafkaAccess
+from headwater.sources.fetcher.lane import Lane
+from headwater.sources.fetcher.shelf import Helper, Reading, Shelf
+
+ASK_S: Final = 10.0
+
+
+class Scout(Helper):
+    """Gives readings their leaders, and every leader a lane. lanes: belong to this thread until it has ended."""
+
+    def __init__(self, shelf: Shelf, access: KafkaAccess, topic: str) -> None:
+        super().__init__(shelf, "fetcher-scout")
+        self.lanes: dict[Address, Lane] = {}
+        self._access = access
+        self._topic = topic
+        self._cluster = Cluster(access, ASK_S)
+
+    def disconnect(self) -> None:
+        self._cluster.close()
+
+    def _turn(self) -> bool:
+        with self._shelf.lock:
+            while not (lost := self._lost()):
+                if self._shelf.closed:
+                    return False
+                self._shelf.changed.wait(self._patience_s())
+        layout = self._look()
+        with self._shelf.lock:
+            for reading in lost:
+                self._place(reading, layout)
+            self._shelf.changed.notify_all()
+        return True
+
+    def _lost(self) -> Sequence[Reading]:
+        now = time.monotonic()
+        return [] if self._shelf.closed else [each for each in self._leaderless() if each.retry_at <= now]
+
+    def _leaderless(self) -> list[Reading]:
+        return [each for each in self._shelf.readings.values() if each.leader is None and each.stop is None]
+
+    def _patience_s(self) -> float | None:
+        first = min((reading.retry_at for reading in self._leaderless()), default=None)
+        return None if first is None else max(0.0, first - time.monotonic())
+
+    def _look(self) -> Layout:
+        """Where it can't be told, the group's member hears of the same trouble, and tells it."""
+        try:
+            return self._cluster.layout([self._topic])
+        except (ConnectionLost, LoginRefused):
+            return Layout({}, {})
+        finally:
+            self._cluster.close()
+
+    def _place(self, reading: Reading, layout: Layout) -> None:
+        reading.leader = layout.leaders.get((self._topic, reading.partition))
+        if reading.leader is None:
+            reading.retry_at = time.monotonic() + reading.backoff.next_s()
+            return
+        address = reading.leader.address
+        if address not in self.lanes:
+            self.lanes[address] = Lane(self._shelf, self._access, self._topic, address)
+            self.lanes[address].start()

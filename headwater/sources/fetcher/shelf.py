@@ -1,0 +1,115 @@
+"""What the threads of a fetcher share."""
+
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from headwater.brokers.wire.cluster import Leader
+from headwater.brokers.wire.reading import Batch
+from headwater.children import Backoff
+
+MAX_BYTES: Final = 16 << 20
+"""With so much on the shelf, not compressed, nothing more is fetched."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
+
+
+class Stop(NamedTuple):
+    """Where a partition can't be read on: the log does not hold this offset. end: where it ends, if the broker told."""
+
+    offset: int
+    end: int | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Reading:
+    """A partition from one offset on; a seek begins another reading. offset: what is fetched next. last_epoch: of the
+    last record. leader: None while the scout looks for it, not before retry_at. taken: records of the first batch that
+    the engine has already.
+    """
+
+    partition: int
+    offset: int
+    last_epoch: int = -1
+    leader: Leader | None = None
+    retry_at: float = 0.0
+    backoff: Backoff = field(default_factory=lambda: Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S))
+    stop: Stop | None = None
+    batches: deque[Batch] = field(default_factory=deque)
+    taken: int = 0
+    size: int = 0
+
+    def put(self, batch: Batch) -> None:
+        """What was fetched next."""
+        self.batches.append(batch)
+        self.size += len(batch.body)
+
+
+class Shelf:
+    """What came and was not taken, by partition. `lock` guards all of it.
+
+    arrived: told when the engine has something to do; changed: when the threads may have. order: a reading for each of
+    its batches, as they came. trouble: what the engine should hear of. closed: nothing more is wanted.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.arrived = threading.Condition(self.lock)
+        self.changed = threading.Condition(self.lock)
+        self.readings: dict[int, Reading] = {}
+        self.order: deque[Reading] = deque()
+        self.size = 0
+        self.trouble: BaseException | None = None
+        self.closed = False
+
+    def holds(self, reading: Reading) -> bool:
+        """Whether it goes on. With the lock."""
+        return self.readings.get(reading.partition) is reading
+
+    def put(self, reading: Reading, batch: Batch) -> None:
+        """With the lock."""
+        if self.holds(reading):
+            reading.put(batch)
+            self.size += len(batch.body)
+            self.order.append(reading)
+            self.arrived.notify()
+
+    def end(self, partition: int) -> None:
+        """Of a partition. With the lock."""
+        reading = self.readings.pop(partition, None)
+        if reading is not None:
+            self.size -= reading.size
+            self.order = deque(each for each in self.order if each is not reading)
+
+    def tell(self, trouble: BaseException) -> None:
+        """With the lock."""
+        self.trouble = trouble
+        self.arrived.notify()
+
+
+class Helper(ABC, threading.Thread):
+    """A thread that takes turns until `_turn` says that it was the last. An error in one reaches the engine."""
+
+    def __init__(self, shelf: Shelf, name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self._shelf = shelf
+
+    def run(self) -> None:
+        try:
+            while self._turn():
+                pass
+        except BaseException as error:
+            with self._shelf.lock:
+                self._shelf.tell(error)
+            raise
+        finally:
+            self.disconnect()
+
+    @abstractmethod
+    def disconnect(self) -> None:
+        """From any thread: who waits for an answer stops waiting."""
+
+    @abstractmethod
+    def _turn(self) -> bool:
+        """False when it was the last one."""
