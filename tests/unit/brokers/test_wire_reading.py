@@ -15,7 +15,7 @@ from headwater.brokers.wire.compression import GZIP, LZ4, SNAPPY, ZSTD
 from headwater.brokers.wire.fetch import Aborted
 from headwater.brokers.wire.reading import Head, UnreadableBatch, batch, committed, heads
 from headwater.native import Portion, Texts
-from tests.support.batches import (
+from tests.support.kafka_batches import (
     ABORT,
     APPEND_TIME,
     COMMIT,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headwater.brokers.wire.batch import varint
 from headwater.native import scan_records
-from tests.support.batches import HEAD_SIZE, Row, build, rows_of
+from tests.support.kafka_batches import HEAD_SIZE, Row, build, rows_of
 
 TEXTS = st.none() | st.binary(max_size=70) | st.just(b"x" * 9000)
 HEADERS = st.lists(st.tuples(st.text(max_size=5), TEXTS), max_size=3)
