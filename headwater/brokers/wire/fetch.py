@@ -8,10 +8,8 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
-from headwater.brokers.wire.protocol import CLIENT_ID, Parts
+from headwater.brokers.wire.protocol import Parts, header
 
-_HEADER: Final = struct.Struct(">hhih")
-"""Key of the request, its version, the number that its answer has, size of the client's name."""
 _LIMITS: Final = struct.Struct(">iiiibii")
 """Replica, longest wait in ms, least and most bytes, isolation level, id and epoch of the session."""
 _NO_REPLICA, _READ_COMMITTED, _NO_SESSION, _NO_SESSION_EPOCH = -1, 1, 0, -1
@@ -112,8 +110,8 @@ class Fetch:
 
     def parts(self, number: int) -> Parts:
         """The request, header included."""
-        client, topic = CLIENT_ID.encode(), self._topic.encode()
-        parts: Parts = [_HEADER.pack(self.key, self.version, number, len(client)), client, _NO_TAGS, self._limits()]
+        topic = self._topic.encode()
+        parts: Parts = [header(self, number), _NO_TAGS, self._limits()]
         parts += [_varint(1 + 1), _varint(len(topic) + 1), topic, _varint(len(self._wanted) + 1)]
         parts += [self._partition(wanted) for wanted in self._wanted]
         return [b"".join([*parts, _NO_TAGS, _REST])]
