@@ -84,7 +84,7 @@ def main(count: int = 5_000) -> None:
     config = RedisSetFilterTransform(uid="t", type="redis_set_filter", filter_expr=next(iter(EXPRESSIONS)))
     transform = build(config, resources)
     numbers = [0] * count
-    batch = RecordBatch("t", list(values), [None] * count, numbers, numbers, list(range(count)), numbers)
+    batch = RecordBatch.of("t", list(values), [None] * count, numbers, numbers, list(range(count)), numbers)
     assert len(transform.start(batch).result().kept) == 0
     measure("the whole transform, sets in memory", lambda: transform.start(batch).result(), count)
 

@@ -126,7 +126,7 @@ def main() -> None:
     rng = random.Random(1)
     records = transfers(rng)
     rows = range(BATCH_RECORDS)
-    batch = RecordBatch(
+    batch = RecordBatch.of(
         "t", [*map(text, records)], [None] * len(rows), [*rows], [0] * len(rows), [*rows], [0] * len(rows)
     )
     for load in loads(rng, records):

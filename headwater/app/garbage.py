@@ -8,12 +8,19 @@ _trim = getattr(_libc, "malloc_trim", None)
 """glibc's: it gives back what is free in the middle of its heap too. 13 MB of a worker."""
 _option = getattr(_libc, "mallopt", None)
 _MOST_HEAPS = -8
-"""M_ARENA_MAX of <malloc.h>."""
+_MAPPED_FROM = -3
+_KEPT_FREE = -1
+"""M_ARENA_MAX, M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of <malloc.h>."""
 
 
 def spare_a_worker() -> None:
-    """Batches hold no cycles: the collector comes seldom (+13 % rate)."""
+    """Batches hold no cycles: the collector comes seldom (+13 % rate). Their buffers are used again and again: the
+    system's own pages come with zeros in them, which takes longer than to fill them.
+    """
     _freeze()
+    if _option is not None:
+        _option(_MAPPED_FROM, 32 << 20)  # the largest that glibc takes
+        _option(_KEPT_FREE, 64 << 20)
     gc.set_threshold(200_000, 20, 100)
 
 

@@ -108,7 +108,7 @@ class Texts(Sequence[bytes | None]):
 
 
 def _size(sizes: Column, rows: Column | None, count: int) -> int:
-    size: int = kernel().texts_size(address(sizes), rows and address(rows), ctypes.c_int64(count))
+    size: int = kernel().texts_size(address(sizes), None if rows is None else address(rows), ctypes.c_int64(count))
     return size
 
 
@@ -122,6 +122,11 @@ def _gather(
 ) -> int:
     """Copy texts to an address; what they take there."""
     size: int = kernel().gather_texts(
-        address_of(buffer), address(starts), address(sizes), rows and address(rows), ctypes.c_int64(count), out
+        address_of(buffer),
+        address(starts),
+        address(sizes),
+        None if rows is None else address(rows),
+        ctypes.c_int64(count),
+        out,
     )
     return size

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from headwater.sources.stalls import Stalls
+from tests.support.stalls import Stalls
 from tests.chaos.account import Account
 from tests.chaos.load import LAYOUTS, PARTITIONS, Layout
 

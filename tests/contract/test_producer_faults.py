@@ -29,7 +29,7 @@ def test_connections_that_break_all_the_time(kafka: KafkaServer) -> None:
             rows = range(first, first + PER_CALL)
             values = [b"%d" % row + b"x" * (row % 300) for row in rows]
             producer.produce(
-                Outputs(topic, values, [None] * PER_CALL, [row % PARTITIONS for row in rows], [NOW] * PER_CALL)
+                Outputs.of(topic, values, [None] * PER_CALL, [row % PARTITIONS for row in rows], [NOW] * PER_CALL)
             )
             if not first % 2000:
                 producer.flush(0.02)

@@ -87,7 +87,7 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
 
 
 def one(topic: str, value: bytes | None, key: bytes | None, partition: int, headers: Headers) -> Outputs:
-    return Outputs(topic, [value], [key], [partition], [STAMP], headers=headers)
+    return Outputs.of(topic, [value], [key], [partition], [STAMP], headers=headers)
 
 
 def flush(producer: Producer) -> list[str]:
@@ -177,7 +177,7 @@ class TestProducer:
 
 def batch(values: list[bytes | None], keys: list[bytes | None]) -> RecordBatch:
     rows = range(len(values))
-    return RecordBatch("stream", values, keys, [STAMP] * len(values), [1] * len(values), [*rows], [0] * len(values))
+    return RecordBatch.of("stream", values, keys, [STAMP] * len(values), [1] * len(values), [*rows], [0] * len(values))
 
 
 class TestKafkaSink:
@@ -185,7 +185,7 @@ class TestKafkaSink:
         producer = bench.producer()
         sink = KafkaSink("mine", bench.topic)
         now_ms = time.time_ns() // 1_000_000
-        records = RecordBatch("stream", [b"v", b"w"], [b"k", None], [now_ms - 9, now_ms], [1, 0], [7, 9], [0, 3])
+        records = RecordBatch.of("stream", [b"v", b"w"], [b"k", None], [now_ms - 9, now_ms], [1, 0], [7, 9], [0, 3])
         assert sink.send(records, producer) == []
         assert flush(producer) == []
         assert bench.records(2) == [

@@ -159,7 +159,7 @@ def begun(bench: Bench) -> TransactionalProducer:
 
 def write(producer: TransactionalProducer, topic: str, *values: bytes, partition: int = 0) -> None:
     for value in values:
-        producer.produce(Outputs(topic, [value], [b"k"], [partition], [STAMP], headers=[("h", b"1")]))
+        producer.produce(Outputs.of(topic, [value], [b"k"], [partition], [STAMP], headers=[("h", b"1")]))
 
 
 class TestCommit:

@@ -83,7 +83,7 @@ class TestParts:
         script = "function process(d) { for (let i = 0; i < 300000; i++); console.log(d.n); return d }"
         records = [{"n": n} for n in range(40)]
         outcome = bench.transform(script).start(batch(lines(*records))).result()
-        assert (outcome.kept.values, outcome.failures) == (lines(*records), [])
+        assert ([*outcome.kept.values], outcome.failures) == (lines(*records), [])
         assert outcome.logs == [str(n) for n in range(40)]
 
 

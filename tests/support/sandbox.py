@@ -16,7 +16,7 @@ TIME_MS = 1_700_000_000_123
 def batch(values: Sequence[bytes | None], topic: str = "stream.base.log") -> RecordBatch:
     """Records of one topic, one after another in two partitions."""
     rows = range(len(values))
-    return RecordBatch(
+    return RecordBatch.of(
         topic, [*values], [b"k%d" % row for row in rows], [TIME_MS + row for row in rows],
         [row % 2 for row in rows], [1000 + row for row in rows], [0 for _ in rows],
     )  # fmt: skip

@@ -51,4 +51,4 @@ class Bench:
 
     def run(self, script: str, values: Sequence[bytes | None]) -> tuple[list[bytes | None], list[Failure]]:
         outcome = self.transform(script).start(batch(values)).result()
-        return outcome.kept.values, outcome.failures
+        return [*outcome.kept.values], outcome.failures

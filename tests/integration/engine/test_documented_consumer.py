@@ -26,7 +26,7 @@ def test_it_drops_repeats(kafka: KafkaServer) -> None:
     names = [b"in/0/0/0", b"in/0/1/0", b"in/0/0/0", b"in/0/1/0", b"in/0/2/0", b"in/0/1/0", b"in/0/3/0"]
     producer = KafkaProducer(kafka.access, [topic])
     nothing: list[bytes | None] = [None] * len(names)
-    producer.produce(Outputs(topic, names, nothing, [0] * len(names), [1] * len(names), names))
+    producer.produce(Outputs.of(topic, names, nothing, [0] * len(names), [1] * len(names), names))
     assert producer.flush(60) == 0
     producer.close()
     handled: list[bytes] = []

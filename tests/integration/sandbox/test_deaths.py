@@ -37,7 +37,7 @@ MEMBERS = {"x": {"member"}}
 
 
 def outputs(job: Job) -> list[object]:
-    return [msgspec.json.decode(line) for line in job.outputs]
+    return [msgspec.json.decode(line or b"") for line in job.outputs]
 
 
 def finish(job: Job, sandbox: Sandbox, deadline_s: float = 60) -> None:
@@ -145,7 +145,7 @@ class TestBatchesSideBySide:
             told = []
             for job in jobs:
                 finish(job, sandbox)
-                told += [msgspec.json.decode(line) for line in job.outputs]
+                told += [msgspec.json.decode(line or b"") for line in job.outputs]
             assert [(d["n"], d["a"], d["b"]) for d in told] == [(n, n % 7 == 0, n % 5 == 0) for n in range(900)]
             alone = sandbox.submit(first, batch(records[1]))
             finish(alone, sandbox)
@@ -207,7 +207,7 @@ def test_a_machine_too_busy_to_load_a_script_again_blames_nobody(monkeypatch: py
         monkeypatch.setattr(LockedChild, "load", lambda *args: next(late, None) or load(*args))
         job = sandbox.submit(number, batch(lines({"n": 1}, {"bad": 1}, {"n": 2})))
         finish(job, sandbox)
-        assert (job.outputs, [*job.errors]) == ([b'{"n":1}', b"", b'{"n":2}'], [1])
+        assert ([*job.outputs], [*job.errors]) == ([b'{"n":1}', b"", b'{"n":2}'], [1])
         after = sandbox.submit(number, batch(lines(*RECORDS[:3])))
         finish(after, sandbox)
         assert (outputs(after), after.errors) == (RECORDS[:3], {})

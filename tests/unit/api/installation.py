@@ -21,6 +21,7 @@ from headwater.model.deployment import Condition, Deployment, Observed, Phase, P
 from headwater.model.key import DEFAULT_SCOPES
 from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.model.transform import V8Transform
+from headwater.native import Texts
 from headwater.services.audit import AuditedSets
 from headwater.services.checks import PipelineChecker
 from headwater.services.datasets import Datasets
@@ -98,7 +99,7 @@ class Script:
             failures = [Failure(i, "TypeError", "x is undefined", "", 2, 7) for i in range(len(self._batch))]
             return Outcome(self._batch.select([False] * len(self._batch)), failures, ["before it failed"])
         values = [value[:-1] + b',"seen":true}' for value in self._batch.values if value]
-        return Outcome(replace(self._batch, values=[*values]), [], [f"saw {len(values)}"])
+        return Outcome(replace(self._batch, values=Texts.of(values)), [], [f"saw {len(values)}"])
 
     def close(self) -> None: ...
 

@@ -2,12 +2,15 @@
 
 from dataclasses import replace
 
+import pytest
+
 from headwater.engine.chain import BatchSize, Flight, first_offsets
 from headwater.model.record import RecordBatch
+from headwater.native import Texts
 
 
 def batch(count: int) -> RecordBatch:
-    return RecordBatch("t", [b""] * count, [None] * count, [0] * count, [0] * count, [*range(count)], [0] * count)
+    return RecordBatch.of("t", [b""] * count, [None] * count, [0] * count, [0] * count, [*range(count)], [0] * count)
 
 
 class TestBatchSize:
@@ -49,16 +52,18 @@ class TestBatchSize:
         size.learn(flight, 70.1, waited_s=62.0)
         assert size.limit == 2 * BatchSize.FEWEST
 
-    def test_large_outputs_make_small_batches(self) -> None:
+    def test_large_outputs_make_small_batches(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(BatchSize, "TARGET_BYTES", BatchSize.TARGET_BYTES // 1000)
         size = BatchSize()
         self.run(size, 5e-6, 20)
         for _ in range(10):
-            size.learn(Flight(replace(batch(size.limit), values=[bytes(10_000_000)] * size.limit), [], 0.0), 0.0, 0.0)
+            large = replace(batch(size.limit), values=Texts.of([bytes(10_000)] * size.limit))
+            size.learn(Flight(large, [], 0.0), 0.0, 0.0)
         assert size.limit <= 8
 
 
 def test_first_offsets() -> None:
-    read = RecordBatch("t", [None] * 4, [None] * 4, [0] * 4, [1, 0, 1, 0], [5, 2, 6, 3], [0] * 4)
+    read = RecordBatch.of("t", [None] * 4, [None] * 4, [0] * 4, [1, 0, 1, 0], [5, 2, 6, 3], [0] * 4)
     assert first_offsets(read) == {1: 5, 0: 2}
 
 

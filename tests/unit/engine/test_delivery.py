@@ -11,6 +11,7 @@ from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.sinks.kafka import KafkaSink
 from headwater.sinks.memory import MemoryProducer, MemoryTopics, Produced
 from headwater.transforms.base import Pending
+from tests.support.columns import numbers
 
 
 class Finished:
@@ -48,7 +49,7 @@ def batch(*rows: tuple[bytes | None, bytes | None, int, int, int]) -> RecordBatc
     """Rows of value, key, partition, offset, index; the timestamp is 100 + offset."""
     values, keys, partitions, offsets, indexes = map(list, zip(*rows, strict=True)) if rows else ([], [], [], [], [])
     stamps = [100 + offset for offset in offsets]
-    return RecordBatch("stream", values, keys, stamps, partitions, offsets, indexes)
+    return RecordBatch.of("stream", values, keys, stamps, partitions, offsets, indexes)
 
 
 def deliver(source: RecordBatch, outcome: Outcome, sinks: tuple[str, ...] = ("out",)) -> dict[str, list[Produced]]:
@@ -69,7 +70,8 @@ def headers(record: Produced) -> dict[str, str]:
 class TestDeadLetters:
     def test_carry_the_source_record(self) -> None:
         now_ms = time.time_ns() // 1_000_000
-        source = replace(batch((b"a", b"k", 0, 7, 0), (b"b", None, 1, 9, 0)), timestamps=[now_ms - 1, now_ms - 2])
+        stamps = numbers([now_ms - 1, now_ms - 2])
+        source = replace(batch((b"a", b"k", 0, 7, 0), (b"b", None, 1, 9, 0)), timestamps=stamps)
         failure = Failure(1, "TypeError", "x is not a function", "t1", 3, 14, 2)
         (letter,) = deliver(source, Outcome(batch(), [failure]))["dead"]
         assert (letter.value, letter.key, letter.partition, letter.timestamp_ms) == (b"b", None, 1, now_ms - 2)

@@ -179,7 +179,7 @@ class TestTransactionSize:
         steps(member, 5, until=lambda: world.group.committed[0] == 1)
         delivery = member.worker._delivery
         columns = [[0] * 70, [0] * 70, [*range(70)], [0] * 70]
-        delivery.deliver(Flight(RecordBatch("t", [bytes(1_000_000)] * 70, [None] * 70, *columns), [], 0.0))
+        delivery.deliver(Flight(RecordBatch.of("t", [bytes(1_000_000)] * 70, [None] * 70, *columns), [], 0.0))
         assert delivery.room() == 0
 
     @pytest.mark.parametrize(

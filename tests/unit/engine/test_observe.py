@@ -32,7 +32,7 @@ class Clock:
 def batch(count: int, *, age_ms: float = 0, first: int = 0, told_ms: float | None = None) -> RecordBatch:
     """Records of two partitions in turn, with equal offsets in both, that the broker stamped `age_ms` ago."""
     value = b"" if told_ms is None else json.dumps({"time": told_ms}).encode()
-    return RecordBatch(
+    return RecordBatch.of(
         "stream",
         [value] * count,
         [None] * count,

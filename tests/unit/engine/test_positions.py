@@ -6,7 +6,7 @@ from headwater.model.record import RecordBatch
 
 def batch(partition: int, *offsets: int) -> RecordBatch:
     n = len(offsets)
-    return RecordBatch("t", [None] * n, [None] * n, [0] * n, [partition] * n, [*offsets], [0] * n)
+    return RecordBatch.of("t", [None] * n, [None] * n, [0] * n, [partition] * n, [*offsets], [0] * n)
 
 
 def test_reading_again_starts_at_the_first_record_until_something_is_acknowledged() -> None:

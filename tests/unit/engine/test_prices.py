@@ -48,7 +48,7 @@ class Topic:
     def batch(self, partition: int, start: int, end: int) -> RecordBatch:
         records = self.partitions[partition][start:end]
         count = len(records)
-        return RecordBatch(
+        return RecordBatch.of(
             TICKS_TOPIC,
             [value for _, value in records],
             [key for key, _ in records],

@@ -78,7 +78,7 @@ class StoryTransform:
             return Outcome(batch.select(keep))
         rows = [row for row, value in enumerate(batch.values) for _ in range(COPIES[word(value)])]
         bad = [row for row, value in enumerate(batch.values) if word(value) == "bad"]
-        kept = RecordBatch(
+        kept = RecordBatch.of(
             batch.topic,
             [batch.values[row] for row in rows],
             [batch.keys[row] for row in rows],

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.native import Texts
 from headwater.sandbox.lines import admit, long_integers
 
 EXACT = 2**53
@@ -20,20 +21,25 @@ DOCUMENTS = st.recursive(
 class TestAdmit:
     def test_whole_batches_pass_as_they_are(self) -> None:
         values = [b"{}", '{"a":"é"}'.encode()]
-        assert admit(values) == (values, b"\n".join(values), {})
-        assert admit([]) == ([], b"", {})
+        given_ = Texts.of(values)
+        admitted, errors = admit(given_)
+        assert admitted is given_
+        assert not errors
+        assert admit(Texts.of([])) == (Texts.of([]), {})
 
     def test_newlines_between_tokens_only(self) -> None:
         line = b'{"a":12345678901234567890,"a":1.50}'
-        assert admit([b'{"a":\n 12345678901234567890,\r\n "a":1.50}']) == ([line], line, {})
+        admitted = admit(Texts.of([b'{"a":\n 12345678901234567890,\r\n "a":1.50}']))
+        assert admitted == (Texts.of([line]), {})
 
     @given(st.lists(st.one_of(st.none(), st.binary(max_size=12), st.sampled_from([b'{"a":\n1}', b"{}"])), max_size=5))
     def test_every_record_is_one_line_of_utf8_or_an_error(self, values: list[bytes | None]) -> None:
-        admitted, text, errors = admit(values)
-        assert text == b"\n".join(admitted)
-        assert len(admitted) == len(values)
-        for row, line in enumerate(admitted):
-            assert b"\n" not in line
+        admitted, errors = admit(Texts.of(values))
+        lines = admitted.text.split(b"\n")
+        assert lines.pop() == b""
+        assert admitted == lines
+        assert len(lines) == len(values)
+        for row, line in enumerate(lines):
             line.decode()
             assert (
                 row in errors
@@ -55,7 +61,7 @@ def has_rounded(document: object) -> bool:
 
 
 def places(lines: list[bytes]) -> dict[int, list[int]]:
-    found: list[Any] = long_integers(b"\n".join(lines))
+    found: list[Any] = long_integers(Texts.of(lines).text)
     return dict(zip(found[::2], found[1::2], strict=True))
 
 

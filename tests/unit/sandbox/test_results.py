@@ -11,17 +11,18 @@ from headwater.sandbox.results import ScriptError, parse_error, parse_question, 
 class TestResults:
     def test_all_records(self) -> None:
         results = parse_results(b'{"a":1}\n\n2 0 0 ', 2)
-        assert (results.end, results.interrupted, results.lines, results.logs) == (2, False, [b'{"a":1}', b""], [])
+        assert (results.end, results.interrupted, [*results.lines], results.logs) == (2, False, [b'{"a":1}', b""], [])
         assert results.clean
         assert not results.several
 
     def test_interrupted_at_the_first(self) -> None:
         results = parse_results(b"0 1 0 ", 3)
-        assert (results.end, results.interrupted, results.lines) == (0, True, [])
+        assert (results.end, results.interrupted, [*results.lines]) == (0, True, [])
 
     def test_slow_records_errors_and_logs(self) -> None:
         results = parse_results(b'!"E","m",1,2\n{}\t{}\n"said \\ud800"\n2 0 1 0,1', 2)
         assert results.slow == [0, 1]
+        assert results.lines == [b'!"E","m",1,2', b"{}\t{}"]
         assert results.logs == ["said ?"]
         assert not results.clean
         assert results.several

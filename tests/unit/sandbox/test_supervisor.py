@@ -108,7 +108,7 @@ def test_no_record_of_any_batch_is_lost_to_a_broken_reply(monkeypatch: pytest.Mo
         jobs = [made.submit(number, batch(records)) for _ in range(3)]
         for job in jobs:
             made.wait(job)
-            assert (job.outputs, job.errors) == (records, {})
+            assert ([*job.outputs], job.errors) == (records, {})
         assert made.crash_events == 1
         assert [job.crashed for job in jobs] == [True, False, False]
 

@@ -1,11 +1,23 @@
 """Sizes and ids of outputs."""
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.model.record import RecordBatch
 from headwater.model.transform import MAX_OUTPUT_BYTES
-from headwater.sinks.base import MAX_AGE_MS, MAX_AHEAD_MS, MAX_RECORD_BYTES, oversize, source_ids, times_to_write
+from headwater.sinks.base import (
+    MAX_AGE_MS,
+    MAX_AHEAD_MS,
+    MAX_RECORD_BYTES,
+    Outputs,
+    oversize,
+    source_ids,
+    times_to_write,
+)
+from tests.support.columns import numbers
 
 PAYLOAD = b"x" * (MAX_RECORD_BYTES + 10)
 KEY_ROOM = MAX_RECORD_BYTES - MAX_OUTPUT_BYTES
@@ -24,15 +36,41 @@ def test_a_record_is_oversize_by_its_value_or_in_all(value: int | None, key: int
 
 
 def test_source_ids() -> None:
-    batch = RecordBatch("stream.polygon.log", [b"v"] * 2, [None] * 2, [0] * 2, [3, 0], [1 << 40, 7], [12, 0])
+    batch = RecordBatch.of("stream.polygon.log", [b"v"] * 2, [None] * 2, [0] * 2, [3, 0], [1 << 40, 7], [12, 0])
     assert source_ids(batch) == [b"stream.polygon.log/3/1099511627776/12", b"stream.polygon.log/0/7/0"]
     assert source_ids(batch, lambda _: [b"m1", b"m2"]) == [b"m1/12", b"m2/0"]
 
 
 def test_times_far_from_the_present_become_the_present() -> None:
     now = 1_800_000_000_000
-    near = [now - MAX_AGE_MS, now, now + MAX_AHEAD_MS]
+    near = numbers([now - MAX_AGE_MS, now, now + MAX_AHEAD_MS])
     assert times_to_write(near, lambda: now / 1000) == near
-    assert times_to_write([], lambda: now / 1000) == []
-    far = [0, now - MAX_AGE_MS - 1, now + 1, now + MAX_AHEAD_MS + 1]
-    assert times_to_write(far, lambda: now / 1000) == [now, now, now + 1, now]
+    assert times_to_write(numbers([]), lambda: now / 1000) == numbers([])
+    far = numbers([0, now - MAX_AGE_MS - 1, now + 1, now + MAX_AHEAD_MS + 1])
+    assert times_to_write(far, lambda: now / 1000) == numbers([now, now, now + 1, now])
+
+
+@pytest.mark.parametrize("kind", ["", "sources", "origin"])
+class TestOutputs:
+    def outputs(self, kind: str, *rows: int) -> Outputs:
+        names = [b"source %d" % row for row in rows] if kind == "sources" else []
+        values, keys = [b"%d" % row if row % 3 else None for row in rows], [b"k%d" % row for row in rows]
+        made = Outputs.of("t", values, keys, [row % 2 for row in rows], [*rows], names, [("h", b"1")])
+        if kind != "origin":
+            return made
+        return replace(made, origin="s", offsets=numbers(row << 40 for row in rows), indexes=numbers(rows))
+
+    def test_some_partitions(self, kind: str) -> None:
+        outputs = self.outputs(kind, *range(5))
+        assert [(partition, [*rows]) for partition, rows in outputs.by_partition()] == [(0, [0, 2, 4]), (1, [1, 3])]
+        assert outputs.without([0]) == self.outputs(kind, 1, 3)
+        assert outputs.without([1, 7]) == self.outputs(kind, 0, 2, 4)
+
+    def test_none(self, kind: str) -> None:
+        nothing = self.outputs(kind, 1).without([1])
+        assert len(nothing) == 0
+        assert [*nothing.by_partition()] == []
+
+    def test_headers(self, kind: str) -> None:
+        source = {"sources": [("headwater-src", b"source 3")], "origin": [("headwater-src", b"s/1/%d/3" % (3 << 40))]}
+        assert self.outputs(kind, 2, 3).headers_of(1) == [("h", b"1"), *source.get(kind, [])]

@@ -1,59 +1,108 @@
 """The queue of a partition: what makes a batch, when it is due, and what is sent again."""
 
-import itertools
+import time
+from collections.abc import Sequence
+from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.brokers.wire.batch import Producer
-from headwater.native import sizes_of
+from headwater.brokers.wire.batch import Producer, seal
 from headwater.sinks.base import Outputs
-from headwater.sinks.producer.queue import FULL_BYTES, LINGER_S, MAX_BATCH_BYTES, MAX_ON_THEIR_WAY, Queue, size_of
+from headwater.sinks.producer.queue import FULL_BYTES, LINGER_S, MAX_BATCH_BYTES, MAX_ON_THEIR_WAY, Queue, Waiting
+from tests.support.batches import Read, read
+from tests.support.columns import numbered, numbers
 
 SENDER = Producer(1, 0)
 NOW = 100.0
 
 
-def outputs(sizes: list[int], first: int = 0, sources: bool = False) -> Outputs:
-    values, rows = [b"x" * size for size in sizes], range(first, first + len(sizes))
-    keys = [b"%d" % row for row in rows]
-    names = keys if sources else []
-    return Outputs("t", values, keys, [3] * len(sizes), [1] * len(sizes), names, sizes=sizes_of(values))
+def outputs(sizes: Sequence[int | None], first: int = 0, kind: str = "") -> Outputs:
+    """Values of these sizes, with numbers as keys, None for every fifth. kind: whether they tell their "sources", or
+    their "origin".
+    """
+    rows = range(first, first + len(sizes))
+    values = [None if size is None else b"x" * size for size in sizes]
+    keys = [b"%d" % row if row % 5 else None for row in rows]
+    names = [b"source %d" % row for row in rows] if kind == "sources" else []
+    made = Outputs.of("t", values, keys, [3] * len(sizes), [row + 1 for row in rows], names, [("h", b"1")])
+    if kind != "origin":
+        return made
+    return replace(made, origin="s", offsets=numbers(row << 40 for row in rows), indexes=numbers(rows))
 
 
-def add(queue: Queue, records: Outputs, now: float = NOW) -> None:
-    queue.add(records, size_of(records), now)
+def add(queue: Queue, records: Outputs, now: float = NOW, rows: Sequence[int] | None = None) -> None:
+    queue.add(Waiting.of(records, numbered(range(len(records)) if rows is None else rows), now))
 
 
 def send(queue: Queue) -> None:
     queue.seal(queue.take().pack(), SENDER)
 
 
+def packed(queue: Queue) -> list[Read]:
+    return read(seal(queue.take().pack().packed, SENDER, 0))
+
+
+SIZES = st.none() | st.sampled_from([0, 10, 5_000, 300_000, 999_000, 1_000_000])
+
+
 class TestBatches:
-    @given(st.lists(st.lists(st.sampled_from([0, 10, 5_000, 300_000, 999_000, 1_000_000]), max_size=9), max_size=9))
-    def test_all_records_in_order_and_none_too_large(self, calls: list[list[int]]) -> None:
-        queue, numbers = Queue("t", 3), itertools.count()
-        for sizes in filter(None, calls):
-            add(queue, outputs(sizes, first=next(numbers) * 100))
+    @given(
+        st.lists(st.lists(st.tuples(SIZES, st.booleans()), max_size=9), max_size=9),
+        st.sampled_from(["", "sources", "origin"]),
+    )
+    def test_all_records_in_order_and_none_too_large(
+        self, calls: list[list[tuple[int | None, bool]]], kind: str
+    ) -> None:
+        queue, expected = Queue("t", 3), []
+        for number, call in enumerate(calls):
+            rows = [row for row, (_, goes) in enumerate(call) if goes]
+            if rows:
+                add(queue, outputs([size for size, _ in call], first=number * 100, kind=kind), rows=rows)
+            expected += [number * 100 + row + 1 for row in rows]
         drafts = []
+        assert queue.waiting_bytes == sum(sum(waiting.row_sizes()) for waiting in queue.waiting)
         while queue.waiting:
             drafts.append(queue.take())
-        keys = [key for draft in drafts for portion in draft.portions for key in portion.outputs.keys]
-        expected = [outputs(sizes, first=n * 100).keys for n, sizes in enumerate(filter(None, calls))]
-        assert keys == [*itertools.chain.from_iterable(expected)]
+        portions = [portion for draft in drafts for portion in draft.portions]
+        assert [portion.outputs.timestamps[row] for portion in portions for row in portion.rows] == expected
         assert queue.waiting_bytes == 0
         for draft in drafts:
-            assert draft.size <= MAX_BATCH_BYTES or sum(len(p.outputs) for p in draft.portions) == 1
+            assert draft.size == sum(sum(portion.row_sizes()) for portion in draft.portions)
+            assert draft.size <= MAX_BATCH_BYTES or sum(len(portion.rows) for portion in draft.portions) == 1
+
+    @pytest.mark.parametrize("kind", ["", "sources", "origin"])
+    def test_what_is_packed(self, kind: str) -> None:
+        queue, expected = Queue("t", 3), []
+        for call, rows in [(outputs([7, None, 0, 5000], 0, kind), [1, 3]), (outputs([1, None, 9], 9, kind), [0, 1, 2])]:
+            add(queue, call, rows=rows)
+            expected += [(call.values[row], call.keys[row], call.timestamps[row], call.headers_of(row)) for row in rows]
+        assert packed(queue) == expected
+
+    def test_one_call_in_parts_is_packed_once(self) -> None:
+        queue, records = Queue("t", 3), outputs([400_000] * 5, kind="origin")
+        add(queue, records, rows=[4, 0, 1, 3])
+        assert [[*portion.rows] for _ in range(2) for portion in queue.take().portions] == [[4, 0], [1, 3]]
+        assert not queue.waiting
+
+    def test_a_record_without_a_time_is_of_the_present(self) -> None:
+        queue, before = Queue("t", 3), time.time_ns() // 1_000_000
+        add(queue, replace(outputs([1, 1]), timestamps=numbers([0, 7])))
+        stamps = [stamp for _, _, stamp, _ in packed(queue)]
+        assert before <= stamps[0] <= time.time_ns() // 1_000_000
+        assert stamps[1] == 7
 
     def test_records_with_other_headers_are_a_batch_of_their_own(self) -> None:
         queue = Queue("t", 3)
-        for sources in (False, True, True):
-            add(queue, outputs([1], sources=sources))
-        assert [len(queue.take().portions), len(queue.take().portions)] == [1, 2]
+        for kind in ("", "sources", "sources", "origin", "origin"):
+            add(queue, outputs([1], kind=kind))
+        add(queue, replace(outputs([1], kind="origin"), headers=[("h", b"2")]))
+        assert [len(queue.take().portions) for _ in range(4)] == [1, 2, 2, 1]
 
     def test_numbers_follow_each_other_and_begin_anew(self) -> None:
-        queue = Queue("t", 3, sequence=(1 << 31) - 2)
-        add(queue, outputs([1, 1, 1]))
+        queue = Queue("t", 3, sequence=(1 << 31) - 3)
+        add(queue, outputs([1, 1, 1, 1, 1]), rows=[0, 2, 3, 4])
         send(queue)
         assert queue.sequence == 1
 

@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from headwater.errors import WorkerError
 from headwater.sources import unacknowledged
 from headwater.sources.unacknowledged import PARTITIONS, Message, Recent, Unacknowledged
+from tests.support.columns import plain
 
 KEYS = ["", "a", "b", "c", "d", "e"]
 MUCH = 1 << 20
@@ -80,7 +81,8 @@ class TestRead:
         for n, (ordering_key, key) in enumerate([("a", b"natural"), ("a", None)]):
             kept.take(message(n, ordering_key, key=key))
         batch = kept.read(5, MUCH)
-        assert (batch.keys, batch.offsets, batch.timestamps) == ([b"natural", b"a"], [50, 51], [7, 7])
+        partition = batch.partitions[0]
+        assert plain(batch) == [(b"v", b"natural", 7, partition, 50, 0), (b"v", b"a", 7, partition, 51, 0)]
         assert list(kept.names(batch.partitions, batch.offsets)) == [b"0", b"1"]
         kept.take(message(2))
         assert kept.read(5, MUCH).keys == [None]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from headwater.errors import ExpressionRefused
 from headwater.model.dataset import MAX_VALUE_CHARS
+from headwater.native import Texts
 from headwater.transforms.expression import RecordRefused, parse
 from headwater.transforms.grammar import MAX_NESTING, Array, Chain, Coalesce, Field, Node
 
@@ -353,14 +354,15 @@ def broken() -> st.SearchStrategy[bytes | None]:
 @example("this.a", [None, b'{"a": "x"}'])
 def test_all_at_once_is_as_one_by_one(query: str, records: list[bytes | None]) -> None:
     expression = parse(f"root = {query}")
-    singles = expression.select_single(records)
+    singles = expression.select_single(Texts.of(records))
     if singles is not None:
         assert [[text] if text else [] for text in singles] == [expression.select(record) for record in records]
 
 
 def test_all_at_once_is_the_usual_way() -> None:
     for query in ("this.a", "this.a.lowercase()"):
-        assert parse(f"root = {query}").select_single([b'{"a": "X"}', '{"a": "É", "b": 1}'.encode()]) == ["x", "é"]
+        values = Texts.of([b'{"a": "X"}', '{"a": "É", "b": 1}'.encode()])
+        assert parse(f"root = {query}").select_single(values) == ["x", "é"]
 
 
 @given(

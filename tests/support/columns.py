@@ -1,0 +1,24 @@
+"""Columns from and to what tests write by hand."""
+
+from array import array
+from collections.abc import Iterable
+
+from headwater.model.record import RecordBatch
+
+Record = tuple[bytes | None, bytes | None, int, int, int, int]
+
+
+def plain(batch: RecordBatch) -> list[Record]:
+    """Value, key, timestamp, partition, offset and index of each record."""
+    texts = batch.values, batch.keys
+    return [*zip(*texts, batch.timestamps, batch.partitions, batch.offsets, batch.indexes, strict=True)]
+
+
+def numbers(values: Iterable[int]) -> "array[int]":
+    """A column "q"."""
+    return array("q", values)
+
+
+def numbered(rows: Iterable[int]) -> "array[int]":
+    """A column "i"."""
+    return array("i", rows)
