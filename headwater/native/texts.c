@@ -34,7 +34,7 @@ int64_t gather_texts(const uint8_t *text, const int32_t *starts, const int32_t *
     return at - out;
 }
 
-// The sizes of lines, each ended by a newline; how many there are. At most room are written.
+// The sizes of lines, each ended by a newline; how many there are, -1 if the last has no end. At most room are written.
 int64_t split_lines(const uint8_t *text, int64_t size, int32_t *sizes, int64_t room) {
     const __m128i newline = _mm_set1_epi8('\n');
     int64_t found = 0, start = 0;
@@ -49,5 +49,5 @@ int64_t split_lines(const uint8_t *text, int64_t size, int32_t *sizes, int64_t r
             start = end + 1;
         }
     }
-    return found;
+    return start == size ? found : -1;
 }

@@ -61,7 +61,7 @@ def parse_results(payload: bytes, records: int) -> Results:
     lines, logs = _lines(payload[:head_at], count, logged)
     # One byte is found many times faster than two.
     errors = b"!" in lines.text and (b"\n!" in lines.text or lines.text.startswith(b"!"))
-    clean = not slow_rows and len(lines.text) <= MAX_OUTPUT_BYTES and not errors
+    clean = not slow_rows and max(lines.sizes, default=0) <= MAX_OUTPUT_BYTES and not errors
     return Results(count, stopped, slow_rows, lines, logs, clean, b"\t" in lines.text)
 
 

@@ -22,7 +22,7 @@ def build(config: RedisSetFilterTransform, resources: Resources) -> "RedisSetFil
 
 
 class RedisSetFilter:
-    """See Transform. Records that stay are the same bytes objects."""
+    """See Transform. Records that stay are the same bytes."""
 
     def __init__(self, uid: str, expression: Expression, sets: SetLookup, target: SetId) -> None:
         self.uid = uid

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from tests.support.stalls import Stalls
 from tests.chaos.account import Account
 from tests.chaos.load import LAYOUTS, PARTITIONS, Layout
+from tests.support.stalls import Stalls
 
 AT_ONCE = 2_000
 Settings = Mapping[str, Any]

@@ -1,11 +1,11 @@
 """The records for one partition that no broker has acknowledged."""
 
 import time
-from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Final
+
+import numpy as np
 
 from headwater.brokers.wire.batch import FRAMING_BYTES, Batch, Packed, Producer, pack, seal
 from headwater.children import Backoff
@@ -60,12 +60,21 @@ class Waiting:
         size = _common(outputs) * len(rows) + sum(column.size_of(rows) for column in texts)
         return cls(outputs, rows, size, since)
 
-    def row_sizes(self) -> list[int]:
-        """What each row takes."""
-        columns = [self.outputs.values.sizes, self.outputs.keys.sizes]
-        columns += [self.outputs.sources.sizes] if self.outputs.sources else []
-        common = _common(self.outputs)
-        return [common + sum(max(sizes[row], 0) + 1 for sizes in columns) for row in self.rows]
+    def split(self, limit: int) -> "tuple[Waiting, Waiting | None]":
+        """As many rows as take at most `limit`, at least one, and the others."""
+        ends = self._row_sizes().cumsum()
+        count = max(1, int(ends.searchsorted(limit, "right")))
+        if count == len(self.rows):
+            return self, None
+        size = int(ends[count - 1])
+        first = Waiting(self.outputs, self.rows[:count], size, self.since)
+        return first, Waiting(self.outputs, self.rows[count:], self.size - size, self.since)
+
+    def _row_sizes(self) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+        columns = [self.outputs.values, self.outputs.keys, *([self.outputs.sources] if self.outputs.sources else [])]
+        rows = np.frombuffer(self.rows, np.int32)
+        taken = (np.maximum(np.frombuffer(column.sizes, np.int32)[rows], 0) + 1 for column in columns)
+        return sum(taken, start=np.full(len(rows), _common(self.outputs), np.int64))
 
     def portion(self, now_ms: int) -> Portion:
         """It for a batch. now_ms: the present."""
@@ -146,14 +155,12 @@ class Queue:
     def _next(self, limit: int) -> Waiting:
         """The first of those who wait, or as many of them as one batch takes."""
         first = self.waiting.popleft()
-        if first.size <= limit or len(first.rows) == 1:
+        if first.size <= limit:
             return first
-        ends = [*accumulate(first.row_sizes())]
-        count = max(1, bisect_right(ends, limit))
-        if count < len(first.rows):
-            rest = first.size - ends[count - 1]
-            self.waiting.appendleft(Waiting(first.outputs, first.rows[count:], rest, first.since))
-        return Waiting(first.outputs, first.rows[:count], ends[count - 1], first.since)
+        first, rest = first.split(limit)
+        if rest is not None:
+            self.waiting.appendleft(rest)
+        return first
 
     def seal(self, parcel: Parcel, producer: Producer) -> None:
         """Give a batch its number."""
