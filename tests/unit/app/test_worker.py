@@ -1,5 +1,9 @@
 """How a worker ends."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from headwater.app import worker
@@ -18,3 +22,11 @@ def test_the_exit_status_tells_whether_another_took_its_place(
 
     monkeypatch.setattr(worker, "_resources", fail)
     assert worker.run_worker(worker_set().spec, 0, Reporter()) == status
+
+
+def test_its_process_does_not_load_what_it_never_uses() -> None:
+    module = worker.command(Path("spec.json"), 0, 3)[2]
+    script = f"import {module}, sys; print(*(name for name, found in sys.modules.items() if found is not None))"
+    loaded = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
+    assert "headwater.app.worker" in loaded
+    assert not {"aiokafka", "rich", "opentelemetry.sdk", "typer", "sqlalchemy"} & {*loaded}
