@@ -60,11 +60,13 @@ class Texts(Sequence[bytes | None]):
 
     @property
     def starts(self) -> Column:
-        """Column "i": where each text begins."""
-        if self._starts is None:
-            self._starts = blank_column("i", len(self))
-            kernel().find_starts(address(self.sizes), ctypes.c_int64(len(self)), address(self._starts))
-        return self._starts
+        """Column "i": where each text begins. From any thread."""
+        starts = self._starts
+        if starts is None:
+            starts = blank_column("i", len(self))
+            kernel().find_starts(address(self.sizes), ctypes.c_int64(len(self)), address(starts))
+            self._starts = starts  # not before it is filled: others run meanwhile
+        return starts
 
     def __len__(self) -> int:
         return len(self.sizes)

@@ -62,7 +62,7 @@ class Waiting:
 
     def split(self, limit: int) -> "tuple[Waiting, Waiting | None]":
         """As many rows as take at most `limit`, at least one, and the others."""
-        ends = self._row_sizes().cumsum()
+        ends = self.row_sizes().cumsum()
         count = max(1, int(ends.searchsorted(limit, "right")))
         if count == len(self.rows):
             return self, None
@@ -70,7 +70,8 @@ class Waiting:
         first = Waiting(self.outputs, self.rows[:count], size, self.since)
         return first, Waiting(self.outputs, self.rows[count:], self.size - size, self.since)
 
-    def _row_sizes(self) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    def row_sizes(self) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+        """What each row takes."""
         columns = [self.outputs.values, self.outputs.keys, *([self.outputs.sources] if self.outputs.sources else [])]
         rows = np.frombuffer(self.rows, np.int32)
         taken = (np.maximum(np.frombuffer(column.sizes, np.int32)[rows], 0) + 1 for column in columns)

@@ -1,5 +1,6 @@
 """Columns of texts against plain lists."""
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 
 import pytest
@@ -91,3 +92,12 @@ class TestLines:
     def test_not_so_many(self, lines: Plain, more: int) -> None:
         with pytest.raises(ValueError, match="lines"):
             Texts.lines(Texts.of(lines).text, max(len(lines) + more, 0) if lines else abs(more))
+
+
+def test_several_threads_may_look_first() -> None:
+    sizes = numbered([1] * 50_000)
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(50):
+            texts = Texts(b"x\n" * len(sizes), sizes)
+            ends = pool.map(lambda _, texts=texts: texts.starts[-1], range(4))
+            assert {*ends} == {2 * (len(sizes) - 1)}
