@@ -98,6 +98,11 @@ class Texts(Sequence[bytes | None]):
     def __repr__(self) -> str:
         return f"Texts.of({[*self]!r})"
 
+    def are_framed(self, by: bytes) -> bool:
+        """Whether each begins with the first of two letters and ends with the second."""
+        first, last = map(ctypes.c_uint8, by)
+        return bool(kernel().are_framed(self.text, address(self.sizes), ctypes.c_int64(len(self)), first, last))
+
     def take(self, rows: Column) -> "Texts":
         """The texts of some rows. rows: column "i"."""
         text = blank_bytes(self.size_of(rows))

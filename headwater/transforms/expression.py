@@ -17,7 +17,7 @@ objects: for 850 bytes this takes a fifth of the time of parsing the record.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, cast
 
@@ -63,13 +63,16 @@ class Expression:
         """The text to look up of each record, "" for none, when the expression is a member that is a string or null in
         all of them; else None: use `select`. Takes a third of its time.
         """
-        if self._read_texts is None or min(values.sizes, default=0) <= 0:
+        # What begins and ends so, with nothing but a newline between, is one object each: if there are as many.
+        if self._read_texts is None or not values.are_framed(b"{}"):
             return None
         try:
             if not values.text.isascii():
                 values.text.decode()  # the decoder skips strings without a look at their encoding
-            found = self._read_texts(cast("Iterable[bytes]", values))
+            found = self._read_texts(values.text)
         except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
+            return None
+        if len(found) != len(values):
             return None
         texts = cast("list[str]", found) if all(found) else [text or "" for text in found]
         lowered = [*map(str.lower, texts)]
@@ -153,8 +156,9 @@ def _reader(names: Sequence[str]) -> tuple[Callable[[bytes], Any], Callable[[str
     return msgspec.json.Decoder(record_type).decode, lambda name: attrgetter(slots[name])
 
 
-def _text_reader(node: Node) -> Callable[[Iterable[bytes]], list[str | None]] | None:
-    """Reads one member of each record; None for an expression that is more than a member, in lower case or not.
+def _text_reader(node: Node) -> Callable[[bytes], list[str | None]] | None:
+    """Reads one member of each record, with space between them; None for an expression that is more than a member, in
+    lower case or not.
 
     Raises DecodeError for a record that is no object with a string or null there.
     """
@@ -163,9 +167,9 @@ def _text_reader(node: Node) -> Callable[[Iterable[bytes]], list[str | None]] | 
     if not isinstance(node, Field) or _UNNAMEABLE.search(node.name):
         return None
     record_type = msgspec.defstruct("Record", [("text", str | None, None)], rename={"text": node.name}, gc=False)
-    decode, text = msgspec.json.Decoder(record_type).decode, attrgetter("text")
+    decode, text = msgspec.json.Decoder(record_type).decode_lines, attrgetter("text")
 
-    return lambda values: [*map(text, map(decode, values))]
+    return lambda lines: [*map(text, decode(lines))]
 
 
 def _compile(node: Node, field: Callable[[str], Select]) -> Select:

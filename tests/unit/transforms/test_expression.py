@@ -342,7 +342,8 @@ def test_as_an_independent_reading(query: str, document: str) -> None:
 
 def broken() -> st.SearchStrategy[bytes | None]:
     """What may stand where a record should."""
-    return st.none() | st.binary(max_size=30).map(lambda raw: b'{"a":' + raw + b"}")
+    objects = st.text(alphabet='{}":a,\n ', max_size=20).map(lambda text: b"{%b}" % text.encode())
+    return st.none() | st.binary(max_size=30).map(lambda raw: b'{"a":' + raw + b"}") | objects
 
 
 @given(
@@ -352,6 +353,8 @@ def broken() -> st.SearchStrategy[bytes | None]:
 @example("this.a", [b'{"a": "X"}', b'{"a": null}', b"{}", '{"a": "İ"}'.encode()])
 @example("this.a", [b'{"a": "%s"}' % (b"x" * (MAX_VALUE_CHARS + 1)), b'{"a": ""}'])
 @example("this.a", [None, b'{"a": "x"}'])
+@example("this.a", [b'{"a":"x"}{"a":"y"}', b" "])
+@example("this.a", [b'{"a":"x"}\n{"a":"y"}', b"{", b"}"])
 def test_all_at_once_is_as_one_by_one(query: str, records: list[bytes | None]) -> None:
     expression = parse(f"root = {query}")
     singles = expression.select_single(Texts.of(records))
