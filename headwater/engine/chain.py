@@ -123,8 +123,7 @@ class Flight:
 
     def positions(self) -> dict[int, int]:
         """The next offset to read after this batch, by partition."""
-        highest = dict(zip(self.source.partitions, self.source.offsets, strict=True))
-        return {partition: offset + 1 for partition, offset in highest.items()} | self._ends
+        return {partition: offset + 1 for partition, offset in self.source.last_offsets().items()} | self._ends
 
     def output_bytes(self) -> int:
         """The size of what the transforms made of the batch."""
@@ -134,11 +133,6 @@ class Flight:
         """The row of each source record, by partition and offset."""
         rows = zip(self.source.partitions, self.source.offsets, strict=True)
         return {position: row for row, position in enumerate(rows)}
-
-
-def first_offsets(batch: RecordBatch) -> dict[int, int]:
-    """The lowest offset of each partition in a batch as it was read."""
-    return dict(zip(reversed(batch.partitions), reversed(batch.offsets), strict=True))
 
 
 class BatchSize:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from headwater.engine.chain import Flight
 from headwater.model.metric import CountType, Histogram, Measured, Span, TimeType
-from headwater.model.record import Failure
+from headwater.model.record import Failure, Numbers, occurrences
 from headwater.sources.base import Positions
 
 
@@ -19,10 +19,10 @@ class Counted(NamedTuple):
     offset, and whether a sink (else a transform) could not take the record. copies: number of sinks.
     """
 
-    partitions: Sequence[int]
-    offsets: Sequence[int]
-    kept_partitions: Sequence[int]
-    kept_offsets: Sequence[int]
+    partitions: Numbers
+    offsets: Numbers
+    kept_partitions: Numbers
+    kept_offsets: Numbers
     rejected: Sequence[tuple[int, int, bool]]
     copies: int
 
@@ -42,10 +42,10 @@ class Counted(NamedTuple):
         read = [stays(*at) for at in zip(self.partitions, self.offsets, strict=True)]
         kept = [stays(*at) for at in zip(self.kept_partitions, self.kept_offsets, strict=True)]
         return Counted(
-            [*compress(self.partitions, read)],
-            [*compress(self.offsets, read)],
-            [*compress(self.kept_partitions, kept)],
-            [*compress(self.kept_offsets, kept)],
+            Numbers("q", compress(self.partitions, read)),
+            Numbers("q", compress(self.offsets, read)),
+            Numbers("q", compress(self.kept_partitions, kept)),
+            Numbers("q", compress(self.kept_offsets, kept)),
             [r for r in self.rejected if stays(r[0], r[1])],
             self.copies,
         )
@@ -56,8 +56,8 @@ class Counted(NamedTuple):
 
     def counts(self) -> dict[int, Counter[CountType]]:
         """The counts of each partition."""
-        received = Counter(self.partitions)
-        kept = received if self.kept_partitions is self.partitions else Counter(self.kept_partitions)
+        received = occurrences(self.partitions)
+        kept = received if self.kept_partitions is self.partitions else occurrences(self.kept_partitions)
         counts: dict[int, Counter[CountType]] = {
             p: Counter({"messages_received": n, "messages_sent": kept[p] * self.copies}) for p, n in received.items()
         }

@@ -13,7 +13,7 @@ from headwater.engine.event_time import EventTime
 from headwater.engine.recorder import Recorder
 from headwater.model.dataset import SetId
 from headwater.model.metric import CountType, Histogram, TimeType
-from headwater.model.record import Failure
+from headwater.model.record import Failure, occurrences
 from headwater.sources.base import Positions
 from headwater.stores.base import SetLookup
 
@@ -106,7 +106,7 @@ class Observer:
             self._tally.time("processing_latency").add(1000 * took_s, len(counted))
         self._produced += sent + len(flight.rejected)
         if flight.kept:
-            self._sent.append(_Sent(self._produced, Counter(flight.kept.timestamps), self._event_times(flight)))
+            self._sent.append(_Sent(self._produced, occurrences(flight.kept.timestamps), self._event_times(flight)))
 
     def _event_times(self, flight: Flight) -> list[float]:
         """The own times of some delivered records, in ms; the broker's time where a record does not tell."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-from headwater.engine.chain import first_offsets
 from headwater.model.record import RecordBatch
 from headwater.sources.base import Positions
 
@@ -16,8 +15,9 @@ class Ledger:
 
     def read(self, batch: RecordBatch) -> None:
         """Note a batch as it was read: a partition's first record is where reading again would start."""
-        if not self._acknowledged.keys() >= set(batch.partitions):
-            self.begin(first_offsets(batch))
+        first = batch.first_offsets()
+        if not self._acknowledged.keys() >= first.keys():
+            self.begin(first)
 
     def begin(self, positions: Positions) -> None:
         """Note where reading began, for partitions of which nothing was read yet."""

@@ -1,9 +1,12 @@
 """Records in flight: a batch is a set of columns, so that hot loops touch arrays and bytes only."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from typing import NamedTuple
+
+import numpy as np
 
 from headwater.native import Column, Texts
 
@@ -16,7 +19,13 @@ Rows = Column
 
 def numbers_at(column: Numbers, rows: Rows) -> Numbers:
     """The numbers of some rows."""
-    return Numbers("q", map(column.__getitem__, rows))
+    return Numbers("q", np.frombuffer(column, np.int64)[np.frombuffer(rows, np.int32)].tobytes())
+
+
+def occurrences(column: Numbers) -> Counter[int]:
+    """How often each number is there."""
+    found, counts = np.unique(np.frombuffer(column, np.int64), return_counts=True)
+    return Counter(dict(zip(found.tolist(), counts.tolist(), strict=True)))
 
 
 @dataclass(slots=True)
@@ -64,6 +73,18 @@ class RecordBatch:
         """The rows whose entry in `keep` is true, in order."""
         rows = Rows("i", compress(range(len(self)), keep))
         return self if len(rows) == len(self) else self.take(rows)
+
+    def last_offsets(self) -> dict[int, int]:
+        """The offset of each partition's last record."""
+        partitions = np.frombuffer(self.partitions, np.int64)
+        ends = np.append(np.flatnonzero(partitions[1:] != partitions[:-1]), len(partitions) - 1).tolist()
+        return {self.partitions[row]: self.offsets[row] for row in ends} if len(self) else {}
+
+    def first_offsets(self) -> dict[int, int]:
+        """The offset of each partition's first record."""
+        partitions = np.frombuffer(self.partitions, np.int64)
+        starts = (np.flatnonzero(partitions[1:] != partitions[:-1])[::-1] + 1).tolist()
+        return {self.partitions[row]: self.offsets[row] for row in [*starts, 0]} if len(self) else {}
 
     def without(self, partitions: Collection[int]) -> "RecordBatch":
         """The rows of other partitions than these."""

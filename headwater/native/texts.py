@@ -4,6 +4,8 @@ import ctypes
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Self, overload
 
+import numpy as np
+
 from headwater.native.library import Buffer, Column, address, address_of, blank_bytes, blank_column, kernel
 
 
@@ -107,7 +109,7 @@ class Texts(Sequence[bytes | None]):
         """The texts of some rows. rows: column "i"."""
         text = blank_bytes(self.size_of(rows))
         _gather(self.text, self.starts, self.sizes, rows, len(rows), address_of(text))
-        return Texts(text, Column("i", map(self.sizes.__getitem__, rows)))
+        return Texts(text, Column("i", np.frombuffer(self.sizes, np.int32)[np.frombuffer(rows, np.int32)].tobytes()))
 
     def size_of(self, rows: Column) -> int:
         """What the texts of some rows take in the buffer, in bytes."""

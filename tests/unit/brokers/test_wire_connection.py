@@ -59,7 +59,7 @@ class TestVersions:
         known = VERSIONS | {Metadata.key: (0, 3)}
         with (
             connected(lambda _, number: versions(number, known)) as connection,
-            pytest.raises(ConnectionLost, match=r"too old for Metadata: Headwater needs Kafka 2\.1"),
+            pytest.raises(ConnectionLost, match=r"too old for Metadata: Headwater needs Kafka 2\.7"),
         ):
             connection.ask(Metadata([]))
 

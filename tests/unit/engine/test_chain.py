@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.engine.chain import BatchSize, Flight, first_offsets
+from headwater.engine.chain import BatchSize, Flight
 from headwater.model.record import RecordBatch
 from headwater.native import Texts
 
@@ -60,11 +60,6 @@ class TestBatchSize:
             large = replace(batch(size.limit), values=Texts.of([bytes(10_000)] * size.limit))
             size.learn(Flight(large, [], 0.0), 0.0, 0.0)
         assert size.limit <= 8
-
-
-def test_first_offsets() -> None:
-    read = RecordBatch.of("t", [None] * 4, [None] * 4, [0] * 4, [1, 0, 1, 0], [5, 2, 6, 3], [0] * 4)
-    assert first_offsets(read) == {1: 5, 0: 2}
 
 
 def test_a_flight_without_transforms_is_finished() -> None:

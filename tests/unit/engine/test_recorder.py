@@ -8,6 +8,7 @@ from headwater.engine import recorder as module
 from headwater.engine.counting import Counted, Tally
 from headwater.engine.recorder import MAX_UNDECIDED, RETRY_S, Recorder
 from headwater.model.metric import Measured
+from tests.support.columns import numbers
 from tests.unit.engine.weather import Weather, WeatherMetrics
 from tests.unit.engine.world import DEPLOYMENT, World
 
@@ -43,8 +44,8 @@ class Scene:
 
 
 def batch(first: int, end: int, partition: int = 0) -> Counted:
-    offsets = list(range(first, end))
-    partitions = [partition] * len(offsets)
+    offsets = numbers(range(first, end))
+    partitions = numbers([partition] * len(offsets))
     return Counted(partitions, offsets, partitions, offsets, [], 1)
 
 

@@ -1,13 +1,14 @@
 """Batches against plain rows."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.model.record import RecordBatch
-from tests.support.columns import Record, numbered, plain
+from headwater.model.record import RecordBatch, occurrences
+from tests.support.columns import Record, numbered, numbers, plain
 
 TEXTS = st.none() | st.binary(max_size=20)
 NUMBERS = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -57,3 +58,13 @@ class TestBatch:
         taken = batch(rows).take(numbered(numbers))
         assert plain(taken) == [rows[number] for number in numbers]
         assert taken == batch(plain(taken))
+
+    @given(ROWS)
+    def test_ends_of_partitions(self, rows: list[Record]) -> None:
+        assert batch(rows).last_offsets() == {row[3]: row[4] for row in rows}
+        assert batch(rows).first_offsets() == {row[3]: row[4] for row in reversed(rows)}
+
+
+@given(st.lists(st.integers(-3, 3) | NUMBERS))
+def test_occurrences(values: list[int]) -> None:
+    assert occurrences(numbers(values)) == Counter(values)
