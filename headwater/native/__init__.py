@@ -8,6 +8,8 @@ from headwater.native.decoding import scan_records as scan_records
 from headwater.native.encoding import Portion as Portion
 from headwater.native.encoding import Positions as Positions
 from headwater.native.encoding import encode_records as encode_records
-from headwater.native.integers import long_integers as long_integers
 from headwater.native.library import Column as Column
+from headwater.native.lines import Survey as Survey
+from headwater.native.lines import survey as survey
 from headwater.native.texts import Texts as Texts
+from headwater.native.texts import split_lines as split_lines

@@ -44,19 +44,26 @@ int32_t are_framed(const uint8_t *text, const int32_t *sizes, int64_t count, uin
 }
 
 // The sizes of lines, each ended by a newline; how many there are, -1 if the last has no end. At most room are written.
-int64_t split_lines(const uint8_t *text, int64_t size, int32_t *sizes, int64_t room) {
-    const __m128i newline = _mm_set1_epi8('\n');
+// And whether some line begins with a mark, and whether a letter is in some line.
+int64_t split_lines(const uint8_t *text, int64_t size, int32_t *sizes, int64_t room, uint8_t mark, uint8_t letter,
+                    int64_t *marked, int64_t *with_letter) {
+    const __m128i newline = _mm_set1_epi8('\n'), wanted = _mm_set1_epi8((char)letter);
+    __m128i any = _mm_setzero_si128();
     int64_t found = 0, start = 0;
+    *marked = 0;
     for (int64_t block = 0; block < size; block += BLOCK) {
         uint8_t rest[BLOCK] = {0};
         if (size - block < BLOCK) memcpy(rest, text + block, (unsigned long)(size - block));
         const __m128i letters = _mm_loadu_si128((const __m128i *)(size - block < BLOCK ? rest : text + block));
+        any = _mm_or_si128(any, _mm_cmpeq_epi8(letters, wanted));
         for (int left = _mm_movemask_epi8(_mm_cmpeq_epi8(letters, newline)); left; left &= left - 1) {
             const int64_t end = block + __builtin_ctz((unsigned)left);
+            *marked |= text[start] == mark;
             if (found < room) sizes[found] = (int32_t)(end - start);
             found++;
             start = end + 1;
         }
     }
+    *with_letter = _mm_movemask_epi8(any) != 0;
     return start == size ? found : -1;
 }

@@ -2,7 +2,7 @@
 
 import ctypes
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Self, overload
+from typing import NamedTuple, Self, overload
 
 import numpy as np
 
@@ -29,14 +29,6 @@ class Texts(Sequence[bytes | None]):
         rows = [*texts]
         sizes = Column("i", [-1 if text is None else len(text) for text in rows])
         return cls(b"".join([(text or b"") + b"\n" for text in rows]), sizes)
-
-    @classmethod
-    def lines(cls, text: bytes, count: int) -> Self:
-        """The lines of a text, each ended by a newline. Raises ValueError when these are not so many."""
-        sizes = blank_column("i", count)
-        if kernel().split_lines(text, ctypes.c_int64(len(text)), address(sizes), ctypes.c_int64(count)) != count:
-            raise ValueError(f"not a text of {count} lines")
-        return cls(text, sizes)
 
     @classmethod
     def joined(cls, parts: "Sequence[Texts]") -> "Texts":
@@ -75,7 +67,7 @@ class Texts(Sequence[bytes | None]):
 
     def __iter__(self) -> Iterator[bytes | None]:
         lines: list[bytes | None] = [*self.text.split(b"\n")]
-        if len(lines) == len(self) + 1 and -1 not in self.sizes:  # no text contains a newline
+        if len(lines) == len(self) + 1 and self.smallest >= 0:  # no text contains a newline
             lines.pop()
             return iter(lines)
         return map(self.__getitem__, range(len(self)))
@@ -100,6 +92,20 @@ class Texts(Sequence[bytes | None]):
     def __repr__(self) -> str:
         return f"Texts.of({[*self]!r})"
 
+    @property
+    def smallest(self) -> int:
+        """The least of the sizes, 0 when there is none."""
+        return int(np.frombuffer(self.sizes, np.int32).min()) if len(self) else 0
+
+    @property
+    def largest(self) -> int:
+        """The greatest of the sizes, 0 when there is none."""
+        return int(np.frombuffer(self.sizes, np.int32).max(initial=0))
+
+    def filled(self) -> Column:
+        """The rows of those that are not empty: a column "i"."""
+        return Column("i", np.flatnonzero(np.frombuffer(self.sizes, np.int32) > 0).astype(np.int32).tobytes())
+
     def are_framed(self, by: bytes) -> bool:
         """Whether each begins with the first of two letters and ends with the second."""
         first, last = map(ctypes.c_uint8, by)
@@ -114,6 +120,25 @@ class Texts(Sequence[bytes | None]):
     def size_of(self, rows: Column) -> int:
         """What the texts of some rows take in the buffer, in bytes."""
         return _size(self.sizes, rows, len(rows))
+
+
+class Split(NamedTuple):
+    """marked: some line begins with the mark; with_letter: the letter is in some line."""
+
+    lines: Texts
+    marked: bool
+    with_letter: bool
+
+
+def split_lines(text: bytes, count: int, mark: bytes, letter: bytes) -> Split:
+    """The lines of a text, each ended by a newline. Raises ValueError when these are not so many."""
+    sizes, size = blank_column("i", count), ctypes.c_int64(len(text))
+    marked, with_letter = ctypes.c_int64(), ctypes.c_int64()
+    letters = ctypes.c_uint8(*mark), ctypes.c_uint8(*letter)
+    told = ctypes.byref(marked), ctypes.byref(with_letter)
+    if kernel().split_lines(text, size, address(sizes), ctypes.c_int64(count), *letters, *told) != count:
+        raise ValueError(f"not a text of {count} lines")
+    return Split(Texts(text, sizes), bool(marked.value), bool(with_letter.value))
 
 
 def _size(sizes: Column, rows: Column | None, count: int) -> int:

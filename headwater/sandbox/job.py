@@ -87,13 +87,14 @@ class Job:
     crashed: bool = False
     finished: bool = False
     _lines: Texts = field(init=False)
+    _long: list[int | list[int]] = field(init=False)
     _whole: Texts | None = None
     _outputs: list[bytes] = field(default_factory=list)
     _work: deque[Segment] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
         self._outputs = [b""] * len(self.batch)
-        self._lines, self.errors = admit(self.batch.values)
+        self._lines, self.errors, self._long = admit(self.batch.values)
         rows = range(len(self.batch))
         self._work.extend(self._cut([row for row in rows if row not in self.errors] if self.errors else rows))
 
@@ -118,11 +119,12 @@ class Job:
 
     def payload(self, segment: Segment) -> tuple[bytes, memoryview]:
         """Two lines of heads, and a line per record."""
-        batch, lines = self.batch, self._lines
+        batch, lines, long = self.batch, self._lines, self._long
         if len(segment.rows) < len(batch):
             rows = Rows("i", segment.rows)
             batch, lines = batch.take(rows), lines.take(rows)
-        return _head(batch, long_integers(lines.text)), memoryview(lines.text)[:-1]
+            long = long_integers(lines)
+        return _head(batch, long), memoryview(lines.text)[:-1]
 
     def take_results(self, segment: Segment, results: Results, cpu_s: float) -> bool:
         """Use what a segment returned. cpu_s: CPU time of its last pass. True when a record was blamed for its time."""

@@ -1,32 +1,43 @@
 """Records as lines of one text, which is what the child gets."""
 
 from itertools import chain
+from typing import NamedTuple
 
 import msgspec
 
 from headwater import native
-from headwater.native import Texts
+from headwater.native import Survey, Texts
 from headwater.sandbox.results import ScriptError
 
-_LONG = 16
 _NO_VALUE = ScriptError("InvalidJSON", "the record has no value (a tombstone)")
 _NOT_UTF8 = ScriptError("InvalidJSON", "the record is not valid UTF-8")
 
 
-def admit(values: Texts) -> tuple[Texts, dict[int, ScriptError]]:
-    """The records as lines (b"" for those that are no text), and the errors by row.
+class Admitted(NamedTuple):
+    """Records as lines (b"" for those that are no text), errors by row, and see `long_integers`."""
+
+    lines: Texts
+    errors: dict[int, ScriptError]
+    long: list[int | list[int]]
+
+
+def admit(values: Texts) -> Admitted:
+    """Make lines of records.
 
     A raw newline is white space in JSON and ends a line here, so it becomes a space; inside a string it is an error.
     """
-    if -1 not in values.sizes and values.text.count(b"\n") == len(values) and _is_utf8(values.text):
-        return values, {}
+    found = native.survey(values.text)
+    plain = found.newlines == len(values) and values.smallest >= 0
+    if plain and (found.is_ascii or _is_utf8(values.text)):
+        return Admitted(values, {}, _by_line(found))
     admitted, errors = [], {}
     for row, value in enumerate(values):
         line, error = _admit_one(value)
         admitted.append(line)
         if error is not None:
             errors[row] = error
-    return Texts.of(admitted), errors
+    lines = Texts.of(admitted)
+    return Admitted(lines, errors, long_integers(lines))
 
 
 def _admit_one(value: bytes | None) -> tuple[bytes, ScriptError | None]:
@@ -52,14 +63,18 @@ def _is_utf8(text: bytes) -> bool:
     return True
 
 
-def long_integers(text: bytes) -> list[int | list[int]]:
-    """Where numbers may begin with 16 digits: a double holds every integer with fewer. text: lines.
+def long_integers(lines: Texts) -> list[int | list[int]]:
+    """Where numbers may begin with 16 digits: a double holds every integer with fewer.
 
     A line's number and the places in it of first digits, and so on: [3, [17], 8, [17, 60]]. Some more may be among
     them, but of the lines that are JSON objects no such number is missing. Here, for the child would take longer to
     look at what it has parsed.
     """
-    found: dict[int, list[int]] = {}
-    for row, place in zip(*native.long_integers(text, len(text) // _LONG + 1), strict=True):
-        found.setdefault(row, []).append(place)
-    return list(chain.from_iterable(found.items()))
+    return _by_line(native.survey(lines.text))
+
+
+def _by_line(found: Survey) -> list[int | list[int]]:
+    places: dict[int, list[int]] = {}
+    for row, place in zip(found.lines, found.places, strict=True):
+        places.setdefault(row, []).append(place)
+    return list(chain.from_iterable(places.items()))

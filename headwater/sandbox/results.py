@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from headwater.model.transform import MAX_OUTPUT_BYTES
-from headwater.native import Texts
+from headwater.native import Texts, split_lines
 from headwater.sandbox.frames import Malformed
 
 MAX_MESSAGE_BYTES = 1024
@@ -58,23 +58,21 @@ def parse_results(payload: bytes, records: int) -> Results:
     # Every answer must bring the batch forward.
     if not fits or (count == records if stopped else count == 0 < records):
         raise Malformed("results that don't fit their records")
-    lines, logs = _lines(payload[:head_at], count, logged)
-    # One byte is found many times faster than two.
-    errors = b"!" in lines.text and (b"\n!" in lines.text or lines.text.startswith(b"!"))
-    clean = not slow_rows and max(lines.sizes, default=0) <= MAX_OUTPUT_BYTES and not errors
-    return Results(count, stopped, slow_rows, lines, logs, clean, b"\t" in lines.text)
-
-
-def _lines(text: bytes, count: int, logged: int) -> tuple[Texts, list[str]]:
-    """Those of records, and those of the log."""
     try:
-        lines = Texts.lines(text, count + logged)
+        split = split_lines(payload[:head_at], count + logged, b"!", b"\t")
     except ValueError as error:
         raise Malformed("results that don't fit their records") from error
-    if not logged:
+    lines, logs = _without_log(split.lines, count)
+    clean = not slow_rows and lines.largest <= MAX_OUTPUT_BYTES and not split.marked
+    return Results(count, stopped, slow_rows, lines, logs, clean, split.with_letter)
+
+
+def _without_log(lines: Texts, count: int) -> tuple[Texts, list[str]]:
+    """Those of records, and those of the log behind them."""
+    if len(lines) == count:
         return lines, []
-    logs = [_log_line(lines[row] or b"") for row in range(count, count + logged)]
-    return Texts(text[: lines.starts[count]], lines.sizes[:count]), logs
+    logs = [_log_line(lines[row] or b"") for row in range(count, len(lines))]
+    return Texts(lines.text[: lines.starts[count]], lines.sizes[:count]), logs
 
 
 def parse_row(payload: bytes, expected: range) -> int:

@@ -28,7 +28,8 @@ def times_to_write(timestamps: Numbers, now: Callable[[], float] = time.time) ->
     """
     now_ms = int(now() * 1000)
     first, last = now_ms - MAX_AGE_MS, now_ms + MAX_AHEAD_MS
-    if not timestamps or (min(timestamps) >= first and max(timestamps) <= last):
+    times = np.frombuffer(timestamps, np.int64)
+    if times.min(initial=now_ms) >= first and times.max(initial=now_ms) <= last:
         return timestamps
     return Numbers("q", [at if first <= at <= last else now_ms for at in timestamps])
 

@@ -34,7 +34,7 @@ class KafkaSink:
 
     def _too_large(self, batch: RecordBatch) -> list[Failure]:
         """The records that the topic can't take: looks at each one only when some are large."""
-        if max(batch.values.sizes, default=0) + max(batch.keys.sizes, default=0) <= MAX_OUTPUT_BYTES:
+        if batch.values.largest + batch.keys.largest <= MAX_OUTPUT_BYTES:
             return []
         faults = [self._fault(batch, *row) for row in enumerate(source_ids(batch, self._names))]
         return [Failure(row, "TooLarge", fault, self.name) for row, fault in enumerate(faults) if fault is not None]

@@ -109,7 +109,8 @@ def _single(job: Job) -> RecordBatch:
     indexes = batch.indexes
     if any(indexes):
         indexes = Numbers("q", [index * MAX_OUTPUTS_PER_RECORD for index in indexes])
-    return replace(batch, values=outputs, indexes=indexes).select(outputs.sizes)
+    passed, filled = replace(batch, values=outputs, indexes=indexes), outputs.filled()
+    return passed if len(filled) == len(batch) else passed.take(filled)
 
 
 def _several(job: Job) -> RecordBatch:

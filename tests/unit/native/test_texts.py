@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.native import Texts
+from headwater.native import Texts, split_lines
 from tests.support.columns import numbered
 
 Plain = list[bytes | None]
@@ -86,12 +86,41 @@ def test_one_column_after_the_other(columns: list[Plain]) -> None:
 class TestLines:
     @given(LINES)
     def test_of_a_text(self, lines: Plain) -> None:
-        check(Texts.lines(Texts.of(lines).text, len(lines)), lines)
+        split = split_lines(Texts.of(lines).text, len(lines), b"!", b"t")
+        check(split.lines, lines)
+        assert split.marked == any((line or b"").startswith(b"!") for line in lines)
+        assert split.with_letter == any(b"t" in (line or b"") for line in lines)
 
     @given(LINES, st.integers(-20, 20).filter(bool))
     def test_not_so_many(self, lines: Plain, more: int) -> None:
         with pytest.raises(ValueError, match="lines"):
-            Texts.lines(Texts.of(lines).text, max(len(lines) + more, 0) if lines else abs(more))
+            split_lines(Texts.of(lines).text, max(len(lines) + more, 0) if lines else abs(more), b"!", b"t")
+
+    @pytest.mark.parametrize(("text", "count"), [(b"a\nb", 1), (b"a", 0), (b"a", 1)])
+    def test_a_line_without_an_end(self, text: bytes, count: int) -> None:
+        with pytest.raises(ValueError, match="lines"):
+            split_lines(text, count, b"!", b"t")
+
+
+@given(COLUMNS)
+def test_what_they_are_like(values: Plain) -> None:
+    texts, sizes = Texts.of(values), [-1 if value is None else len(value) for value in values]
+    assert (texts.smallest, texts.largest) == (min(sizes, default=0), max(0, *sizes, 0))
+    assert texts.filled().tolist() == [row for row, value in enumerate(values) if value]
+    framed = [(value or b"")[:1] == b"a" and value != b"a" and (value or b"")[-1:] == b"b" for value in values]
+    assert texts.are_framed(b"ab") == all(framed)
+    assert Texts.of([b"ab", b"a-b"]).are_framed(b"ab")
+
+
+@given(st.data(), st.lists(COLUMNS, max_size=3))
+def test_gathered_from_anywhere(data: st.DataObject, columns: list[Plain]) -> None:
+    parts, expected = [], list[bytes | None]()
+    for values in columns:
+        texts = Texts.of(values)
+        start = data.draw(st.integers(0, len(values)))
+        parts.append((memoryview(texts.text), texts.starts[start:], texts.sizes[start:]))
+        expected += values[start:]
+    check(Texts.gathered(parts), expected)
 
 
 def test_several_threads_may_look_first() -> None:

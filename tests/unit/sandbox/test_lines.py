@@ -22,19 +22,19 @@ class TestAdmit:
     def test_whole_batches_pass_as_they_are(self) -> None:
         values = [b"{}", '{"a":"é"}'.encode()]
         given_ = Texts.of(values)
-        admitted, errors = admit(given_)
+        admitted, errors, _ = admit(given_)
         assert admitted is given_
         assert not errors
-        assert admit(Texts.of([])) == (Texts.of([]), {})
+        assert admit(Texts.of([])) == (Texts.of([]), {}, [])
 
     def test_newlines_between_tokens_only(self) -> None:
         line = b'{"a":12345678901234567890,"a":1.50}'
         admitted = admit(Texts.of([b'{"a":\n 12345678901234567890,\r\n "a":1.50}']))
-        assert admitted == (Texts.of([line]), {})
+        assert admitted == (Texts.of([line]), {}, [0, [5]])
 
     @given(st.lists(st.one_of(st.none(), st.binary(max_size=12), st.sampled_from([b'{"a":\n1}', b"{}"])), max_size=5))
     def test_every_record_is_one_line_of_utf8_or_an_error(self, values: list[bytes | None]) -> None:
-        admitted, errors = admit(Texts.of(values))
+        admitted, errors, _ = admit(Texts.of(values))
         lines = admitted.text.split(b"\n")
         assert lines.pop() == b""
         assert admitted == lines
@@ -61,7 +61,7 @@ def has_rounded(document: object) -> bool:
 
 
 def places(lines: list[bytes]) -> dict[int, list[int]]:
-    found: list[Any] = long_integers(Texts.of(lines).text)
+    found: list[Any] = long_integers(Texts.of(lines))
     return dict(zip(found[::2], found[1::2], strict=True))
 
 
