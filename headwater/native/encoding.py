@@ -31,6 +31,8 @@ class Portion(NamedTuple):
 
 class _Column(ctypes.Structure):
     _fields_ = [("text", ctypes.c_char_p), ("starts", ctypes.c_void_p), ("sizes", ctypes.c_void_p)]
+    owners: tuple[object, ...] = ()
+    """What keeps them."""
 
 
 def encode_records(portions: Sequence[Portion], headers: bytes) -> memoryview:
@@ -79,4 +81,7 @@ def _encode(portion: Portion, number: int, first_ms: int, headers: bytes, out: m
 
 
 def _column(texts: Texts) -> Any:
-    return ctypes.byref(_Column(texts.text, address(texts.starts), address(texts.sizes)))
+    starts, sizes = address(texts.starts), address(texts.sizes)
+    made = _Column(texts.text, starts, sizes)
+    made.owners = starts, sizes
+    return ctypes.byref(made)

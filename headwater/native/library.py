@@ -33,13 +33,20 @@ def kernel() -> Any:
 
 
 def address(column: Column) -> ctypes.c_void_p | None:
-    """Where a column is, for a call during which the caller keeps it; NULL for one without elements."""
-    return ctypes.c_void_p(column.buffer_info()[0]) if column else None
+    """Where a column is, which it keeps; NULL for one without elements."""
+    return _keeping(column, column.buffer_info()[0]) if column else None
 
 
 def address_of(buffer: Buffer) -> ctypes.c_void_p:
-    """Where bytes are, whatever holds them, for a call during which the caller keeps them."""
-    return ctypes.c_void_p(np.frombuffer(buffer, np.uint8).ctypes.data)
+    """Where bytes are, whatever holds them, which it keeps."""
+    return _keeping(buffer, np.frombuffer(buffer, np.uint8).ctypes.data)
+
+
+def _keeping(owner: object, place: int) -> ctypes.c_void_p:
+    """An address that is good for as long as it is there itself: during a call, other threads may drop the owner."""
+    made = ctypes.c_void_p(place)
+    made.owner = owner  # type: ignore[attr-defined]
+    return made
 
 
 def blank_column(kind: str, count: int) -> Column:

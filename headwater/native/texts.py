@@ -47,8 +47,9 @@ class Texts(Sequence[bytes | None]):
         for _, _, of_part in parts:
             sizes += of_part
         out, written = blank_bytes(_size(sizes, None, len(sizes))), 0
+        start = address_of(out)
         for buffer, starts, of_part in parts:
-            at = ctypes.c_void_p((address_of(out).value or 0) + written)
+            at = ctypes.c_void_p((start.value or 0) + written)
             written += _gather(buffer, starts, of_part, None, len(of_part), at)
         return cls(out, sizes)
 
