@@ -106,7 +106,6 @@ class Lane(Helper):
         elif fetched.diverging is not None:
             self._halt(reading, Stop(reading.offset, fetched.diverging[1]))
         else:
-            reading.backoff.reset()
             try:
                 self._keep(reading, fetched)
             except UnreadableBatch as error:
@@ -134,6 +133,7 @@ class Lane(Helper):
                 self._put(reading, unpacked)
 
     def _put(self, reading: Reading, unpacked: Batch) -> None:
+        reading.backoff.reset()
         with self._shelf.lock:
             if unpacked.columns.offsets:
                 self._shelf.put(reading, unpacked)
@@ -150,7 +150,8 @@ class Lane(Helper):
             self._shelf.arrived.notify()
 
     def _lose(self, reading: Reading, trouble: BrokerUnavailable | None = None) -> None:
-        """Look for the leader again, after a pause."""
+        """Look for the leader again, after a pause. What came before goes first: the next lane goes on behind it."""
+        self._unpack()
         with self._shelf.lock:
             reading.leader = None
             reading.retry_at = time.monotonic() + reading.backoff.next_s()
@@ -160,6 +161,7 @@ class Lane(Helper):
 
     def _give_up(self) -> None:
         """The connection is gone, and with it the answer."""
+        self._unpack()
         self.disconnect()
         self._connection = None
         with self._shelf.lock:
