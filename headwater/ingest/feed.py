@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from headwater.errors import BrokerUnavailable, SetupError
 from headwater.model.natural_key import KeyOf
-from headwater.sinks.base import Outputs, Producer
+from headwater.sinks.base import Producer
 
 CHECK_EVERY = 500
 """Records between two looks at the producer's queue and at the clock; at most a tenth of a second's worth."""
@@ -42,7 +42,7 @@ def feed(
         for line in lines:
             key = key_of(line)
             partition = next(turns) if key is None else partition_of(key, partitions)
-            producer.produce(Outputs.of(topic, [line], [key], [partition], [0]))
+            producer.append(topic, line, key, partition)
             sent += 1
             if sent % check_every == 0:
                 make_room(producer)

@@ -137,6 +137,9 @@ class Producer(Writer, Protocol):
     def connect(self, timeout_s: float) -> None:
         """Return when the broker answers and has all topics. Raises BrokerUnavailable."""
 
+    def append(self, topic: str, value: bytes, key: bytes | None, partition: int) -> None:
+        """Queue one record, with the present time and no headers, as `produce` does. For records that come singly."""
+
     def push(self) -> None:
         """Send what waits for company. Returns within a few ms, acknowledged or not."""
 

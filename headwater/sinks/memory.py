@@ -61,6 +61,9 @@ class MemoryProducer:
     def produce(self, outputs: Outputs) -> None:
         self._queue += _produced(outputs)
 
+    def append(self, topic: str, value: bytes, key: bytes | None, partition: int) -> None:
+        self.produce(Outputs.of(topic, [value], [key], [partition], [0]))
+
     def push(self) -> None:
         """Nothing to do: records wait here for their acknowledgement alone."""
 

@@ -118,6 +118,18 @@ class TestProducer:
         values = [record[1] for record in bench.records(2000)]
         assert values == [b"%d" % n for n in (*range(0, 2000, 2), *range(1, 2000, 2))]
 
+    def test_records_that_come_singly(self, bench: Bench) -> None:
+        producer, before_ms = bench.producer(), int(time.time() * 1000)
+        for number in range(0, 3000, 3):
+            producer.append(bench.topic, b"%d" % number, b"k", 1)
+            producer.produce(one(bench.topic, b"%d" % (number + 1), None, 1, []))
+            producer.append(bench.topic, b"%d" % (number + 2) + b"x" * (number * 10), None, 1)
+        assert flush(producer) == []
+        records = bench.records(3000)
+        assert [int((record[1] or b"").rstrip(b"x")) for record in records] == [*range(3000)]
+        assert records[0][2] == b"k"
+        assert isinstance(producer, MemoryProducer) or before_ms <= records[0][3] <= time.time() * 1000
+
     def test_produce_never_waits(self, bench: Bench) -> None:
         """More than the queue holds: the rest stays in memory until there is room."""
         producer = bench.producer()

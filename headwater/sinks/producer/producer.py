@@ -81,6 +81,16 @@ class KafkaProducer:
             if queue.full:
                 self._pack(queue)
 
+    def append(self, topic: str, value: bytes, key: bytes | None, partition: int) -> None:
+        with self._outbox.lock:
+            queue = self._queue(topic, partition)
+            if not queue.waiting:
+                self._wake()
+            self._outbox.records += 1
+            self._outbox.size += queue.append(value, key, time.monotonic())
+        if queue.full:
+            self._pack(queue)
+
     def _pack(self, queue: Queue) -> None:
         """Make batches of what waits, here: senders that compute would hold up this thread, and it them."""
         drafts = []

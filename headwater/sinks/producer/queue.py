@@ -89,6 +89,30 @@ class Waiting:
         return Portion(self.rows, outputs.values, outputs.keys, times, tails)
 
 
+@dataclass(slots=True)
+class Gathering:
+    """Records that came one by one. size: as that of Waiting."""
+
+    since: float
+    size: int = 0
+    values: list[bytes] = field(default_factory=list)
+    keys: list[bytes | None] = field(default_factory=list)
+
+    def append(self, value: bytes, key: bytes | None) -> int:
+        """One more; what it takes."""
+        self.values.append(value)
+        self.keys.append(key)
+        size = FRAMING_BYTES + len(value) + len(key or b"") + 2
+        self.size += size
+        return size
+
+    def closed(self, topic: str, partition: int) -> Waiting:
+        """All that came."""
+        count = len(self.values)
+        outputs = Outputs.of(topic, self.values, self.keys, [partition] * count, [0] * count)
+        return Waiting(outputs, Rows("i", range(count)), self.size, self.since)
+
+
 def _common(outputs: Outputs) -> int:
     header_bytes = sum(len(name) + len(value) for name, value in outputs.headers) if outputs.headers else 0
     return FRAMING_BYTES + header_bytes + (len(outputs.origin) + _POSITION_BYTES if outputs.origin else 0)
@@ -106,7 +130,7 @@ class Queue:
 
     topic: str
     partition: int
-    waiting: deque[Waiting] = field(default_factory=deque)
+    waiting: deque[Waiting | Gathering] = field(default_factory=deque)
     waiting_bytes: int = 0
     urgent: bool = False
     parcels: deque[Parcel] = field(default_factory=deque)
@@ -123,6 +147,16 @@ class Queue:
         """Let records wait."""
         self.waiting.append(records)
         self.waiting_bytes += records.size
+
+    def append(self, value: bytes, key: bytes | None, now: float) -> int:
+        """Let one record wait that has the present time; what it takes."""
+        last = self.waiting[-1] if self.waiting else None
+        if not isinstance(last, Gathering):
+            last = Gathering(now)
+            self.waiting.append(last)
+        size = last.append(value, key)
+        self.waiting_bytes += size
+        return size
 
     @property
     def full(self) -> bool:
@@ -146,16 +180,24 @@ class Queue:
         """What of those who wait makes the next batch."""
         portions = [self._next(MAX_BATCH_BYTES)]
         first, size = portions[0], portions[0].size
-        while self.waiting and size + self.waiting[0].size <= MAX_BATCH_BYTES and _alike(first, self.waiting[0]):
-            portions.append(self.waiting.popleft())
+        while self.waiting and size + self.waiting[0].size <= MAX_BATCH_BYTES and _alike(first, self._head()):
+            portions.append(self._next(MAX_BATCH_BYTES))
             size += portions[-1].size
         self.waiting_bytes -= size
         self.urgent = self.urgent and bool(self.waiting)
         return Draft(portions, size, first.since)
 
+    def _head(self) -> Waiting:
+        """The first of those who wait."""
+        head = self.waiting[0]
+        if isinstance(head, Gathering):
+            head = self.waiting[0] = head.closed(self.topic, self.partition)
+        return head
+
     def _next(self, limit: int) -> Waiting:
         """The first of those who wait, or as many of them as one batch takes."""
-        first = self.waiting.popleft()
+        first = self._head()
+        self.waiting.popleft()
         if first.size <= limit:
             return first
         first, rest = first.split(limit)

@@ -29,6 +29,9 @@ class Recorder:
     def produce(self, outputs: Outputs) -> None:
         self.rows += zip(outputs.values, outputs.keys, outputs.partitions, strict=True)
 
+    def append(self, topic: str, value: bytes, key: bytes | None, partition: int) -> None:
+        self.rows.append((value, key, partition))
+
     def push(self) -> None:
         pass
 

@@ -62,14 +62,15 @@ class TestBatches:
                 add(queue, outputs([size for size, _ in call], first=number * 100, kind=kind), rows=rows)
             expected += [number * 100 + row + 1 for row in rows]
         drafts = []
-        assert queue.waiting_bytes == sum(sum(waiting.row_sizes()) for waiting in queue.waiting)
+        waiting = [each for each in queue.waiting if isinstance(each, Waiting)]
+        assert queue.waiting_bytes == sum(each.row_sizes().sum() for each in waiting)
         while queue.waiting:
             drafts.append(queue.take())
         portions = [portion for draft in drafts for portion in draft.portions]
         assert [portion.outputs.timestamps[row] for portion in portions for row in portion.rows] == expected
         assert queue.waiting_bytes == 0
         for draft in drafts:
-            assert draft.size == sum(sum(portion.row_sizes()) for portion in draft.portions)
+            assert draft.size == sum(portion.row_sizes().sum() for portion in draft.portions)
             assert draft.size <= MAX_BATCH_BYTES or sum(len(portion.rows) for portion in draft.portions) == 1
 
     @pytest.mark.parametrize("kind", ["", "sources", "origin"])
