@@ -6,6 +6,7 @@ import datetime
 import ipaddress
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from headwater.brokers.wire.batch import pack, seal
-from headwater.brokers.wire.codes import NO_ERROR
+from headwater.brokers.wire.codes import PASSING
 from headwater.brokers.wire.connection import Connection, TlsRefused
 from headwater.brokers.wire.fetch import UNKNOWN_EPOCH, Fetch, Wanted
 from headwater.brokers.wire.produce import Produce
@@ -97,14 +98,13 @@ def test_records_are_written_and_read(kafka: KafkaServer, certificate: tuple[Pat
     access = kafka.access.model_copy(update={"security_protocol": "SASL_SSL", "ca_file": str(certificate[0])})
     connection = Connection(access, HOST, tls_port, 30)
     try:
-        fault, producer = connection.ask(InitProducerId())
-        assert fault == NO_ERROR
+        while (told := connection.ask(InitProducerId()))[0] in PASSING:
+            time.sleep(0.1)
         rows, times = numbered(range(len(VALUES))), numbers([1_700_000_000_000] * len(VALUES))
         portion = Portion(rows, Texts.of(VALUES), Texts.of([None] * len(VALUES)), times)
-        assert connection.ask(Produce({topic: [(0, seal(pack([portion], []), producer, 0))]}, 30)) == {(topic, 0): 0}
-        fetch = Fetch(
-            topic, [Wanted(0, UNKNOWN_EPOCH, 0, UNKNOWN_EPOCH)], 5, max_bytes=9 << 20, partition_max_bytes=9 << 20
-        )
+        assert connection.ask(Produce({topic: [(0, seal(pack([portion], []), told[1], 0))]}, 30)) == {(topic, 0): 0}
+        wanted, much = [Wanted(0, UNKNOWN_EPOCH, 0, UNKNOWN_EPOCH)], 9 << 20
+        fetch = Fetch(topic, wanted, 5, max_bytes=much, partition_max_bytes=much)
         [fetched] = connection.ask(fetch).partitions
         [batch] = committed(fetched.records, fetched.aborted, 0)
         columns = batch.columns
