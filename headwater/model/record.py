@@ -90,11 +90,6 @@ class RecordBatch:
         """The rows of other partitions than these."""
         return self.select(partition not in partitions for partition in self.partitions)
 
-    def split(self, count: int) -> "tuple[RecordBatch, RecordBatch]":
-        """The first `count` rows, and the others."""
-        count = min(count, len(self))
-        return self.take(Rows("i", range(count))), self.take(Rows("i", range(count, len(self))))
-
     def take(self, rows: Rows) -> "RecordBatch":
         """Some rows, by their numbers."""
         numbers = (self.timestamps, self.partitions, self.offsets, self.indexes)

@@ -31,16 +31,6 @@ class Texts(Sequence[bytes | None]):
         return cls(b"".join([(text or b"") + b"\n" for text in rows]), sizes)
 
     @classmethod
-    def joined(cls, parts: "Sequence[Texts]") -> "Texts":
-        """One column after the other."""
-        if len(parts) == 1:
-            return parts[0]
-        sizes = Column("i")
-        for part in parts:
-            sizes += part.sizes
-        return cls(b"".join([part.text for part in parts]), sizes)
-
-    @classmethod
     def gathered(cls, parts: Sequence[tuple[Buffer, Column, Column]]) -> Self:
         """From texts anywhere in buffers: where each begins, and its size."""
         sizes = Column("i")

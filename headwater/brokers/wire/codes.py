@@ -23,6 +23,7 @@ PASSING: Final = frozenset(
         KafkaError.LISTENER_NOT_FOUND,
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
         KafkaError.THROTTLING_QUOTA_EXCEEDED,
     }
 )

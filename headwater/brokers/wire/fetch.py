@@ -1,14 +1,14 @@
 """The request that reads batches, and its answer, in which they stay where they came.
 
-Version 12, in which topics have names: https://kafka.apache.org/protocol#The_Messages_Fetch. Its fields are those of
-"flexible" versions (KIP-482): sizes are varints, one more than they say, and optional fields have numbers ("tags").
+Version 12, in which topics have names: https://kafka.apache.org/protocol#The_Messages_Fetch. Its fields are those of a
+flexible version (protocol.FlexibleReader).
 """
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
-from headwater.brokers.wire.protocol import Parts, header
+from headwater.brokers.wire.protocol import FlexibleReader, Parts, header, unsigned_varint
 
 _LIMITS: Final = struct.Struct(">iiiibii")
 """Replica, longest wait in ms, least and most bytes, isolation level, id and epoch of the session."""
@@ -29,13 +29,8 @@ _REPLICA: Final = struct.Struct(">i")
 _DIVERGING_TAG, _LEADER_TAG = 0, 1
 _DIVERGING: Final = struct.Struct(">iq")
 _LEADER: Final = struct.Struct(">ii")
-_VARINT_BYTES: Final = 5
 
 UNKNOWN_EPOCH: Final = -1
-
-
-class MalformedAnswer(ValueError):
-    """What came is no answer to this request."""
 
 
 class Wanted(NamedTuple):
@@ -112,17 +107,14 @@ class Fetch:
         """The request, header included."""
         topic = self._topic.encode()
         parts: Parts = [header(self, number), _NO_TAGS, self._limits()]
-        parts += [_varint(1 + 1), _varint(len(topic) + 1), topic, _varint(len(self._wanted) + 1)]
+        parts += [unsigned_varint(1 + 1), unsigned_varint(len(topic) + 1), topic]
+        parts.append(unsigned_varint(len(self._wanted) + 1))
         parts += [self._partition(wanted) for wanted in self._wanted]
         return [b"".join([*parts, _NO_TAGS, _REST])]
 
     def answer(self, payload: memoryview) -> Answer:
-        """An answer, from what is behind its number. The records are views of it. Raises MalformedAnswer."""
-        try:
-            answer = _answer(_Reader(payload), self._topic)
-        except (struct.error, IndexError) as error:
-            raise MalformedAnswer(f"an answer that ends too early: {error}") from error
-        return answer
+        """An answer, from what is behind its number. The records are views of it."""
+        return _answer(FlexibleReader(payload), self._topic)
 
     def _limits(self) -> bytes:
         sizes = self._max_wait_ms, self._min_bytes, self._max_bytes
@@ -132,95 +124,41 @@ class Fetch:
         return _PARTITION.pack(*wanted, _NO_LOG_START, self._partition_max_bytes) + _NO_TAGS
 
 
-class _Reader:
-    """Takes one field after the other. Raises MalformedAnswer, struct.error, IndexError."""
-
-    def __init__(self, data: memoryview) -> None:
-        self._data = data
-        self._at = 0
-
-    def take(self, fields: struct.Struct) -> tuple[Any, ...]:
-        start, self._at = self._at, self._at + fields.size
-        return fields.unpack_from(self._data, start)
-
-    def varint(self) -> int:
-        """Not negative."""
-        number = 0
-        for place in range(_VARINT_BYTES):
-            byte = self._data[self._at]
-            self._at += 1
-            number |= (byte & 0x7F) << (7 * place)
-            if byte < 0x80:
-                return number
-        raise MalformedAnswer("a number that does not end")
-
-    def items(self) -> range:
-        """One for each element of an array that follows; null has none."""
-        return range(self.varint() - 1)
-
-    def text(self) -> memoryview:
-        """Null is empty."""
-        return self._bytes(max(self.varint() - 1, 0))
-
-    def tags(self) -> dict[int, "_Reader"]:
-        return {self.varint(): _Reader(self._bytes(self.varint())) for _ in range(self.varint())}
-
-    def end(self) -> None:
-        if self._at != len(self._data):
-            raise MalformedAnswer(f"{len(self._data) - self._at} bytes behind the answer")
-
-    def _bytes(self, size: int) -> memoryview:
-        start, self._at = self._at, self._at + size
-        if self._at > len(self._data):
-            raise MalformedAnswer(f"{size} bytes where {len(self._data) - start} are left")
-        return self._data[start : self._at]
-
-
-def _answer(reader: _Reader, topic: str) -> Answer:
+def _answer(reader: FlexibleReader, topic: str) -> Answer:
     reader.tags()  # of the header
-    throttle_ms, error, _ = reader.take(_ANSWER)
+    throttle_ms, error, _ = reader.numbers(_ANSWER)
     partitions = [fetched for _ in reader.items() for fetched in _topic(reader, topic)]
     reader.tags()
     reader.end()
     return Answer(error, throttle_ms, partitions)
 
 
-def _topic(reader: _Reader, topic: str) -> Iterator[Fetched]:
-    if reader.text() != topic.encode():
-        raise MalformedAnswer(f"an answer for another topic than {topic}")
+def _topic(reader: FlexibleReader, topic: str) -> Iterator[Fetched]:
+    if reader.view() != topic.encode():
+        raise ValueError(f"an answer for another topic than {topic}")
     for _ in reader.items():
         yield _fetched(reader)
     reader.tags()
 
 
-def _fetched(reader: _Reader) -> Fetched:
-    partition, error, high_watermark, last_stable, log_start = reader.take(_ANSWERED)
+def _fetched(reader: FlexibleReader) -> Fetched:
+    partition, error, high_watermark, last_stable, log_start = reader.numbers(_ANSWERED)
     aborted = [_aborted(reader) for _ in reader.items()]
-    reader.take(_REPLICA)  # which one to read from: for clients that say where they are
-    records, tags = reader.text(), reader.tags()
+    reader.numbers(_REPLICA)  # which one to read from: for clients that say where they are
+    records, tags = reader.view(), reader.tags()
     diverging, leader = _pair(tags, _DIVERGING_TAG, _DIVERGING), _pair(tags, _LEADER_TAG, _LEADER)
     return Fetched(partition, error, high_watermark, last_stable, log_start, aborted, diverging, leader, records)
 
 
-def _aborted(reader: _Reader) -> Aborted:
-    aborted = Aborted(*reader.take(_ABORTED))
+def _aborted(reader: FlexibleReader) -> Aborted:
+    aborted = Aborted(*reader.numbers(_ABORTED))
     reader.tags()
     return aborted
 
 
-def _pair(tags: dict[int, _Reader], tag: int, fields: struct.Struct) -> tuple[int, int] | None:
+def _pair(tags: dict[int, FlexibleReader], tag: int, fields: struct.Struct) -> tuple[int, int] | None:
     """None too if the broker says that it does not know."""
     if tag not in tags:
         return None
-    first, second = tags[tag].take(fields)
+    first, second = tags[tag].numbers(fields)
     return None if first < 0 else (first, second)
-
-
-def _varint(number: int) -> bytes:
-    """Not negative; seven bits a byte, the lowest first."""
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)

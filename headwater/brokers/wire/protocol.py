@@ -101,6 +101,50 @@ class Reader:
         return found
 
 
+class FlexibleReader(Reader):
+    """Reads the values of "flexible" versions (KIP-482): sizes are varints, one more than they say, and optional fields
+    have numbers ("tags").
+    """
+
+    def varint(self) -> int:
+        """UNSIGNED_VARINT."""
+        number = 0
+        for place in range(_VARINT_BYTES):
+            byte = self._next(1)[0]
+            number |= (byte & 0x7F) << (7 * place)
+            if byte < 0x80:
+                return number
+        raise ValueError("a number does not end")
+
+    def items(self) -> range:
+        """COMPACT_ARRAY: one for each item that follows; null has none."""
+        return range(self.varint() - 1)
+
+    def view(self) -> memoryview:
+        """COMPACT_STRING or COMPACT_BYTES, not copied; empty for null."""
+        return self._next(self.varint() - 1)
+
+    def tags(self) -> "dict[int, FlexibleReader]":
+        """TAG_BUFFER: the fields by their numbers."""
+        return {self.varint(): FlexibleReader(self._next(self.varint())) for _ in range(self.varint())}
+
+    def end(self) -> None:
+        """Raise ValueError when something is left."""
+        if self._at != len(self._payload):
+            raise ValueError(f"{len(self._payload) - self._at} bytes behind it")
+
+
+def unsigned_varint(number: int) -> bytes:
+    """UNSIGNED_VARINT: seven bits a byte, the lowest first."""
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)
+
+
+_VARINT_BYTES: Final = 5
 _BOOLEAN: Final = struct.Struct(">?")
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")

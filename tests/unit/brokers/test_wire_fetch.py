@@ -1,5 +1,6 @@
 """The request Fetch and its answer, against another implementation of the types of Kafka's protocol."""
 
+import struct
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from aiokafka.protocol.types import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.brokers.wire.fetch import Aborted, Answer, Fetch, Fetched, MalformedAnswer, Wanted
+from headwater.brokers.wire.fetch import Aborted, Answer, Fetch, Fetched, Wanted
 
 
 class Tags(AbstractType):  # type: ignore[misc]  # aiokafka has no types
@@ -189,21 +190,21 @@ class TestAnswer:
     def test_cut_off_anywhere_it_is_malformed(self) -> None:
         payload = encoded(ONE, {7: b"unknown"})
         for size in range(len(payload)):
-            with pytest.raises(MalformedAnswer):
+            with pytest.raises((ValueError, struct.error)):
                 FETCH.answer(memoryview(payload)[:size])
 
     def test_bytes_left_over_are_malformed(self) -> None:
-        with pytest.raises(MalformedAnswer, match="1 bytes behind"):
+        with pytest.raises(ValueError, match="1 bytes behind"):
             FETCH.answer(memoryview(encoded(ONE) + b"\0"))
 
     def test_another_topic_is_malformed(self) -> None:
-        with pytest.raises(MalformedAnswer, match="another topic than topic"):
+        with pytest.raises(ValueError, match="another topic than topic"):
             FETCH.answer(memoryview(encoded(ONE, topic="other")))
 
     @pytest.mark.parametrize("tag", [0, 1])
     def test_a_field_that_is_too_short_is_malformed(self, tag: int) -> None:
         payload = ANSWER.encode([{}, 0, 0, 0, [("topic", [(3, 0, 9, 9, 0, [], -1, b"", {tag: b"123"})], {})], {}])
-        with pytest.raises(MalformedAnswer):
+        with pytest.raises((ValueError, struct.error)):
             FETCH.answer(memoryview(payload))
 
     @given(st.data())
@@ -213,12 +214,12 @@ class TestAnswer:
             payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
         try:
             FETCH.answer(memoryview(payload))
-        except MalformedAnswer as error:
+        except (ValueError, struct.error) as error:
             assert str(error)  # noqa: PT017  # both may be
 
     @given(st.binary(max_size=90))
     def test_noise_is_read_or_malformed(self, payload: bytes) -> None:
         try:
             FETCH.answer(memoryview(payload))
-        except MalformedAnswer as error:
+        except (ValueError, struct.error) as error:
             assert str(error)  # noqa: PT017  # both may be

@@ -47,11 +47,6 @@ class TestBatch:
     def test_without(self, rows: list[Record], partitions: set[int]) -> None:
         assert plain(batch(rows).without(partitions)) == [row for row in rows if row[3] not in partitions]
 
-    @given(ROWS, st.integers(0, 25))
-    def test_split(self, rows: list[Record], count: int) -> None:
-        first, others = batch(rows).split(count)
-        assert (plain(first), plain(others)) == (rows[:count], rows[count:])
-
     @given(ROWS.filter(bool), st.data())
     def test_take(self, rows: list[Record], data: st.DataObject) -> None:
         numbers = data.draw(st.lists(st.sampled_from(range(len(rows))), max_size=30))

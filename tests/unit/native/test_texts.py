@@ -1,7 +1,6 @@
 """Columns of texts against plain lists."""
 
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
 
 import pytest
 from hypothesis import given
@@ -76,11 +75,6 @@ class TestRows:
         assert texts.size_of(numbered(rows)) == len(taken.text) == sum(len(values[row] or b"") + 1 for row in rows)
         check(taken.take(numbered(range(len(rows))[::-1])), [values[row] for row in reversed(rows)])
         check(texts, values)
-
-
-@given(st.lists(COLUMNS, max_size=4))
-def test_one_column_after_the_other(columns: list[Plain]) -> None:
-    check(Texts.joined([Texts.of(values) for values in columns]), [*chain.from_iterable(columns)])
 
 
 class TestLines:
