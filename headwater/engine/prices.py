@@ -23,7 +23,7 @@ from headwater.model.price.series import Tick
 from headwater.model.price.state import TokenState
 from headwater.model.price.stats import accepted
 from headwater.model.price.tail import TAIL_BYTES, fits, pack, unpack
-from headwater.model.price.tick import are_ticks, from_topic, is_tick, price_of
+from headwater.model.price.tick import from_topic, price_of, ticks_of
 from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.sources.base import Positions, Source
 from headwater.stores.prices import PriceStore, PriceWrite
@@ -181,9 +181,9 @@ def _same(*bands: int) -> frozenset[int]:
 
 def _ticks_of(batch: RecordBatch) -> RecordBatch:
     """Without what no sink wrote: others may write to the topic too."""
-    if are_ticks(batch.keys, batch.values):
+    kept = ticks_of(batch)
+    if kept is batch:
         return batch
-    kept = batch.select([*map(is_tick, batch.keys, batch.values)])
     log.warning("records that are no ticks are left out", topic=batch.topic, count=len(batch) - len(kept))
     return kept
 

@@ -61,7 +61,8 @@ class Texts(Sequence[bytes | None]):
         if len(lines) == len(self) + 1 and self.smallest >= 0:  # no text contains a newline
             lines.pop()
             return iter(lines)
-        return map(self.__getitem__, range(len(self)))
+        text, rows = self.text, zip(self.starts, self.sizes, strict=True)
+        return iter([None if size < 0 else text[start : start + size] for start, size in rows])
 
     @overload
     def __getitem__(self, row: int) -> bytes | None: ...

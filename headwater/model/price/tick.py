@@ -7,12 +7,13 @@ On the topic, the key is `<chain>:<address in lower case>`, and the partition fo
 import math
 import struct
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 from zlib import crc32
 
 import msgspec
 
 from headwater.model.price.state import Told
+from headwater.model.record import RecordBatch
 from headwater.model.time import milliseconds
 
 TICKS_TOPIC = "headwater.ticks"
@@ -76,22 +77,16 @@ def pack(time: int, order: int, price: float, decimals: int) -> bytes:
     return _VALUE.pack(time, order, price, decimals)
 
 
-def is_tick(key: bytes | None, value: bytes | None) -> bool:
-    """Whether `to_topic` may have made this record."""
-    return key is not None and value is not None and len(value) >= _VALUE.size
-
-
-def are_ticks(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> bool:
-    """Whether `is_tick` holds for all of them."""
-    return (
-        None not in keys
-        and None not in values
-        and min(map(len, cast("Sequence[bytes]", values)), default=0) >= _VALUE.size
-    )
+def ticks_of(records: RecordBatch) -> RecordBatch:
+    """The records that `to_topic` may have made: most often the same batch."""
+    if len(records) and records.keys.smallest >= 0 and records.values.smallest >= _VALUE.size:
+        return records
+    sizes = zip(records.keys.sizes, records.values.sizes, strict=True)
+    return records.select(key >= 0 and value >= _VALUE.size for key, value in sizes)
 
 
 def from_topic(values: Sequence[bytes]) -> list[Told]:
-    """The ticks of records of the ticks topic for which `is_tick` holds."""
+    """The ticks of records of the ticks topic that `ticks_of` gives."""
     if {*map(len, values)} == {_VALUE.size}:
         return [*_TOLD.iter_unpack(b"".join(values))]
     return [(*_VALUE.unpack_from(value), value[_VALUE.size :]) for value in values]
