@@ -147,8 +147,8 @@ def consumer_settings(
         "auto.offset.reset": "error",
         "isolation.level": "read_committed",
         "check.crcs": True,
-        # Longer waits spare idle members; while one partition's queue is full, a fetch that waits for the others holds
-        # it up: no longer than the queue lasts.
+        # For who reads by it; a worker's member has its partitions paused, and a fetcher of its own. While one
+        # partition's queue is full, a fetch that waits for the others holds it up: no longer than the queue lasts.
         "fetch.wait.max.ms": 100,
         # Twice and four times as much took more memory and was no faster.
         "max.partition.fetch.bytes": 1 << 20,
