@@ -2,6 +2,10 @@
 
 import ctypes
 import gc
+import threading
+import time
+
+TRIM_EVERY_S = 60.0
 
 _libc = ctypes.CDLL(None)
 _trim = getattr(_libc, "malloc_trim", None)
@@ -15,12 +19,14 @@ _KEPT_FREE = -1
 
 def spare_a_worker() -> None:
     """Batches hold no cycles: the collector comes seldom (+13 % rate). Their buffers are used again and again: the
-    system's own pages come with zeros in them, which takes longer than to fill them.
+    system's own pages come with zeros in them, which takes longer than to fill them. What was only needed for a while
+    is given back once a minute.
     """
     _freeze()
     if _option is not None:
         _option(_MAPPED_FROM, 32 << 20)  # the largest that glibc takes
         _option(_KEPT_FREE, 64 << 20)
+    threading.Thread(target=_trim_for_ever, name="trimmer", daemon=True).start()
     gc.set_threshold(200_000, 20, 100)
 
 
@@ -37,6 +43,13 @@ def share_heaps() -> None:
     """
     if _option is not None:
         _option(_MOST_HEAPS, 2)
+
+
+def _trim_for_ever() -> None:
+    """Takes some ms, in which other threads that want memory wait."""
+    while _trim is not None:
+        time.sleep(TRIM_EVERY_S)
+        _trim(0)
 
 
 def _freeze() -> None:
