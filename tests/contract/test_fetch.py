@@ -12,9 +12,8 @@ from headwater.brokers.client import ClientErrors, producer_settings
 from headwater.brokers.wire.codes import NO_ERROR
 from headwater.brokers.wire.connection import Connection
 from headwater.brokers.wire.fetch import UNKNOWN_EPOCH, Fetch, Fetched, Wanted
-from headwater.brokers.wire.reading import committed
 from tests.support.kafka import WAIT_S, KafkaServer
-from tests.support.kafka_batches import rows_of
+from tests.support.kafka_batches import committed, rows_of
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 NOW = 1_700_000_000_000

@@ -21,11 +21,11 @@ from headwater.brokers.wire.codes import PASSING
 from headwater.brokers.wire.connection import Connection, TlsRefused
 from headwater.brokers.wire.fetch import UNKNOWN_EPOCH, Fetch, Wanted
 from headwater.brokers.wire.produce import Produce
-from headwater.brokers.wire.reading import committed
 from headwater.brokers.wire.requests import InitProducerId
 from headwater.native import Portion, Texts
 from tests.support.columns import numbered, numbers
 from tests.support.kafka import KafkaServer
+from tests.support.kafka_batches import committed
 
 HOST = "127.0.0.1"
 VALUES: list[bytes | None] = [b"%d " % number + b"text" * (number % 300) for number in range(500)]

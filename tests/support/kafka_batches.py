@@ -1,13 +1,21 @@
 """Record batches by another implementation of the format, and changed as a broker or a fault would."""
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import crc32c
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.memory_records import MemoryRecords
 
-from headwater.native import Scanned
+from headwater.brokers.wire import batch as wire
+from headwater.brokers.wire.fetch import Aborted
+from headwater.brokers.wire.reading import Batch, batch, visible
+from headwater.model.record import Headers
+from headwater.native import Scanned, scan_records
+
+ReadHeaders = Headers | list[tuple[str, bytes | None]]
+Read = tuple[bytes | None, bytes | None, int, ReadHeaders]
 
 HEAD_SIZE = 61
 CRC_AT, CHECKED_FROM = 17, 21
@@ -84,3 +92,16 @@ def texts(body: bytes | memoryview, starts: Sequence[int], sizes: Sequence[int])
         assert size >= -1
         assert 0 <= start <= start + max(size, 0) <= len(body)
     return [None if size < 0 else bytes(body[at : at + size]) for at, size in zip(starts, sizes, strict=True)]
+
+
+def read(batch: wire.Batch) -> list[Read]:
+    """Value, key, time and headers of each record, as the other implementation reads them."""
+    found = MemoryRecords(b"".join(batch)).next_batch()
+    assert found.validate_crc()
+    return [(record.value, record.key, record.timestamp, [*record.headers]) for record in found]
+
+
+def committed(records: memoryview, aborted: Sequence[Aborted], offset: int) -> Iterator[Batch]:
+    """Each batch of an answer with its records from an offset on that are to be seen, perhaps none."""
+    for head, body in visible(records, aborted):
+        yield Batch(head, b"", scan_records(b"", 0, 0, 0)) if body is None else batch(head, body, offset)

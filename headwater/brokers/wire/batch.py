@@ -8,6 +8,7 @@ import crc32c
 import lz4.frame
 import numpy as np
 
+from headwater.brokers.wire.protocol import unsigned_varint
 from headwater.model.record import Headers
 from headwater.native import Portion, encode_records
 
@@ -25,14 +26,8 @@ FRAMING_BYTES: Final = 40
 
 
 def varint(number: int) -> bytes:
-    """A signed number in Kafka's encoding: zigzag, seven bits a byte, the lowest first."""
-    left = (number << 1) ^ (number >> 63)
-    encoded = bytearray()
-    while left > 0x7F:
-        encoded.append(left & 0x7F | 0x80)
-        left >>= 7
-    encoded.append(left)
-    return bytes(encoded)
+    """VARINT or VARLONG: a signed number, zigzag."""
+    return unsigned_varint((number << 1) ^ (number >> 63))
 
 
 class Producer(NamedTuple):

@@ -26,9 +26,8 @@ _ANSWERED: Final = struct.Struct(">ihqqq")
 """Partition, error, high watermark, last stable offset, start of the log."""
 _ABORTED: Final = struct.Struct(">qq")
 _REPLICA: Final = struct.Struct(">i")
-_DIVERGING_TAG, _LEADER_TAG = 0, 1
+_DIVERGING_TAG: Final = 0
 _DIVERGING: Final = struct.Struct(">iq")
-_LEADER: Final = struct.Struct(">ii")
 
 UNKNOWN_EPOCH: Final = -1
 
@@ -56,8 +55,8 @@ class Fetched(NamedTuple):
     """The answer for a partition. error: a code of Kafka. Offsets are -1 where the broker does not know them.
 
     aborted: the transactions that `records` may have records of. diverging: the last epoch up to the wanted one that
-    the broker's log has, and where it ends: what was read from there on has gone. leader: id and epoch, if the broker
-    knows of another. records: batches, the last of which may be cut off.
+    the broker's log has, and where it ends: what was read from there on has gone. records: batches, the last of which
+    may be cut off.
     """
 
     partition: int
@@ -67,7 +66,6 @@ class Fetched(NamedTuple):
     log_start: int
     aborted: list[Aborted]
     diverging: tuple[int, int] | None
-    leader: tuple[int, int] | None
     records: memoryview
 
 
@@ -146,8 +144,7 @@ def _fetched(reader: FlexibleReader) -> Fetched:
     aborted = [_aborted(reader) for _ in reader.items()]
     reader.numbers(_REPLICA)  # which one to read from: for clients that say where they are
     records, tags = reader.view(), reader.tags()
-    diverging, leader = _pair(tags, _DIVERGING_TAG, _DIVERGING), _pair(tags, _LEADER_TAG, _LEADER)
-    return Fetched(partition, error, high_watermark, last_stable, log_start, aborted, diverging, leader, records)
+    return Fetched(partition, error, high_watermark, last_stable, log_start, aborted, _diverging(tags), records)
 
 
 def _aborted(reader: FlexibleReader) -> Aborted:
@@ -156,9 +153,9 @@ def _aborted(reader: FlexibleReader) -> Aborted:
     return aborted
 
 
-def _pair(tags: dict[int, FlexibleReader], tag: int, fields: struct.Struct) -> tuple[int, int] | None:
+def _diverging(tags: dict[int, FlexibleReader]) -> tuple[int, int] | None:
     """None too if the broker says that it does not know."""
-    if tag not in tags:
+    if _DIVERGING_TAG not in tags:
         return None
-    first, second = tags[tag].numbers(fields)
-    return None if first < 0 else (first, second)
+    epoch, end = tags[_DIVERGING_TAG].numbers(_DIVERGING)
+    return None if epoch < 0 else (epoch, end)

@@ -5,7 +5,6 @@ it (org.apache.kafka.clients.consumer.internals.CompletedFetch).
 """
 
 import struct
-from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
@@ -91,19 +90,6 @@ class Batch(NamedTuple):
     head: Head
     body: bytes | memoryview
     columns: Scanned
-
-
-_NO_RECORDS: Final = Scanned(*(array(kind, b"") for kind in "iiiiqq"))
-
-
-def committed(records: memoryview, aborted: Sequence[Aborted], offset: int) -> Iterator[Batch]:
-    """Each batch with its records from `offset` on that are to be seen, perhaps none: then with an empty body.
-
-    records, aborted: of an answer (fetch.Fetched) for a position `offset`, which may lie inside of the first batch. A
-    reader's next position is the `next_offset` of the last batch. Raises UnreadableBatch when it comes to one.
-    """
-    for head, body in visible(records, aborted):
-        yield Batch(head, b"", _NO_RECORDS) if body is None else batch(head, body, offset)
 
 
 def visible(records: memoryview, aborted: Sequence[Aborted]) -> Iterator[tuple[Head, memoryview | None]]:

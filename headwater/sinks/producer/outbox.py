@@ -1,38 +1,23 @@
 """What the threads of a producer share."""
 
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
+from headwater.brokers.wire.turns import Turns
 from headwater.sinks.producer.queue import Queue, Sealed
 
 
-class Sender(ABC, threading.Thread):
-    """A thread that takes turns until `_turn` says that it was the last. An error in one ends the producer."""
+class Sender(Turns):
+    """A thread of a producer, which ends with it. wake: told when it may have something to do."""
 
     def __init__(self, outbox: "Outbox", name: str) -> None:
-        super().__init__(name=name, daemon=True)
+        super().__init__(name)
         self.wake = threading.Condition(outbox.lock)
         self._outbox = outbox
 
-    def run(self) -> None:
-        try:
-            while self._turn():
-                pass
-        except BaseException as error:
-            with self._outbox.lock:
-                self._outbox.fail(None, f"{self.name} ended: {error!r}")
-            raise
-        finally:
-            self.disconnect()
-
-    @abstractmethod
-    def disconnect(self) -> None:
-        """From any thread: who waits for an answer stops waiting."""
-
-    @abstractmethod
-    def _turn(self) -> bool:
-        """False when it was the last one."""
+    def _broke(self, error: BaseException) -> None:
+        with self._outbox.lock:
+            self._outbox.fail(None, f"{self.name} ended: {error!r}")
 
 
 class Outbox:

@@ -1,13 +1,13 @@
 """What the threads of a fetcher share."""
 
 import threading
-from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from headwater.brokers.wire.cluster import Leader
 from headwater.brokers.wire.reading import Batch
+from headwater.brokers.wire.turns import Turns
 from headwater.children import Backoff
 
 MAX_BYTES: Final = 16 << 20
@@ -88,28 +88,13 @@ class Shelf:
         self.arrived.notify()
 
 
-class Helper(ABC, threading.Thread):
-    """A thread that takes turns until `_turn` says that it was the last. An error in one reaches the engine."""
+class Helper(Turns):
+    """A thread of a fetcher. An error in one reaches the engine."""
 
     def __init__(self, shelf: Shelf, name: str) -> None:
-        super().__init__(name=name, daemon=True)
+        super().__init__(name)
         self._shelf = shelf
 
-    def run(self) -> None:
-        try:
-            while self._turn():
-                pass
-        except BaseException as error:
-            with self._shelf.lock:
-                self._shelf.tell(error)
-            raise
-        finally:
-            self.disconnect()
-
-    @abstractmethod
-    def disconnect(self) -> None:
-        """From any thread: who waits for an answer stops waiting."""
-
-    @abstractmethod
-    def _turn(self) -> bool:
-        """False when it was the last one."""
+    def _broke(self, error: BaseException) -> None:
+        with self._shelf.lock:
+            self._shelf.tell(error)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from headwater.brokers.wire.batch import FRAMING_BYTES, Packed, Producer, pack, seal, varint
 from headwater.model.record import Headers
 from headwater.native import Portion, Positions, Texts
-from tests.support.batches import Read, read
 from tests.support.columns import numbered, numbers
+from tests.support.kafka_batches import Read, read
 
 SENDER = Producer(7, 1)
 LIMIT = (1 << 63) - 1

@@ -100,7 +100,6 @@ ANSWER = Schema(
     ("tags", Tags),
 )
 DIVERGING = Schema(("epoch", Int32), ("end_offset", Int64), ("tags", Tags))
-LEADER = Schema(("leader_id", Int32), ("leader_epoch", Int32), ("tags", Tags))
 
 INTS, LONGS = st.integers(0, (1 << 31) - 1), st.integers(0, (1 << 63) - 1)
 NAMES = st.text(min_size=1, max_size=249)
@@ -133,8 +132,6 @@ def encoded(answer: Answer, unknown: dict[int, bytes] | None = None, topic: str 
     for partition in answer.partitions:
         aborted = [(*one, more) for one in partition.aborted]
         tags = dict(more)
-        if partition.leader:
-            tags = {1: LEADER.encode([*partition.leader, more]), **tags}
         if partition.diverging:
             tags = {0: DIVERGING.encode([*partition.diverging, more]), **tags}
         partitions.append((*partition[:5], aborted, -1, bytes(partition.records), tags))
@@ -151,13 +148,10 @@ PARTITIONS = st.builds(
     nullable(LONGS),
     st.lists(st.builds(Aborted, LONGS, LONGS), max_size=3),
     st.none() | st.tuples(INTS, LONGS),
-    st.none() | st.tuples(INTS, INTS),
     st.binary(max_size=300).map(memoryview),
 )
 ANSWERS = st.builds(Answer, CODES, INTS, st.lists(PARTITIONS, max_size=130))
-ONE = Answer(
-    0, 0, [Fetched(3, 0, 90, 80, 7, [Aborted(1, 2), Aborted(3, 4)], (5, 6), (1, 9), memoryview(b"records" * 30))]
-)
+ONE = Answer(0, 0, [Fetched(3, 0, 90, 80, 7, [Aborted(1, 2), Aborted(3, 4)], (5, 6), memoryview(b"records" * 30))])
 
 
 class TestAnswer:
@@ -182,10 +176,10 @@ class TestAnswer:
         assert FETCH.answer(memoryview(ANSWER.encode([{}, 5, 70, 0, [], {}]))) == Answer(70, 5, [])
 
     def test_what_the_broker_does_not_know_is_not_there(self) -> None:
-        tags = {0: DIVERGING.encode([-1, -1, {}]), 1: LEADER.encode([-1, -1, {}])}
+        tags = {0: DIVERGING.encode([-1, -1, {}])}
         payload = ANSWER.encode([{}, 0, 0, 0, [("topic", [(3, 0, 9, 9, 0, [], -1, b"", tags)], {})], {}])
         (found,) = FETCH.answer(memoryview(payload)).partitions
-        assert (found.diverging, found.leader) == (None, None)
+        assert found.diverging is None
 
     def test_cut_off_anywhere_it_is_malformed(self) -> None:
         payload = encoded(ONE, {7: b"unknown"})
@@ -201,9 +195,8 @@ class TestAnswer:
         with pytest.raises(ValueError, match="another topic than topic"):
             FETCH.answer(memoryview(encoded(ONE, topic="other")))
 
-    @pytest.mark.parametrize("tag", [0, 1])
-    def test_a_field_that_is_too_short_is_malformed(self, tag: int) -> None:
-        payload = ANSWER.encode([{}, 0, 0, 0, [("topic", [(3, 0, 9, 9, 0, [], -1, b"", {tag: b"123"})], {})], {}])
+    def test_a_field_that_is_too_short_is_malformed(self) -> None:
+        payload = ANSWER.encode([{}, 0, 0, 0, [("topic", [(3, 0, 9, 9, 0, [], -1, b"", {0: b"123"})], {})], {}])
         with pytest.raises((ValueError, struct.error)):
             FETCH.answer(memoryview(payload))
 

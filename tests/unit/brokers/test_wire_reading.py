@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headwater.brokers.wire.batch import Producer, pack, seal
 from headwater.brokers.wire.compression import GZIP, LZ4, SNAPPY, ZSTD
 from headwater.brokers.wire.fetch import Aborted
-from headwater.brokers.wire.reading import Head, UnreadableBatch, batch, committed, heads
+from headwater.brokers.wire.reading import Head, UnreadableBatch, batch, heads
 from headwater.native import Portion, Texts
 from tests.support.kafka_batches import (
     ABORT,
@@ -25,6 +25,7 @@ from tests.support.kafka_batches import (
     Row,
     build,
     changed,
+    committed,
     marker,
     rows_of,
 )

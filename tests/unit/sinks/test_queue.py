@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from headwater.brokers.wire.batch import Producer, seal
 from headwater.sinks.base import Outputs
 from headwater.sinks.producer.queue import FULL_BYTES, LINGER_S, MAX_BATCH_BYTES, MAX_ON_THEIR_WAY, Queue, Waiting
-from tests.support.batches import Read, read
 from tests.support.columns import numbered, numbers
+from tests.support.kafka_batches import Read, read
 
 SENDER = Producer(1, 0)
 NOW = 100.0

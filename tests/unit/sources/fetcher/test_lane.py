@@ -19,7 +19,7 @@ def batch(first: int, codec: int = 0) -> bytes:
 
 
 def answer(records: bytes, error: int = 0, diverging: tuple[int, int] | None = None) -> Fetched:
-    return Fetched(0, error, 9, 9, 0, [], diverging, None, memoryview(records))
+    return Fetched(0, error, 9, 9, 0, [], diverging, memoryview(records))
 
 
 class World:
