@@ -19,10 +19,12 @@ import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import typer
 from confluent_kafka import Consumer, Message, TopicPartition
 
@@ -60,11 +62,20 @@ REFERENCES: dict[str, tuple[float, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One run. cpu_s: per million input records. peak_mb: resident memory, worker and child."""
+    """One run. cpu_s: per million input records; main_s, threads_s, children_s: what of it main threads, other threads
+    and children took. peak_mb: resident memory, worker and child.
+    """
 
     per_s: float
     cpu_s: float
+    main_s: float
+    threads_s: float
+    children_s: float
     peak_mb: float
+
+
+Shares = npt.NDArray[np.float64]
+"""CPU seconds of main threads, of other threads, of children."""
 
 
 @dataclass(slots=True)
@@ -72,18 +83,25 @@ class Usage:
     """CPU and memory of processes and their children, also of those that are gone by now, sampled on a thread."""
 
     pids: list[int]
-    samples: list[tuple[float, float]] = field(default_factory=list)
+    samples: list[tuple[float, Shares]] = field(default_factory=list)
     peak_mb: float = 0.0
-    _used: dict[int, float] = field(default_factory=dict)
+    _used: dict[int, Shares] = field(default_factory=dict)
 
     def watch(self, stop: threading.Event) -> None:
         while not stop.wait(SAMPLE_S):
             pids = list(itertools.chain.from_iterable(map(tree, self.pids)))
-            self._used |= {pid: max(self._used.get(pid, 0), cpu_seconds(pid)) for pid in pids}
-            self.samples.append((time.time(), sum(self._used.values())))
+            self._used |= {pid: used for pid in pids if (used := self._shares(pid)).any()}
+            self.samples.append((time.time(), sum(self._used.values(), start=np.zeros(3))))
             self.peak_mb = max(self.peak_mb, sum(map(resident_mb, pids)))
 
-    def cpu_at(self, moment: float) -> float:
+    def _shares(self, pid: int) -> Shares:
+        whole = cpu_seconds(pid)
+        if pid not in self.pids:
+            return np.array([0, 0, whole])
+        main_thread = min(whole, cpu_seconds(pid, f"task/{pid}/"))
+        return np.array([main_thread, whole - main_thread, 0])
+
+    def cpu_at(self, moment: float) -> Shares:
         return next((used for at, used in self.samples if at >= moment), self.samples[-1][1])
 
 
@@ -96,13 +114,13 @@ def tree(pid: int) -> list[int]:
     return [pid, *itertools.chain.from_iterable(tree(int(child)) for child in children)]
 
 
-def cpu_seconds(pid: int) -> float:
-    """User and system time of a process and its threads."""
+def cpu_seconds(pid: int, part: str = "") -> float:
+    """User and system time of a process and its threads. part: `task/<id>/` for one of them."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        told = Path(f"/proc/{pid}/{part}stat").read_text().rpartition(")")[2].split()
     except OSError:
         return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def resident_mb(pid: int) -> float:
@@ -147,8 +165,10 @@ class Bench:
                 time.sleep(5 * SAMPLE_S)
             outputs = self._check(work, target, expected)
         measured = self.count * (WARM_UP - 1) / WARM_UP
-        cpu_s = usage.cpu_at(outputs.ended) - usage.cpu_at(outputs.began)
-        return Result(measured / (outputs.ended - outputs.began), cpu_s * 1e6 / measured, usage.peak_mb)
+        shares = (usage.cpu_at(outputs.ended) - usage.cpu_at(outputs.began)) * 1e6 / measured
+        main_s, threads_s, children_s = shares.tolist()
+        per_s = measured / (outputs.ended - outputs.began)
+        return Result(per_s, main_s + threads_s + children_s, main_s, threads_s, children_s, usage.peak_mb)
 
     def _commands(self, work: str, target: str) -> list[list[str]]:
         if work in COPIES:
@@ -279,11 +299,15 @@ def in_turns(works: Sequence[str], rounds: int, run: Callable[[str], Result]) ->
 
 
 def line(work: str, result: Result) -> str:
-    return f"{work:24} {result.per_s:9,.0f} records/s {result.cpu_s:6.2f} CPU s per million {result.peak_mb:6,.0f} MB"
+    shares = f"main threads {result.main_s:.2f}, others {result.threads_s:.2f}, children {result.children_s:.2f}"
+    return (
+        f"{work:24} {result.per_s:9,.0f} records/s {result.cpu_s:6.2f} CPU s per million ({shares}) "
+        f"{result.peak_mb:6,.0f} MB"
+    )
 
 
 def median(results: Sequence[Result]) -> Result:
-    return Result(*(statistics.median(getattr(r, name) for r in results) for name in ("per_s", "cpu_s", "peak_mb")))
+    return Result(*(statistics.median(getattr(one, each.name) for one in results) for each in fields(Result)))
 
 
 def main(
