@@ -1,11 +1,8 @@
 """A broker behind TLS: what ends it passes the bytes on, so Kafka's own listener stays a plain one."""
 
-import asyncio
-import contextlib
 import datetime
 import ipaddress
 import ssl
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +23,8 @@ from headwater.native import Portion, Texts
 from tests.support.columns import numbered, numbers
 from tests.support.kafka import KafkaServer
 from tests.support.kafka_batches import committed
+from tests.support.ports import free_port
+from tests.support.proxy import Proxy
 
 HOST = "127.0.0.1"
 VALUES: list[bytes | None] = [b"%d " % number + b"text" * (number % 300) for number in range(500)]
@@ -63,34 +62,10 @@ def tls_port(kafka: KafkaServer, certificate: tuple[Path, Path]) -> Iterator[int
     context.load_cert_chain(*certificate)
     broker_port = int(kafka.access.bootstrap_servers.rpartition(":")[2])
 
-    async def pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError):
-            while data := await source.read(1 << 16):
-                target.write(data)
-                await target.drain()
-        target.close()
-
-    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        from_broker, to_broker = await asyncio.open_connection(HOST, broker_port)
-        await asyncio.gather(pump(reader, to_broker), pump(from_broker, writer))
-
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    server = asyncio.run_coroutine_threadsafe(asyncio.start_server(pass_on, HOST, 0, ssl=context), loop).result()
-    yield server.sockets[0].getsockname()[1]
-
-    async def end() -> None:
-        server.close()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-
-    asyncio.run_coroutine_threadsafe(end(), loop).result()
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
+    proxy = Proxy((HOST, free_port()), (HOST, broker_port), 0, tls=context)
+    proxy.start()
+    yield proxy.address[1]
+    proxy.stop()
 
 
 def test_records_are_written_and_read(kafka: KafkaServer, certificate: tuple[Path, Path], tls_port: int) -> None:

@@ -8,6 +8,7 @@ import contextlib
 import math
 import random
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Coroutine
@@ -57,12 +58,13 @@ class _Connection:
 class Proxy:
     """Listens at one address and passes connections on to another, under conditions that may change at any time.
 
-    Used by one thread beside its own; a run number makes its random choices.
+    Used by one thread beside its own; a run number makes its random choices. With tls, TLS ends here.
     """
 
-    def __init__(self, listen: Address, target: Address, run_number: int) -> None:
+    def __init__(self, listen: Address, target: Address, run_number: int, tls: ssl.SSLContext | None = None) -> None:
         self.address = listen
         self._target = target
+        self._tls = tls
         self._random = random.Random(run_number)
         self._conditions = CLEAR
         self._connections: set[_Connection] = set()
@@ -77,7 +79,7 @@ class Proxy:
         self._server = self._call(self._open())
 
     async def _open(self) -> asyncio.Server:
-        return await asyncio.start_server(self._accepted, *self.address, limit=CHUNK_BYTES)
+        return await asyncio.start_server(self._accepted, *self.address, limit=CHUNK_BYTES, ssl=self._tls)
 
     def _call(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
@@ -91,10 +93,11 @@ class Proxy:
 
     async def _close(self) -> None:
         self._server.close()
-        await self._reset_all()
+        await self._set(Conditions(refused=True))  # for what was accepted and has no task yet
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.gather(*others, return_exceptions=True)
 
     # What may go wrong.
 
@@ -191,7 +194,7 @@ class Proxy:
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
-    raw = writer.get_extra_info("socket")
-    with contextlib.suppress(OSError):
-        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    if raw := writer.get_extra_info("socket"):  # TLS that has ended has none
+        with contextlib.suppress(OSError):
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
     writer.transport.abort()
