@@ -5,7 +5,7 @@ import gc
 import threading
 import time
 
-TRIM_EVERY_S = 60.0
+TRIM_FIRST_S, TRIM_EVERY_S = 5.0, 60.0
 
 _libc = ctypes.CDLL(None)
 _trim = getattr(_libc, "malloc_trim", None)
@@ -47,9 +47,11 @@ def share_heaps() -> None:
 
 def _trim_for_ever() -> None:
     """Takes some ms, in which other threads that want memory wait."""
+    pause_s = TRIM_FIRST_S
     while _trim is not None:
-        time.sleep(TRIM_EVERY_S)
+        time.sleep(pause_s)
         _trim(0)
+        pause_s = TRIM_EVERY_S
 
 
 def _freeze() -> None:
