@@ -20,7 +20,8 @@ from tests.acceptance.stack import Deployed, Stack, deploy, pipeline, reading
 
 ENTITY = "log"
 SCRIPT = {"type": "v8", "script": "function process(r) { r.seen = true; return r; }"}
-SETTLE_S = 15.0
+SETTLE_S = 30.0
+"""Longer than workers keep memory that was needed for a while."""
 
 
 def deploy_all(client: httpx.Client, stack: Stack, count: int) -> list[Deployed]:

@@ -5,7 +5,7 @@ import gc
 import threading
 import time
 
-TRIM_FIRST_S, TRIM_EVERY_S = 5.0, 60.0
+TRIM_EVERY_S = 20.0
 
 _libc = ctypes.CDLL(None)
 _trim = getattr(_libc, "malloc_trim", None)
@@ -20,7 +20,7 @@ _KEPT_FREE = -1
 def spare_a_worker() -> None:
     """Batches hold no cycles: the collector comes seldom (+13 % rate). Their buffers are used again and again: the
     system's own pages come with zeros in them, which takes longer than to fill them. What was only needed for a while
-    is given back once a minute.
+    is given back every 20 seconds.
     """
     _freeze()
     if _option is not None:
@@ -47,11 +47,9 @@ def share_heaps() -> None:
 
 def _trim_for_ever() -> None:
     """Takes some ms, in which other threads that want memory wait."""
-    pause_s = TRIM_FIRST_S
     while _trim is not None:
-        time.sleep(pause_s)
+        time.sleep(TRIM_EVERY_S)
         _trim(0)
-        pause_s = TRIM_EVERY_S
 
 
 def _freeze() -> None:
