@@ -11,5 +11,7 @@ from headwater.native.encoding import encode_records as encode_records
 from headwater.native.library import Column as Column
 from headwater.native.lines import Survey as Survey
 from headwater.native.lines import survey as survey
+from headwater.native.members import Members as Members
+from headwater.native.members import read_members as read_members
 from headwater.native.texts import Texts as Texts
 from headwater.native.texts import split_lines as split_lines

@@ -26,7 +26,8 @@ def kernel() -> Any:
         library = ctypes.CDLL(str(LIBRARY))
     except OSError as error:
         raise SetupError(f"{LIBRARY.name} can't be loaded: {error}. Run `make setup`.") from error
-    for name in ("encode_records", "gather_texts", "scan_records", "split_lines", "survey_lines", "texts_size"):
+    returning = "encode_records gather_texts read_members scan_records split_lines survey_lines texts_size"
+    for name in returning.split():
         getattr(library, name).restype = ctypes.c_int64
     library.find_starts.restype = None
     return library

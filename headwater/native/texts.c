@@ -34,15 +34,6 @@ int64_t gather_texts(const uint8_t *text, const int32_t *starts, const int32_t *
     return at - out;
 }
 
-// Whether each text begins with one letter and ends with another.
-int32_t are_framed(const uint8_t *text, const int32_t *sizes, int64_t count, uint8_t first, uint8_t last) {
-    for (int64_t i = 0; i < count; i++) {
-        if (sizes[i] < 2 || text[0] != first || text[sizes[i] - 1] != last) return 0;
-        text += sizes[i] + 1;
-    }
-    return 1;
-}
-
 // The sizes of lines, each ended by a newline; how many there are, -1 if the last has no end. At most room are written.
 // And whether some line begins with a mark, and whether a letter is in some line.
 int64_t split_lines(const uint8_t *text, int64_t size, int32_t *sizes, int64_t room, uint8_t mark, uint8_t letter,

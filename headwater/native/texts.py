@@ -98,11 +98,6 @@ class Texts(Sequence[bytes | None]):
         """The rows of those that are not empty: a column "i"."""
         return Column("i", np.flatnonzero(np.frombuffer(self.sizes, np.int32) > 0).astype(np.int32).tobytes())
 
-    def are_framed(self, by: bytes) -> bool:
-        """Whether each begins with the first of two letters and ends with the second."""
-        first, last = map(ctypes.c_uint8, by)
-        return bool(kernel().are_framed(self.text, address(self.sizes), ctypes.c_int64(len(self)), first, last))
-
     def take(self, rows: Column) -> "Texts":
         """The texts of some rows. rows: column "i"."""
         text = blank_bytes(self.size_of(rows))

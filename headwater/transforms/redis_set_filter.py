@@ -32,57 +32,48 @@ class RedisSetFilter:
 
     def start(self, batch: RecordBatch) -> Pending:
         """See Transform. Selects the values; the set is asked when the result is taken."""
-        singles = self._expression.select_single(batch.values)
-        if singles is not None:
-            return _Lookup(self._sets, self._target, batch, _Singles(singles), [])
-        texts: list[list[str]] = []
+        singles, doubtful = self._expression.select_single(batch.values)
+        lists: dict[int, list[str]] = {}
         failures: list[Failure] = []
-        select = self._expression.select
-        for row, value in enumerate(batch.values):
+        for row in doubtful:
             try:
-                texts.append(select(value))
+                lists[row] = self._expression.select(batch.values[row])
             except RecordRefused as refused:
-                texts.append([])
                 failures.append(Failure(row, refused.error, refused.message, self.uid))
-        return _Lookup(self._sets, self._target, batch, _Lists(texts), failures)
+        return _Lookup(self._sets, self._target, batch, _Selected(singles, lists), failures)
 
     def close(self) -> None:
         """See Transform."""
 
 
-class _Singles:
-    """One text per row; "" is in no set."""
+class _Selected:
+    """singles: one text per row, "" for none. lists: any number of texts, of some rows."""
 
-    def __init__(self, texts: list[str]) -> None:
-        self._texts = texts
-
-    def keep(self, contains: Contains) -> list[bool]:
-        """Which rows stay."""
-        if all(self._texts):
-            return contains(self._texts)
-        texts = [*filter(None, self._texts)]
-        answers = iter(contains(texts) if texts else ())
-        return [text != "" and next(answers) for text in self._texts]
-
-
-class _Lists:
-    """Any number of texts per row, which stays when one is a member."""
-
-    def __init__(self, texts: list[list[str]]) -> None:
-        self._texts = texts
+    def __init__(self, singles: list[str], lists: dict[int, list[str]]) -> None:
+        self._singles = singles
+        self._lists = lists
 
     def keep(self, contains: Contains) -> list[bool]:
-        """Which rows stay."""
-        distinct = list(set(chain.from_iterable(self._texts)))
-        members = set(compress(distinct, contains(distinct) if distinct else ()))
-        return [not members.isdisjoint(texts) for texts in self._texts]
+        """Which rows stay: one of their texts is a member."""
+        single = self._singles if all(self._singles) else [*filter(None, self._singles)]
+        of_lists = [*{*chain.from_iterable(self._lists.values())}]
+        asked = [*single, *of_lists] if of_lists else single
+        answers = contains(asked) if asked else []
+        if asked is self._singles:
+            return answers
+        found = iter(answers)
+        keep = [text != "" and next(found) for text in self._singles]
+        members = {*compress(of_lists, found)}
+        for row, texts in self._lists.items():
+            keep[row] = not members.isdisjoint(texts)
+        return keep
 
 
 class _Lookup:
     """A batch whose values are selected."""
 
     def __init__(
-        self, sets: SetLookup, target: SetId, batch: RecordBatch, texts: _Singles | _Lists, failures: list[Failure]
+        self, sets: SetLookup, target: SetId, batch: RecordBatch, texts: _Selected, failures: list[Failure]
     ) -> None:
         self._sets = sets
         self._target = target

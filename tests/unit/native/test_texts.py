@@ -101,9 +101,6 @@ def test_what_they_are_like(values: Plain) -> None:
     texts, sizes = Texts.of(values), [-1 if value is None else len(value) for value in values]
     assert (texts.smallest, texts.largest) == (min(sizes, default=0), max(0, *sizes, 0))
     assert texts.filled().tolist() == [row for row, value in enumerate(values) if value]
-    framed = [(value or b"")[:1] == b"a" and value != b"a" and (value or b"")[-1:] == b"b" for value in values]
-    assert texts.are_framed(b"ab") == all(framed)
-    assert Texts.of([b"ab", b"a-b"]).are_framed(b"ab")
 
 
 @given(st.data(), st.lists(COLUMNS, max_size=3))

@@ -1,0 +1,36 @@
+"""Members of records that are JSON."""
+
+import ctypes
+from typing import NamedTuple
+
+from headwater.native.library import address, blank_bytes, blank_column, kernel
+from headwater.native.texts import Texts
+
+
+class Members(NamedTuple):
+    """texts: by row, in lower case; "" for none. doubtful: the rows that have to be read in another way."""
+
+    texts: list[str]
+    doubtful: list[int]
+
+
+def read_members(records: Texts, name: bytes, most: int, *, strings_only: bool) -> Members:
+    """What the last member of a name has in it: of a string the characters, of a number or boolean its JSON text.
+
+    "" without one, for null, and for more than `most` characters. What is not doubtful is a JSON object, if UTF-8.
+    Doubtful are others, and records where an escape, a letter beyond ASCII, an array, an object or, with strings_only,
+    a number or boolean has to be looked into.
+    """
+    out, doubtful, doubts = blank_bytes(len(records.text)), blank_column("i", len(records)), ctypes.c_int64()
+    written: int = kernel().read_members(
+        records.text,
+        ctypes.c_int64(len(records.text)),
+        address(records.sizes),
+        ctypes.c_int64(len(records)),
+        name,
+        *map(ctypes.c_int64, (len(name), strings_only, most)),
+        out,
+        address(doubtful),
+        ctypes.byref(doubts),
+    )
+    return Members(out[:written].decode().split("\n")[:-1], doubtful[: doubts.value].tolist())
