@@ -7,7 +7,17 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from headwater.model.record import Failure, Headers, Numbers, RecordBatch, Rows, SourceNames, numbers_at, position_names
+from headwater.model.record import (
+    Failure,
+    Headers,
+    Numbers,
+    RecordBatch,
+    Rows,
+    SourceNames,
+    numbers_at,
+    occurrences,
+    position_names,
+)
 from headwater.model.transform import MAX_OUTPUT_BYTES
 from headwater.native import Texts
 
@@ -120,7 +130,7 @@ class Outputs:
     def by_partition(self) -> Iterator[tuple[int, Rows]]:
         """The rows of each partition, in order."""
         partitions = np.frombuffer(self.partitions, np.int64)
-        for partition in np.unique(partitions).tolist():
+        for partition in sorted(occurrences(self.partitions)):
             yield partition, Rows("i", np.flatnonzero(partitions == partition).astype(np.int32).tobytes())
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headwater.model.record import RecordBatch, occurrences
@@ -61,5 +61,7 @@ class TestBatch:
 
 
 @given(st.lists(st.integers(-3, 3) | NUMBERS))
+@example([*range(200)] * 2)
+@example([5, 5, 7, 5])
 def test_occurrences(values: list[int]) -> None:
     assert occurrences(numbers(values)) == Counter(values)

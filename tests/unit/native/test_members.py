@@ -26,9 +26,10 @@ def is_sure(record: str) -> bool:
     return short_is
 
 
-VALID = r"""0 -0 10 1.5 1e5 1E+05 -1.5e-3 1234567890123456789012 "" "x" "\\\"\u00e9\/" true false null [] {} [[],{}]"""
-INVALID = r"""01 1. .5 1e +1 - 1e+ tru nulll NaN 'x' " "\x" "\u12g4" "\ [ [1,] [,] ] {,} {"a"} {"a":} {"a":1,} {1:2} [} {] 1} 1,"c"
-"x""y" [1]] {"a":1}}"""
+VALID = r"""0 -0 10 1.5 1e5 1E+05 -1.5e-3 1234567890123456789012
+"" "x" "\\\"\u00e9\/" true false null [] {} [[],{}]"""
+INVALID = r"""01 1. .5 1e +1 - 1e+ tru nulll NaN 'x' " "\x" "\u12g4" "\ [ [1,] [,] ] {,} {"a"} {"a":} {"a":1,}
+{1:2} [} {] 1} 1,"c" "x""y" [1]] {"a":1}}"""
 
 
 @pytest.mark.parametrize("value", [*VALID.split(), '[1, "x" ,null]', '{"a":{"a":[]}, "b" : 1}', '"\x7f"', " \t\r\n1 "])
