@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import compress, pairwise
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -22,20 +22,18 @@ def numbers_at(column: Numbers, rows: Rows) -> Numbers:
     return Numbers("q", np.frombuffer(column, np.int64)[np.frombuffer(rows, np.int32)].tobytes())
 
 
-_FEW_RUNS = 100
+def runs(numbers: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> tuple[list[int], list[int]]:
+    """Equal numbers in a row, as partitions and times come: the number of each run, and the row behind its last one."""
+    last_rows = np.append(np.flatnonzero(numbers[1:] != numbers[:-1]), len(numbers) - 1)[: len(numbers)]
+    return numbers[last_rows].tolist(), (last_rows + 1).tolist()
 
 
 def occurrences(column: Numbers) -> Counter[int]:
-    """How often each number is there. What came in a row, as partitions and times do, takes a fifth of the time."""
-    numbers = np.frombuffer(column, np.int64)
-    last_of_runs = np.flatnonzero(numbers[1:] != numbers[:-1])
-    if not len(numbers) or len(last_of_runs) > _FEW_RUNS:
-        found, counts = np.unique(numbers, return_counts=True)
-        return Counter(dict(zip(found.tolist(), counts.tolist(), strict=True)))
-    ends = [*(last_of_runs + 1).tolist(), len(numbers)]
+    """How often each number is there."""
+    found, ends = runs(np.frombuffer(column, np.int64))
     told = Counter[int]()
-    for start, end in pairwise([0, *ends]):
-        told[column[start]] += end - start
+    for number, start, end in zip(found, [0, *ends], ends, strict=False):
+        told[number] += end - start
     return told
 
 

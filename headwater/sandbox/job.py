@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, cast
 
 import msgspec
+import numpy as np
 
-from headwater.model.record import RecordBatch, Rows
+from headwater.model.record import RecordBatch, Rows, runs
 from headwater.model.transform import MAX_OUTPUT_BYTES
 from headwater.native import Texts
 from headwater.sandbox.lines import admit, long_integers
@@ -235,9 +236,18 @@ def _crash(status: int, attempts: int) -> ScriptError:
 
 
 def _head(batch: RecordBatch, long: list[int | list[int]]) -> bytes:
-    """A line for scripts that ask for time or chance, and one of the long integers."""
-    columns = {name: getattr(batch, name).tolist() for name in ("timestamps", "partitions", "offsets", "indexes")}
-    return b"%b\n%b\n" % (
-        msgspec.json.encode({"topic": batch.topic, **columns}),
-        msgspec.json.encode([len(batch), *long]),
+    """A line for scripts that ask for time or chance, and one of the long integers.
+
+    The columns are told by their runs; offsets count on from row to row, so theirs are the runs of what is added.
+    """
+    timestamps, partitions, offsets, indexes = (
+        np.frombuffer(column, np.int64) for column in (batch.timestamps, batch.partitions, batch.offsets, batch.indexes)
     )
+    columns = {
+        "topic": batch.topic,
+        "timestamps": runs(timestamps),
+        "partitions": runs(partitions),
+        "offsets": runs(offsets - np.arange(len(offsets))),
+        "indexes": runs(indexes),
+    }
+    return b"%b\n%b\n" % (msgspec.json.encode(columns), msgspec.json.encode([len(batch), *long]))

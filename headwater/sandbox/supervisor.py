@@ -32,6 +32,8 @@ STARVED_AFTER_S = 10.0
 """When a child that gets no CPU is given up."""
 RECYCLE_ABOVE_BYTES = 208 << 20
 RECYCLE_INTERVAL_S = 10.0
+MEASURE_EVERY_S = 0.1
+"""How often it is asked how much memory the child has: for each batch that takes 1 % of the worker's CPU."""
 MAX_WITH_CHILD = 2
 """Segments that the child has: it runs one while the parent looks up what another one asked, or takes its results."""
 _MAX_QUESTIONS = 64
@@ -80,6 +82,7 @@ class Sandbox:
         self._asking: deque[_Exchange] = deque()
         self._trouble: HeadwaterError | None = None
         self._recycled_s = clock()
+        self._measured_s, self._is_large = float("-inf"), False
         self.crash_events = 0
         self._child: LockedChild | None = None
 
@@ -344,12 +347,15 @@ class Sandbox:
         """Between batches, swap a child that has grown for the spare: promises that a script makes are never freed."""
         if not self._with_child() and self._must_go(child):
             self._recycled_s = self._clock()
+            self._is_large = False
             child.kill()
             self._child = None
 
     def _must_go(self, child: LockedChild) -> bool:
-        due = self._clock() - self._recycled_s >= RECYCLE_INTERVAL_S
-        return due and self._pool.ready() and child.resident_bytes() > RECYCLE_ABOVE_BYTES
+        now = self._clock()
+        if now - self._measured_s >= MEASURE_EVERY_S:
+            self._measured_s, self._is_large = now, child.resident_bytes() > RECYCLE_ABOVE_BYTES
+        return self._is_large and now - self._recycled_s >= RECYCLE_INTERVAL_S and self._pool.ready()
 
     def pause(self, timeout_s: float) -> None:
         """Wait for whatever the first batch waits for."""

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from headwater.model.record import RecordBatch, Rows
 from tests.support.sandbox import TIME_MS, batch, lines
 from tests.support.v8 import Bench
 
@@ -44,6 +45,17 @@ class TestTimeAndChance:
         drawn = [x for seen in first for x in seen["random"]]
         assert len({*drawn}) == 9
         assert all(0 <= x < 1 for x in drawn)
+
+    def test_a_record_sees_the_same_alone(self, bench: Bench) -> None:
+        transform = bench.transform("function process(d) { return { now: Date.now(), random: Math.random() } }")
+        times, partitions = [7, 7, 7, 8, 8, 9, 9, 9, 9, 7, 7, 3], [0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 2, 2]
+        offsets, indexes = [5, 6, 7, 9, 5, 6, 9, 10, 11, 13, 1 << 40, 1 << 50], [0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 3]
+        whole = RecordBatch.of("t", lines(*[{}] * 12), [None] * 12, times, partitions, offsets, indexes)
+        alone = [whole.take(Rows("i", [row])) for row in range(12)]
+        seen = [json.loads(value or b"") for value in transform.start(whole).result().kept.values]
+        assert seen == [json.loads(transform.start(one).result().kept.values[0] or b"") for one in alone]
+        assert [one["now"] for one in seen] == times
+        assert len({one["random"] for one in seen}) == 12
 
     def test_chance_is_spread_evenly(self, bench: Bench) -> None:
         script = "function process(d) { return { r: Math.random() } }"

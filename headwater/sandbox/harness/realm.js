@@ -36,11 +36,20 @@
 
   // ---- time and chance ----
 
-  // What the code of a script sees of the world. columns(): those of the batch's records, by row.
+  // What the code of a script sees of the world. columns(): those of the batch's records, by their runs.
   const call = { row: -1, columns: null, seeded: false, lines: null };
-  const now = () => call.columns === null ? 0 : call.columns().timestamps[call.row];
+  const at = (column, row) => {
+    const values = column[0], ends = column[1];
+    let first = 0, last = ends.length - 1;
+    while (first < last) {
+      const middle = (first + last) >> 1;
+      if (row < ends[middle]) last = middle; else first = middle + 1;
+    }
+    return values[first];
+  };
+  const now = () => call.columns === null ? 0 : at(call.columns().timestamps, call.row);
   const position = ({ topic, partitions, offsets, indexes }, row) =>
-    topic + '/' + partitions[row] + '/' + offsets[row] + '/' + indexes[row];
+    topic + '/' + at(partitions, row) + '/' + (at(offsets, row) + row) + '/' + at(indexes, row);
 
   const RealDate = Date, wallClock = Date.now, dateText = uncurry(RealDate.prototype.toString);
   const FixedDate = function (...parts) {

@@ -1,13 +1,15 @@
 """Batches against plain rows."""
 
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headwater.model.record import RecordBatch, occurrences
+from headwater.model.record import RecordBatch, occurrences, runs
 from tests.support.columns import Record, numbered, numbers, plain
 
 TEXTS = st.none() | st.binary(max_size=20)
@@ -63,5 +65,10 @@ class TestBatch:
 @given(st.lists(st.integers(-3, 3) | NUMBERS))
 @example([*range(200)] * 2)
 @example([5, 5, 7, 5])
-def test_occurrences(values: list[int]) -> None:
+def test_runs(values: list[int]) -> None:
     assert occurrences(numbers(values)) == Counter(values)
+    found, ends = runs(np.array(values, np.int64))
+    assert [
+        value for value, start, end in zip(found, [0, *ends], ends, strict=False) for _ in range(start, end)
+    ] == values
+    assert all(one != next_ for one, next_ in pairwise(found))

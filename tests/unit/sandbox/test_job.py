@@ -77,8 +77,8 @@ class TestSegments:
         head, text = job_of(4).payload(Segment([1, 3]))
         records = bytes(text).split(b"\n")
         columns, long = map(msgspec.json.decode, head.splitlines())
-        assert columns["offsets"] == [1001, 1003]
-        assert columns["partitions"] == [1, 1]
+        assert columns["offsets"] == [[1001, 1002], [1, 2]]  # and the row's number on top
+        assert columns["partitions"] == [[1], [2]]
         assert long == [2]
         assert records == [b'{"n":1}', b'{"n":3}']
 
