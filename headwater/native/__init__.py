@@ -8,6 +8,11 @@ from headwater.native.decoding import scan_records as scan_records
 from headwater.native.encoding import Portion as Portion
 from headwater.native.encoding import Positions as Positions
 from headwater.native.encoding import encode_records as encode_records
+from headwater.native.hashing import Hashes as Hashes
+from headwater.native.hashing import add_to_filter as add_to_filter
+from headwater.native.hashing import decode_hex as decode_hex
+from headwater.native.hashing import hash_rows as hash_rows
+from headwater.native.hashing import look_into_filter as look_into_filter
 from headwater.native.library import Column as Column
 from headwater.native.lines import Survey as Survey
 from headwater.native.lines import survey as survey

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from headwater.errors import SetupError
 
@@ -26,10 +27,11 @@ def kernel() -> Any:
         library = ctypes.CDLL(str(LIBRARY))
     except OSError as error:
         raise SetupError(f"{LIBRARY.name} can't be loaded: {error}. Run `make setup`.") from error
-    returning = "encode_records gather_texts read_members scan_records split_lines survey_lines texts_size"
+    returning = "decode_hex encode_records gather_texts read_members scan_records split_lines survey_lines texts_size"
     for name in returning.split():
         getattr(library, name).restype = ctypes.c_int64
-    library.find_starts.restype = None
+    for name in ("add_to_filter", "find_starts", "hash_rows", "look_into_filter"):
+        getattr(library, name).restype = None
     return library
 
 
@@ -41,6 +43,11 @@ def address(column: Column) -> ctypes.c_void_p | None:
 def address_of(buffer: Buffer) -> ctypes.c_void_p:
     """Where bytes are, whatever holds them, which it keeps."""
     return _keeping(buffer, np.frombuffer(buffer, np.uint8).ctypes.data)
+
+
+def address_of_array(array: npt.NDArray[Any]) -> ctypes.c_void_p:
+    """Where an array of numpy's is, which it keeps."""
+    return _keeping(array, array.ctypes.data)
 
 
 def _keeping(owner: object, place: int) -> ctypes.c_void_p:

@@ -1,7 +1,7 @@
 """A Bloom filter over hashes: "no" is certain, "maybe" has to be asked.
 
-All bits of a value lie in one 64-bit word, so that a batch is one gather and one comparison in numpy. With 16 bits per
-value 0.42 % of other values are maybes.
+All bits of a value lie in one 64-bit word, so that a look at it is one at memory. With 16 bits per value 0.42 % of
+other values are maybes.
 
 A filter grows by layers (Almeida et al., "Scalable Bloom Filters", 2007): when one is full, the next, as large as all
 before it or larger, takes what comes. So nothing is read again while a set grows. A value is a maybe when it is one in
@@ -14,19 +14,12 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from headwater.stores.redis.batch import Hashes
+from headwater.native import Hashes, add_to_filter, look_into_filter
 
 BITS_PER_VALUE = 16
 _SMALL, _LARGE = 1_000, 1_000_000
 _FAST_GROWTH = 4
 _WORD_BITS = 64
-_HALF = np.uint64(32)
-_SIX_BITS = np.uint64(63)
-_ONE = np.uint64(1)
-_TWO_BITS = np.array([1 << (number & 63) | 1 << (number >> 6) for number in range(1 << 12)], np.uint64)
-"""The bits that 12 bits of a hash stand for. By this table five bits take half as many steps as one by one."""
-_TWELVE_BITS, _TWELVE, _TWENTY_FOUR = np.uint64(0xFFF), np.uint64(12), np.uint64(24)
-_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Bloom:
@@ -75,11 +68,9 @@ class Bloom:
 
     def maybe(self, hashes: Hashes) -> npt.NDArray[np.bool_]:
         """False for each hash that was certainly not added."""
-        masks = _masks(hashes)
-        first, *rest = self._layers
-        found = first.maybe(hashes, masks)
-        for layer in rest:
-            found |= layer.maybe(hashes, masks)
+        found = np.zeros(len(hashes), np.bool_)
+        for layer in self._layers:
+            look_into_filter(layer.words, hashes, found)
         return found
 
 
@@ -92,25 +83,10 @@ class _Layer:
         self.words = np.zeros(size_bytes(capacity) // 8, np.uint64)
 
     def add(self, hashes: Hashes) -> None:
-        np.bitwise_or.at(self.words, self._places(hashes), _masks(hashes))
+        add_to_filter(self.words, hashes)
         self.left -= len(hashes)
-
-    def maybe(self, hashes: Hashes, masks: Hashes) -> npt.NDArray[np.bool_]:
-        found: npt.NDArray[np.bool_] = (self.words[self._places(hashes)] & masks) == masks
-        return found
-
-    def _places(self, hashes: Hashes) -> npt.NDArray[np.intp]:
-        """Values come in the order of their hashes: by the upper bits as they are, a layer would fill in few places."""
-        return ((((hashes * _MIX) >> _HALF) * np.uint64(len(self.words))) >> _HALF).view(np.intp)
 
 
 def size_bytes(capacity: int) -> int:
     """What a filter for that many values takes."""
     return max(1, capacity * BITS_PER_VALUE // _WORD_BITS) * 8
-
-
-def _masks(hashes: Hashes) -> Hashes:
-    masks: Hashes = _TWO_BITS[(hashes & _TWELVE_BITS).view(np.intp)]
-    masks |= _TWO_BITS[((hashes >> _TWELVE) & _TWELVE_BITS).view(np.intp)]
-    masks |= _ONE << ((hashes >> _TWENTY_FOUR) & _SIX_BITS)
-    return masks

@@ -27,8 +27,8 @@ import numpy as np
 import numpy.typing as npt
 
 from headwater.model.dataset import SetId
+from headwater.native import Hashes
 from headwater.stores.redis import batch, values
-from headwater.stores.redis.batch import Hashes
 from headwater.stores.redis.client import Client, Script, Word
 
 BITS = 18

@@ -23,8 +23,8 @@ import structlog
 
 from headwater.errors import SetStoreUnavailable
 from headwater.model.dataset import SetId
+from headwater.native import Hashes
 from headwater.stores.redis import batch
-from headwater.stores.redis.batch import Hashes
 from headwater.stores.redis.bloom import Bloom, size_bytes
 from headwater.stores.redis.client import Client, Script, Word
 from headwater.stores.redis.layout import Keys, Layout

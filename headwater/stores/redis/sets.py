@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from headwater.model.dataset import SetId
+from headwater.native import Hashes
 from headwater.stores.base import Page, Written
 from headwater.stores.redis import batch
-from headwater.stores.redis.batch import Hashes
 from headwater.stores.redis.client import Client, Script, Word
 from headwater.stores.redis.layout import COMPACT_SETS_SINCE, Keys, Kind, Layout, Placed, new_stamp, parts
 from headwater.stores.redis.replacement import GIVEN_UP_AFTER_S, Replacement, drop, sweep_all
