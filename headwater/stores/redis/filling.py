@@ -5,7 +5,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from headwater.stores.redis.batch import Bytes, Hashes
+from headwater.native import Hashes
+from headwater.stores.redis.batch import Bytes
 from headwater.stores.redis.client import Packed
 from headwater.stores.redis.layout import Layout
 
