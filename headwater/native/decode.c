@@ -1,4 +1,4 @@
-// The way back of kernel.c: where in a batch the keys and values of its records are.
+// The way back of encode.c: where in a batch the keys and values of its records are.
 //
 // What is read came over a network: no byte outside of the body is touched, whatever it says. Read is all that brokers
 // accept, and as Kafka's own client reads it: any negative size is a null.
