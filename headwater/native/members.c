@@ -217,12 +217,18 @@ static int put_lower(uint8_t **to, Text text) {
     return all < 0x80;
 }
 
+static int is_ascii(const uint8_t *text, int64_t size) {
+    uint8_t all = 0;
+    for (int64_t i = 0; i < size; i++) all |= text[i];
+    return all < 0x80;
+}
+
 // Of each record the text of a member in lower case, each followed by a newline; what they take. Longer ones than `most`
 // are left out. doubtful: the numbers of the records that have to be read in another way, whose texts are left out;
 // doubts: how many these are.
 int64_t read_members(const uint8_t *text, int64_t size, const int32_t *sizes, int64_t count, const uint8_t *name,
-                     int64_t name_size, int64_t strings_only, int64_t most, uint8_t *out, int32_t *doubtful,
-                     int64_t *doubts) {
+                     int64_t name_size, int64_t strings_only, int64_t ascii_only, int64_t most, uint8_t *out,
+                     int32_t *doubtful, int64_t *doubts) {
     uint8_t *at = out;
     const uint8_t *const limit = text + size;
     uint16_t quotes[LONGEST + 2];
@@ -232,12 +238,10 @@ int64_t read_members(const uint8_t *text, int64_t size, const int32_t *sizes, in
         Json json = {text, text + of_record, limit, find_quotes(text, of_record, quotes) ? quotes : 0, 0};
         Text found;
         uint8_t *const start = at;
-        int sure = find_member(&json, name, name_size, strings_only != 0, &found);
-        if (sure && found.end - found.start <= most) sure = put_lower(&at, found);
-        if (!sure) {
-            doubtful[(*doubts)++] = (int32_t)i;
-            at = start;
-        }
+        const int sure = (!ascii_only || is_ascii(text, of_record)) &&
+                         find_member(&json, name, name_size, strings_only != 0, &found) && put_lower(&at, found);
+        if (!sure) doubtful[(*doubts)++] = (int32_t)i;
+        if (!sure || at - start > most) at = start;
         *at++ = '\n';
         text += of_record + 1;
     }

@@ -14,12 +14,12 @@ class Members(NamedTuple):
     doubtful: list[int]
 
 
-def read_members(records: Texts, name: bytes, most: int, *, strings_only: bool) -> Members:
+def read_members(records: Texts, name: bytes, most: int, *, strings_only: bool, ascii_only: bool = False) -> Members:
     """What the last member of a name has in it: of a string the characters, of a number or boolean its JSON text.
 
     "" without one, for null, and for more than `most` characters. What is not doubtful is a JSON object, if UTF-8.
     Doubtful are others, and records where an escape, a letter beyond ASCII, an array, an object or, with strings_only,
-    a number or boolean has to be looked into.
+    a number or boolean has to be looked into; with ascii_only, all with a letter beyond ASCII anywhere.
     """
     out, doubtful, doubts = blank_bytes(len(records.text)), blank_column("i", len(records)), ctypes.c_int64()
     written: int = kernel().read_members(
@@ -28,7 +28,7 @@ def read_members(records: Texts, name: bytes, most: int, *, strings_only: bool) 
         address(records.sizes),
         ctypes.c_int64(len(records)),
         name,
-        *map(ctypes.c_int64, (len(name), strings_only, most)),
+        *map(ctypes.c_int64, (len(name), strings_only, ascii_only, most)),
         out,
         address(doubtful),
         ctypes.byref(doubts),

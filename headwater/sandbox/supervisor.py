@@ -294,6 +294,7 @@ class Sandbox:
             return False
         if self._catch_up(child):
             self._child = child
+            self._measured_s, self._is_large = float("-inf"), False
         return True
 
     def _catch_up(self, child: LockedChild) -> bool:

@@ -64,9 +64,12 @@ class Expression:
 
         Where the expression is a member this takes a sixth of its time; else all rows are doubtful.
         """
-        if self._member is None or not _is_utf_8(values.text):
+        if self._member is None:
             return Members([""] * len(values), [*range(len(values))])
-        return read_members(values, self._member, MAX_VALUE_CHARS, strings_only=self._strings_only)
+        ascii_only = not _is_utf_8(values.text)
+        return read_members(
+            values, self._member, MAX_VALUE_CHARS, strings_only=self._strings_only, ascii_only=ascii_only
+        )
 
     def _read(self, value: bytes | None) -> Any:
         if not value:
@@ -146,7 +149,7 @@ def _reader(names: Sequence[str]) -> tuple[Callable[[bytes], Any], Callable[[str
 
 def _member(node: Node) -> tuple[bytes | None, bool]:
     """The name of the member that an expression is, None when it is more, and whether that has to be a string."""
-    in_lower_case = isinstance(node, Chain) and not any(node.steps)
+    in_lower_case = isinstance(node, Chain) and all(step is None for step in node.steps)
     source = node.source if isinstance(node, Chain) and in_lower_case else node
     return source.name.encode(errors="surrogatepass") if isinstance(source, Field) else None, in_lower_case
 

@@ -57,6 +57,20 @@ class TestTimeAndChance:
         assert [one["now"] for one in seen] == times
         assert len({one["random"] for one in seen}) == 12
 
+    def test_chance_at_the_end_of_the_stack(self, bench: Bench) -> None:
+        script = """
+          function deeper(first) { try { return deeper(first); } catch (e) { first.push(Math.random()); throw e; } }
+          function process(d) {
+            const seen = [];
+            if (d.deep) try { deeper(seen); } catch (e) { seen.length = 0; }
+            return { random: Math.random() };
+          }"""
+        transform = bench.transform(script)
+        for offsets in ([10, 12], [99, 12]):
+            whole = RecordBatch.of("t", lines({}, {"deep": 1}), [None] * 2, [7, 7], [0, 0], offsets, [0, 0])
+            alone = whole.take(Rows("i", [1]))
+            assert transform.start(whole).result().kept.values[1] == transform.start(alone).result().kept.values[0]
+
     def test_chance_is_spread_evenly(self, bench: Bench) -> None:
         script = "function process(d) { return { r: Math.random() } }"
         kept, _ = bench.run(script, lines(*({} for _ in range(2000))))

@@ -70,7 +70,6 @@ class Proxy:
         self._connections: set[_Connection] = set()
         self._loop = asyncio.new_event_loop()
         self._changed = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._loop.run_forever, name=f"proxy {listen[1]}", daemon=True)
 
     def start(self) -> None:
@@ -94,9 +93,9 @@ class Proxy:
     async def _close(self) -> None:
         self._server.close()
         await self._set(Conditions(refused=True))  # for what was accepted and has no task yet
-        for task in self._tasks:
-            task.cancel()
         while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in others:
+                task.cancel()
             await asyncio.gather(*others, return_exceptions=True)
 
     # What may go wrong.
@@ -134,13 +133,8 @@ class Proxy:
     # Passing on.
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        try:
+        with contextlib.suppress(asyncio.CancelledError):  # by `_close`; asyncio would log it
             await self._pass_on(reader, writer)
-        finally:
-            self._tasks.discard(task)
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._conditions.refused:

@@ -88,16 +88,19 @@
     hash = imul(hash ^ (hash >>> 13), 0xc2b2ae35);
     return (hash ^ (hash >>> 16)) | 0;
   };
+  // A script at the end of its stack may see any call here fail: the state changes only behind all calls.
   const next = () => {
-    const result = imul(rotate(imul(b, 5), 7), 9), shifted = b << 9;
-    c ^= a; d ^= b; b ^= c; a ^= d; c ^= shifted; d = rotate(d, 11);
+    const result = imul(rotate(imul(b, 5), 7), 9), shifted = b << 9, turned = rotate(d ^ b, 11);
+    c ^= a; d ^= b; b ^= c; a ^= d; c ^= shifted; d = turned;
     return result >>> 0;
   };
   replace(Math, 'random', () => {
     if (!call.seeded) {
-      call.seeded = true;
       const seed = call.columns === null ? '' : position(call.columns(), call.row);
-      a = word(seed, 0x811c9dc5); b = word(seed, 0x9e3779b9); c = word(seed, 0x7f4a7c15); d = word(seed, 0x2545f491) | 1;
+      const first = word(seed, 0x811c9dc5), second = word(seed, 0x9e3779b9), third = word(seed, 0x7f4a7c15);
+      d = word(seed, 0x2545f491) | 1;
+      a = first; b = second; c = third;
+      call.seeded = true;
     }
     return ((next() >>> 5) * 67108864 + (next() >>> 6)) / 9007199254740992;
   });

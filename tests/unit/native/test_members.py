@@ -81,6 +81,16 @@ def test_what_has_to_be_looked_into(record: str) -> None:
     assert read(b"{}", record.encode(), b'{"a":"x"}') == (["", "", "x"], [1])
 
 
+def test_letters_beyond_ascii() -> None:
+    wide = '{"a":"%s"}' % ("é" * (MOST - 1))
+    assert len(wide.encode()) > MOST
+    assert read(wide.encode()) == ([""], [0])
+    records = ['{"a":"x","b":"é"}'.encode(), b'{"a":"x"}', b'{"a":"x","b":"\xff"}']
+    assert read(*records) == (["x"] * 3, [])
+    texts = Texts.of(records)
+    assert read_members(texts, b"a", MOST, strings_only=False, ascii_only=True) == (["", "x", ""], [0, 2])
+
+
 def test_strings_only() -> None:
     records = [b'{"a":1}', b'{"a":true}', b'{"a":null}', b'{"a":"X"}', b'{"b":1}']
     assert read(*records, strings_only=True) == (["", "", "", "x", ""], [0, 1])

@@ -364,7 +364,9 @@ def padded(draw: st.DrawFn) -> bytes | None:
 @example("this.a", [b'{"a":"x"}{"a":"y"}', b" "])
 @example("this.a", [b'{"a":"x"}\n{"a":"y"}', b"{", b"}"])
 @example("this.a.lowercase()", [b'{"a": 5}', b'{"a": true}', b'{"a": []}'])
-@example("this.a", [b'{"a":"x","b":"\xff"}'])
+@example("this.a", [b'{"a":"x","b":"\xff"}', b'{"a":"x"}', '{"a":"x","b":"é"}'.encode()])
+@example("this.a", ['{"a": "%s"}'.replace("%s", "é" * MAX_VALUE_CHARS).encode()])
+@example('this.a.""', [b'{"a": "X"}', b'{"a": {"": "X"}}'])
 def test_all_at_once_is_as_one_by_one(query: str, records: list[bytes | None]) -> None:
     expression = parse(f"root = {query}")
     singles, doubtful = expression.select_single(Texts.of(records))
