@@ -4,7 +4,7 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from headwater.native.library import Column, address, kernel
+from headwater.native.library import Column, address, address_of, kernel
 from headwater.native.texts import Texts
 
 _WIDEST: Final = 100
@@ -75,7 +75,7 @@ def _encode(portion: Portion, number: int, first_ms: int, headers: bytes, out: m
         ctypes.c_int64(len(positions.prefix)),
         address(positions.offsets),
         address(positions.indexes),
-        (ctypes.c_char * len(out)).from_buffer(out),
+        address_of(out),
     )
     return size
 

@@ -1,5 +1,6 @@
 """Encoding by several threads: a portion of the same columns for each partition."""
 
+import gc
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -38,3 +39,23 @@ def test_threads_share_columns() -> None:
             shared = Texts.of(values), Barrier(THREADS)
             made = [pool.submit(encode, part, *shared) for part in range(THREADS)]
             assert [each.result() for each in made] == expected
+
+
+def test_nothing_stays_of_an_encoding() -> None:
+    def encode(size: int) -> None:
+        values = Texts.of([b"x" * size])
+        encode_records([Portion(numbered([0]), values, values, numbers([1]))], b"\0")
+
+    def count() -> int:
+        return len(gc.get_objects())
+
+    encode(1)
+    gc.collect()
+    gc.disable()
+    try:
+        before = count()
+        for size in range(2, 200):
+            encode(size)
+        assert count() - before < 100
+    finally:
+        gc.enable()
