@@ -41,8 +41,9 @@ def address(column: Column) -> ctypes.c_void_p | None:
 
 
 def address_of(buffer: Buffer) -> ctypes.c_void_p:
-    """Where bytes are, whatever holds them, which it keeps. An array type of ctypes would do it too, but each size makes
-    a type, which stays until the collector comes.
+    """Where bytes are, whatever holds them, which it keeps.
+
+    An array type of ctypes would tell it too, but each size makes a type, which stays until the collector comes.
     """
     return _keeping(buffer, np.frombuffer(buffer, np.uint8).ctypes.data)
 
