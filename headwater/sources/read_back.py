@@ -22,6 +22,7 @@ from headwater.model.worker import KafkaAccess
 
 STALL_S: Final = 30.0
 """How long to wait for more. A killed process's transaction lasts 15 s, and up to 10 s more until Kafka looks."""
+REQUEST_S: Final = 30.0
 POLL_S: Final = 0.1
 """A batch that is not full waits this long."""
 BATCH: Final = 1000
@@ -76,7 +77,7 @@ def _read(access: KafkaAccess, topics: Sequence[str], begin: OffsetSpec, stop: E
 
 def _offsets(admin: AdminClient, partitions: Iterable[TopicPartition], spec: OffsetSpec) -> dict[Place, int]:
     """As readers of uncommitted records see them; below 0 where there is none."""
-    return list_offsets(admin, dict.fromkeys(partitions, spec), IsolationLevel.READ_UNCOMMITTED, STALL_S)
+    return list_offsets(admin, dict.fromkeys(partitions, spec), IsolationLevel.READ_UNCOMMITTED, REQUEST_S)
 
 
 @contextmanager
@@ -93,7 +94,7 @@ def _consumer(access: KafkaAccess, errors: ClientErrors) -> Iterator[Consumer]:
 
 
 def _partitions(consumer: Consumer, topic: str) -> list[TopicPartition]:
-    found = consumer.list_topics(topic, STALL_S).topics[topic]
+    found = consumer.list_topics(topic, REQUEST_S).topics[topic]
     if found.error is not None:
         raise KafkaException(found.error)
     return [TopicPartition(topic, number) for number in found.partitions]
