@@ -5,7 +5,7 @@
 
 #include "kernel.h"
 
-enum { DEEPEST = 64, FIRST_PRINTABLE = 0x20, LONGEST = 4096 };
+enum { DEEPEST = 64, FIRST_PRINTABLE = 0x20, WIDE = 4 * BLOCK, LONGEST = 4096 };
 
 typedef struct {
     const uint8_t *start, *end;
@@ -14,10 +14,8 @@ typedef struct {
     int with_escape;        // in the last string
 } Json;
 
-enum { WIDE = 4 * BLOCK };
-
-// Where quotes are in a record, behind the last one 0. 0 when it is too short or long for that, or has more in its strings
-// than letters that stand for themselves.
+// Where quotes are in a record, behind the last one 0. 0 when it is too short or long for that, or when not each quote
+// begins or ends a string: there are escapes, or letters that JSON has only as space or not at all.
 static int find_quotes(const uint8_t *text, int64_t size, uint16_t *to) {
     if (size < WIDE || size > LONGEST) return 0;
     const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\'), control = _mm_set1_epi8(FIRST_PRINTABLE - 1);
@@ -59,7 +57,7 @@ static const uint8_t *behind_escape(const uint8_t *at) {
 }
 
 // The first letter of a string, from `at` on, that is a quote, a backslash or none that a string may have.
-static inline __attribute__((always_inline)) const uint8_t *special(const Json *json, const uint8_t *at) {
+static const uint8_t *special(const Json *json, const uint8_t *at) {
     const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\'), control = _mm_set1_epi8(FIRST_PRINTABLE - 1);
     for (; json->limit - at >= BLOCK; at += BLOCK) {
         const __m128i letters = _mm_loadu_si128((const __m128i *)at);
