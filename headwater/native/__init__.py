@@ -8,6 +8,7 @@ from headwater.native.decoding import scan_records as scan_records
 from headwater.native.encoding import Portion as Portion
 from headwater.native.encoding import Positions as Positions
 from headwater.native.encoding import encode_records as encode_records
+from headwater.native.hashing import Bytes as Bytes
 from headwater.native.hashing import Hashes as Hashes
 from headwater.native.hashing import add_to_filter as add_to_filter
 from headwater.native.hashing import decode_hex as decode_hex

@@ -45,11 +45,11 @@ def address_of(buffer: Buffer) -> ctypes.c_void_p:
 
     An array type of ctypes would tell it too, but each size makes a type, which stays until the collector comes.
     """
-    return _keeping(buffer, np.frombuffer(buffer, np.uint8).ctypes.data)
+    return address_of_array(np.frombuffer(buffer, np.uint8))
 
 
 def address_of_array(array: npt.NDArray[Any]) -> ctypes.c_void_p:
-    """Where an array of numpy's is, which it keeps."""
+    """Where an array of numpy's is, which it keeps, and with it what the array is of."""
     return _keeping(array, array.ctypes.data)
 
 

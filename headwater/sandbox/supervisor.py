@@ -33,7 +33,7 @@ STARVED_AFTER_S = 10.0
 RECYCLE_ABOVE_BYTES = 208 << 20
 RECYCLE_INTERVAL_S = 10.0
 MEASURE_EVERY_S = 0.1
-"""How often it is asked how much memory the child has: for each batch that takes 1 % of the worker's CPU."""
+"""How often it is asked how much memory the child has. Small batches come a hundred times a second."""
 MAX_WITH_CHILD = 2
 """Segments that the child has: it runs one while the parent looks up what another one asked, or takes its results."""
 _MAX_QUESTIONS = 64
@@ -348,7 +348,6 @@ class Sandbox:
         """Between batches, swap a child that has grown for the spare: promises that a script makes are never freed."""
         if not self._with_child() and self._must_go(child):
             self._recycled_s = self._clock()
-            self._is_large = False
             child.kill()
             self._child = None
 

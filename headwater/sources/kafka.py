@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 
 MAX_BATCH_BYTES: Final = 8 << 20
 SERVE_EVERY_S: Final = 0.4
-"""How long the group's member may wait for its turn while no record comes. Each turn takes an idle worker 0.3 ms."""
+"""How long the group's member may wait for its turn while no record comes: an idle worker spends its CPU on these."""
 ASSIGNED_WITHIN_S: Final = 0.05
 """The same while nothing is assigned: librdkafka waits on behind an assignment."""
 REQUEST_S: Final = 10.0

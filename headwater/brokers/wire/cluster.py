@@ -9,9 +9,16 @@ from headwater.brokers.wire.codes import NO_ERROR
 from headwater.brokers.wire.connection import Connection, ConnectionLost
 from headwater.brokers.wire.protocol import Answer, Message
 from headwater.brokers.wire.requests import Address, InitProducerId, Metadata
+from headwater.children import Backoff
 from headwater.model.worker import KafkaAccess
 
 DEFAULT_PORT: Final = 9092
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
+
+
+def pauses() -> Backoff:
+    """Between two looks for the broker that leads a partition."""
+    return Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
 
 
 class Leader(NamedTuple):

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from headwater.brokers.wire.batch import FRAMING_BYTES, Batch, Packed, Producer, pack, seal
+from headwater.brokers.wire.cluster import pauses
 from headwater.children import Backoff
 from headwater.model.record import Numbers, Rows
 from headwater.native import Portion, Positions, Texts
@@ -22,7 +23,6 @@ MAX_BATCH_BYTES: Final = 1_000_000
 MAX_ON_THEIR_WAY: Final = 5
 """Batches: of so many a broker knows whether it has them (librdkafka and the Java client send no more either)."""
 _POSITION_BYTES: Final = 40
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class Queue:
     sequence: int = 0
     lost_since: float = 0.0
     retry_at: float = 0.0
-    backoff: Backoff = field(default_factory=lambda: Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S))
+    backoff: Backoff = field(default_factory=pauses)
 
     def add(self, records: Waiting) -> None:
         """Let records wait."""

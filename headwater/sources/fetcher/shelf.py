@@ -5,14 +5,13 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from headwater.brokers.wire.cluster import Leader
+from headwater.brokers.wire.cluster import Leader, pauses
 from headwater.brokers.wire.reading import Batch
 from headwater.brokers.wire.turns import Turns
 from headwater.children import Backoff
 
 MAX_BYTES: Final = 16 << 20
 """With so much on the shelf, not compressed, nothing more is fetched."""
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
 
 class Stop(NamedTuple):
@@ -34,7 +33,7 @@ class Reading:
     last_epoch: int = -1
     leader: Leader | None = None
     retry_at: float = 0.0
-    backoff: Backoff = field(default_factory=lambda: Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S))
+    backoff: Backoff = field(default_factory=pauses)
     stop: Stop | None = None
     batches: deque[Batch] = field(default_factory=deque)
     taken: int = 0

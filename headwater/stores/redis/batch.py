@@ -12,10 +12,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from headwater.native import Hashes, decode_hex, hash_rows
+from headwater.native import Bytes, Hashes, decode_hex, hash_rows
 from headwater.stores.redis import values as stored_values
 
-Bytes: TypeAlias = npt.NDArray[np.uint8]
 Rows: TypeAlias = npt.NDArray[np.intp]
 
 FEW = 200

@@ -5,8 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from headwater.native import Hashes
-from headwater.stores.redis.batch import Bytes
+from headwater.native import Bytes, Hashes
 from headwater.stores.redis.client import Packed
 from headwater.stores.redis.layout import Layout
 

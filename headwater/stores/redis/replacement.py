@@ -15,9 +15,10 @@ import numpy as np
 import structlog
 
 from headwater.errors import SetStoreUnavailable, Superseded
+from headwater.native import Bytes
 from headwater.stores.base import Written
 from headwater.stores.redis import filling
-from headwater.stores.redis.batch import Batch, Bytes, encode
+from headwater.stores.redis.batch import Batch, encode
 from headwater.stores.redis.client import Client, Packed, Script, Word, packed
 from headwater.stores.redis.layout import REPLACED, Keys, Layout, new_stamp, parts
 

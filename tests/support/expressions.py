@@ -1,0 +1,16 @@
+"""Expressions on single records."""
+
+import pytest
+
+from headwater.transforms.expression import RecordRefused, parse
+
+
+def select(text: str, record: str | bytes | None) -> list[str]:
+    """What an expression selects from a record, sorted."""
+    return sorted(parse(text).select(record.encode() if isinstance(record, str) else record))
+
+
+def refusal(text: str, record: str | bytes | None) -> RecordRefused:
+    with pytest.raises(RecordRefused) as caught:
+        select(text, record)
+    return caught.value

@@ -1,0 +1,188 @@
+"""Filter expressions on any record: against an independent reading, and all records at once against one by one."""
+
+import json
+from typing import Any
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from headwater.model.dataset import MAX_VALUE_CHARS
+from headwater.native import Texts
+from headwater.transforms.expression import RecordRefused, parse
+from headwater.transforms.grammar import Array, Chain, Coalesce, Field, Node
+from tests.support.expressions import refusal, select
+
+NAMES = ["a", "b", "0", "1", "odd name", 'q"', "\\", "☃", ""]
+
+
+class Number(str):
+    """A number's JSON text, in the independent reading."""
+
+
+class Failed(Exception):
+    """An error in the independent reading."""
+
+
+def fields() -> st.SearchStrategy[str]:
+    return st.sampled_from([*(n for n in NAMES if n.isalnum() and n.isascii()), *map(json.dumps, NAMES)])
+
+
+def queries() -> st.SearchStrategy[str]:
+    """Texts of expressions."""
+    steps = st.lists(st.one_of(fields(), st.just("lowercase()")), max_size=3)
+    paths = st.builds(lambda first, rest: ".".join(["this", first, *rest]), fields(), steps)
+    return st.recursive(
+        paths,
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]"),
+            st.lists(inner, min_size=2, max_size=3).map(" | ".join),
+        ),
+        max_leaves=4,
+    )
+
+
+def documents() -> st.SearchStrategy[str]:
+    """JSON texts of objects, with repeated names, odd spacing and numbers in many spellings."""
+    numbers = st.from_regex(r"-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,3})?([eE][+-]?[0-9]{1,3})?", fullmatch=True)
+    texts = st.one_of(st.sampled_from(["X", "é", "0xAB"]), st.text(max_size=5)).flatmap(
+        lambda text: st.sampled_from([json.dumps(text), json.dumps(text, ensure_ascii=False)])
+    )
+    scalars = st.one_of(texts.filter(encodable), numbers, st.sampled_from(["null", "true", "false"]))
+    space = st.sampled_from(["", " ", "\n\t"])
+
+    def objects(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+        pair = st.builds(lambda k, s, v: f"{json.dumps(k)}{s}:{s}{v}", st.sampled_from(NAMES), space, inner)
+        return st.builds(lambda s, pairs: f"{{{s}{f'{s},'.join(pairs)}{s}}}", space, st.lists(pair, max_size=5))
+
+    def arrays(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+        return st.builds(lambda s, items: f"[{s}{f',{s}'.join(items)}]", space, st.lists(inner, max_size=3))
+
+    return objects(st.recursive(scalars, lambda inner: st.one_of(objects(inner), arrays(inner)), max_leaves=12))
+
+
+def encodable(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
+
+
+def expected(node: Node, record: Any) -> Any:
+    """An independent reading, over the wholly parsed record."""
+    match node:
+        case Field(name):
+            return record.get(name)
+        case Array(items):
+            return [expected(item, record) for item in items]
+        case Coalesce(options):
+            for option in options[:-1]:
+                try:
+                    value = expected(option, record)
+                except Failed:
+                    continue
+                if value is not None:
+                    return value
+            return expected(options[-1], record)
+        case Chain(source, steps):
+            value = expected(source, record)
+            for step in steps:
+                value = lower(value) if step is None else member(value, step)
+            return value
+
+
+def lower(value: Any) -> Any:
+    if value is not None and type(value) is not str:
+        raise Failed
+    return value and value.lower()
+
+
+def member(value: Any, name: str) -> Any:
+    if isinstance(value, dict):
+        return value.get(name)
+    if isinstance(value, list) and name.isdigit() and int(name) < len(value):
+        return value[int(name)]
+    return None
+
+
+def flat(value: Any) -> list[str]:
+    if isinstance(value, list):
+        return [text for item in value for text in flat(item)]
+    if isinstance(value, bool):
+        return [json.dumps(value)]
+    return [value.lower()] if isinstance(value, str) and value else []
+
+
+@given(queries(), documents())
+@example('this."a"', r'{"a": "\ud83d\ude00"}')
+def test_as_an_independent_reading(query: str, document: str) -> None:
+    expression = parse(f"root = {query}")
+    record = json.loads(document, parse_int=Number, parse_float=Number)
+    try:
+        texts = sorted(flat(expected(expression.node, record)))
+    except Failed:
+        assert refusal(f"root = {query}", document).error == "TypeError"
+    else:
+        assert select(f"root = {query}", document) == texts
+
+
+def broken() -> st.SearchStrategy[bytes | None]:
+    """What may stand where a record should."""
+    objects = st.text(alphabet='{}":a,\n ', max_size=20).map(lambda text: b"{%b}" % text.encode())
+    return st.none() | st.binary(max_size=30).map(lambda raw: b'{"a":' + raw + b"}") | objects
+
+
+@st.composite
+def padded(draw: st.DrawFn) -> bytes | None:
+    """A record or what stands for one; short, long and very long ones are read in different ways."""
+    record = draw(documents().map(str.encode) | broken())
+    pad = b'{"pad":"%b",' % (b"x" * draw(st.sampled_from([0, 50, 100, 5_000])))
+    return record if record is None or draw(st.booleans()) else record.replace(b"{", pad, 1)
+
+
+@given(
+    st.sampled_from(['this."a"', "this.b", "this.a.lowercase()", 'this."odd name"', "this.a | this.b", "this.a.b"]),
+    st.lists(padded(), max_size=4),
+)
+@example("this.a", [b'{"a": "X"}', b'{"a": null}', b"{}", '{"a": "İ"}'.encode()])
+@example("this.a", [b'{"a": "%s"}' % (b"x" * (MAX_VALUE_CHARS + 1)), b'{"a": ""}'])
+@example("this.a", [None, b'{"a": "x"}'])
+@example("this.a", [b'{"a":"x"}{"a":"y"}', b" "])
+@example("this.a", [b'{"a":"x"}\n{"a":"y"}', b"{", b"}"])
+@example("this.a.lowercase()", [b'{"a": 5}', b'{"a": true}', b'{"a": []}'])
+@example("this.a", [b'{"a":"x","b":"\xff"}', b'{"a":"x"}', '{"a":"x","b":"é"}'.encode()])
+@example("this.a", ['{"a": "%s"}'.replace("%s", "é" * MAX_VALUE_CHARS).encode()])
+@example('this.a.""', [b'{"a": "X"}', b'{"a": {"": "X"}}'])
+def test_all_at_once_is_as_one_by_one(query: str, records: list[bytes | None]) -> None:
+    expression = parse(f"root = {query}")
+    singles, doubtful = expression.select_single(Texts.of(records))
+    for row, record in enumerate(records):
+        if row in doubtful:
+            assert singles[row] == ""
+        else:
+            assert expression.select(record) == ([singles[row]] if singles[row] else [])
+
+
+def test_all_at_once_is_the_usual_way() -> None:
+    values = Texts.of([b'{"a": "X"}', '{"b": ["\\u00e9\\"", -1.5E3, {"a": "é"}], "a": "Y"}'.encode()])
+    for query in ("this.a", "this.a.lowercase()"):
+        assert parse(f"root = {query}").select_single(values) == (["x", "y"], [])
+    numbers = Texts.of([b'{"a": 1E5}', b'{"a": false}', b'{"a": null}'])
+    assert parse("root = this.a").select_single(numbers) == (["1e5", "false", ""], [])
+    assert parse("root = this.a.lowercase()").select_single(numbers) == (["", "", ""], [0, 1])
+
+
+@given(
+    st.binary(max_size=30).map(lambda raw: b'{"a":' + raw + b"}")
+    | st.text(alphabet='{}[]",:\\ua1e.-', max_size=20).map(str.encode)
+)
+def test_any_bytes_are_judged_as_json_is(record: bytes) -> None:
+    def refuse(constant: str) -> None:
+        raise ValueError(constant)
+
+    try:
+        is_object = isinstance(json.loads(record.decode(), parse_constant=refuse), dict)
+    except ValueError:
+        is_object = False
+    try:
+        parse("root = this.zz").select(record)
+        accepted = True
+    except RecordRefused:
+        accepted = False
+    assert accepted == is_object
