@@ -129,7 +129,7 @@ class TestOutages:
     def test_a_statement_that_takes_too_long(
         self, postgres_url: str, database: Database, other: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(connections, "STATEMENT_TIMEOUT_S", 0.05)
+        monkeypatch.setattr(connections, "STATEMENT_TIMEOUT_S", 0.5)
         impatient = open_postgres(postgres_url)
         with other.transaction():
             other.execute("LOCK TABLE flows")

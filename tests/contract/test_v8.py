@@ -192,7 +192,9 @@ class TestContains:
           }
         """
         bench.run(script, lines(*({"a": f"a{n % 50}", "b": "b"} for n in range(500))))
-        assert sorted(bench.sets.asked) == [50, 51]
+        assert sum(bench.sets.asked) == 50 + 51
+        # Two; a process that was stalled for longer than its slice of time asks for the rest by itself.
+        assert len(bench.sets.asked) <= 6
 
     def test_an_unknown_dataset_is_a_record_error(self, bench: Bench) -> None:
         script = "function process(d) { return { m: flow.contains(d.name, ['0xaa']) } }"
