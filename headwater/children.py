@@ -136,7 +136,7 @@ def spawn(
 
 @dataclass(slots=True)
 class Backoff:
-    """Full-jitter exponential back-off: a random delay between half and all of a doubling ceiling, in seconds."""
+    """Full-jitter exponential back-off: a random delay up to a doubling ceiling, in seconds."""
 
     first_s: float = 1.0
     ceiling_s: float = 300.0
@@ -147,7 +147,7 @@ class Backoff:
         """The delay before the next try."""
         limit = min(self.ceiling_s, self.first_s * 2.0**self._failures)
         self._failures = min(self._failures + 1, 32)
-        return limit * (0.5 + self.random() / 2)
+        return limit * self.random()
 
     def reset(self) -> None:
         """Call after real progress."""

@@ -106,7 +106,7 @@ def _counter(name: CountType, pulses: Sequence[Pulse]) -> Metric:
 def _ready(pulses: Sequence[Pulse]) -> Metric:
     family = GaugeMetricFamily(f"{PREFIX}worker_ready", "1 when the worker is ready.", labels=WORKER_LABELS)
     for pulse in pulses:
-        family.add_metric(_labels(pulse), pulse.heartbeat.state == "ready")
+        family.add_metric(_labels(pulse), pulse.is_ready)
     return family
 
 

@@ -41,12 +41,13 @@ class TimedLookup:
 class _Sent(NamedTuple):
     """A batch on its way to the sinks.
 
-    end: records produced up to its last one. timestamps: of the source records, ms → how often. event_times: of some.
+    end: records produced up to its last one. timestamps: of the source records, ms → how often. event_times: of some,
+    and for how many each of them stands.
     """
 
     end: int
     timestamps: Counter[int]
-    event_times: list[float]
+    event_times: list[tuple[float, int]]
 
 
 class Observer:
@@ -108,16 +109,21 @@ class Observer:
         if flight.kept:
             self._sent.append(_Sent(self._produced, occurrences(flight.kept.timestamps), self._event_times(flight)))
 
-    def _event_times(self, flight: Flight) -> list[float]:
-        """The own times of some delivered records, in ms; the broker's time where a record does not tell."""
+    def _event_times(self, flight: Flight) -> list[tuple[float, int]]:
+        """The own times of some delivered records, in ms, and for how many delivered records each stands.
+
+        The broker's time where a record does not tell.
+        """
         kept, source, row, times = flight.kept, flight.source, 0, []
-        for sample in range(0, len(kept), -(-len(kept) // AGES_PER_BATCH)):
+        step = -(-len(kept) // AGES_PER_BATCH)
+        for sample in range(0, len(kept), step):
             partition, offset = kept.partitions[sample], kept.offsets[sample]
             row = source.offsets.index(offset, row)  # what is kept stands in the order of the source
             while source.partitions[row] != partition:
                 row = source.offsets.index(offset, row + 1)
             told = self._event_time.read(source.values[row])
-            times.append(float(source.timestamps[row]) if told is None else told)
+            time_ms = float(source.timestamps[row]) if told is None else told
+            times.append((time_ms, min(step, len(kept) - sample)))
         return times
 
     @property
@@ -135,13 +141,14 @@ class Observer:
         """Measure the acknowledged batches, all at once: that costs little more than one."""
         if not self._arrived:
             return
-        latencies, weights, ages = [], [], []
+        latencies, weights, ages, stands_for = [], [], [], []
         for now_ms, sent in self._arrived:
             latencies.append(now_ms - np.fromiter(sent.timestamps.keys(), np.int64, len(sent.timestamps)))
             weights.append(np.fromiter(sent.timestamps.values(), np.int64, len(sent.timestamps)))
-            ages += [now_ms - at for at in sent.event_times]
+            ages += [now_ms - at for at, _ in sent.event_times]
+            stands_for += [count for _, count in sent.event_times]
         self._tally.time("total_latency").add_many(np.concatenate(latencies), np.concatenate(weights))
-        self._tally.time("data_age").add_many(np.array(ages), np.ones(len(ages), np.int64))
+        self._tally.time("data_age").add_many(np.array(ages), np.array(stands_for))
         self._arrived.clear()
 
     def record(self, *, at_once: bool) -> None:

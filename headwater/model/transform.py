@@ -12,6 +12,13 @@ MAX_SCRIPT_BYTES = 1 << 20
 MAX_EXPRESSION_CHARS = 4096
 MAX_OUTPUTS_PER_RECORD = 10
 MAX_OUTPUT_BYTES = 1_000_000
+_NUMBERS = (1 << 61) - 1
+"""A prime. Numbers that 18 scripts in a row make stay below it; those of more are spread over all below it."""
+
+
+def output_number(record: int, place: int) -> int:
+    """The number of a record's output: record, the record's own number, and the output's place among its outputs."""
+    return (record * MAX_OUTPUTS_PER_RECORD + place) % _NUMBERS
 
 
 def _script_size(script: str) -> str:

@@ -136,8 +136,9 @@ class Heartbeat(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """What a worker said last."""
+    """What a worker said last. is_ready: as in `deploy/stats`."""
 
     worker: str
     spec: WorkerSpec = field(repr=False)
     heartbeat: Heartbeat
+    is_ready: bool

@@ -90,7 +90,10 @@ class MemoryOrchestrator:
         self._check_open()
         return [
             Pulse(
-                worker, wanted.spec, self.heartbeats.get(worker, Heartbeat(state="ready", spec_hash=wanted.spec_hash))
+                worker,
+                wanted.spec,
+                self.heartbeats.get(worker, Heartbeat(state="ready", spec_hash=wanted.spec_hash)),
+                is_ready=True,
             )
             for wanted in self._sets.values()
             if wanted.deployment_id in self._ready

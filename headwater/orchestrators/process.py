@@ -145,8 +145,14 @@ class ProcessOrchestrator:
         with self._lock:
             self._check_open()
             workers = [(self._sets[owner], slot) for (owner, _), slot in self._slots.items() if owner in self._sets]
+            now = self._clock()
             return [
-                Pulse(slot.name, wanted.spec, slot.worker.running.heartbeat)
+                Pulse(
+                    slot.name,
+                    wanted.spec,
+                    slot.worker.running.heartbeat,
+                    is_ready=slot.status(slot.worker, now).is_ready,
+                )
                 for wanted, slot in workers
                 if slot.worker.running is not None and slot.worker.running.heartbeat is not None
             ]

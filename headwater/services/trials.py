@@ -10,7 +10,7 @@ from headwater.errors import SandboxFailed
 from headwater.model.dataset import filter_set
 from headwater.model.flow import NewPipelineConfig
 from headwater.model.record import RecordBatch
-from headwater.model.transform import MAX_OUTPUTS_PER_RECORD
+from headwater.model.transform import MAX_OUTPUTS_PER_RECORD, output_number
 from headwater.model.transform import Transform as TransformConfig
 from headwater.model.trial import Step, Trial, Tried
 from headwater.services.checks import Checked, PipelineChecker
@@ -104,7 +104,7 @@ class Trials:
                 outcome = transform.start(batch).result()
                 outputs = [_json(value) for value in outcome.kept.values]
                 budget.spend([*outputs, *outcome.logs])
-                dropped = len(batch) - _kept(config, outcome.kept) - len(outcome.failures)
+                dropped = len(batch) - _kept(config, batch, outcome.kept) - len(outcome.failures)
                 steps.append(Step(config.type, len(batch), dropped, outputs, outcome.failures, outcome.logs))
                 batch = outcome.kept
             outputs = [_json(value) for value in batch.values]
@@ -120,10 +120,12 @@ def _batch(sample: bytes, number: int, now: Clock) -> RecordBatch:
     return RecordBatch.of(_TOPIC, [sample], [None], [int(now().timestamp() * 1000)], [0], [number], [0])
 
 
-def _kept(config: TransformConfig, outputs: RecordBatch) -> int:
+def _kept(config: TransformConfig, batch: RecordBatch, outputs: RecordBatch) -> int:
     """How many records of a step's batch have outputs; those of a script are numbered under their record's index."""
-    per_record = MAX_OUTPUTS_PER_RECORD if config.type == "v8" else 1
-    return len({index // per_record for index in outputs.indexes})
+    if config.type != "v8":
+        return len(outputs)
+    kept, places = set(outputs.indexes), range(MAX_OUTPUTS_PER_RECORD)
+    return sum(any(output_number(index, place) in kept for place in places) for index in batch.indexes)
 
 
 def _no_json(constant: str) -> None:

@@ -1,7 +1,7 @@
 """Runs the user's JavaScript function `process` over records, in the worker's sandbox.
 
-The outputs of a record are numbered: output j of a record with the number i gets i * 10 + j, which is unique and keeps
-the order, since a record has at most 10 outputs.
+The outputs of a record are numbered: output j of a record with the number i gets i * 10 + j, which no other gets, since
+a record has at most 10 outputs. It depends on nothing but the places of the outputs, so a repeat has the same.
 """
 
 import time
@@ -13,7 +13,7 @@ from typing import cast
 from headwater.errors import SandboxFailed
 from headwater.model.dataset import MAX_VALUE_CHARS, dataset_set
 from headwater.model.record import Failure, Numbers, Outcome, RecordBatch, Rows
-from headwater.model.transform import MAX_OUTPUTS_PER_RECORD, V8Transform
+from headwater.model.transform import V8Transform, output_number
 from headwater.native import Texts
 from headwater.sandbox.job import Job
 from headwater.sandbox.supervisor import Answer, Question, Sandbox
@@ -108,7 +108,7 @@ def _single(job: Job) -> RecordBatch:
     batch, outputs = job.batch, job.outputs
     indexes = batch.indexes
     if any(indexes):
-        indexes = Numbers("q", [index * MAX_OUTPUTS_PER_RECORD for index in indexes])
+        indexes = Numbers("q", [output_number(index, 0) for index in indexes])
     passed, filled = replace(batch, values=outputs, indexes=indexes), outputs.filled()
     return passed if len(filled) == len(batch) else passed.take(filled)
 
@@ -119,8 +119,8 @@ def _several(job: Job) -> RecordBatch:
     rows = Rows("i", [row for row, values in enumerate(outputs) for _ in values])
     numbers = [number for values in outputs for number in range(len(values))]
     batch = job.batch.take(rows)
-    indexes = [index * MAX_OUTPUTS_PER_RECORD + number for index, number in zip(batch.indexes, numbers, strict=True)]
-    return replace(batch, values=Texts.of(chain.from_iterable(outputs)), indexes=Numbers("q", indexes))
+    indexes = Numbers("q", map(output_number, batch.indexes, numbers))
+    return replace(batch, values=Texts.of(chain.from_iterable(outputs)), indexes=indexes)
 
 
 def build(config: V8Transform, resources: Resources) -> V8:

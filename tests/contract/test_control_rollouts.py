@@ -15,6 +15,18 @@ def stores(stores: ControlStores) -> ControlStores:
     return stores
 
 
+def other_stream(start_at: str, parallelism: int = 1) -> PipelineConfig:
+    source = {"type": "pubsub", "chain": "base", "entity": "decoded_log", "start_at": start_at}
+    return a_config(source=source, parallelism=parallelism)
+
+
+def rolled_back(stores: ControlStores) -> None:
+    """The newest revision died; the first one runs again."""
+    active = stores.deployments.active("f1")
+    assert active is not None
+    stores.deployments.observe([seen(active, observed_revision=1, condition=Condition.ROLLED_BACK)])
+
+
 class TestRollback:
     def ready(self, stores: ControlStores) -> Deployment:
         """The active deployment, ready and not proven yet."""
@@ -109,6 +121,26 @@ class TestSourceEpoch:
         assert self.epoch(stores, SOLANA) == 2
         running(stores)
         assert self.epoch(stores, a_config()) == 3
+
+    def test_another_start_counts_after_a_try_that_was_given_up(self, stores: ControlStores) -> None:
+        deploy(stores)
+        running(stores)
+        assert self.epoch(stores, other_stream("latest")) == 2
+        assert self.epoch(stores, other_stream("latest", parallelism=2)) == 2
+        rolled_back(stores)
+        assert deploy(stores).source_epoch == 2
+        assert self.epoch(stores, other_stream("earliest")) == 3
+        rolled_back(stores)
+        assert self.epoch(stores, other_stream("earliest", parallelism=2)) == 3
+        rolled_back(stores)
+        assert self.epoch(stores, other_stream("latest")) == 4
+
+    def test_latest_of_a_try_that_was_given_up_is_long_ago(self, stores: ControlStores) -> None:
+        deploy(stores)
+        running(stores)
+        assert self.epoch(stores, other_stream("latest")) == 2
+        rolled_back(stores)
+        assert self.epoch(stores, other_stream("latest", parallelism=2)) == 3
 
     def test_failed_try_of_another_stream_loses_no_position(self, stores: ControlStores) -> None:
         deploy(stores)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from headwater.errors import SetStoreUnavailable
 from headwater.model.dataset import dataset_set
 from headwater.model.record import Failure
-from headwater.model.transform import V8Transform
+from headwater.model.transform import MAX_TRANSFORMS, V8Transform
 from headwater.sandbox import Sandbox
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.names import RedisDatasetNames
@@ -61,6 +61,21 @@ class TestOutputs:
         once = bench.transform("function process(d) { return d }").start(first).result().kept
         assert once.indexes.tolist() == [0, 10, 20]
         assert first.indexes.tolist() == [0, 1, 2]
+
+    def test_numbers_of_outputs_differ_behind_any_number_of_scripts(self, bench: Bench) -> None:
+        fork = bench.transform("function process(d) { return [d, d] }")
+        same, outputs = bench.transform("function process(d) { return d }"), batch(lines({}, {}))
+        for number in range(MAX_TRANSFORMS):
+            outputs = (fork if number % 10 == 0 else same).start(outputs).result().kept
+        names = list(zip(outputs.offsets, outputs.indexes, strict=True))
+        assert len({*names}) == len(names) == 2 * 2**5
+
+    def test_a_byte_order_mark_is_no_json_wherever_it_stands(self, bench: Bench) -> None:
+        kept, failures = bench.run(
+            "function process(d) { return d }", ["\ufeff{}".encode(), b"{}", "\ufeff{}".encode()]
+        )
+        assert kept == [b"{}"]
+        assert [(failure.row, failure.error) for failure in failures] == [(0, "InvalidJSON"), (2, "InvalidJSON")]
 
     @pytest.mark.parametrize(
         "returned",

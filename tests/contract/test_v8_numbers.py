@@ -84,6 +84,20 @@ class TestNumbers:
         for line, value in zip(lines, kept, strict=True):
             assert same(json.loads(line), json.loads(value or b"")), line
 
+    @pytest.mark.parametrize("letter", ["é", "漢", "🦊"])
+    def test_behind_any_number_of_letters_beyond_ascii(self, module_bench: Bench, letter: str) -> None:
+        """Their places in bytes and in units differ by what may be just the way to another member's number."""
+        shapes = [
+            '{"x":"%s","a":12345678901234567,"b":5}',
+            '{"x":"%s","raw_amount":-1000000000000000000000001,"log_index":7,"time":1767323045678,"y":[1, 2]}',
+            '{"x":"%s","a":12345678901234567,"c":"é","b":76543210987654321, "d": 1                 ,"e":3}',
+        ]
+        lines = [(shape % (letter * count)).encode() for count in range(60) for shape in shapes]
+        kept, failures = module_bench.run("function process(d) { return d }", lines)
+        assert failures == []
+        for line, value in zip(lines, kept, strict=True):
+            assert json.loads(line) == json.loads(value or b"")
+
     @settings(max_examples=25)
     @given(records=st.lists(st.dictionaries(st.text(), trees(), max_size=4), min_size=1, max_size=12))
     def test_every_record_survives_the_script_that_does_nothing(

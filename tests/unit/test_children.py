@@ -79,8 +79,8 @@ class TestBackoff:
         backoff.reset()
         assert backoff.next_s() == 1.0
 
-    def test_is_never_less_than_half(self) -> None:
-        assert Backoff(4.0, random=lambda: 0.0).next_s() == 2.0
+    def test_draws_from_all_below_it(self) -> None:
+        assert Backoff(4.0, random=lambda: 0.25).next_s() == 1.0
 
 
 class TestSupervisor:

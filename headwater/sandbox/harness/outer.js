@@ -12,7 +12,7 @@ const NEWLINE = 10, PART_BYTES = 1 << 16;
 const { stdin, stdout, exit } = Deno;
 const { destructureError } = Deno[Deno.internal].core;
 const readSync = stdin.readSync.bind(stdin), writeSync = stdout.writeSync.bind(stdout);
-const decoder = new TextDecoder(), encoder = new TextEncoder();
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true }), encoder = new TextEncoder();
 const Bytes = Uint8Array, OuterError = Error, stringify = JSON.stringify, sliceText = String.prototype.slice;
 const call = Function.prototype.call.bind(Function.prototype.call);
 const { createContext, Script } = vm, fresh = vm.constants.DONT_CONTEXTIFY, runInContext = Script.prototype.runInContext;

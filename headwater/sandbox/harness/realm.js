@@ -122,10 +122,13 @@
     object[key] = Big(found[1]);
     return true;
   };
-  // The number whose digits begin at a place, or null when it is no plain integer.
+  const isDigit = (unit) => unit >= '0' && unit <= '9', LONG = 16;
+  // The number whose digits begin at a place, or null when it is no plain integer of so many digits. Behind letters
+  // beyond ASCII the place is too far to the right, and may be that of another number. The last one is that of none,
+  // since there is no long number behind it.
   const integerAt = (text, at) => {
     const comma = indexOf(text, ',', at), end = comma < 0 ? indexOf(text, '}', at) : comma;
-    if (end - at > LITERAL_UNITS) return null;
+    if (end - at < LONG || end - at > LITERAL_UNITS || !isDigit(text[at]) || !isDigit(text[at + LONG - 1])) return null;
     try { return Big(slice(text, text[at - 1] === '-' ? at - 1 : at, end)); } catch { return null; }
   };
   const BEFORE = /^"(\w{1,100})"[ \t\n\r]*:[ \t\n\r]*-?$/;

@@ -44,8 +44,12 @@ def needs_rollout(current: Deployment, flow: Flow) -> bool:
         raise TeardownGoesOn("A teardown goes on. Deploy again when it has ended; GET …/deploy then answers 404.")
     if current.desired_revision != flow.revision:
         return True
-    gave_up = current.phase is Phase.FAILED or current.condition is Condition.ROLLED_BACK
-    return current.settled and gave_up
+    return _gave_up(current)
+
+
+def _gave_up(current: Deployment) -> bool:
+    """The last try has ended, without success."""
+    return current.settled and (current.phase is Phase.FAILED or current.condition is Condition.ROLLED_BACK)
 
 
 def roll_out(current: Deployment, flow: Flow, history: Sequence[Rollout]) -> Deployment:
@@ -55,7 +59,7 @@ def roll_out(current: Deployment, flow: Flow, history: Sequence[Rollout]) -> Dep
         config=flow.pipeline_config,
         desired_revision=flow.revision,
         generation=current.generation + 1,
-        source_epoch=_source_epoch(current, flow.pipeline_config.source, history),
+        source_epoch=_source_epoch(current, flow, history),
         stable_revision=_fallback(current, flow.revision),
         condition=Condition.ROLLING_OUT,
         reason="",
@@ -70,21 +74,27 @@ def _fallback(current: Deployment, asked: int) -> int | None:
     return current.observed_revision
 
 
-def _source_epoch(current: Deployment, source: Source, history: Sequence[Rollout]) -> int:
+def _source_epoch(current: Deployment, flow: Flow, history: Sequence[Rollout]) -> int:
     """Resume where the running revision stands when the stream is the same, else start a group that is new.
 
-    The revision that last ran comes first: after a failed try of another stream, its positions still count. While none
-    has run, another start_at counts too.
+    The revision that last ran comes first: after a failed try of another stream, its positions still count. Those of
+    the try that was asked for last count where it may have read, and a new group would not begin before that.
     """
-    stream = stream_of(source)
-    if current.observed_revision is None and source.start_at != current.config.source.start_at:
-        return 1 + max(rollout.source_epoch for rollout in history)
-    by_revision = {rollout.revision: rollout for rollout in history}
-    for revision in (current.observed_revision, current.desired_revision):
-        rollout = by_revision.get(revision) if revision is not None else None
-        if rollout is not None and rollout.stream == stream:
-            return rollout.source_epoch
+    stream = stream_of(flow.pipeline_config.source)
+    epochs = {rollout.revision: rollout.source_epoch for rollout in history if rollout.stream == stream}
+    if current.observed_revision in epochs:
+        return epochs[current.observed_revision]
+    if current.desired_revision in epochs and _goes_on(current, flow):
+        return epochs[current.desired_revision]
     return 1 + max(rollout.source_epoch for rollout in history)
+
+
+def _goes_on(current: Deployment, flow: Flow) -> bool:
+    """Whether a revision reads on where the try before it began: "latest" of a try that was given up is long ago."""
+    start_at = flow.pipeline_config.source.start_at
+    if start_at != current.config.source.start_at:
+        return False
+    return start_at != "latest" or current.desired_revision == flow.revision or not _gave_up(current)
 
 
 def tear_down(current: Deployment, *, delete_flow: bool = False) -> Deployment:

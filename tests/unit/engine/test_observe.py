@@ -117,8 +117,19 @@ def test_data_age_is_by_the_records_own_time(scene: Scene) -> None:
     scene.deliver(batch(1000, age_ms=10, told_ms=NOW_MS - 2000))
     scene.commit()
     ages = scene.written().times["data_age"]
-    assert 0 < ages.total() <= AGES_PER_BATCH
+    assert ages.total() == 1000
     assert ages.mean() == pytest.approx(2000, rel=ERROR)
+
+
+def test_data_age_counts_every_record_of_batches_of_any_size(scene: Scene) -> None:
+    scene.deliver(batch(203, told_ms=NOW_MS - 100_000))
+    for first in range(1000, 1010):
+        scene.deliver(batch(AGES_PER_BATCH, first=first * 10, told_ms=NOW_MS - 1000))
+    scene.commit()
+    ages = scene.written().times["data_age"]
+    assert ages.total() == 203 + 80
+    assert ages.mean() == pytest.approx((203 * 100_000 + 80 * 1000) / 283, rel=ERROR)
+    assert ages.percentile(50) == pytest.approx(100_000, rel=ERROR)
 
 
 def test_data_age_is_by_the_brokers_time_where_a_record_does_not_tell(scene: Scene) -> None:
