@@ -4,6 +4,7 @@ Each `*_settings` function returns a dict that `AdminClient`, `Consumer` or `Pro
 """
 
 import threading
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import structlog
@@ -26,10 +27,13 @@ log = structlog.get_logger(__name__)
 
 
 class Member(NamedTuple):
-    """Who stores positions in a transaction: a consumer's group metadata, and the metadata of the commit."""
+    """Who stores positions in a transaction: a consumer's group metadata, the metadata of the commit, and the leader
+    epoch of the record before a position of a partition (-1: not known).
+    """
 
     group: object
     label: str
+    epoch_before: Callable[[int, int], int]
 
 
 class LibraryLog:
@@ -68,6 +72,11 @@ def unavailable(cause: KafkaError | KafkaException, access: KafkaAccess) -> Brok
     """The error to raise for a failed call, with a sentence that tells the reader what to do."""
     error: KafkaError = cause.args[0] if isinstance(cause, KafkaException) else cause
     return BrokerUnavailable(_sentence(error, access))
+
+
+def unread(why: str, topic: str, partition: int, access: KafkaAccess) -> BrokerUnavailable:
+    """The error of a partition that can't be read at the moment."""
+    return BrokerUnavailable(f"Partition {partition} of {topic} can't be read from {access.bootstrap_servers}: {why}.")
 
 
 def unreadable(why: Exception, topic: str, partition: int, access: KafkaAccess) -> BrokerUnavailable:

@@ -1,4 +1,4 @@
-"""Records that were deleted before they were read: told, and passed."""
+"""What of the source is not read: records that were deleted before, and partitions that can't be read at the moment."""
 
 from collections.abc import Sequence
 
@@ -15,11 +15,12 @@ SHOWN_FOR_S = 900.0
 
 
 class Gaps:
-    """Each is an error in the log. The last one is the worker's reason for SHOWN_FOR_S."""
+    """Each gap is an error in the log, and passed. The last one is the worker's reason for SHOWN_FOR_S."""
 
     def __init__(self) -> None:
         self._last = ""
         self._until = float("-inf")
+        self._troubles: Sequence[str] = ()
 
     def take(self, gap: Gap, ledger: Ledger, flights: Sequence[Flight], now: float) -> None:
         """Tell of a gap that was passed. Its end is committed after all that was read before it."""
@@ -32,6 +33,12 @@ class Gaps:
         else:
             ledger.delivered(behind)
 
+    def unread(self, troubles: Sequence[str]) -> None:
+        """Tell of partitions that are not read at the moment."""
+        if troubles and not self._troubles:
+            log.warning("partitions are not read", reasons=troubles)
+        self._troubles = troubles
+
     def beside(self, reason: str, now: float) -> str:
-        """A worker's reason, and the last gap."""
-        return " ".join(filter(None, (reason, self._last if now < self._until else "")))
+        """A worker's reason, what it can't read, and the last gap."""
+        return " ".join(filter(None, (reason, *self._troubles, self._last if now < self._until else "")))

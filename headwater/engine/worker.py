@@ -189,6 +189,7 @@ class Worker:
         for gap in self._source.gaps():
             self._gaps.take(gap, self._ledger, self._flights, self._clock())
             self._report()
+        self._gaps.unread(self._source.troubles())
         return batch
 
     def _advance(self, *, wait: bool) -> bool:

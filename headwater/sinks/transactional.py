@@ -112,7 +112,8 @@ class TransactionalKafkaProducer:
 
     def _send(self, positions: Mapping[int, int], member: Member, left_s: float) -> None:
         """The membership is read right before: a rebalance may have changed it without a callback."""
-        offsets = [TopicPartition(self._source_topic, p, offset, member.label) for p, offset in positions.items()]
+        topic, epoch = self._source_topic, member.epoch_before
+        offsets = [TopicPartition(topic, p, at, member.label, epoch(p, at)) for p, at in positions.items()]
         self._client.send_offsets_to_transaction(offsets, member.group, left_s)
 
     def close(self) -> None:

@@ -74,6 +74,7 @@ class KafkaSource:
         self._watch = TopicWatch(access, topic)
         self._fetcher = Fetcher(access, topic)
         self._topic_id = ""
+        self._epochs: dict[int, int] = {}
         self._listener: RebalanceListener | None = None
         self._assigned: set[int] = set()
         self._paused = False
@@ -94,7 +95,7 @@ class KafkaSource:
             starts = self._starts([p.partition for p in partitions])
             self._consumer.incremental_assign([TopicPartition(self._topic, p, offset) for p, offset in starts.items()])
             self._consumer.pause(partitions)  # it is a member of the group alone
-            self._fetcher.begin(starts)
+            self._fetcher.begin(starts, self._epochs)
         self._assigned.update(p.partition for p in partitions)
         if self._listener is not None:
             self._listener.assigned([p.partition for p in partitions])
@@ -142,6 +143,7 @@ class KafkaSource:
         if not pinned:
             raise no_position(self._topic)
         self._require(topic_id, {labelled(p.metadata) for p in pinned})
+        self._epochs = {p.partition: p.leader_epoch for p in found if p.leader_epoch is not None}
         return {p.partition: p.offset for p in found}
 
     def _kept_starts(self, partitions: list[int]) -> Positions:
@@ -231,11 +233,14 @@ class KafkaSource:
         passed, self._passed = self._passed, []
         return passed
 
+    def troubles(self) -> list[str]:
+        return self._fetcher.troubles()
+
     def seek(self, positions: Positions) -> None:
         if positions.keys() - self._assigned:
             # Reading on from anywhere else would skip records: the worker that starts next asks the group.
             raise Fenced("Another worker has this one's partitions, so it can't read them again.")
-        self._fetcher.begin(positions)
+        self._fetcher.begin(positions, {p: self._fetcher.epoch_before(p, at) for p, at in positions.items()})
 
     def pause(self) -> None:
         self._paused = True
@@ -249,7 +254,8 @@ class KafkaSource:
         self._unstored.update(positions)
         wanted, self._unstored = self._unstored, {}
         mine = {p: offset for p, offset in wanted.items() if p in self._assigned}
-        offsets = [TopicPartition(self._topic, p, offset, label(self._topic_id)) for p, offset in mine.items()]
+        member_label, epoch = label(self._topic_id), self._fetcher.epoch_before
+        offsets = [TopicPartition(self._topic, p, at, member_label, epoch(p, at)) for p, at in mine.items()]
         if not offsets:
             return
         self._sent.update(wanted)
@@ -263,6 +269,7 @@ class KafkaSource:
             raise unavailable(error, self._access) from error
         refused = [p.error for p in stored if p.error is not None]
         if refused:
+            self._unstored.update({p.partition: mine[p.partition] for p in stored if p.error is not None})
             raise unavailable(refused[0], self._access)
 
     def _on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
@@ -280,7 +287,7 @@ class KafkaSource:
     names = staticmethod(position_names)
 
     def membership(self) -> Member:
-        return Member(self._consumer.consumer_group_metadata(), label(self._topic_id))
+        return Member(self._consumer.consumer_group_metadata(), label(self._topic_id), self._fetcher.epoch_before)
 
     def close(self, *, leave: bool = False) -> None:
         self._listener = None

@@ -1,7 +1,7 @@
 """Twin of the Kafka source: a topic, a consumer group that moves partitions cooperatively, and its members."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -21,12 +21,16 @@ class MemoryRecord(NamedTuple):
 
 @dataclass(slots=True)
 class MemoryTopic:
-    """A topic; partitions are lists of records with rising offsets. id: raised when it is made again."""
+    """A topic; partitions are lists of records with rising offsets. id: raised when it is made again.
+
+    unread: why partitions can't be read at the moment.
+    """
 
     name: str
     partitions: list[list[MemoryRecord]]
     ends: list[int] = field(init=False)
     id: int = 1
+    unread: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.ends = [0 for _ in self.partitions]
@@ -151,7 +155,10 @@ class MemorySource:
             raise recreated(topic.name)
         rows: list[Row] = []
         if not self._paused:
-            for partition in sorted(self._positions):
+            troubles = self.troubles()
+            if troubles and len(troubles) == len(self._positions):
+                raise BrokerUnavailable(troubles[0])
+            for partition in sorted(self._positions.keys() - topic.unread.keys()):
                 rows += self._read(partition, max_records - len(rows))
         if not rows:
             self._sleep(timeout_s)
@@ -175,6 +182,9 @@ class MemorySource:
     def gaps(self) -> list[Gap]:
         gaps, self._gaps = self._gaps, []
         return gaps
+
+    def troubles(self) -> Sequence[str]:
+        return [why for partition, why in self._group.topic.unread.items() if partition in self._positions]
 
     def _serve_group(self) -> None:
         group, listener = self._group, self._listener

@@ -1,7 +1,7 @@
 """Twin of the Pub/Sub source: a subscription that leases messages, in order per ordering key, and its readers."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from headwater.model.record import RecordBatch
@@ -128,6 +128,9 @@ class MemoryQueueSource:
 
     def gaps(self) -> list[Gap]:
         return []
+
+    def troubles(self) -> Sequence[str]:
+        return ()
 
     def seek(self, positions: Positions) -> None:
         self._kept.seek(positions)

@@ -103,6 +103,9 @@ class PubSubSource:
     def gaps(self) -> list[Gap]:
         return []
 
+    def troubles(self) -> Sequence[str]:
+        return ()
+
     def seek(self, positions: Positions) -> None:
         with self._changed:
             self._kept.seek(positions)

@@ -91,11 +91,11 @@ class KafkaBench:
     ) -> None:
         self._kafka.produce(self.topic, values, partition=partition, keys=keys)
 
-    def pin(self, positions: Positions) -> None:
+    def pin(self, positions: Positions, epoch: int = -1) -> None:
+        """epoch: of the leader that took the records before."""
+        offsets = [TopicPartition(self.topic, p, offset, "", epoch) for p, offset in positions.items()]
         with self._kafka.consumer(group=self.group) as consumer:
-            consumer.commit(
-                offsets=[TopicPartition(self.topic, p, offset) for p, offset in positions.items()], asynchronous=False
-            )
+            consumer.commit(offsets=offsets, asynchronous=False)
 
     def positions(self) -> Positions:
         with self._kafka.consumer(group=self.group) as consumer:

@@ -59,6 +59,8 @@ class Finder(Sender):
                 self.wake.wait(self._patience_s())
         layout = self._look(ready)
         with self._outbox.lock:
+            if self._outbox.closed:
+                return False
             for queue in ready:
                 self._place(queue, layout)
             if not self._lost:
@@ -69,7 +71,9 @@ class Finder(Sender):
         try:
             self.producer = self.producer or self._cluster.new_producer()
             return self._cluster.layout([*{queue.topic for queue in queues}])
-        except (ConnectionLost, LoginRefused):
+        except (ConnectionLost, LoginRefused) as error:
+            for queue in queues:
+                queue.lost_because = str(error)
             return Layout({}, {})
         except ProducerRefused as error:
             return Layout({}, {queue.topic: error.code for queue in queues})
@@ -81,7 +85,8 @@ class Finder(Sender):
             return []
         for queue in self._lost:
             if now - queue.oldest() > self._give_up_after_s:
-                self._outbox.fail(queue, f"no acknowledgement within {self._give_up_after_s:.0f} s")
+                why = f" ({queue.lost_because})" if queue.lost_because else ""
+                self._outbox.fail(queue, f"no acknowledgement within {self._give_up_after_s:.0f} s{why}")
                 return []
         return [queue for queue in self._lost if queue.retry_at <= now]
 

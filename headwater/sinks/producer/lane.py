@@ -76,8 +76,8 @@ class Lane(Sender):
                 self._send(due)
             else:
                 self._receive()
-        except (ConnectionLost, LoginRefused):
-            self._give_up()
+        except (ConnectionLost, LoginRefused) as error:
+            self._give_up(str(error))
         return True
 
     def _due(self) -> list[Queue]:
@@ -127,7 +127,7 @@ class Lane(Sender):
         if code in _TAKEN:
             self._acknowledge(queue, batch)
         elif code in PASSING:
-            queue.held = True
+            queue.held, queue.lost_because = True, described(code)
         elif not queue.held:  # what follows a batch that was not taken is refused for that
             self._outbox.fail(queue, described(code))
         if queue.held and not queue.unanswered:
@@ -140,9 +140,10 @@ class Lane(Sender):
             queue.sealed.popleft()
             queue.sent -= 1
             queue.backoff.reset()
+            queue.lost_because = ""
             self._outbox.acknowledged(batch)
 
-    def _give_up(self) -> None:
+    def _give_up(self, why: str) -> None:
         """The connection is gone, and with it the answers."""
         self.disconnect()
         self._connection = None
@@ -150,6 +151,7 @@ class Lane(Sender):
             self._on_their_way.clear()
             for queue in self.queues:
                 queue.again()
+                queue.lost_because = why
             self._pass_on([*self.queues])
 
     def _pass_on(self, queues: list[Queue]) -> None:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from threading import Thread
 from typing import Final
 
 from confluent_kafka import KafkaError
@@ -152,12 +153,16 @@ class KafkaProducer:
             self._outbox.closed = True
             self._finder.wake.notify()
             self._wake()
-        deadline = time.monotonic() + DRAIN_S
-        for lane in self._finder.lanes.values():
-            lane.join(max(0.0, deadline - time.monotonic()))
-        for lane in self._finder.lanes.values():
+            lanes = [*self._finder.lanes.values()]  # the finder makes no more of them
+        _join(lanes)
+        for lane in lanes:
             lane.disconnect()
-            lane.join(DRAIN_S)
         self._cluster.close()
-        if self._finder.is_alive():
-            self._finder.join(DRAIN_S)
+        _join([*lanes, self._finder] if self._finder.ident is not None else lanes)
+
+
+def _join(threads: Sequence[Thread]) -> None:
+    """Wait for the end of all of them, at most DRAIN_S."""
+    deadline = time.monotonic() + DRAIN_S
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))

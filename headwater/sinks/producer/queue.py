@@ -140,6 +140,7 @@ class Queue:
     held: bool = False
     sequence: int = 0
     lost_since: float = 0.0
+    lost_because: str = ""
     retry_at: float = 0.0
     backoff: Backoff = field(default_factory=pauses)
 

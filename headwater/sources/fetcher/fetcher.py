@@ -1,9 +1,13 @@
 """The fetcher as the engine's thread sees it."""
 
+import time
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from headwater.brokers.wire.fetch import UNKNOWN_EPOCH
 from headwater.brokers.wire.reading import Batch
+from headwater.errors import BrokerUnavailable
 from headwater.model.record import Numbers, RecordBatch
 from headwater.model.worker import KafkaAccess
 from headwater.native import Texts
@@ -11,6 +15,9 @@ from headwater.sources.fetcher.scout import Scout
 from headwater.sources.fetcher.shelf import MAX_BYTES, Reading, Shelf, Stop
 
 JOIN_S: Final = 2.0
+NO_EPOCHS: Final = MappingProxyType[int, int]({})
+OUTAGE_TOLD_S: Final = 10.0
+"""Brokers that restart are back by then."""
 
 
 class _Portion(NamedTuple):
@@ -30,12 +37,17 @@ class Fetcher:
         self._shelf = Shelf()
         self._scout = Scout(self._shelf, access, topic)
 
-    def begin(self, offsets: Mapping[int, int]) -> None:
-        """Read these partitions from these offsets on. What was read of them before and not taken is forgotten."""
+    def begin(self, offsets: Mapping[int, int], epochs: Mapping[int, int] = NO_EPOCHS) -> None:
+        """Read these partitions from these offsets on. What was read of them before and not taken is forgotten.
+
+        epochs: by partition, the leader epoch of the record before. The broker compares it with what it has there: a
+        log that was cut off since may be longer again.
+        """
         with self._shelf.lock:
             for partition, offset in offsets.items():
                 self._shelf.end(partition)
-                self._shelf.readings[partition] = Reading(partition, offset)
+                epoch = epochs.get(partition, UNKNOWN_EPOCH)
+                self._shelf.readings[partition] = Reading(partition, offset, epoch, ((offset - 1, epoch),))
             self._shelf.changed.notify_all()
         if offsets and self._scout.ident is None:
             self._scout.start()
@@ -53,24 +65,47 @@ class Fetcher:
             readings = self._shelf.readings.values()
             return {each.partition: each.stop for each in readings if each.stop is not None and not each.batches}
 
+    def epoch_before(self, partition: int, position: int) -> int:
+        """The leader epoch of the record before a position; -1 when it is not known."""
+        with self._shelf.lock:
+            reading = self._shelf.readings.get(partition)
+        return UNKNOWN_EPOCH if reading is None else reading.epoch_before(position)
+
+    def troubles(self) -> list[str]:
+        """Why partitions are not read, one sentence each. An outage only when it is no short one."""
+        told = time.monotonic() - OUTAGE_TOLD_S
+        with self._shelf.lock:
+            troubles = [each.trouble for each in self._shelf.readings.values() if each.trouble is not None]
+        return [each.why for each in troubles if each.lasts or each.since < told]
+
     def take(self, max_records: int, max_bytes: int, timeout_s: float) -> RecordBatch:
         """The next records, as they came, in order per partition: about `max_bytes`, at least one.
 
-        Waits for the first at most `timeout_s`. Raises BrokerUnavailable: call it again.
+        Waits for the first at most `timeout_s`. Raises BrokerUnavailable when no partition can be read, and it is no
+        outage: call it again.
         """
         with self._shelf.lock:
             if timeout_s and not self._ready():
                 self._shelf.arrived.wait(timeout_s)
-            trouble, self._shelf.trouble = self._shelf.trouble, None
-            if trouble is not None:
-                raise trouble
+            if self._shelf.broken is not None:
+                raise self._shelf.broken
+            if why := self._unread():
+                raise BrokerUnavailable(why)
             portions = self._portions(max_records, max_bytes)
         return _joined(self._topic, portions)
 
     def _ready(self) -> bool:
         shelf = self._shelf
         stopped = any(each.stop is not None and not each.batches for each in shelf.readings.values())
-        return bool(shelf.order) or stopped or shelf.trouble is not None
+        return bool(shelf.order) or stopped or shelf.broken is not None or bool(self._unread())
+
+    def _unread(self) -> str:
+        """Why there is nothing to take, and won't be soon."""
+        if self._shelf.order:
+            return ""
+        troubles = [each.trouble for each in self._shelf.readings.values()]
+        lasting = [trouble.why for trouble in troubles if trouble is not None and trouble.lasts]
+        return lasting[0] if lasting and len(lasting) == len(troubles) else ""
 
     def _portions(self, max_records: int, max_bytes: int) -> list[_Portion]:
         shelf, portions = self._shelf, list[_Portion]()
@@ -107,12 +142,13 @@ class Fetcher:
             self._shelf.changed.notify_all()
         if self._scout.ident is None:
             return
-        self._scout.disconnect()
-        self._scout.join(JOIN_S)
-        for lane in self._scout.lanes.values():
-            lane.disconnect()
-        for lane in self._scout.lanes.values():
-            lane.join(JOIN_S)
+        deadline = time.monotonic() + JOIN_S
+        with self._shelf.lock:  # the scout makes no more of them
+            threads = [self._scout, *self._scout.lanes.values()]
+        for thread in threads:
+            thread.disconnect()
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def _bytes_of(batch: Batch) -> int:

@@ -1,13 +1,12 @@
 """The way from one broker: a thread that fetches the partitions that it leads."""
 
-import time
 from collections.abc import Sequence
 from typing import Final
 
 from confluent_kafka import KafkaError
 
-from headwater.brokers.client import unavailable, unreadable
-from headwater.brokers.wire.codes import NO_ERROR, PASSING
+from headwater.brokers.client import unavailable, unread, unreadable
+from headwater.brokers.wire.codes import NO_ERROR, PASSING, described
 from headwater.brokers.wire.connection import Connection, ConnectionLost, LoginRefused
 from headwater.brokers.wire.fetch import UNKNOWN_EPOCH, Answer, Fetch, Fetched, Wanted
 from headwater.brokers.wire.reading import Batch, Head, UnreadableBatch, batch, visible
@@ -57,8 +56,8 @@ class Lane(Helper):
             self._unpack()
             if asked:
                 self._receive(asked)
-        except (ConnectionLost, LoginRefused):
-            self._give_up()
+        except (ConnectionLost, LoginRefused) as error:
+            self._give_up(str(error))
         return True
 
     def _due(self) -> list[Reading]:
@@ -96,7 +95,8 @@ class Lane(Helper):
             raise ConnectionLost(f"the broker did not answer: error {answer.error}")
         for fetched in answer.partitions:
             reading, wanted = asked[fetched.partition]
-            if reading.offset == wanted.offset:  # else a batch could not be unpacked meanwhile, and comes again
+            # Else a batch could not be unpacked meanwhile: it comes again, from here or from another broker.
+            if reading.offset == wanted.offset and self._leads(reading):
                 self._take(reading, fetched)
 
     def _take(self, reading: Reading, fetched: Fetched) -> None:
@@ -112,9 +112,13 @@ class Lane(Helper):
                 self._lose(reading, unreadable(error, self._topic, reading.partition, self._access))
 
     def _keep(self, reading: Reading, fetched: Fetched) -> None:
+        if not fetched.records:
+            reading.trouble = None
         for head, body in visible(fetched.records, fetched.aborted):
             if body is not None and head.next_offset > reading.offset:
                 self._came.append((reading, head, body, reading.offset))
+            if head.leader_epoch != reading.last_epoch:
+                reading.epochs = (*reading.epochs, (reading.offset, head.leader_epoch))
             reading.offset, reading.last_epoch = max(reading.offset, head.next_offset), head.leader_epoch
 
     def _unpack(self) -> None:
@@ -134,6 +138,7 @@ class Lane(Helper):
 
     def _put(self, reading: Reading, unpacked: Batch) -> None:
         reading.backoff.reset()
+        reading.trouble = None
         with self._shelf.lock:
             if unpacked.columns.offsets:
                 self._shelf.put(reading, unpacked)
@@ -142,24 +147,24 @@ class Lane(Helper):
         if code == KafkaError.OFFSET_OUT_OF_RANGE:
             self._halt(reading, Stop(reading.offset))
         else:
-            self._lose(reading, None if code in PASSING else unavailable(KafkaError(code), self._access))
+            passes = code in PASSING
+            why = unread(described(code), self._topic, reading.partition, self._access) if passes else None
+            self._lose(reading, why or unavailable(KafkaError(code), self._access), lasts=not passes)
 
     def _halt(self, reading: Reading, stop: Stop) -> None:
         with self._shelf.lock:
             reading.stop = stop
             self._shelf.arrived.notify()
 
-    def _lose(self, reading: Reading, trouble: BrokerUnavailable | None = None) -> None:
-        """Look for the leader again, after a pause. What came before goes first: the next lane goes on behind it."""
+    def _lose(self, reading: Reading, trouble: BrokerUnavailable, *, lasts: bool = True) -> None:
+        """Look for the leader again. What came before goes first: the next lane goes on behind it."""
         self._unpack()
         with self._shelf.lock:
-            reading.leader = None
-            reading.retry_at = time.monotonic() + reading.backoff.next_s()
-            if trouble is not None and self._shelf.holds(reading):
-                self._shelf.tell(trouble)
+            reading.lose(trouble.detail, lasts=lasts)
+            self._shelf.arrived.notify()
             self._shelf.changed.notify_all()
 
-    def _give_up(self) -> None:
+    def _give_up(self, why: str) -> None:
         """The connection is gone, and with it the answer."""
         self._unpack()
         self.disconnect()
@@ -167,4 +172,4 @@ class Lane(Helper):
         with self._shelf.lock:
             mine = [reading for reading in self._shelf.readings.values() if self._leads(reading)]
         for reading in mine:
-            self._lose(reading)
+            self._lose(reading, unread(why, self._topic, reading.partition, self._access), lasts=False)

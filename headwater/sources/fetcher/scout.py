@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
+from headwater.brokers.client import unread
 from headwater.brokers.wire.cluster import Cluster, Layout
 from headwater.brokers.wire.connection import ConnectionLost, LoginRefused
 from headwater.brokers.wire.requests import Address
@@ -35,6 +36,8 @@ class Scout(Helper):
                 self._shelf.changed.wait(self._patience_s())
         layout = self._look()
         with self._shelf.lock:
+            if self._shelf.closed:
+                return False
             for reading in lost:
                 self._place(reading, layout)
             self._shelf.changed.notify_all()
@@ -51,21 +54,23 @@ class Scout(Helper):
         first = min((reading.retry_at for reading in self._leaderless()), default=None)
         return None if first is None else max(0.0, first - time.monotonic())
 
-    def _look(self) -> Layout:
-        """Where it can't be told, the group's member hears of the same trouble, and tells it."""
+    def _look(self) -> Layout | str:
+        """Why not, if it can't be told."""
         try:
             return self._cluster.layout([self._topic])
-        except (ConnectionLost, LoginRefused):
-            return Layout({}, {})
+        except (ConnectionLost, LoginRefused) as error:
+            return str(error)
         finally:
             self._cluster.close()
 
-    def _place(self, reading: Reading, layout: Layout) -> None:
-        reading.leader = layout.leaders.get((self._topic, reading.partition))
-        if reading.leader is None:
-            reading.retry_at = time.monotonic() + reading.backoff.next_s()
+    def _place(self, reading: Reading, layout: Layout | str) -> None:
+        why = layout if isinstance(layout, str) else "it has no leader at the moment"
+        leader = None if isinstance(layout, str) else layout.leaders.get((self._topic, reading.partition))
+        if leader is None:
+            reading.lose(unread(why, self._topic, reading.partition, self._access).detail, lasts=False)
             return
-        address = reading.leader.address
+        reading.leader = leader
+        address = leader.address
         if address not in self.lanes:
             self.lanes[address] = Lane(self._shelf, self._access, self._topic, address)
             self.lanes[address].start()

@@ -5,7 +5,11 @@ import random
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Iterator
 
+import pytest
+
+from headwater.errors import BrokerUnavailable
 from headwater.sources.fetcher import Fetcher, Stop
 from tests.support.kafka import KafkaServer
 
@@ -77,6 +81,38 @@ def test_an_offset_that_is_not_there(kafka: KafkaServer) -> None:
         while not fetcher.stops() and time.monotonic() < deadline:
             fetcher.take(1, 1, 0.1)
         assert fetcher.stops() == {1: Stop(20_000)}
+
+
+@contextlib.contextmanager
+def damaged(kafka: KafkaServer, topic: str, partition: int) -> Iterator[None]:
+    """The partition's last record has a wrong byte on the broker's disk."""
+    (segment,) = kafka.data_dir.rglob(f"{topic}-{partition}/*.log")
+    whole = segment.read_bytes()
+    segment.write_bytes(whole[:-2] + bytes([whole[-2] ^ 1]) + whole[-1:])
+    yield
+    segment.write_bytes(whole)
+
+
+def test_a_partition_that_can_not_be_read_holds_up_no_other(kafka: KafkaServer) -> None:
+    topic, draw = filled(kafka), random.Random(7)
+    each = RECORDS // PARTITIONS
+    with contextlib.closing(Fetcher(kafka.access, topic)) as fetcher:
+        with damaged(kafka, topic, 1):
+            fetcher.begin({0: 0, 1: each - 1})
+            assert len(take(fetcher, each, draw)[0]) == each
+            deadline = time.monotonic() + 30
+            while not fetcher.troubles() and time.monotonic() < deadline:
+                assert not fetcher.take(10, 1000, 0.1)
+            (why,) = fetcher.troubles()
+            assert f"records of {topic}, partition 1, that can't be read" in why
+            kafka.produce(topic, [b"more"], partition=0)
+            assert [*take(fetcher, 1, draw)] == [0]
+            fetcher.end([0])
+            with pytest.raises(BrokerUnavailable, match="partition 1, that can't be read"):
+                fetcher.take(10, 1000, 30)
+        while fetcher.troubles() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert take(fetcher, 1, draw)[1][0][0] == each - 1
 
 
 def test_it_ends_while_the_broker_waits_for_records(kafka: KafkaServer) -> None:

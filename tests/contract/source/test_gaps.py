@@ -73,6 +73,46 @@ class TestGaps:
             read(source, 1)
 
 
+class TestEpochs:
+    """Kafka alone: every record has the epoch of the leader that took it, and positions that of the record before."""
+
+    def epochs(self, kafka: KafkaServer, bench: KafkaBench) -> dict[int, int | None]:
+        with kafka.consumer(group=bench.group) as consumer:
+            found = consumer.committed([TopicPartition(bench.topic, p) for p in range(2)], 30)
+        return {p.partition: p.leader_epoch for p in found}
+
+    def test_are_stored_with_the_positions(self, kafka: KafkaServer, kafka_bench: KafkaBench) -> None:
+        source, _ = start(kafka_bench)
+        kafka_bench.append(0, [b"a", b"b"])
+        read(source, 2)
+        source.commit({0: 2}, wait=True)
+        assert self.epochs(kafka, kafka_bench) == {0: 0, 1: None}
+        source.seek({0: 1})
+        source.commit({0: 1}, wait=True)
+        assert self.epochs(kafka, kafka_bench) == {0: 0, 1: None}
+        assert read(source, 1) == [(0, 1, b"b")]
+
+    def test_a_successor_goes_on_with_them(self, kafka_bench: KafkaBench) -> None:
+        source, _ = start(kafka_bench)
+        kafka_bench.append(0, [b"a", b"b"])
+        read(source, 2)
+        source.commit({0: 2}, wait=True)
+        source.close()
+        kafka_bench.append(0, [b"c"])
+        successor = kafka_bench.source()
+        successor.join(Listener())
+        assert read(successor, 1) == [(0, 2, b"c")]
+        assert successor.gaps() == []
+
+    def test_one_that_the_broker_does_not_know(self, kafka_bench: KafkaBench) -> None:
+        """The position is there: it is read from as before Kafka had epochs."""
+        kafka_bench.append(0, [b"a", b"b"])
+        kafka_bench.pin({0: 1, 1: 0}, epoch=7)
+        source = kafka_bench.source()
+        source.join(Listener())
+        assert read(source, 1) == [(0, 1, b"b")]
+
+
 class TestTopicMadeAgain:
     def test_while_it_is_read(self, bench: Bench) -> None:
         source, _ = start(bench)

@@ -1,4 +1,4 @@
-"""The worker at a gap in its source, and on a topic that was made again."""
+"""The worker at a gap in its source, on partitions that can't be read, and on a topic that was made again."""
 
 import pytest
 from structlog.testing import capture_logs
@@ -97,6 +97,38 @@ class TestGap:
             ("waiting", f"The set store does not answer. {gap}"),
             ("ready", ""),
         ]
+
+
+class TestUnread:
+    def test_the_other_partitions_go_on_and_it_is_told(self) -> None:
+        world = World()
+
+        def act(worker: Worker) -> None:
+            world.append(0, "pass")
+            world.append(1, "pass")
+            world.source.unread[0] = "Partition 0 is damaged."
+            for _ in range(20):
+                worker.step()
+            assert arrived(world) == ["stream/1/0/0"]
+            world.source.unread.clear()
+            for _ in range(20):
+                worker.step()
+
+        with capture_logs() as lines:
+            told = states(world, act)
+        assert told == [("starting", ""), ("ready", "Partition 0 is damaged."), ("ready", "")]
+        assert [line["reasons"] for line in lines if "reasons" in line] == [["Partition 0 is damaged."]]
+        assert sorted(arrived(world)) == ["stream/0/0/0", "stream/1/0/0"]
+
+    def test_none_can_be_read(self) -> None:
+        world = World(partitions=1)
+        world.append(0, "pass")
+        world.source.unread[0] = "Partition 0 is damaged."
+        member = world.member()
+        steps(member, 20)
+        world.source.unread.clear()
+        steps(member, 2000, lambda: bool(arrived(world)))
+        assert arrived(world) == ["stream/0/0/0"]
 
 
 class TestPosition:

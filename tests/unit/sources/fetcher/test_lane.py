@@ -1,10 +1,12 @@
 """What a lane makes of answers that are no good."""
 
+from typing import cast
+
 import pytest
 
 from headwater.brokers.wire.cluster import Leader
-from headwater.brokers.wire.fetch import Fetched
-from headwater.errors import BrokerUnavailable
+from headwater.brokers.wire.connection import Connection
+from headwater.brokers.wire.fetch import Answer, Fetched
 from headwater.model.worker import KafkaAccess
 from headwater.sources.fetcher.lane import Lane
 from headwater.sources.fetcher.shelf import Reading, Shelf, Stop
@@ -35,9 +37,31 @@ class World:
         self.lane._take(self.reading, fetched)
         self.lane._unpack()
 
+    def found(self) -> None:
+        """The scout has found the leader again: the same one."""
+        self.reading.leader = Leader(ADDRESS, 1)
+
+    @property
+    def trouble(self) -> str:
+        return self.reading.trouble.why if self.reading.trouble is not None else ""
+
+    @property
+    def lasts(self) -> bool:
+        return self.reading.trouble is not None and self.reading.trouble.lasts
+
     @property
     def came(self) -> list[int]:
         return [offset for each in self.reading.batches for offset in each.columns.offsets]
+
+
+class Answered:
+    """A connection on which one answer came."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+
+    def receive(self) -> Answer:
+        return self._answer
 
 
 @pytest.fixture
@@ -58,9 +82,11 @@ def test_records_that_cannot_be_read_are_asked_for_again(world: World, broken: b
     world.answered(answer(batch(0) + broken + batch(6)))
     assert world.came == [0, 1, 2]
     assert (world.reading.offset, world.reading.leader) == (3, None)
-    assert isinstance(world.shelf.trouble, BrokerUnavailable)
-    assert "t, partition 0, that can't be read: the batch at offset 3" in world.shelf.trouble.detail
+    assert world.lasts
+    assert "t, partition 0, that can't be read: the batch at offset 3" in world.trouble
+    world.found()
     world.answered(answer(batch(3) + batch(6)))
+    assert world.trouble == ""
     assert world.came == [*range(9)]
     assert world.reading.offset == 9
 
@@ -73,7 +99,7 @@ def test_records_of_a_partition_that_is_read_no_more(world: World) -> None:
 
 def test_what_came_before_the_connection_was_lost_is_kept(world: World) -> None:
     world.lane._take(world.reading, answer(batch(0)))
-    world.lane._give_up()
+    world.lane._give_up("gone")
     assert world.came == [0, 1, 2]
     assert (world.reading.offset, world.reading.leader) == (3, None)
 
@@ -84,8 +110,32 @@ def test_a_log_that_was_cut_off(world: World) -> None:
     assert world.reading.stop == Stop(7, 4)
 
 
-@pytest.mark.parametrize(("code", "told"), [(6, False), (3, False), (29, True)])
-def test_errors_of_a_broker(world: World, code: int, told: bool) -> None:
+@pytest.mark.parametrize(("code", "lasts"), [(6, False), (3, False), (29, True)])
+def test_errors_of_a_broker(world: World, code: int, lasts: bool) -> None:
     world.answered(answer(b"", error=code))
     assert world.reading.leader is None
-    assert (world.shelf.trouble is not None) == told
+    assert world.trouble
+    assert world.lasts == lasts
+    world.found()
+    world.answered(answer(b""))
+    assert world.trouble == ""
+
+
+def test_trouble_lasts_since_it_began(world: World) -> None:
+    world.lane._give_up("gone")
+    began = world.reading.trouble
+    world.found()
+    world.lane._give_up("no route")
+    again = world.reading.trouble
+    assert began is not None
+    assert again is not None
+    assert again.since == began.since
+    assert "no route" in again.why
+
+
+def test_an_answer_that_came_after_the_partition_went_to_another_broker(world: World) -> None:
+    world.reading.leader = Leader(("127.0.0.1", 2), 2)
+    world.lane._connection = cast("Connection", Answered(Answer(0, 0, [answer(batch(0))])))
+    world.lane._receive({0: (world.reading, world.lane._wanted(world.reading))})
+    world.lane._unpack()
+    assert (world.came, world.reading.offset) == ([], 0)
