@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from headwater.sandbox import job
 from tests.support.sandbox import batch, lines
 from tests.support.v8 import Bench
 
@@ -40,6 +41,20 @@ class TestParts:
         assert [json.loads(value or b"") for value in outcome.kept.values] == expected
         assert [(failure.row, failure.message) for failure in outcome.failures] == [(n, f"r{n}") for n in failed]
         assert outcome.logs == [f"l{n}" for n in range(0, MANY, 50) if n not in failed]
+
+    def test_slices_of_time_that_are_over_at_once(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As when the process is stopped just as it begins with a batch: no record is lost, repeated or blamed."""
+        monkeypatch.setattr(job, "SLICE_MS", 1)
+        script = "function process(d) { return { n: d.n, m: flow.contains('wallets', ['w' + d.n]) } }"
+        transform = bench.transform(script)
+        bench.fill("wallets", [f"w{n}" for n in range(0, 60_000, 3)])
+        for first in range(0, 60_000, 2_000):
+            records = [{"n": n, "long": 2**60} for n in range(first, first + 2_000)]
+            outcome = transform.start(batch(lines(*records))).result()
+            assert outcome.failures == []
+            made = [json.loads(value or b"") for value in outcome.kept.values]
+            assert made == [{"n": n, "m": n % 3 == 0} for n in range(first, first + 2_000)]
+        assert bench.sandbox.crash_events == 0
 
     def test_records_of_many_sizes(self, bench: Bench) -> None:
         sizes = [0, 1, 65_000, 65_534, 65_535, 65_536, 65_537, 200_000, 3, 500_000, 2]

@@ -190,7 +190,8 @@ function batch(length) {
   body = { bytes: incoming, length, starts: [headEnd + 1] };
   const columns = text(5, columnsEnd), head = text(columnsEnd + 1, headEnd);
   realm.core.trace(flags & TRACED ? (row) => send(TRACE, '' + row) : null);
-  step(() => realm.core.start(head, columns, (flags & EAGER) !== 0));
+  realm.core.begin(head, columns, (flags & EAGER) !== 0);
+  step(realm.core.pass);
 }
 
 // The answers are those to the oldest question.

@@ -315,10 +315,10 @@
     seal,
     describe,
     trace(report) { trace = report; },
-    // Runs all records. head: as JSON, how many there are and the places of long numbers in them: a row and its places, a
-    // row and its places, …; text: the records' columns as JSON, which few scripts ask for.
-    // Returns the question to the parent, or '' when there is none.
-    start(head, text, isEager) {
+    // Makes ready for `pass`, which may be interrupted at once: no record runs then. head: as JSON, how many there are and
+    // the places of long numbers in them: a row and its places, a row and its places, …; text: the records' columns as
+    // JSON, which few scripts ask for.
+    begin(head, text, isEager) {
       const long = parse(head);
       let parsed = null;
       columns = call.columns = () => parsed === null ? parsed = parse(text) : parsed;
@@ -327,8 +327,10 @@
       for (let i = 1; i < long.length; i += 2) places[long[i]] = long[i + 1];
       outputs = []; left = 0; written = FRAME; slow = []; logs = todo = null; datasets = dictionary();
       eager = isEager; interrupted = false; passes = 0; units = 0;
-      return pass();
+      asking = []; stopped = [];
     },
+    // Runs all records. Returns the question to the parent, or '' when there is none.
+    pass,
     // Sets the batch aside that has asked, until its answers come.
     suspend() {
       const batch = {
@@ -359,7 +361,7 @@
       }
       return todo.length ? pass() : '';
     },
-    // After a timeout: gives up the record that was running, and those behind it. Returns as `start` does.
+    // After a timeout: gives up the record that was running, and those behind it. Returns as `pass` does.
     cut() {
       const row = call.row;
       call.row = -1;
@@ -383,6 +385,7 @@
       for (let row = 0; logs !== null && row < end; row++) log += logText(logs[row]);
       outputs.length = end - left;
       leave();
+      call.row = -1;
       const head = end + ' ' + (interrupted ? 1 : 0) + ' ' + logged + ' ' + join(marked(slowRows), ',');
       lines = firsts = columns = places = outputs = slow = logs = datasets = todo = stopped = asking = call.columns = null;
       return log + head;
