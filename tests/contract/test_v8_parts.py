@@ -54,7 +54,6 @@ class TestParts:
             assert outcome.failures == []
             made = [json.loads(value or b"") for value in outcome.kept.values]
             assert made == [{"n": n, "m": n % 3 == 0} for n in range(first, first + 2_000)]
-        assert bench.sandbox.crash_events == 0
 
     def test_records_of_many_sizes(self, bench: Bench) -> None:
         sizes = [0, 1, 65_000, 65_534, 65_535, 65_536, 65_537, 200_000, 3, 500_000, 2]
