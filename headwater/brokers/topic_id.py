@@ -45,11 +45,13 @@ class TopicWatch:
         self._access = access
         self._topic = topic
         self._clock = clock
-        self._admin = AdminClient(admin_settings(access, ClientErrors(access)))
+        self._admin: AdminClient | None = AdminClient(admin_settings(access, ClientErrors(access)))
         self._asked = self._ask()
         self._ask_at = float("-inf")
 
     def _ask(self) -> Future[TopicDescription]:
+        assert self._admin is not None, "the watch is closed"
+        self._admin.poll(0)  # frees what the client has logged
         answers = self._admin.describe_topics(TopicCollection([self._topic]), request_timeout=REQUEST_S)
         return answers[self._topic]
 
@@ -60,11 +62,16 @@ class TopicWatch:
         except KafkaException as error:
             raise unavailable(error, self._access) from error
 
+    def close(self) -> None:
+        """End the client here. It has always a question under way: freed as garbage, that could be on its own thread,
+        which librdkafka answers with the end of the process.
+        """
+        self._admin = None
+
     def look(self) -> str:
         """The id as of the last answer; empty when that told none. Asks every LOOK_EVERY_S, and never waits."""
         if self._clock() < self._ask_at or not self._asked.done():
             return ""
         told = "" if self._asked.exception() else id_of(self._asked.result())
-        self._admin.poll(0)  # frees what the client has logged
         self._asked, self._ask_at = self._ask(), self._clock() + LOOK_EVERY_S
         return told

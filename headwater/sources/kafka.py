@@ -296,6 +296,7 @@ class KafkaSource:
             with contextlib.suppress(KafkaException):
                 self._leave()
         self._consumer.close()
+        self._watch.close()
 
     def _leave(self) -> None:
         """A static member that only closes keeps its partitions until its session is over: for its successor."""
