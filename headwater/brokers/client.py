@@ -74,9 +74,9 @@ def unavailable(cause: KafkaError | KafkaException, access: KafkaAccess) -> Brok
     return BrokerUnavailable(_sentence(error, access))
 
 
-def unread(why: str, topic: str, partition: int, access: KafkaAccess) -> BrokerUnavailable:
-    """The error of a partition that can't be read at the moment."""
-    return BrokerUnavailable(f"Partition {partition} of {topic} can't be read from {access.bootstrap_servers}: {why}.")
+def unread(why: str, topic: str, partition: int, access: KafkaAccess) -> str:
+    """The sentence for a partition that can't be read at the moment."""
+    return f"Partition {partition} of {topic} can't be read from {access.bootstrap_servers}: {why}."
 
 
 def unreadable(why: Exception, topic: str, partition: int, access: KafkaAccess) -> BrokerUnavailable:

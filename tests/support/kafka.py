@@ -180,16 +180,28 @@ def read(consumer: Consumer, count: int) -> list[Message]:
     return found
 
 
-@pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
-    """A running broker with SCRAM and access rules; its jars come from the shared cache."""
-    embedded = EmbeddedKafka(tmp_path_factory.mktemp("kafka"), CACHE_DIR)
+def server(embedded: EmbeddedKafka) -> KafkaServer:
+    """A broker that runs."""
+    access = embedded.access()
+    admin = AdminClient(admin_settings(access, ClientErrors(access)))
+    return KafkaServer(access, embedded.bootstrap_servers, admin, embedded.data_dir)
+
+
+@contextlib.contextmanager
+def running(data_dir: Path) -> Iterator[KafkaServer]:
+    """A broker with SCRAM and access rules, until the block ends; its jars come from the shared cache."""
+    embedded = EmbeddedKafka(data_dir, CACHE_DIR)
     embedded.prepare()
     child = embedded.start()
     try:
         embedded.wait_ready(child)
-        access = embedded.access()
-        admin = AdminClient(admin_settings(access, ClientErrors(access)))
-        yield KafkaServer(access, embedded.bootstrap_servers, admin, embedded.data_dir)
+        yield server(embedded)
     finally:
         child.stop(15)
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
+    """The session's broker."""
+    with running(tmp_path_factory.mktemp("kafka")) as found:
+        yield found

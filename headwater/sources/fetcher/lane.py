@@ -11,7 +11,6 @@ from headwater.brokers.wire.connection import Connection, ConnectionLost, LoginR
 from headwater.brokers.wire.fetch import UNKNOWN_EPOCH, Answer, Fetch, Fetched, Wanted
 from headwater.brokers.wire.reading import Batch, Head, UnreadableBatch, batch, visible
 from headwater.brokers.wire.requests import Address
-from headwater.errors import BrokerUnavailable
 from headwater.model.worker import KafkaAccess
 from headwater.sources.fetcher.shelf import MAX_BYTES, Helper, Reading, Shelf, Stop
 
@@ -109,7 +108,7 @@ class Lane(Helper):
             try:
                 self._keep(reading, fetched)
             except UnreadableBatch as error:
-                self._lose(reading, unreadable(error, self._topic, reading.partition, self._access))
+                self._lose(reading, self._unreadable(reading, error))
 
     def _keep(self, reading: Reading, fetched: Fetched) -> None:
         if not fetched.records:
@@ -131,8 +130,8 @@ class Lane(Helper):
                 unpacked = batch(head, body, offset)
             except UnreadableBatch as error:
                 failed.add(id(reading))
-                reading.offset = offset
-                self._lose(reading, unreadable(error, self._topic, reading.partition, self._access))
+                reading.rewind(offset)
+                self._lose(reading, self._unreadable(reading, error))
             else:
                 self._put(reading, unpacked)
 
@@ -146,21 +145,27 @@ class Lane(Helper):
     def _fail(self, reading: Reading, code: int) -> None:
         if code == KafkaError.OFFSET_OUT_OF_RANGE:
             self._halt(reading, Stop(reading.offset))
+        elif code in PASSING:
+            self._lose(reading, self._unread(reading, described(code)), lasts=False)
         else:
-            passes = code in PASSING
-            why = unread(described(code), self._topic, reading.partition, self._access) if passes else None
-            self._lose(reading, why or unavailable(KafkaError(code), self._access), lasts=not passes)
+            self._lose(reading, unavailable(KafkaError(code), self._access).detail)
+
+    def _unread(self, reading: Reading, why: str) -> str:
+        return unread(why, self._topic, reading.partition, self._access)
+
+    def _unreadable(self, reading: Reading, error: UnreadableBatch) -> str:
+        return unreadable(error, self._topic, reading.partition, self._access).detail
 
     def _halt(self, reading: Reading, stop: Stop) -> None:
         with self._shelf.lock:
             reading.stop = stop
             self._shelf.arrived.notify()
 
-    def _lose(self, reading: Reading, trouble: BrokerUnavailable, *, lasts: bool = True) -> None:
+    def _lose(self, reading: Reading, why: str, *, lasts: bool = True) -> None:
         """Look for the leader again. What came before goes first: the next lane goes on behind it."""
         self._unpack()
         with self._shelf.lock:
-            reading.lose(trouble.detail, lasts=lasts)
+            reading.lose(why, lasts=lasts)
             self._shelf.arrived.notify()
             self._shelf.changed.notify_all()
 
@@ -172,4 +177,4 @@ class Lane(Helper):
         with self._shelf.lock:
             mine = [reading for reading in self._shelf.readings.values() if self._leads(reading)]
         for reading in mine:
-            self._lose(reading, unread(why, self._topic, reading.partition, self._access), lasts=False)
+            self._lose(reading, self._unread(reading, why), lasts=False)

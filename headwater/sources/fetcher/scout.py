@@ -34,12 +34,12 @@ class Scout(Helper):
                 if self._shelf.closed:
                     return False
                 self._shelf.changed.wait(self._patience_s())
-        layout = self._look()
+        layout, why = self._look()
         with self._shelf.lock:
             if self._shelf.closed:
                 return False
             for reading in lost:
-                self._place(reading, layout)
+                self._place(reading, layout, why)
             self._shelf.changed.notify_all()
         return True
 
@@ -54,23 +54,21 @@ class Scout(Helper):
         first = min((reading.retry_at for reading in self._leaderless()), default=None)
         return None if first is None else max(0.0, first - time.monotonic())
 
-    def _look(self) -> Layout | str:
-        """Why not, if it can't be told."""
+    def _look(self) -> tuple[Layout, str]:
+        """Where the leaders are, and why one may be missing."""
         try:
-            return self._cluster.layout([self._topic])
+            return self._cluster.layout([self._topic]), "it has no leader at the moment"
         except (ConnectionLost, LoginRefused) as error:
-            return str(error)
+            return Layout({}, {}), str(error)
         finally:
             self._cluster.close()
 
-    def _place(self, reading: Reading, layout: Layout | str) -> None:
-        why = layout if isinstance(layout, str) else "it has no leader at the moment"
-        leader = None if isinstance(layout, str) else layout.leaders.get((self._topic, reading.partition))
-        if leader is None:
-            reading.lose(unread(why, self._topic, reading.partition, self._access).detail, lasts=False)
+    def _place(self, reading: Reading, layout: Layout, why: str) -> None:
+        reading.leader = layout.leaders.get((self._topic, reading.partition))
+        if reading.leader is None:
+            reading.lose(unread(why, self._topic, reading.partition, self._access), lasts=False)
             return
-        reading.leader = leader
-        address = leader.address
+        address = reading.leader.address
         if address not in self.lanes:
             self.lanes[address] = Lane(self._shelf, self._access, self._topic, address)
             self.lanes[address].start()

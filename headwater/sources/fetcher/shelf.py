@@ -56,6 +56,12 @@ class Reading:
         """The leader epoch of the record before a position; -1 when it is not known."""
         return next((epoch for first, epoch in reversed(self.epochs) if first < position), -1)
 
+    def rewind(self, offset: int) -> None:
+        """Fetch again from an offset on that was fetched before."""
+        self.offset = offset
+        self.epochs = tuple(each for each in self.epochs if each[0] < offset)
+        self.last_epoch = self.epoch_before(offset)
+
     def put(self, batch: Batch) -> None:
         """What was fetched next."""
         self.batches.append(batch)

@@ -1,34 +1,16 @@
 """A log that was cut off while nobody read it, and is longer again when its reader comes back."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
-from headwater.brokers.client import ClientErrors, admin_settings
-from headwater.brokers.embedded import EmbeddedKafka
 from headwater.errors import SourceGap
 from headwater.sources.kafka import KafkaSource
-from tests.support.kafka import CACHE_DIR, KafkaServer
+from tests.support.kafka import running
 from tests.support.sources import KafkaBench, Listener, read
 
 LENGTH = slice(8, 12)
 """Of a batch, behind its first offset; it counts what follows."""
-
-
-@contextmanager
-def running(kafka: EmbeddedKafka) -> Iterator[KafkaServer]:
-    kafka.prepare()
-    child = kafka.start()
-    try:
-        kafka.wait_ready(child)
-        access = kafka.access()
-        admin = AdminClient(admin_settings(access, ClientErrors(access)))
-        yield KafkaServer(access, kafka.bootstrap_servers, admin, kafka.data_dir)
-    finally:
-        child.stop(15)
 
 
 def cut_behind_the_first_batch(data_dir: Path, topic: str) -> None:
@@ -41,8 +23,7 @@ def cut_behind_the_first_batch(data_dir: Path, topic: str) -> None:
 
 
 def test_a_position_that_is_there_again_and_another(tmp_path: Path) -> None:
-    kafka = EmbeddedKafka(tmp_path, CACHE_DIR)
-    with running(kafka) as first:
+    with running(tmp_path) as first:
         bench = KafkaBench(first)
         for values in ([b"a", b"b"], [b"lost"] * 3):
             bench.append(0, values)
@@ -52,8 +33,8 @@ def test_a_position_that_is_there_again_and_another(tmp_path: Path) -> None:
         assert len(read(source, 5)) == 5
         source.commit({0: 5}, wait=True)
         source.close()
-    cut_behind_the_first_batch(kafka.data_dir, bench.topic)
-    with running(kafka) as second:
+    cut_behind_the_first_batch(first.data_dir, bench.topic)
+    with running(tmp_path) as second:
         second.produce(bench.topic, [b"new"] * 10)
         assert second.end_offsets(bench.topic) == {0: 12, 1: 0}
         for _ in range(2):

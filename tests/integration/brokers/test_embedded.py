@@ -21,7 +21,7 @@ from headwater.brokers.client import ClientErrors, admin_settings
 from headwater.brokers.embedded import EmbeddedKafka, ports, prefetch
 from headwater.brokers.kafka import KafkaBroker
 from headwater.errors import BrokerUnavailable, SetupError
-from tests.support.kafka import CACHE_DIR, KafkaServer
+from tests.support.kafka import CACHE_DIR, KafkaServer, server
 
 PARENT = """
 import sys
@@ -34,12 +34,6 @@ kafka.wait_ready(child)
 print(child.pid, flush=True)
 sys.stdin.read()
 """
-
-
-def server(kafka: EmbeddedKafka) -> KafkaServer:
-    access = kafka.access()
-    admin = AdminClient(admin_settings(access, ClientErrors(access)))
-    return KafkaServer(access, kafka.bootstrap_servers, admin, kafka.data_dir)
 
 
 def wait_for_end(pid: int) -> None:

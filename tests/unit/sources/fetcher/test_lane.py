@@ -139,3 +139,10 @@ def test_an_answer_that_came_after_the_partition_went_to_another_broker(world: W
     world.lane._receive({0: (world.reading, world.lane._wanted(world.reading))})
     world.lane._unpack()
     assert (world.came, world.reading.offset) == ([], 0)
+
+
+def test_a_rewind_forgets_the_epochs_behind_it() -> None:
+    reading = Reading(0, 12, 2, ((4, 1), (8, 2)))
+    assert [reading.epoch_before(position) for position in (4, 5, 8, 9)] == [-1, 1, 1, 2]
+    reading.rewind(8)
+    assert (reading.offset, reading.last_epoch, reading.epochs) == (8, 1, ((4, 1),))
