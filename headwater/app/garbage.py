@@ -31,9 +31,11 @@ def spare_a_worker() -> None:
 
 
 def spare_a_server() -> None:
-    """A request leaves some cycles. Walking all that a server has imported takes 0.1 s, in which nobody is answered."""
+    """Walking all that a server has imported takes 0.1 s, in which nobody is answered. A request leaves some cycles (a
+    changed script 100 objects), which are few and young when they are collected.
+    """
     _freeze()
-    gc.set_threshold(10_000, 10, 10)
+    gc.set_threshold(1_000, 10, 10)
 
 
 def share_heaps() -> None:
