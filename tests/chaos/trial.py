@@ -115,10 +115,14 @@ class Result:
 
 @dataclass
 class Report:
-    """What a run found. more: what its disturbance adds; faults: what must not be; late: what took too long."""
+    """What a run found. more: what its disturbance adds; faults: what must not be; late: what took too long.
+
+    feeder_stalls: how often librdkafka stood still and the run's own feeder had to begin anew.
+    """
 
     options: dict[str, Any]
     fed: int = 0
+    feeder_stalls: int = 0
     seconds: float = 0.0
     pipelines: dict[str, Result] = field(default_factory=dict)
     broker_fencings: int = 0
@@ -163,6 +167,7 @@ def observe(made: Installation, options: Options, disturb: Disturbance) -> Repor
                 disturb(made, report)
                 until(lambda: feeder.count >= options.records, LONGEST_RUN_S, "the number of records")
             report.fed = feeder.count
+            report.feeder_stalls = feeder.stalls
             _wait_for_the_rest(made.flows, report.fed)
         for flow in made.flows:
             report.pipelines[flow.name] = _result(made, flow, options, load, report.fed)
