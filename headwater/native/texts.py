@@ -8,6 +8,9 @@ import numpy as np
 
 from headwater.native.library import Buffer, Column, address, address_of, blank_bytes, blank_column, kernel
 
+_MAX_BYTES = 2**31 - 1
+"""Places in a column are numbers of 32 bits."""
+
 
 class Texts(Sequence[bytes | None]):
     """Texts one after the other, each followed by a newline, which it may contain as well. Not changed.
@@ -32,11 +35,14 @@ class Texts(Sequence[bytes | None]):
 
     @classmethod
     def gathered(cls, parts: Sequence[tuple[Buffer, Column, Column]]) -> Self:
-        """From texts anywhere in buffers: where each begins, and its size."""
+        """From texts anywhere in buffers: where each begins, and its size. Raises ValueError above 2 GiB."""
         sizes = Column("i")
         for _, _, of_part in parts:
             sizes += of_part
-        out, written = blank_bytes(_size(sizes, None, len(sizes))), 0
+        size, written = _size(sizes, None, len(sizes)), 0
+        if size > _MAX_BYTES:
+            raise ValueError(f"{size} bytes are too many for one column of texts")
+        out = blank_bytes(size)
         start = address_of(out)
         for buffer, starts, of_part in parts:
             at = ctypes.c_void_p((start.value or 0) + written)

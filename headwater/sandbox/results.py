@@ -54,7 +54,7 @@ def parse_results(payload: bytes, records: int) -> Results:
     except ValueError as error:
         raise Malformed("a results header") from error
     stopped = interrupted == b"1"
-    fits = 0 <= count <= records and 0 <= logged <= len(payload) and all(row < count for row in slow_rows)
+    fits = 0 <= count <= records and 0 <= logged <= len(payload) and all(0 <= row < count for row in slow_rows)
     # Every answer must bring the batch forward.
     if not fits or (count == records if stopped else count == 0 < records):
         raise Malformed("results that don't fit their records")

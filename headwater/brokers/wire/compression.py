@@ -3,12 +3,16 @@
 All by one library: `lz4` and `zlib` hold Python's lock while they copy what they made, and read one frame at a time.
 """
 
+import mmap
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import cramjam
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
+
+MAX_BODY_BYTES: Final = 128 << 20
+"""What a body may become: a few kB of Zstandard can be gigabytes, which would end the process."""
 
 _XERIAL: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEAD: Final = len(_XERIAL) + 4 + 4
@@ -18,7 +22,9 @@ _SNAPPY_RATIO: Final = 22
 
 
 def decompress(codec: int, body: memoryview) -> memoryview:
-    """All frames of a body. codec: as the attributes of its batch say. Raises ValueError."""
+    """All frames of a body. codec: as the attributes of its batch say. Raises ValueError, also for more than
+    MAX_BODY_BYTES.
+    """
     if codec not in _READERS:
         raise ValueError(f"no codec has the number {codec}")
     try:
@@ -27,11 +33,30 @@ def decompress(codec: int, body: memoryview) -> memoryview:
         raise ValueError(str(error)) from error
 
 
+def _bounded(library: Any, most: float) -> Callable[[memoryview], memoryview]:
+    """most: bytes that the format can make of one, which spares small bodies the bound."""
+
+    def read(body: memoryview) -> memoryview:
+        if len(body) * most <= MAX_BODY_BYTES:
+            return memoryview(library.decompress(body))
+        room = mmap.mmap(-1, MAX_BODY_BYTES)  # the system gives memory to what is written alone
+        try:
+            size: int = library.decompress_into(body, room)
+        except cramjam.DecompressionError as error:
+            raise ValueError(f"{error}; more than {MAX_BODY_BYTES >> 20} MiB are not unpacked") from error
+        return memoryview(room)[:size]
+
+    return read
+
+
 def _snappy(body: memoryview) -> memoryview:
     """Of Java's clients, blocks of snappy-java's SnappyOutputStream; of others often one block alone."""
     if bytes(body[: len(_XERIAL)]) != _XERIAL:
         return _snappy_block(body)
-    return memoryview(b"".join(map(_snappy_block, _xerial_blocks(body))))
+    blocks = [*_xerial_blocks(body)]
+    if sum(map(cramjam.snappy.decompress_raw_len, blocks)) > MAX_BODY_BYTES:
+        raise ValueError(f"more than {MAX_BODY_BYTES >> 20} MiB are not unpacked")
+    return memoryview(b"".join(map(_snappy_block, blocks)))
 
 
 def _xerial_blocks(body: memoryview) -> Iterator[memoryview]:
@@ -55,8 +80,8 @@ def _snappy_block(block: memoryview) -> memoryview:
 
 
 _READERS: Final[dict[int, Callable[[memoryview], memoryview]]] = {
-    GZIP: lambda body: memoryview(cramjam.gzip.decompress(body)),
+    GZIP: _bounded(cramjam.gzip, 1032),  # 258 bytes from two bits, https://zlib.net/zlib_tech.html
     SNAPPY: _snappy,
-    LZ4: lambda body: memoryview(cramjam.lz4.decompress(body)),
-    ZSTD: lambda body: memoryview(cramjam.zstd.decompress(body)),
+    LZ4: _bounded(cramjam.lz4, 256),  # 255 bytes from one of a match's length
+    ZSTD: _bounded(cramjam.zstd, float("inf")),
 }

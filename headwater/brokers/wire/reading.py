@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import crc32c
+import numpy as np
 
 from headwater.brokers.wire.compression import decompress
 from headwater.brokers.wire.fetch import Aborted
-from headwater.native import Scanned, scan_records
+from headwater.native import Column, Scanned, scan_records
 
 _HEAD: Final = struct.Struct(">qiibIhiqqqhii")
 """Base offset, length of what follows, leader epoch, magic, CRC-32C of what follows, attributes, last offset's delta,
@@ -124,9 +125,24 @@ def batch(head: Head, body: memoryview, offset: int = 0) -> Batch:
     try:
         plain = decompress(head.codec, body) if head.codec and body else body
         columns = scan_records(plain, head.record_count, head.base_offset, head.first_ms, head.append_ms)
+        columns = columns._replace(offsets=_ascending(head, columns.offsets))
     except ValueError as error:
         raise UnreadableBatch(head.base_offset, str(error)) from error
     return _from(offset, Batch(head, plain, columns))
+
+
+def _ascending(head: Head, offsets: Column) -> Column:
+    """The offsets of a batch's records. Brokers don't look at what a producer wrote there: of a batch that has all its
+    records they follow from its first one.
+    """
+    found = np.frombuffer(offsets, np.int64)
+    if not offsets or (
+        offsets[0] >= head.base_offset and offsets[-1] <= head.last_offset and (np.diff(found) > 0).all()
+    ):
+        return offsets
+    if len(offsets) != head.last_offset_delta + 1:
+        raise ValueError("the offsets of its records don't ascend from its first to its last")
+    return Column("q", range(head.base_offset, head.next_offset))
 
 
 def _end(records: memoryview, at: int) -> int:
@@ -148,8 +164,8 @@ def _head(records: memoryview, at: int, end: int) -> Head:
     )
     if crc32c.crc32c(records[at + _CHECKED_FROM : end]) != checksum:
         raise UnreadableBatch(offset, "it is corrupt, its checksum is another")
-    if delta < 0:  # a reader would go back, again and again
-        raise UnreadableBatch(offset, "its last offset is before its first")
+    if delta < 0 or offset < 0:  # a reader would go back, again and again
+        raise UnreadableBatch(offset, "its offsets are negative, or its last one is before its first")
     return Head(offset, epoch, attributes, delta, first, latest, producer, count)
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.brokers.wire.compression import GZIP, LZ4, SNAPPY, ZSTD, decompress
+from headwater.brokers.wire.compression import GZIP, LZ4, MAX_BODY_BYTES, SNAPPY, ZSTD, decompress
 
 TEXT = b"".join(random.Random(3).randbytes(70) * 3 for _ in range(2000))
 
@@ -62,6 +62,15 @@ BODIES: dict[str, tuple[int, bytes]] = {
 }
 
 
+def bomb(codec: int, size: int) -> bytes:
+    """Zeros, as small as they get."""
+    if codec == SNAPPY:
+        whole, rest = divmod(size, 1 << 20)
+        return xerial(*[snappy(bytes(1 << 20))] * whole, snappy(bytes(rest)))
+    library = {GZIP: cramjam.gzip, LZ4: cramjam.lz4, ZSTD: cramjam.zstd}[codec]
+    return bytes(library.compress(bytes(size)))
+
+
 class TestCompression:
     @pytest.mark.parametrize("name", BODIES)
     def test_is_undone(self, name: str) -> None:
@@ -78,6 +87,22 @@ class TestCompression:
     def test_a_size_that_cant_be_takes_no_memory(self) -> None:
         with pytest.raises(ValueError, match="larger than it can be"):
             decompress(SNAPPY, memoryview(b"\xff\xff\xff\xff\x0f\x00a"))
+
+    @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+    def test_what_becomes_too_much_is_refused(self, codec: int) -> None:
+        with pytest.raises(ValueError, match="more than 128 MiB are not unpacked"):
+            decompress(codec, memoryview(bomb(codec, MAX_BODY_BYTES + 1)))
+
+    @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+    def test_the_most_that_is_not(self, codec: int) -> None:
+        found = decompress(codec, memoryview(bomb(codec, MAX_BODY_BYTES)))
+        assert len(found) == MAX_BODY_BYTES
+        assert (found[0], found[-1]) == (0, 0)
+
+    def test_large_ones_are_read_whole(self) -> None:
+        text = random.Random(4).randbytes(1 << 20) * 2
+        for codec, library in ((GZIP, cramjam.gzip), (LZ4, cramjam.lz4), (ZSTD, cramjam.zstd)):
+            assert decompress(codec, memoryview(bytes(library.compress(text)))) == text
 
     @given(st.sampled_from([0, 1, 60, 4000, 70_000]), st.sampled_from([b"\0", b"ab", b"abcdefg"]))
     def test_what_snappy_makes_smallest_is_not_refused(self, times: int, text: bytes) -> None:

@@ -103,6 +103,23 @@ class TestBatches:
 ROWS = [Row(place, place, b"k%d" % place, b"value" * 50) for place in range(4)]
 
 
+class TestOffsets:
+    """Brokers take what a producer wrote there."""
+
+    @pytest.mark.parametrize("deltas", [(0, 1 << 30), (0, 5), (1, 0), (0, 0), (-1, 0), (5, 9)])
+    def test_of_a_batch_with_all_its_records_are_counted(self, deltas: tuple[int, int]) -> None:
+        rows = [Row(delta, 9, None, b"v") for delta in deltas]
+        log = changed(build(rows), last_offset_delta=1, base_offset=30)
+        assert offsets(log) == [30, 31]
+        assert offsets(log, offset=31) == [31]
+
+    @pytest.mark.parametrize("deltas", [(0, 1 << 30), (1, 0), (0, 0), (-1, 0)])
+    def test_of_others_must_ascend_within_the_batch(self, deltas: tuple[int, int]) -> None:
+        rows = [Row(delta, 9, None, b"v") for delta in deltas]
+        with pytest.raises(UnreadableBatch, match="don't ascend"):
+            offsets(changed(build(rows), last_offset_delta=4))
+
+
 class TestIncomplete:
     def test_the_last_batch_may_be_cut_off_anywhere(self) -> None:
         first, last = build(ROWS), build(ROWS, LZ4, base_offset=4)
@@ -159,6 +176,11 @@ class TestUnreadable:
     def test_its_end_is_before_its_start(self) -> None:
         with pytest.raises(UnreadableBatch, match="before its first"):
             offsets(changed(build(ROWS), last_offset_delta=-1))
+
+    @pytest.mark.parametrize("delta", [-1, -30])
+    def test_before_the_first_offset_of_all(self, delta: int) -> None:
+        with pytest.raises(UnreadableBatch, match="negative"):
+            offsets(changed(build(ROWS), base_offset=delta))
 
     @pytest.mark.parametrize("codec", [5, 6, 7])
     def test_a_codec_that_is_not_known(self, codec: int) -> None:

@@ -39,6 +39,7 @@ class TestResults:
             b"0 0 0 ",  # no progress
             b"\n-1 0 0 ",
             b"{}\n1 0 0 1",  # a slow record that is none
+            b"{}\n1 0 0 -1",
             b"{}\nno JSON\n1 0 1 ",
             b"{}\n[]\n1 0 1 ",
         ],
