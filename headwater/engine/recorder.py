@@ -9,7 +9,7 @@ whose answer was lost is sent again as it was: the store knows by the marks whet
 """
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 
 import structlog
@@ -17,6 +17,7 @@ import structlog
 from headwater.engine.counting import Tally
 from headwater.errors import SetStoreUnavailable
 from headwater.model.metric import Measured
+from headwater.model.record import occurrences
 from headwater.sources.base import Positions
 from headwater.stores.base import MetricStore
 
@@ -26,14 +27,15 @@ FIRST_RETRY_S, RETRY_S = 1.0, 10.0
 """How long a store that was away is left alone, at first and at most: a try may cost its whole time limit."""
 MAX_WRITES_AT_ONCE = 100
 MAX_UNDECIDED = 200_000
-"""Records that are kept one by one until the marks are known; more than a crash can have left above the commits."""
+"""Records of a partition that are kept one by one until its mark is known; more than a crash can have left above its
+commit. Each takes 16 to 32 bytes."""
 
 
 class Recorder:
     """Used by the engine's thread. owner: a name that no other worker has or had. clock: monotonic seconds.
 
     Inside: partitions whose marks are not known yet (`_untaken`), those whose records may lie below their marks
-    (`_below`), and how far this worker has counted (`_reached`).
+    (`_below`), how far this worker has counted (`_reached`), and how many undecided records are kept (`_kept`).
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Recorder:
         self._marks: Positions = {}
         self._below: set[int] = set()
         self._reached: Positions = {}
+        self._kept = Counter[int]()
         self._retry_at = float("-inf")
         self._pause_s = FIRST_RETRY_S
 
@@ -69,13 +72,17 @@ class Recorder:
 
     def rewound(self, positions: Positions) -> None:
         """Records are read again from these positions on."""
+        full = self._full()  # what is kept of them stays, and is not counted when it is read again
+        positions = {p: position for p, position in positions.items() if p not in full}
         self._drop_undecided(positions)
         self._marks.update({p: max(self._marks.get(p, 0), self._reached.get(p, 0)) for p in positions})
         self._below |= {p for p, position in positions.items() if position < self._marks[p]}
 
     def _drop_undecided(self, positions: Positions) -> None:
+        self._kept.clear()
         for _, tally in self._waiting:
             tally.drop_undecided(positions)
+            self._note_kept(tally)
 
     def released(self, partitions: Iterable[int]) -> None:
         """These partitions are not ours any more. What was counted and committed of them is still written."""
@@ -87,13 +94,11 @@ class Recorder:
     def add(self, minute: int, tally: Tally) -> None:
         """Take what was measured of records that are acknowledged, before their positions are committed."""
         self._reach(tally.ends)
-        if not self._untaken:
-            self._decide(tally, self._marks)
+        self._decide_known(tally)
         if self._waiting and self._waiting[-1][0] == minute:
             self._waiting[-1][1].add(tally)
         else:
             self._waiting.append((minute, tally))
-        self._bound()
 
     def _reach(self, ends: Positions) -> None:
         self._reached |= {p: max(end, self._reached.get(p, 0)) for p, end in ends.items()}
@@ -103,12 +108,26 @@ class Recorder:
         self._reach(tally.ends)
         self._below -= {p for p, end in read.items() if end >= self._marks.get(p, 0)}
 
-    def _bound(self) -> None:
-        """Of very many undecided records only the first can be counted already; the later ones are not."""
-        undecided = [tally for _, tally in self._waiting if tally.undecided]
-        if sum(len(counted) for tally in undecided for counted in tally.undecided) > MAX_UNDECIDED:
-            for tally in undecided:
-                self._decide(tally, {})
+    def _decide_known(self, tally: Tally) -> None:
+        """Decide all but the first records of each untaken partition: only those can be counted already."""
+        full = self._full()
+        waits = self._untaken - full
+        known = Tally(undecided=[counted.only(lambda p, _: p not in waits) for counted in tally.undecided])
+        kept = [counted.only(lambda p, _: p in waits) for counted in tally.undecided]
+        tally.undecided = [counted for counted in kept if counted]
+        self._note_kept(tally)
+        self._decide(known, self._marks | {p: self._reached[p] for p in full})
+        tally.add(known)
+
+    def _note_kept(self, tally: Tally) -> None:
+        """A full partition counts as reached up to there: what is read of it from now on needs no mark."""
+        for counted in tally.undecided:
+            self._kept.update(occurrences(counted.partitions))
+            full = self._full()
+            self._reach({p: end for p, end in counted.ends().items() if p in full})
+
+    def _full(self) -> set[int]:
+        return {p for p, records in self._kept.items() if records >= MAX_UNDECIDED}
 
     def flush(self, *, at_once: bool = False) -> None:
         """Write what waits. After a failure only when it is time for another try, or at_once."""
@@ -137,6 +156,10 @@ class Recorder:
         for _, tally in self._waiting:
             if tally.undecided:
                 self._decide(tally, self._marks)
+        full = self._full()
+        self._marks.update({p: max(self._marks[p], self._reached[p]) for p in full})
+        self._below |= full
+        self._kept.clear()
 
     def _write(self) -> bool:
         """One write; False when nothing waits."""

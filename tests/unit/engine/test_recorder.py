@@ -162,12 +162,79 @@ def test_a_start_without_the_store_counts_exactly_once_it_is_there(
     commit(first, batch(0, 10))
     scene.weather.metrics_up = False
     second.assigned([0])
-    commit(second, batch(10 if limit == 3 else 4, 12))
+    commit(second, batch(4, 12))
     commit(second, batch(12, 15))
     scene.weather.metrics_up = True
     scene.weather.clock.sleep(RETRY_S)
     second.flush()
     assert scene.received() == 15
+
+
+def test_the_first_records_of_each_partition_wait_for_its_mark_and_no_more_than_those(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_UNDECIDED", 5)
+    first, second = scene.recorder("a"), scene.recorder("b")
+    first.assigned([0, 1])
+    commit(first, batch(0, 4, partition=0), batch(0, 5, partition=1))
+    scene.weather.metrics_up = False
+    second.assigned([0, 1])
+    for at in range(0, 30, 2):
+        commit(second, batch(at, at + 2, partition=0))
+    for at in range(0, 30, 2):
+        commit(second, batch(at, at + 2, partition=1), batch(30 + at, 32 + at, partition=0))
+    kept = [counted for _, tally in second._waiting for counted in tally.undecided]
+    assert sum(map(len, kept)) == 2 * (5 + 1)
+    assert len(kept) == 2 * 3
+    scene.weather.metrics_up = True
+    scene.weather.clock.sleep(RETRY_S)
+    second.flush()
+    commit(second, batch(60, 64, partition=0))
+    assert scene.received() == 64 + 30
+
+
+@pytest.mark.parametrize("up_after", range(4))
+@pytest.mark.parametrize("ends", [(2, 6, 6), (2, 6, 9), (6, 8, 9)])
+def test_what_is_read_again_of_a_partition_with_many_undecided_records(
+    scene: Scene, ends: tuple[int, int, int], up_after: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_UNDECIDED", 5)
+    first, second = scene.recorder("a"), scene.recorder("b")
+    first.assigned([0])
+    commit(first, batch(0, 4))
+    scene.weather.metrics_up = False
+    second.assigned([0])
+    steps: list[Callable[[], None]] = [
+        lambda: commit(second, batch(0, ends[0]), batch(ends[0], ends[1])),
+        lambda: commit(second, batch(ends[1], ends[2])),
+        lambda: second.rewound({0: ends[0]}),
+        lambda: commit(second, batch(ends[0], ends[2] + 1), batch(ends[2] + 1, 14)),
+    ]
+    for number, step in enumerate(steps):
+        step()
+        if number == up_after:
+            scene.weather.metrics_up = True
+            scene.weather.clock.sleep(RETRY_S)
+            second.flush()
+    commit(second, batch(14, 15))
+    assert scene.received() == 15
+
+
+def test_a_known_mark_holds_while_another_partition_waits_for_its_own(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_UNDECIDED", 5)
+    first, second = scene.recorder("a"), scene.recorder("b")
+    first.assigned([0])
+    commit(first, batch(0, 10))
+    second.assigned([0])
+    scene.weather.metrics_up = False
+    second.assigned([1])
+    commit(second, batch(4, 12), batch(0, 6, partition=1))
+    scene.weather.metrics_up = True
+    scene.weather.clock.sleep(RETRY_S)
+    second.flush()
+    assert scene.received() == 12 + 6
 
 
 def test_a_partition_that_comes_back_is_not_counted_again(scene: Scene) -> None:
