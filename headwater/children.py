@@ -195,7 +195,7 @@ class Supervisor:
         child = service.child
         if child is None:
             if self._clock() >= service.restart_at:
-                service.child = service.start()
+                self._restart(service)
             return
         status = child.poll()
         if status is None:
@@ -203,9 +203,19 @@ class Supervisor:
         if time.time() - child.started_at > service.healthy_after_s:
             service.backoff.reset()
         service.last_status = status
+        service.child = None
+        self._put_off(service, "child ended; it is started again", status=status)
+
+    def _restart(self, service: Service) -> None:
+        try:
+            service.child = service.start()
+        except OSError as error:  # no process, no memory: waits like a death
+            self._put_off(service, "child can't be started; it is tried again", error=str(error))
+
+    def _put_off(self, service: Service, why: str, **details: object) -> None:
         delay_s = service.backoff.next_s()
-        log.warning("child ended; it is started again", child=service.name, status=status, delay_s=round(delay_s, 2))
-        service.child, service.restart_at = None, self._clock() + delay_s
+        service.restart_at = self._clock() + delay_s
+        log.warning(why, child=service.name, **details, delay_s=round(delay_s, 2))
 
     def stop(self) -> None:
         """Stop all services, last one first."""

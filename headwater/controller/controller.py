@@ -25,6 +25,8 @@ log = structlog.get_logger(__name__)
 
 LEASE = "controller"
 LEASE_TTL_S = 10.0
+ROUND_AGAIN_S = 15.0
+"""How long a deployment is left alone, at most, when a round of it failed: a deploy call may wait for the next one."""
 RENEW_EVERY_S = 3.0
 TICK_S = 0.1
 RESYNC_EVERY_S = 5.0
@@ -41,7 +43,7 @@ class _Work:
     deployment: Deployment
     running: Future[Observed | None] | None = None
     not_before: float = 0.0
-    backoff: Backoff = field(default_factory=Backoff)
+    backoff: Backoff = field(default_factory=lambda: Backoff(1.0, ROUND_AGAIN_S))
 
 
 class ControlStores(Protocol):

@@ -189,15 +189,19 @@ class Reconciler:
         return None
 
     def _give_up(self, deployment: Deployment, reason: str) -> Observed:
-        """Go back to the stable revision; without one, stop."""
+        """Go back to the stable revision; without one that can run, stop."""
         self._rollouts.pop(deployment.id, None)
         fallback = _fallback(deployment)
-        if fallback is None or _rolled_back(deployment):
-            self.orchestrator.drop(deployment.id)
-            return _observed(deployment, condition=Condition.FAILED, phase=Phase.FAILED, reason=reason)
-        self.orchestrator.ensure(self._worker_set(deployment, fallback))
-        reason = f"{reason} Revision {fallback.number} runs. Deploy again to try again."
-        return _observed(deployment, condition=Condition.ROLLED_BACK, reason=reason)
+        if fallback is not None and not _rolled_back(deployment):
+            try:
+                self.orchestrator.ensure(self._worker_set(deployment, fallback))
+            except DeployFailed as error:
+                reason = f"{reason} Revision {fallback.number} can't run either: {error.detail}"
+            else:
+                reason = f"{reason} Revision {fallback.number} runs. Deploy again to try again."
+                return _observed(deployment, condition=Condition.ROLLED_BACK, reason=reason)
+        self.orchestrator.drop(deployment.id)
+        return _observed(deployment, condition=Condition.FAILED, phase=Phase.FAILED, reason=reason)
 
     # Down.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.children import Backoff, Service, Supervisor, spawn
+from headwater.children import Backoff, Child, Service, Supervisor, spawn
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
 REFUSER = [sys.executable, "-c", "raise SystemExit(2)"]
@@ -97,6 +97,28 @@ class TestSupervisor:
         now = 1.0
         supervisor.tick()
         assert pid_of(service) not in (None, first.pid)
+        supervisor.stop()
+
+    def test_a_start_that_fails_is_tried_again_after_its_delay(self) -> None:
+        now, failures = 0.0, list[OSError]()
+
+        def start() -> Child:
+            if failures:
+                raise failures.pop()
+            return spawn(SLEEPER)
+
+        supervisor = Supervisor(clock=lambda: now)
+        service = Service("sleeper", start, backoff=Backoff(1.0, random=lambda: 1.0))
+        supervisor.add(service).stop(10)
+        failures += [BlockingIOError(11, "Resource temporarily unavailable"), OSError(12, "Cannot allocate memory")]
+        waited_for = []
+        supervisor.tick()
+        while service.child is None:
+            waited_for.append(service.restart_at - now)
+            now = service.restart_at
+            supervisor.tick()
+        assert waited_for == [1.0, 2.0, 4.0]
+        assert service.child.poll() is None
         supervisor.stop()
 
     def test_tells_with_what_status_essential_services_ended(self) -> None:

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from headwater.controller.reconcile import MAX_DEATHS_IN_ROLLOUT, MAX_DEATHS_ON_PROBATION, READY_WITHIN_S
-from headwater.model.deployment import Condition
+from headwater.model.binding import Bindings
+from headwater.model.deployment import Condition, Phase
 from headwater.model.sink import KafkaSink
 from tests.unit.controller.world import DEPLOYMENT, FLOW, TOPIC, World, deployment
 
@@ -153,6 +154,18 @@ class TestRedeploy:
         world.run(ticks=10)
         assert self.seen(world) == (1, Condition.ROLLED_BACK)
         assert world.orchestrator.running() == {DEPLOYMENT}
+
+    def test_a_stream_that_left_the_settings_leaves_nothing_to_go_back_to(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.save(world)
+        monkeypatch.setattr(Bindings, "of", lambda *_, **__: None)
+        world.run(ticks=10)
+        assert world.active is not None
+        assert world.active.settled
+        assert world.active.phase is Phase.FAILED
+        assert "Revision 1 can't run either: The stream base.log has no binding" in world.active.reason
+        assert world.orchestrator.running() == frozenset()
 
     def test_a_controller_killed_in_a_rollout_first_brings_back_what_ran(self, world: World) -> None:
         self.save(world)
