@@ -22,7 +22,16 @@ from headwater.api.schemas import (
     Snippets,
 )
 from headwater.api.services import Caller, Given, Waits
-from headwater.model.deployment import Deployment, Desired, Phase, consumer_group, dead_letter_topic, reader, sink_topic
+from headwater.model.deployment import (
+    Deployment,
+    Desired,
+    Phase,
+    WorkerStatus,
+    consumer_group,
+    dead_letter_topic,
+    reader,
+    sink_topic,
+)
 from headwater.model.sink import Sink
 from headwater.services.deployments import KafkaEndpoint, is_gone, is_rotated
 from headwater.services.snippets import Access, snippets
@@ -31,6 +40,9 @@ from headwater.stores.base import MAX_LOG_LINES
 router = guarded_router("/api/v1/flow/{config_id}", "Deployments")
 
 DEFAULT_LOG_LINES = 100
+UNSEEN = (
+    "No controller runs, so nobody has looked after this worker since; it may have ended. Start `headwater controller`."
+)
 
 MESSAGES = {
     "deployed": "Pipeline {} successfully deployed",
@@ -129,7 +141,12 @@ def logs(
 def stats(config_id: str, caller: Caller, given: Given) -> DeploymentStats:
     """A change of a worker shows within 5 seconds. The lag is that of this moment."""
     deployment = given.deployments.get(caller.owner, config_id)
-    return DeploymentStats.of(deployment, given.metrics.lag(deployment), given.metrics.last_progress(deployment))
+    workers = deployment.workers if given.is_led() else tuple(map(_unseen, deployment.workers))
+    return DeploymentStats.of(workers, given.metrics.lag(deployment), given.metrics.last_progress(deployment))
+
+
+def _unseen(worker: WorkerStatus) -> WorkerStatus:
+    return worker.model_copy(update={"is_ready": False, "reason": UNSEEN})
 
 
 def _body(deployment: Deployment, kafka: KafkaEndpoint) -> DeploymentBody:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, PlainSerializer
 
 from headwater.errors import Problem
 from headwater.model.dataset import Dataset
-from headwater.model.deployment import Deployment, LogLine, Status, WorkerStatus
+from headwater.model.deployment import LogLine, Status, WorkerStatus
 from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.transform import RedisSetFilterTransform, Transform, V8Transform
 from headwater.services.flows import Saved
@@ -250,10 +250,9 @@ class DeploymentStats(BaseModel):
     )
 
     @classmethod
-    def of(cls, deployment: Deployment, lag: int | None, last_progress_at: datetime | None) -> Self:
-        """The body for a deployment."""
-        health = WorkersHealth.of(deployment.workers)
-        return cls(workers_health=health, lag=lag, last_progress_at=last_progress_at)
+    def of(cls, workers: tuple[WorkerStatus, ...], lag: int | None, last_progress_at: datetime | None) -> Self:
+        """The body for the workers of a deployment."""
+        return cls(workers_health=WorkersHealth.of(workers), lag=lag, last_progress_at=last_progress_at)
 
 
 VERSION = Field(description="The set's version after the write.")

@@ -30,8 +30,8 @@ class Services:
     """Everything that the routes call.
 
     limits: None for no rate limits. probes: readiness by name of the dependency, as GET /readyz shows it.
-    deploy_timeout_s: how long deploy, teardown and delete wait. metrics_dir: where the API processes of one port share
-    their metrics; None for a single process.
+    is_led: whether a controller looks after deployments. deploy_timeout_s: how long deploy, teardown and delete wait.
+    metrics_dir: where the API processes of one port share their metrics; None for a single process.
     """
 
     keys: Keys
@@ -45,6 +45,7 @@ class Services:
     prices: Prices
     bindings: Bindings
     kafka: KafkaEndpoint
+    is_led: Callable[[], bool]
     limits: RateLimits | None = None
     probes: Mapping[str, Probe] = field(default_factory=dict)
     deploy_timeout_s: float = 55.0

@@ -133,6 +133,7 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
             "broker": lambda: broker.partitions(any_topic),
             "controller": lambda: _require_leader(database.leases),
         },
+        is_led=partial(_is_led, database.leases),
         deploy_timeout_s=settings.deploy_timeout_s,
         metrics_dir=_metrics_dir(),
     )
@@ -167,8 +168,12 @@ def _endpoint(addresses: Addresses) -> KafkaEndpoint:
     return KafkaEndpoint(servers, access.security_protocol)
 
 
+def _is_led(leases: Leases) -> bool:
+    return leases.holder(LEASE, utc_now()) is not None
+
+
 def _require_leader(leases: Leases) -> None:
-    if leases.holder(LEASE, utc_now()) is None:
+    if not _is_led(leases):
         raise OrchestratorUnavailable("No controller runs, so deployments don't change. Start `headwater controller`.")
 
 

@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from headwater.errors import BrokerUnavailable, OrchestratorUnavailable, SetupError
 from headwater.model.metric import COUNT_TYPES, TIME_TYPES, CountType, TimeType, upper_bound, value_of
-from headwater.model.worker import KafkaAccess, PubSubPull, Pulse, WorkerSpec
+from headwater.model.worker import Heartbeat, KafkaAccess, PubSubPull, Pulse, WorkerSpec
 from headwater.orchestrators.base import Orchestrator
 
 log = structlog.get_logger(__name__)
@@ -96,10 +96,14 @@ def _labels(pulse: Pulse) -> tuple[str, str, str]:
     return pulse.spec.config_id, pulse.spec.deployment_id, pulse.worker
 
 
+def _heard(pulses: Sequence[Pulse]) -> Iterator[tuple[tuple[str, str, str], Heartbeat]]:
+    return ((_labels(pulse), pulse.heartbeat) for pulse in pulses if pulse.heartbeat is not None)
+
+
 def _counter(name: CountType, pulses: Sequence[Pulse]) -> Metric:
     family = CounterMetricFamily(f"{PREFIX}{name}", _COUNTS[name], labels=WORKER_LABELS)
-    for pulse in pulses:
-        family.add_metric(_labels(pulse), pulse.heartbeat.counters.get(name, 0))
+    for labels, heartbeat in _heard(pulses):
+        family.add_metric(labels, heartbeat.counters.get(name, 0))
     return family
 
 
@@ -112,10 +116,10 @@ def _ready(pulses: Sequence[Pulse]) -> Metric:
 
 def _histogram(name: TimeType, pulses: Sequence[Pulse]) -> Metric:
     family = HistogramMetricFamily(f"{PREFIX}{name}_seconds", _TIMES[name], labels=WORKER_LABELS)
-    for pulse in pulses:
-        bins = pulse.heartbeat.times.get(name, {})
+    for labels, heartbeat in _heard(pulses):
+        bins = heartbeat.times.get(name, {})
         total_ms = sum(value_of(bin_) * count for bin_, count in bins.items())
-        family.add_metric(_labels(pulse), _buckets(bins), total_ms / 1000)
+        family.add_metric(labels, _buckets(bins), total_ms / 1000)
     return family
 
 

@@ -15,12 +15,15 @@ SHOWN_FOR_S = 900.0
 
 
 class Gaps:
-    """Each gap is an error in the log, and passed. The last one is the worker's reason for SHOWN_FOR_S."""
+    """Each gap is an error in the log, and passed. The last one is the worker's reason for SHOWN_FOR_S.
+
+    troubles: why partitions are not read at the moment, one sentence each.
+    """
 
     def __init__(self) -> None:
         self._last = ""
         self._until = float("-inf")
-        self._troubles: Sequence[str] = ()
+        self.troubles: Sequence[str] = ()
 
     def take(self, gap: Gap, ledger: Ledger, flights: Sequence[Flight], now: float) -> None:
         """Tell of a gap that was passed. Its end is committed after all that was read before it."""
@@ -35,10 +38,10 @@ class Gaps:
 
     def unread(self, troubles: Sequence[str]) -> None:
         """Tell of partitions that are not read at the moment."""
-        if troubles and not self._troubles:
+        if troubles and not self.troubles:
             log.warning("partitions are not read", reasons=troubles)
-        self._troubles = troubles
+        self.troubles = troubles
 
     def beside(self, reason: str, now: float) -> str:
         """A worker's reason, what it can't read, and the last gap."""
-        return " ".join(filter(None, (reason, *self._troubles, self._last if now < self._until else "")))
+        return " ".join(filter(None, (reason, *dict.fromkeys(self.troubles), self._last if now < self._until else "")))

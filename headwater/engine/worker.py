@@ -15,12 +15,12 @@ import structlog
 
 from headwater.children import Backoff
 from headwater.engine.chain import MAX_IN_FLIGHT, BatchSize, Flight
-from headwater.engine.crashes import Crashes
 from headwater.engine.delivery import Delivery
-from headwater.engine.gaps import Gaps
-from headwater.engine.health import Reporter
+from headwater.engine.health import BEAT_S, Reporter
+from headwater.engine.membership import PATIENCE_S
 from headwater.engine.observe import Observer
 from headwater.engine.positions import Ledger
+from headwater.engine.standing import Standing
 from headwater.errors import BrokerUnavailable, DeliveryFailed, SetStoreUnavailable
 from headwater.model.record import RecordBatch
 from headwater.sources.base import Source
@@ -38,8 +38,6 @@ SETTLE_SLEEP_S = 0.001
 CONNECT_S = 10.0
 JOIN_POLL_S = 0.2
 
-PATIENCE_S = 3.0
-"""How long a wait for Kafka may last before the worker says that it waits."""
 PAUSE_AFTER_S = 10.0
 """How long it may last before the source is paused and polled: pausing throws away what was fetched ahead."""
 REVOKE_BUDGET_S = 5.0
@@ -73,11 +71,10 @@ class Worker:
         self._broker_backoff = Backoff(1.0, 30.0, rng)
         self._flights: deque[Flight] = deque()
         self._size = BatchSize()
-        self._crashes = Crashes()
-        self._gaps = Gaps()
         self._ledger = Ledger()
         self._refusals: list[str] = []
-        self._prepared = self._joined = self._paused = self._stopping = False
+        self._standing = Standing()
+        self._prepared = self._paused = self._stopping = False
         self._reason = ""
         self._retry_at = self._checkpoint_at = float("-inf")
         self._waited_s, self._progress, self._idle_poll_s = 0.0, 0, idle_poll_s
@@ -110,6 +107,7 @@ class Worker:
         self._prepared = False
         self._until_kafka_answers(self._delivery.begin)
         if not self._stopping:
+            self._standing.membership.awaits(self._clock())
             self._source.join(self)
 
     def _until_kafka_answers(self, call: Callable[[float], None]) -> None:
@@ -119,10 +117,16 @@ class Worker:
                 call(CONNECT_S)
             except BrokerUnavailable as error:
                 self._reason = error.detail
-                self._sleep(self._broker_backoff.next_s())
+                self._rest(self._broker_backoff.next_s())
             else:
                 self._reason = ""
                 return
+
+    def _rest(self, seconds: float) -> None:
+        while seconds > 0 and not self._stopping:
+            self._report()
+            self._sleep(min(seconds, BEAT_S))
+            seconds -= BEAT_S
 
     def finish(self) -> bool:
         """Deliver and commit what was read, within STOP_BUDGET_S. True when nothing of it is left."""
@@ -187,9 +191,9 @@ class Worker:
             return None
         self._progress += 1 + len(batch)
         for gap in self._source.gaps():
-            self._gaps.take(gap, self._ledger, self._flights, self._clock())
+            self._standing.gaps.take(gap, self._ledger, self._flights, self._clock())
             self._report()
-        self._gaps.unread(self._source.troubles())
+        self._standing.gaps.unread(self._source.troubles())
         return batch
 
     def _advance(self, *, wait: bool) -> bool:
@@ -224,7 +228,7 @@ class Worker:
         sent, refused = self._delivery.deliver(flight)
         now = self._clock()
         self._size.learn(flight, now, self._waited_s)
-        if pause_s := self._crashes.note(flight.rejected, now):
+        if pause_s := self._standing.crashes.note(flight.rejected, now):
             self._retry_at = now + pause_s
         positions = flight.positions()
         self._ledger.delivered(positions)
@@ -342,7 +346,7 @@ class Worker:
 
     def assigned(self, partitions: list[int]) -> None:
         log.debug("partitions assigned", partitions=partitions)
-        self._joined = True
+        self._standing.membership.assigned(partitions)
         self.observer.assigned(partitions)
 
     def revoked(self, partitions: list[int]) -> None:
@@ -353,8 +357,10 @@ class Worker:
     def lost(self, partitions: list[int]) -> None:
         log.warning("partitions lost; their records are another worker's", partitions=partitions)
         self._forget(partitions)
+        self._standing.membership.lost()
 
     def _forget(self, partitions: list[int]) -> None:
+        self._standing.membership.dropped(partitions)
         self._ledger.drop(partitions)
         self._delivery.forget(partitions)
         self.observer.dropped(partitions)
@@ -381,19 +387,12 @@ class Worker:
     # Health.
 
     def _state(self) -> tuple[str, str]:
-        self._crashes.look(self._clock())
-        if self._stopping:
-            return "draining", self._reason
-        if not self._joined:
-            return "prepared" if self._prepared else "starting", self._reason
-        if self._crashes.reason:
-            return "crashing", self._crashes.reason
-        return "waiting" if self._reason else "ready", self._reason
+        stage = "draining" if self._stopping else "prepared" if self._prepared else ""
+        return self._standing.state(self._clock(), self._reason, stage)
 
     def _report(self) -> None:
         if self.observer.awaits:
             self.observer.acknowledged(self._delivery.outstanding())
         state, reason = self._state()
-        reason = self._gaps.beside(reason, self._clock())
         if self._reporter.due(state, reason):
             self._reporter.report(state, reason, progress=self._progress, **self.observer.figures())

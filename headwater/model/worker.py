@@ -136,9 +136,9 @@ class Heartbeat(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """What a worker said last. is_ready: as in `deploy/stats`."""
+    """What a worker said last. heartbeat: None while it does not run. is_ready: as in `deploy/stats`."""
 
     worker: str
     spec: WorkerSpec = field(repr=False)
-    heartbeat: Heartbeat
+    heartbeat: Heartbeat | None
     is_ready: bool

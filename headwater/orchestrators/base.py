@@ -41,7 +41,7 @@ class Orchestrator(Protocol):
         """The lines that workers wrote since the last call, oldest first, by deployment id."""
 
     def pulses(self) -> Sequence[Pulse]:
-        """The last heartbeat of every worker that has a part in a group: not of successors that prepare."""
+        """The last heartbeat of every worker that has, or should have, a part in a group: not of successors."""
 
     def running(self) -> frozenset[str]:
         """The ids of all deployments that have workers: what the sweeper compares."""

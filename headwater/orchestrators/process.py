@@ -60,6 +60,7 @@ class ProcessOrchestrator:
         self._sets: dict[str, WorkerSet] = {}
         self._next: dict[str, WorkerSet] = {}
         self._slots: dict[tuple[str, int], Slot] = {}
+        self._left: dict[str, list[LogLine]] = {}
         self._selector = selectors.DefaultSelector()
         self._wake_out, self._wake_in = socket.socketpair()
         self._wake_in.setblocking(False)
@@ -134,7 +135,7 @@ class ProcessOrchestrator:
     def take_logs(self) -> dict[str, list[LogLine]]:
         with self._lock:
             self._check_open()
-            taken: dict[str, list[LogLine]] = {}
+            taken, self._left = self._left, {}
             for (deployment_id, _), slot in self._slots.items():
                 if slot.lines:
                     taken.setdefault(deployment_id, []).extend(slot.lines)
@@ -150,11 +151,11 @@ class ProcessOrchestrator:
                 Pulse(
                     slot.name,
                     wanted.spec,
-                    slot.worker.running.heartbeat,
+                    None if slot.worker.running is None else slot.worker.running.heartbeat,
                     is_ready=slot.status(slot.worker, now).is_ready,
                 )
                 for wanted, slot in workers
-                if slot.worker.running is not None and slot.worker.running.heartbeat is not None
+                if slot.worker.spec_hash is not None
             ]
 
     def running(self) -> frozenset[str]:
@@ -180,8 +181,13 @@ class ProcessOrchestrator:
         return self._folder(deployment_id) / f"spec-{spec_hash}.json"
 
     def _write_spec(self, wanted: WorkerSet) -> None:
+        """Those of others go: each holds the scripts and credentials of a revision."""
         path = self._spec_path(wanted.deployment_id, wanted.spec_hash)
         path.parent.mkdir(mode=0o700, exist_ok=True)
+        needed = {spec_hash for _, slot in self._of(wanted.deployment_id) for spec_hash in slot.spec_hashes}
+        for old in path.parent.glob("spec-*.json"):
+            if old.stem.removeprefix("spec-") not in needed:
+                old.unlink()
         path.touch(mode=0o600)
         path.write_text(wanted.spec.model_dump_json())
 
@@ -258,6 +264,7 @@ class ProcessOrchestrator:
             self._stop_if_unwanted(slot, slot.worker, now)
         self._stop_if_unwanted(slot, slot.successor, now)
         if slot.is_empty:
+            self._left.setdefault(key[0], []).extend(slot.lines)
             del self._slots[key]
             return
         self._start_if_due(key, slot, slot.worker, now)

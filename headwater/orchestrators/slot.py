@@ -2,6 +2,7 @@
 
 import signal
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -25,7 +26,8 @@ QUIET = (
 class Role:
     """A place for one process of one spec: the worker of a slot, or the successor that prepares.
 
-    spec_hash None: nobody is wanted here. deaths: with this spec. is_fenced: another worker took the last one's place.
+    spec_hash None: nobody is wanted here. deaths: with this spec. died_of_memory: the last one did. is_fenced: another
+    worker took the last one's place.
     """
 
     spec_hash: str | None = None
@@ -36,6 +38,7 @@ class Role:
     reason: str = ""
     backoff: Backoff = field(default_factory=Backoff)
     oom_killed_at: float | None = None
+    died_of_memory: bool = False
     is_fenced: bool = False
 
     @property
@@ -47,7 +50,7 @@ class Role:
         """Say what should run. Another spec starts at once, whatever the last one did."""
         if spec_hash != self.spec_hash:
             self.spec_hash, self.restart_at, self.deaths, self.deaths_in_a_row = spec_hash, 0.0, 0, 0
-            self.reason, self.oom_killed_at = "", None
+            self.reason, self.oom_killed_at, self.died_of_memory = "", None, False
             self.backoff.reset()
 
     def beat(self, heartbeat: Heartbeat) -> None:
@@ -89,6 +92,15 @@ class Slot:
         return all(role.spec_hash is None and role.running is None for role in roles)
 
     @property
+    def spec_hashes(self) -> Iterator[str]:
+        """Of all that runs here or should."""
+        for role in (self.worker, self.successor):
+            if role.spec_hash is not None:
+                yield role.spec_hash
+            if role.running is not None:
+                yield role.running.spec_hash
+
+    @property
     def hands_over(self) -> bool:
         """True while its worker ends for a successor."""
         return self.worker.running is not None and self.worker.spec_hash is not None and not self.worker.is_wanted
@@ -100,9 +112,10 @@ class Slot:
     def promote(self) -> bool:
         """Let the successor take the worker's place, when that is free and meant for it."""
         running = self.successor.running
-        meant = running is not None and running.spec_hash == self.worker.spec_hash and running.stop_by is None
-        if not meant or self.worker.running is not None:
+        if running is None or running.stop_by is not None or self.worker.running is not None:
             return False
+        if not self.successor.is_wanted or running.spec_hash != self.worker.spec_hash:
+            return False  # it prepares for what comes after this hand-over, or has to go
         self.worker, self.successor = self.successor, Role()
         return True
 
@@ -127,13 +140,14 @@ class Slot:
         assert running is not None
         role.running = None
         role.is_fenced = status == FENCED_STATUS
+        role.died_of_memory = False
         running.close()
         if running.stop_by is not None:
             return
         if running.stuck:
             self.died(role, f"killed: it made no progress for {STUCK_AFTER_S:.0f} s", now)
         elif running.used_bytes is not None or (kernel_kills and status == -signal.SIGKILL):
-            role.oom_killed_at = now
+            role.oom_killed_at, role.died_of_memory = now, True
             self.died(role, _describe_oom(running), now)
         else:
             self.died(role, _describe(status, running.reason), now)
@@ -150,7 +164,7 @@ class Slot:
         """A worker or successor in the words of `deploy/stats`."""
         state, running = _state(role), role.running
         said = running.heartbeat.state if running is not None and running.heartbeat is not None else ""
-        quiet = state is Status.RUNNING and running is not None and running.is_quiet
+        quiet = state is Status.RUNNING and running is not None and running.is_quiet and said != "waiting"
         return WorkerStatus(
             name=self.name,
             status=state,
@@ -170,7 +184,7 @@ def _state(role: Role) -> Status:
     if role.running is None:
         if role.deaths_in_a_row >= CRASH_LOOP_DEATHS:
             return Status.CRASH_LOOP_BACK_OFF
-        return Status.PENDING if role.oom_killed_at is None else Status.OOM_KILLED
+        return Status.OOM_KILLED if role.died_of_memory else Status.PENDING
     if role.running.stop_by is not None or not role.is_wanted:
         return Status.TERMINATING
     said = role.running.heartbeat

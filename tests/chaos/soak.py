@@ -5,6 +5,7 @@ import json
 import statistics
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -20,6 +21,7 @@ CHANGED = "v8"
 """The pipeline whose script changes; the others' workers live as long as the run."""
 MIB = 1 << 20
 PAGE_BYTES = 4096
+CALLS_AT_ONCE = 40
 GROWTH_MIB = 1.0
 GROWTH_PER_S = 1800.0
 JUDGED_FROM_S = 2700.0
@@ -72,6 +74,7 @@ class _Soak:
 
     def run(self, path: Path) -> None:
         """Change and sample until the time is over, then judge."""
+        self._warm_up()
         began = time.monotonic()
         changes, samples = began + self._pace.change_s, began
         with self._made.stack.client() as client, path.open("w") as out:
@@ -84,6 +87,15 @@ class _Soak:
                     samples += self._pace.sample_s
                 time.sleep(0.1)
         self._judge()
+
+    def _warm_up(self) -> None:
+        """An API process opens its connections and threads when it has several calls at once for the first time."""
+        with ThreadPoolExecutor(CALLS_AT_ONCE) as pool:
+            list(pool.map(self._call, range(10 * CALLS_AT_ONCE)))
+
+    def _call(self, _: int) -> None:
+        with self._made.stack.client() as client:
+            assert client.get("/api/v1/flow").status_code == 200
 
     def _change(self, client: httpx.Client) -> None:
         flow = next(flow for flow in self._made.flows if flow.name == CHANGED)

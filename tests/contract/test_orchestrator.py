@@ -119,7 +119,7 @@ class TestEveryOrchestrator:
         assert {w.status for w in orchestrator.status("d1")} == {Status.RUNNING}
         assert orchestrator.running() == {"d1"}
         pulses = sorted(orchestrator.pulses(), key=lambda pulse: pulse.worker)
-        assert [(p.worker, p.spec.config_id, p.heartbeat.state) for p in pulses] == [
+        assert [(p.worker, p.spec.config_id, p.heartbeat and p.heartbeat.state) for p in pulses] == [
             (f"d1-{slot}", "c1", "ready") for slot in range(2)
         ]
 
@@ -378,6 +378,26 @@ class TestProcesses:
         assert json.loads(spec.read_text())["kafka"]["password"] == "secret"
         until(lambda: processes.drop("d1"))
         assert not spec.exists()
+
+    def test_specs_of_revisions_that_are_gone_go(self, processes: ProcessOrchestrator, tmp_path: Path) -> None:
+        for revision in range(1, 5):
+            processes.ensure(worker_set(revision))
+            until(ready(processes, f"hash{revision}"))
+        specs = sorted(path.name for path in (tmp_path / "workers" / "d1").glob("spec-*"))
+        assert specs == ["spec-hash3.json", "spec-hash4.json"]
+
+    def test_the_lines_of_a_worker_that_is_given_up_are_kept(self, processes: ProcessOrchestrator) -> None:
+        processes.ensure(worker_set(revision=666))
+        until(lambda: self.worker(processes).is_crash_looping)
+        until(lambda: processes.drop("d1"))
+        assert "the script does not compile" in processes.take_logs()["d1"][-1].message
+        assert processes.take_logs() == {}
+
+    def test_a_worker_that_does_not_run_has_a_pulse_that_is_not_ready(self, processes: ProcessOrchestrator) -> None:
+        processes.ensure(worker_set(revision=666))
+        until(lambda: self.worker(processes).is_crash_looping)
+        (pulse,) = processes.pulses()
+        assert (pulse.worker, pulse.heartbeat, pulse.is_ready) == ("d1-0", None, False)
 
     def test_close_ends_every_worker(self, processes: ProcessOrchestrator, tmp_path: Path) -> None:
         processes.ensure(worker_set(slots=2))

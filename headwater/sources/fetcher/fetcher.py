@@ -16,7 +16,7 @@ from headwater.sources.fetcher.shelf import MAX_BYTES, Reading, Shelf, Stop
 
 JOIN_S: Final = 2.0
 NO_EPOCHS: Final = MappingProxyType[int, int]({})
-OUTAGE_TOLD_S: Final = 10.0
+OUTAGE_TOLD_S: Final = 3.0
 """Brokers that restart are back by then."""
 
 

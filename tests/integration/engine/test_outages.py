@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient
 from headwater.brokers.client import ClientErrors, admin_settings
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.children import Child
+from headwater.engine.membership import AWAITS
 from headwater.model.dataset import filter_set
 from headwater.model.flow import DeliveryMode
 from headwater.model.transform import RedisSetFilterTransform, V8Transform
@@ -76,6 +77,21 @@ def test_a_killed_broker_is_waited_out(
         worker.ready()
         assert worker.terminate() == 0
     check_copy(pipeline, records, repeats=delivery == "at_least_once" and LOST in pipeline.log())
+
+
+def test_an_idle_worker_is_not_ready_while_kafka_is_away(mortal_kafka: MortalKafka, tmp_path: Path) -> None:
+    """Neither while its connections fail, nor when the group has taken its partitions, nor until it has them again."""
+    pipeline = Pipeline(mortal_kafka.server, tmp_path)
+    with pipeline.worker() as worker:
+        worker.ready()
+        mortal_kafka.kill()
+        assert "can't be read" in worker.wait(lambda beat: beat.state == "waiting").reason
+        told = len(worker.beats)
+        worker.wait(lambda beat: beat.reason == AWAITS)
+        assert {beat.state for beat in worker.beats[told:]} == {"waiting"}
+        mortal_kafka.start()
+        worker.ready()
+        assert worker.terminate() == 0
 
 
 def test_without_the_set_store_nothing_passes_and_nothing_is_dropped(

@@ -280,6 +280,7 @@ class Installation:
             bindings=self.bindings,
             kafka=KafkaEndpoint("kafka.example:9092", "SASL_PLAINTEXT"),
             probes=self.probes,
+            is_led=lambda: True,
             deploy_timeout_s=5,
         )
         return replace(services, **changes)

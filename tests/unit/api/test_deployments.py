@@ -331,5 +331,18 @@ class TestStats:
         stats = alice.get(f"{FLOW}/{config_id}/deploy/stats").json()
         assert (stats["lag"], stats["last_progress_at"]) == (None, None)
 
+    def test_nothing_is_ready_while_no_controller_looks_after_it(self) -> None:
+        with installation(is_led=lambda: False) as made:
+            alice = made.user("alice")
+            config_id = alice.create()["id"]
+            alice.post(f"{FLOW}/{config_id}/deploy")
+            deployment = made.database.deployments.active(config_id)
+            assert deployment is not None
+            worker = WorkerStatus(name="w-0", status=Status.RUNNING, is_ready=True, start_time=STARTED)
+            made.database.deployments.report_workers({deployment.id: [worker]})
+            health = alice.get(f"{FLOW}/{config_id}/deploy/stats").json()["workers_health"]
+            assert health["healthy_workers"] == 0
+            assert "No controller runs" in health["workers"][0]["reason"]
+
     def test_not_deployed(self, alice: User, config_id: str) -> None:
         alice.problem(alice.get(f"{FLOW}/{config_id}/deploy/stats"), 404, "not-found")

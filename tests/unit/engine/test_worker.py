@@ -1,11 +1,13 @@
 """The worker's loop, case by case; test_simulation.py mixes them all."""
 
+import itertools
 import socket
 
 import pytest
 
 from headwater.engine.crashes import LONGEST_PAUSE_S, MOST_PER_WINDOW, WINDOW_S
-from headwater.engine.health import Probe
+from headwater.engine.health import BEAT_S, Probe
+from headwater.engine.membership import AWAITS, PATIENCE_S
 from headwater.engine.worker import PAUSE_AFTER_S, Worker
 from headwater.errors import BrokerUnavailable, SandboxFailed
 from headwater.model.record import Outcome, RecordBatch
@@ -327,6 +329,54 @@ class TestErrors:
 
 
 class TestHealth:
+    def test_without_partitions_it_is_not_ready(self) -> None:
+        world = World()
+
+        def act(worker: Worker) -> None:
+            worker.step()
+            worker.lost([0, 1, 2])
+            worker.step()
+            worker.assigned([0])
+            worker.step()
+
+        assert states(world, act) == [("starting", ""), ("ready", ""), ("waiting", AWAITS)]
+
+    def test_a_group_that_gives_none_is_waited_for(self) -> None:
+        world = World()
+
+        def act(worker: Worker) -> None:
+            worker._source.poll = lambda *_: RecordBatch.empty("stream")  # type: ignore[method-assign]
+            world.weather.clock.sleep(PATIENCE_S)
+            worker.step()
+
+        assert states(world, act) == [("starting", ""), ("waiting", AWAITS)]
+
+    def test_kafka_that_is_away_at_the_start_is_waited_for_and_told_all_the_time(self) -> None:
+        world = World()
+        clock, beats = world.weather.clock, list[tuple[float, str, str]]()
+        answers = iter([False, False])
+
+        def act(worker: Worker) -> None:
+            def connect(_: float) -> None:
+                if not next(answers, True):
+                    raise BrokerUnavailable("Kafka does not answer.")
+
+            report = worker._reporter.report
+
+            def note(state: str, reason: str = "", **figures: object) -> None:
+                beats.append((clock(), state, reason))
+                report(state, reason, **figures)
+
+            worker._reporter.report = note  # type: ignore[method-assign]
+            worker._until_kafka_answers(connect)
+            worker._report()
+
+        states(world, act)
+        waits = [at for at, state, _ in beats if state == "waiting"]
+        assert {reason for _, state, reason in beats if state == "waiting"} == {"Kafka does not answer."}
+        assert max(b - a for a, b in itertools.pairwise(waits)) <= 2 * BEAT_S
+        assert beats[-1][1] != "waiting"
+
     def test_from_start_to_end(self) -> None:
         world = World()
 

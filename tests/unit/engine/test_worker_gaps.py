@@ -130,6 +130,17 @@ class TestUnread:
         steps(member, 2000, lambda: bool(arrived(world)))
         assert arrived(world) == ["stream/0/0/0"]
 
+    def test_a_worker_none_of_whose_partitions_can_be_read_is_not_ready(self) -> None:
+        world = World()
+        away = "Kafka at example:9092 does not answer."
+
+        def act(worker: Worker) -> None:
+            worker.step()
+            worker._source.troubles = lambda: [away] * 3  # type: ignore[method-assign]
+            worker.step()
+
+        assert states(world, act)[1:] == [("ready", ""), ("waiting", away)]
+
 
 class TestPosition:
     @pytest.mark.parametrize("why", ["no position", "made again"])

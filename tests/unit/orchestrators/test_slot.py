@@ -1,0 +1,53 @@
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from headwater.model.deployment import Status
+from headwater.model.worker import Heartbeat
+from headwater.orchestrators.slot import QUIET, Role, Slot
+
+
+def running(spec_hash: str, state: str = "ready", reason: str = "", *, quiet: bool = False) -> Any:
+    heartbeat = Heartbeat(state=state, spec_hash=spec_hash, reason=reason)
+    return SimpleNamespace(
+        spec_hash=spec_hash,
+        stop_by=None,
+        heartbeat=heartbeat,
+        reason=reason,
+        is_quiet=quiet,
+        start_time="2026-01-02T03:04:05Z",
+        stuck=False,
+        used_bytes=None,
+        close=lambda: None,
+    )
+
+
+@pytest.mark.parametrize(("wanted", "takes_over"), [("second", True), ("third", False), (None, False)])
+def test_a_successor_takes_over_while_it_is_the_one_that_is_wanted(wanted: str | None, takes_over: bool) -> None:
+    slot = Slot("d-0")
+    slot.worker.want("second")
+    slot.successor = Role(spec_hash=wanted, running=running("second"))
+    assert slot.promote() is takes_over
+    assert (slot.worker.running is not None) is takes_over
+
+
+def test_a_worker_that_waits_in_silence_keeps_its_reason() -> None:
+    slot = Slot("d-0")
+    slot.worker = Role(spec_hash="one", running=running("one", "waiting", "Kafka does not answer.", quiet=True))
+    status = slot.status(slot.worker, 0.0)
+    assert (status.is_ready, status.waits, status.reason) == (False, True, "Kafka does not answer.")
+    slot.worker.running = running("one", "ready", quiet=True)
+    assert slot.status(slot.worker, 0.0).reason == QUIET
+
+
+def test_only_the_last_death_is_shown_as_status() -> None:
+    slot = Slot("d-0")
+    slot.worker = Role(spec_hash="one")
+    for used_bytes, shown in [(1 << 30, Status.OOM_KILLED), (None, Status.PENDING)]:
+        slot.worker.running = running("one")
+        slot.worker.running.used_bytes = used_bytes
+        slot.ended(slot.worker, 1, 0.0, kernel_kills=False)
+        slot.worker.deaths_in_a_row = 1
+        status = slot.status(slot.worker, 1.0)
+        assert (status.status, status.is_oom_killed) == (shown, True)
