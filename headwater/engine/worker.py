@@ -39,7 +39,7 @@ CONNECT_S = 10.0
 JOIN_POLL_S = 0.2
 
 PAUSE_AFTER_S = 10.0
-"""How long it may last before the source is paused and polled: pausing throws away what was fetched ahead."""
+"""How long a wait may last before the source is paused and polled: pausing throws away what was fetched ahead."""
 REVOKE_BUDGET_S = 5.0
 STOP_BUDGET_S = 8.0
 

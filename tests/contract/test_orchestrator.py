@@ -261,21 +261,6 @@ class TestProcesses:
         assert (worker.is_crash_looping, worker.is_ready, worker.restart_count) == (True, False, 0)
         assert len(self.journal(tmp_path)) == 1
 
-    def test_a_worker_that_uses_too_much_memory_is_killed_and_shown_as_such(
-        self, processes: ProcessOrchestrator
-    ) -> None:
-        processes.ensure(worker_set(revision=888))
-        until(lambda: self.worker(processes).status is Status.OOM_KILLED)
-        worker = self.worker(processes)
-        assert worker.is_oom_killed
-        assert not worker.is_ready
-        assert "killed for memory" in worker.reason
-        until(lambda: self.worker(processes).status is Status.RUNNING)
-        assert self.worker(processes).is_oom_killed, "it is told for a while"
-        processes.ensure(worker_set(revision=1))
-        until(ready(processes, "hash1"))
-        assert not self.worker(processes).is_oom_killed
-
     def test_a_better_spec_ends_the_crash_loop_at_once(self, processes: ProcessOrchestrator) -> None:
         processes.ensure(worker_set(revision=666))
         until(lambda: self.worker(processes).is_crash_looping)

@@ -1,4 +1,6 @@
-"""Whom the kernel killed for memory, by its counter: a file of the test's in place of the control group's."""
+"""Workers that are killed for memory: by the orchestrator, or by the kernel, of which its counter tells (a file of the
+test's in place of the control group's).
+"""
 
 import os
 import signal
@@ -7,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.model.deployment import WorkerStatus
+from headwater.model.deployment import Status, WorkerStatus
 from headwater.orchestrators import usage
 from headwater.orchestrators.process import MEMORY_EVERY_S, STOP_GRACE_S, ProcessOrchestrator
 from headwater.orchestrators.usage import RECENT_S, KernelKills
@@ -44,6 +46,20 @@ def start(processes: ProcessOrchestrator, tmp_path: Path, slots: int = 1) -> lis
 
 def dead(processes: ProcessOrchestrator) -> list[WorkerStatus]:
     return [worker for worker in processes.status("d1") if worker.restart_count]
+
+
+def test_a_worker_that_uses_too_much_is_killed_and_shown_as_such(processes: ProcessOrchestrator) -> None:
+    processes.ensure(worker_set(revision=888))
+    until(lambda: processes.status("d1")[0].status is Status.OOM_KILLED)
+    worker = processes.status("d1")[0]
+    assert worker.is_oom_killed
+    assert not worker.is_ready
+    assert "killed for memory" in worker.reason
+    until(lambda: processes.status("d1")[0].status is Status.RUNNING)
+    assert processes.status("d1")[0].is_oom_killed, "it is told for a while"
+    processes.ensure(worker_set(revision=1))
+    until(ready(processes, "hash1"))
+    assert not processes.status("d1")[0].is_oom_killed
 
 
 def test_all_workers_that_the_kernel_takes_at_once_are_told_as_such(

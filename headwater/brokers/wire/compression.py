@@ -13,6 +13,7 @@ GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 
 MAX_BODY_BYTES: Final = 128 << 20
 """What a body may become: a few kB of Zstandard can be gigabytes, which would end the process."""
+_TOO_MUCH: Final = f"more than {MAX_BODY_BYTES >> 20} MiB are not unpacked"
 
 _XERIAL: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEAD: Final = len(_XERIAL) + 4 + 4
@@ -43,7 +44,7 @@ def _bounded(library: Any, most: float) -> Callable[[memoryview], memoryview]:
         try:
             size: int = library.decompress_into(body, room)
         except cramjam.DecompressionError as error:
-            raise ValueError(f"{error}; more than {MAX_BODY_BYTES >> 20} MiB are not unpacked") from error
+            raise ValueError(f"{error}; {_TOO_MUCH}") from error
         return memoryview(room)[:size]
 
     return read
@@ -51,12 +52,11 @@ def _bounded(library: Any, most: float) -> Callable[[memoryview], memoryview]:
 
 def _snappy(body: memoryview) -> memoryview:
     """Of Java's clients, blocks of snappy-java's SnappyOutputStream; of others often one block alone."""
-    if bytes(body[: len(_XERIAL)]) != _XERIAL:
-        return _snappy_block(body)
-    blocks = [*_xerial_blocks(body)]
-    if sum(map(cramjam.snappy.decompress_raw_len, blocks)) > MAX_BODY_BYTES:
-        raise ValueError(f"more than {MAX_BODY_BYTES >> 20} MiB are not unpacked")
-    return memoryview(b"".join(map(_snappy_block, blocks)))
+    framed = bytes(body[: len(_XERIAL)]) == _XERIAL
+    blocks = [*_xerial_blocks(body)] if framed else [body]
+    if sum(map(_snappy_size, blocks)) > MAX_BODY_BYTES:
+        raise ValueError(_TOO_MUCH)
+    return memoryview(b"".join(map(cramjam.snappy.decompress_raw, blocks)))
 
 
 def _xerial_blocks(body: memoryview) -> Iterator[memoryview]:
@@ -72,11 +72,12 @@ def _xerial_blocks(body: memoryview) -> Iterator[memoryview]:
         yield body[start:at]
 
 
-def _snappy_block(block: memoryview) -> memoryview:
+def _snappy_size(block: memoryview) -> int:
     # The library takes the memory that a block says it needs, and ends the process when there is not so much.
-    if cramjam.snappy.decompress_raw_len(block) > _SNAPPY_RATIO * len(block):
+    size: int = cramjam.snappy.decompress_raw_len(block)
+    if size > _SNAPPY_RATIO * len(block):
         raise ValueError("a block of Snappy says that it is larger than it can be")
-    return memoryview(cramjam.snappy.decompress_raw(block))
+    return size
 
 
 _READERS: Final[dict[int, Callable[[memoryview], memoryview]]] = {

@@ -135,10 +135,10 @@ def _ascending(head: Head, offsets: Column) -> Column:
     """The offsets of a batch's records. Brokers don't look at what a producer wrote there: of a batch that has all its
     records they follow from its first one.
     """
-    found = np.frombuffer(offsets, np.int64)
-    if not offsets or (
-        offsets[0] >= head.base_offset and offsets[-1] <= head.last_offset and (np.diff(found) > 0).all()
-    ):
+    if not offsets:
+        return offsets
+    ascend = (np.diff(np.frombuffer(offsets, np.int64)) > 0).all()
+    if ascend and head.base_offset <= offsets[0] and offsets[-1] <= head.last_offset:
         return offsets
     if len(offsets) != head.last_offset_delta + 1:
         raise ValueError("the offsets of its records don't ascend from its first to its last")

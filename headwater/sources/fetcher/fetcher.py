@@ -17,7 +17,7 @@ from headwater.sources.fetcher.shelf import MAX_BYTES, Reading, Shelf, Stop
 JOIN_S: Final = 2.0
 NO_EPOCHS: Final = MappingProxyType[int, int]({})
 OUTAGE_TOLD_S: Final = 3.0
-"""Brokers that restart are back by then."""
+"""How long an outage may last before it is told: `deploy/stats` is true within 5 s."""
 
 
 class _Portion(NamedTuple):

@@ -5,9 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
-from headwater.brokers.client import ClientErrors, admin_settings
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.children import Child
 from headwater.engine.membership import AWAITS
@@ -17,7 +15,7 @@ from headwater.model.transform import RedisSetFilterTransform, V8Transform
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.sets import RedisSetStore
 from tests.integration.engine.harness import Pipeline, check_copy, headers, wait_for
-from tests.support.kafka import CACHE_DIR, KafkaServer
+from tests.support.kafka import CACHE_DIR, KafkaServer, server
 from tests.support.valkey import ValkeyServer
 
 
@@ -29,9 +27,7 @@ class MortalKafka:
         self._embedded.prepare()
         self._child: Child = self._embedded.start()
         self._embedded.wait_ready(self._child)
-        access = self._embedded.access()
-        admin = AdminClient(admin_settings(access, ClientErrors(access)))
-        self.server = KafkaServer(access, self._embedded.bootstrap_servers, admin, data_dir)
+        self.server = server(self._embedded)
 
     def kill(self) -> None:
         self._child.send(signal.SIGKILL)

@@ -99,6 +99,10 @@ class TestCompression:
         assert len(found) == MAX_BODY_BYTES
         assert (found[0], found[-1]) == (0, 0)
 
+    def test_nor_is_it_in_a_single_block_of_snappy(self) -> None:
+        with pytest.raises(ValueError, match="more than 128 MiB"):
+            decompress(SNAPPY, memoryview(snappy(bytes(MAX_BODY_BYTES + 1))))
+
     def test_large_ones_are_read_whole(self) -> None:
         text = random.Random(4).randbytes(1 << 20) * 2
         for codec, library in ((GZIP, cramjam.gzip), (LZ4, cramjam.lz4), (ZSTD, cramjam.zstd)):
