@@ -27,6 +27,8 @@ ALONE_MS = (75, 300, 1200, 2000)
 CPU_LIMIT_S = 0.050
 MAX_SEGMENT_BYTES = 8 << 20
 _RUNS_OVER_LIMIT = 2
+_DEATHS = 2
+"""Of a record before it is blamed: the first child may have been full of what others left, the next one is new."""
 _FOREIGN_KILLS = 3
 _FOREIGN = frozenset({-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP, -signal.SIGQUIT})
 """Deaths that somebody else wanted: no script can send its process a signal. The system's SIGKILL may be its fault."""
@@ -44,7 +46,7 @@ class Mode(enum.IntEnum):
 class Segment:
     """Rows of a batch that run together.
 
-    tries: lone runs so far; over: those above the CPU limit; kills: deaths. first_run: no run of it has ended well.
+    tries: lone runs so far; over: runs above the CPU limit; kills: deaths. first_run: no run of it has ended well.
     """
 
     rows: Sequence[int]
@@ -57,7 +59,7 @@ class Segment:
     @property
     def limit_ms(self) -> int:
         """The time after which the engine interrupts it."""
-        return ALONE_MS[min(self.tries - self.over, len(ALONE_MS) - 1)] if self.mode is Mode.ALONE else SLICE_MS
+        return ALONE_MS[min(max(0, self.tries - self.over), len(ALONE_MS) - 1)] if self.mode is Mode.ALONE else SLICE_MS
 
     def again(self, *, over: int = 0, kills: int = 0) -> "Segment":
         """The same record, alone once more."""
@@ -152,7 +154,8 @@ class Job:
             self._push([Segment(rows, Mode.TRACED)])
         elif traced is not None and traced < len(rows):
             before, after = rows[:traced], rows[traced + 1 :]
-            self._push([Segment(before), Segment([rows[traced]], Mode.ALONE), Segment(after, Mode.TRACED)])
+            suspect = Segment([rows[traced]], Mode.ALONE, over=int(_used_time(death)), kills=int(_is_own(death)))
+            self._push([Segment(before), suspect, Segment(after, Mode.TRACED)])
         else:
             half = len(rows) // 2
             self._push([Segment(rows[:half], Mode.TRACED), Segment(rows[half:], Mode.TRACED if half else Mode.ALONE)])
@@ -172,13 +175,13 @@ class Job:
         return True
 
     def _judge_death(self, segment: Segment, death: Death) -> None:
-        again = segment.again(kills=1)
+        again = segment.again(over=int(_used_time(death)), kills=1)
         if death.broken:
             broke = ScriptError("SandboxCrash", "the script broke its sandbox", attempts=again.tries + 1)
             self._fail(again.rows[0], broke)
-        elif death.overdue and death.cpu_s > CPU_LIMIT_S:
+        elif again.over >= _RUNS_OVER_LIMIT:
             self._blame_time(again)
-        elif death.overdue or _is_foreign(death, again.kills):
+        elif death.overdue or again.kills < _DEATHS or _is_foreign(death, again.kills):
             self._push([again])
         else:
             self._fail(again.rows[0], _crash(death.status, again.tries + 1))
@@ -221,6 +224,14 @@ class Job:
                 segments.append(Segment(rows[start:i]))
                 start, size = i, sizes[row]
         return [*segments, Segment(rows[start:])]
+
+
+def _used_time(death: Death) -> bool:
+    return death.overdue and death.cpu_s > CPU_LIMIT_S
+
+
+def _is_own(death: Death) -> bool:
+    return not (death.overdue or death.broken or _is_foreign(death, 1))
 
 
 def _is_foreign(death: Death, kills: int) -> bool:

@@ -250,7 +250,7 @@
     for (let i = 0, keys = ownKeys(object); i < keys.length; i++) {
       const text = typeof keys[i] === 'string' ? keys[i] : '', found = descriptor(object, keys[i]);
       if (text !== '' && text[0] >= '0' && text[0] <= '9') throw new FrozenError('index properties on a prototype of all arrays');
-      if (found.configurable && hasOwn(found, 'writable')) defineProperty(object, keys[i], { __proto__: null, writable: false });
+      if (hasOwn(found, 'writable') && found.writable) defineProperty(object, keys[i], { __proto__: null, writable: false });
       defineProperty(object, keys[i], { __proto__: null, configurable: false });
     }
     preventExtensions(object);

@@ -139,6 +139,7 @@ class Lane(Sender):
         if queue.sealed[0] is batch:
             queue.sealed.popleft()
             queue.sent -= 1
+            queue.known = True
             queue.backoff.reset()
             queue.lost_because = ""
             self._outbox.acknowledged(batch)

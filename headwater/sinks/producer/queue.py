@@ -123,9 +123,10 @@ class Queue:
     """What waits and the parcels are guarded by the outbox's lock; all else belongs to the thread that has the queue.
 
     waiting: for company. urgent: it is to be sent at once. parcels: older than what waits. sealed: batches in order;
-    the first `sent` of them are on their way. unanswered: how many requests with one of them are. held: one was not
-    taken, so that those behind it come again. lost_since: when its broker was first not known. retry_at: before that
-    nobody looks for it.
+    the first `sent` of them are on their way. unanswered: how many requests with one of them are. known: the broker has
+    taken one. From a producer that is new to it, it takes whatever comes first (KAFKA-15591), so that nothing may be on
+    its way behind a batch that it may refuse. held: one was not taken, so that those behind it come again. lost_since:
+    when its broker was first not known. retry_at: before that nobody looks for it.
     """
 
     topic: str
@@ -137,6 +138,7 @@ class Queue:
     sealed: deque[Sealed] = field(default_factory=deque)
     sent: int = 0
     unanswered: int = 0
+    known: bool = False
     held: bool = False
     sequence: int = 0
     lost_since: float = 0.0
@@ -166,7 +168,7 @@ class Queue:
 
     def due_at(self) -> float:
         """When there is something to send, on the monotonic clock."""
-        if self.held or self.sent >= MAX_ON_THEIR_WAY:
+        if self.held or self.sent >= (MAX_ON_THEIR_WAY if self.known else 1):
             return float("inf")
         if self.sent < len(self.sealed) or self.parcels or (self.waiting and self.urgent):
             return 0.0

@@ -235,6 +235,7 @@ class TestOtherRecords:
             "Object.setPrototypeOf(Object.prototype, { leak: 1 })",
             "Object.setPrototypeOf(Array.prototype, { leak: 1 }); Reflect.setPrototypeOf(Map, { leak: 1 })",
             "Array.prototype.map = () => ['leak']",
+            "Array.prototype.length = 7",
             "String.prototype.toUpperCase = () => 'leak'",
             "Array.prototype[Symbol.iterator] = function* () { yield 'leak' }",
             "Object.getPrototypeOf([][Symbol.iterator]()).next = () => ({ value: 'leak', done: false })",
@@ -274,6 +275,7 @@ class TestOtherRecords:
               call: ((x) => x).call(null, 1), big: 2n ** 64n, caught, keys: Object.keys({ a: 1 }),
               member: flow.contains('x', ['member']), other: flow.contains('x', ['other']),
               zero: [][0] ?? null, one: ({})[1] ?? null, number: (5).toString(), contains: typeof flow.leak,
+              length: Array.prototype.length,
             };
           };
         """

@@ -125,7 +125,8 @@ class TestTime:
     def test_a_slow_record_that_then_kills_loses_its_output(self, end: Death) -> None:
         job = job_of(2)
         job.take_results(take(job), results([b"{}", b"{}"], slow=[1]), IDLE_S)
-        job.take_death(take(job), end, None)
+        while job.pending is not None:
+            job.take_death(take(job), end, None)
         assert ([*job.outputs], [*job.errors]) == ([b"{}", b""], [1])
 
     @pytest.mark.parametrize(
@@ -179,9 +180,35 @@ class TestDeath:
         job.take_death(Segment([4], Mode.TRACED), CRASH, traced)
         assert shape(job) == [([4], Mode.ALONE)]
 
-    def test_dying_alone_is_blamed(self) -> None:
+    @pytest.mark.parametrize("end", [CRASH, OVERDUE])
+    def test_one_death_in_a_child_that_others_may_have_filled_blames_nobody(self, end: Death) -> None:
+        job = job_of(2)
+        job.take_results(take(job), results([b"{}", b"{}"], slow=[1]), IDLE_S)
+        job.take_death(take(job), end, None)
+        assert not job.errors
+        job.take_results(take(job), results([b"[1]"]), IDLE_S)
+        assert ([*job.outputs], job.errors, shape(job)) == ([b"{}", b"[1]"], {}, [])
+
+    @pytest.mark.parametrize(("end", "error"), [(CRASH, "SandboxCrash"), (OVERDUE, "Timeout")])
+    def test_dying_alone_after_a_traced_death_is_blamed(self, end: Death, error: str) -> None:
+        job = job_of(1)
+        job.take_death(Segment(range(1), Mode.TRACED), end, 0)
+        suspect = job.pending
+        assert suspect is not None
+        assert suspect.limit_ms == ALONE_MS[0]
+        job.take_death(suspect, end, None)
+        assert job.errors[0].error == error
+
+    def test_starving_under_a_trace_is_no_evidence(self) -> None:
+        job = job_of(1)
+        job.take_death(Segment(range(1), Mode.TRACED), STARVED, 0)
+        assert job.pending is not None
+        assert (job.pending.over, job.pending.kills) == (0, 0)
+
+    def test_dying_alone_twice_is_blamed(self) -> None:
         job = job_of(1)
         job.take_death(alone(job), CRASH, None)
+        job.take_death(take(job), CRASH, None)
         assert job.errors[0].error == "SandboxCrash"
         assert "SIGTRAP" in job.errors[0].message
         assert shape(job) == []
@@ -212,6 +239,7 @@ class TestDeath:
     def test_one_that_can_not_be_interrupted_is_a_timeout(self) -> None:
         job = job_of(1)
         job.take_death(alone(job), OVERDUE, None)
+        job.take_death(take(job), OVERDUE, None)
         assert job.errors[0].error == "Timeout"
 
     def test_a_child_that_got_no_cpu_blames_nobody(self) -> None:

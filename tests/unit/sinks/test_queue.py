@@ -122,8 +122,19 @@ class TestDue:
         add(queue, outputs([FULL_BYTES]))
         assert queue.full
 
-    def test_no_more_than_a_broker_remembers(self) -> None:
+    def test_one_alone_until_the_broker_knows_the_producer(self) -> None:
         queue = Queue("t", 3)
+        for _ in range(2):
+            add(queue, outputs([1]))
+            send(queue)
+        assert queue.due_at() == 0
+        queue.sent = 1
+        assert queue.due_at() == float("inf")
+        queue.known = True
+        assert queue.due_at() == 0
+
+    def test_no_more_than_a_broker_remembers(self) -> None:
+        queue = Queue("t", 3, known=True)
         for _ in range(MAX_ON_THEIR_WAY):
             add(queue, outputs([1]))
             send(queue)
