@@ -171,13 +171,15 @@ class Observer:
         if tally.counts or tally.undecided or tally.times:
             self._recorder.add(int(self._now()) // MINUTE_S * MINUTE_S, tally)
 
-    def committed(self) -> None:
-        """They are committed."""
+    def committed(self, *, at_once: bool) -> None:
+        """They are committed. at_once: nothing may come after it with which their times would be written."""
         self.acknowledged(0)
         for counts in self._totals.values():
             self.totals.update(counts)
         self.batches += self._batches
         self._forget()
+        if at_once:
+            self.flush()
 
     def flush(self) -> None:
         """Write what could not be written before."""

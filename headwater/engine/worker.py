@@ -305,7 +305,7 @@ class Worker:
         if self._refusals:
             return False
         self._ledger.acknowledge()
-        self.observer.committed()
+        self.observer.committed(at_once=wait)
         self._broker_backoff.reset()
         return stored
 

@@ -8,9 +8,10 @@ from headwater.engine.chain import Flight
 from headwater.engine.exactly_once import TransactionSize
 from headwater.engine.health import Probe
 from headwater.errors import BrokerUnavailable
+from headwater.model.metric import TIME_RANGES
 from headwater.model.record import RecordBatch
 from tests.unit.engine.looking import arrived, steps
-from tests.unit.engine.world import DEAD, OUTPUTS, Member, World, origin
+from tests.unit.engine.world import DEAD, DEPLOYMENT, OUTPUTS, Member, World, origin
 
 
 @pytest.fixture
@@ -61,6 +62,15 @@ class TestFlow:
         assert member.worker.finish()
         assert world.group.committed[0] == 2
         assert len(arrived(world)) == 3
+
+    def test_the_last_transaction_is_timed_too(self, world: World) -> None:
+        member = working(world)
+        world.append(0, "pass", "twice")
+        member.worker.step()
+        member.worker.stop()
+        assert member.worker.finish()
+        (interval,) = world.metrics.read(DEPLOYMENT, TIME_RANGES[0], world.weather.clock.now).values()
+        assert [interval.times[name].total() for name in ("total_latency", "data_age")] == [3, 3]
 
 
 class TestFailures:

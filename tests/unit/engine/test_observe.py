@@ -63,7 +63,7 @@ class Scene:
     def commit(self) -> None:
         self.observer.acknowledged(0)
         self.observer.record(at_once=False)
-        self.observer.committed()
+        self.observer.committed(at_once=False)
 
     def written(self) -> Interval:
         (interval,) = self.store.read("d1", TIME_RANGES[0], self.clock.now).values()
@@ -100,7 +100,7 @@ def test_what_the_commit_alone_acknowledges_is_timed_after_it(scene: Scene) -> N
     scene.observer.record(at_once=False)
     assert "total_latency" not in scene.written().times
     scene.clock.now += 1.0
-    scene.observer.committed()
+    scene.observer.committed(at_once=False)
     scene.observer.flush()
     assert scene.median("total_latency") == pytest.approx(1010, rel=ERROR)
 
