@@ -134,8 +134,6 @@
     let count = values.length;
     if (!(count <= MAX_VALUES)) throw new Wrong('flow.contains: more than 1000 values');
     if (datasets === null) throw new Wrong('flow.contains works while a record is processed only');
-    // The script has caught the stop of an earlier call.
-    if (verdict === '') throw HALT;
     const dataset = datasetOf(name), before = noted, { asked, rows, facts } = dataset;
     if (facts !== null) {
       values = newTo(facts, values, count);
@@ -368,7 +366,7 @@
       const row = call.row;
       call.row = -1;
       if (row >= 0) lookAtTime(todo === null ? row : rowAt(todo, row));
-      if (row >= 0 && eager && noted !== 0 && verdict !== '') {
+      if (row >= 0 && eager && noted !== 0) {
         verdict = '';
         keep(row, '');
       } else if (row < end) {

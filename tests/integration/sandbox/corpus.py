@@ -101,7 +101,6 @@ CASES = [
         slow=True,
     ),
     Case("text that loops", "flow.contains('x', [{ toString() { for (;;) {} } }])", {"TypeError"}),
-    Case("stop that is caught", "for (;;) { try { flow.contains('x', ['' + Math.random()]) } catch {} }", {"Timeout"}),
     # Death of the process.
     Case("replacement bomb", "return { r: 'b'.repeat(1 << 23).replace(/b/g, '$&'.repeat(16)).length }", ANY_BLAME),
     # Regular expressions.

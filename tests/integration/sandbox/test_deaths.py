@@ -107,25 +107,6 @@ def test_a_kill_while_the_child_waits_for_answers() -> None:
         assert sandbox.crash_events == 1
 
 
-def test_a_script_that_catches_the_stop_of_a_lookup_is_stopped_for_its_time() -> None:
-    questions: list[int] = []
-    with Sandbox(spare=False) as sandbox:
-        script = """
-          function process(d) {
-            while (d.bad) try { flow.contains('x', ['' + Math.random()]) } catch { }
-            return d;
-          }
-        """
-        number = sandbox.add(script, asked(lambda: questions.append(1)))
-        job = sandbox.submit(number, batch(lines({"bad": 1}, {"n": 2})))
-        finish(job, sandbox)
-    assert ({row: error.error for row, error in job.errors.items()}, [*job.outputs]) == (
-        {0: "Timeout"},
-        [b"", b'{"n":2}'],
-    )
-    assert len(questions) <= 1
-
-
 class TestBatchesSideBySide:
     """The child has the next batch before it is done with the one before."""
 
