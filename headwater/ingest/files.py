@@ -21,8 +21,7 @@ from headwater.model.stream import Entity
 from headwater.model.transform import MAX_OUTPUT_BYTES
 
 STDIN: Final = Path("-")
-_DAMAGE: Final = (OSError, EOFError, ValueError, NotImplementedError, csv.Error, zlib.error, lzma.LZMAError)
-"""pyarrow's errors are kinds of the first four."""
+_DAMAGE: Final = (OSError, EOFError, ValueError, csv.Error, zlib.error, lzma.LZMAError)
 
 
 class _Object(msgspec.Struct):

@@ -46,7 +46,7 @@ class Mode(enum.IntEnum):
 class Segment:
     """Rows of a batch that run together.
 
-    tries: lone runs so far; over: runs above the CPU limit; kills: deaths. first_run: no run of it has ended well.
+    tries: lone runs so far; over: those above the CPU limit; kills: deaths. first_run: no run of it has ended well.
     """
 
     rows: Sequence[int]
@@ -59,7 +59,7 @@ class Segment:
     @property
     def limit_ms(self) -> int:
         """The time after which the engine interrupts it."""
-        return ALONE_MS[min(max(0, self.tries - self.over), len(ALONE_MS) - 1)] if self.mode is Mode.ALONE else SLICE_MS
+        return ALONE_MS[min(self.tries - self.over, len(ALONE_MS) - 1)] if self.mode is Mode.ALONE else SLICE_MS
 
     def again(self, *, over: int = 0, kills: int = 0) -> "Segment":
         """The same record, alone once more."""
@@ -154,7 +154,7 @@ class Job:
             self._push([Segment(rows, Mode.TRACED)])
         elif traced is not None and traced < len(rows):
             before, after = rows[:traced], rows[traced + 1 :]
-            suspect = Segment([rows[traced]], Mode.ALONE, over=int(_used_time(death)), kills=int(_is_own(death)))
+            suspect = Segment([rows[traced]], Mode.ALONE, kills=int(not _is_accident(death, 1)))
             self._push([Segment(before), suspect, Segment(after, Mode.TRACED)])
         else:
             half = len(rows) // 2
@@ -175,14 +175,14 @@ class Job:
         return True
 
     def _judge_death(self, segment: Segment, death: Death) -> None:
-        again = segment.again(over=int(_used_time(death)), kills=1)
+        again = segment.again(kills=1)
         if death.broken:
             broke = ScriptError("SandboxCrash", "the script broke its sandbox", attempts=again.tries + 1)
             self._fail(again.rows[0], broke)
-        elif again.over >= _RUNS_OVER_LIMIT:
-            self._blame_time(again)
-        elif death.overdue or again.kills < _DEATHS or _is_foreign(death, again.kills):
+        elif again.kills < _DEATHS or _is_accident(death, again.kills):
             self._push([again])
+        elif death.overdue:
+            self._blame_time(again)
         else:
             self._fail(again.rows[0], _crash(death.status, again.tries + 1))
 
@@ -226,15 +226,10 @@ class Job:
         return [*segments, Segment(rows[start:])]
 
 
-def _used_time(death: Death) -> bool:
-    return death.overdue and death.cpu_s > CPU_LIMIT_S
-
-
-def _is_own(death: Death) -> bool:
-    return not (death.overdue or death.broken or _is_foreign(death, 1))
-
-
-def _is_foreign(death: Death, kills: int) -> bool:
+def _is_accident(death: Death, kills: int) -> bool:
+    """Whether it got no CPU, or others ended it."""
+    if death.overdue:
+        return death.cpu_s <= CPU_LIMIT_S
     return death.status in _FOREIGN or (death.status == -signal.SIGKILL and kills < _FOREIGN_KILLS)
 
 

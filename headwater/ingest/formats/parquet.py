@@ -35,6 +35,12 @@ class Parquet:
         self._read, self._rows = 0, 1
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        try:
+            yield from self._all()
+        except self._arrow.ArrowException as error:
+            raise ValueError(str(error)) from error
+
+    def _all(self) -> Iterator[tuple[int, bytes]]:
         from pyarrow.parquet import ParquetFile
 
         with _seekable(self._source) as source, ParquetFile(source) as file:
