@@ -1,7 +1,8 @@
 """One deployment, one round: compare what is desired with what there is, act, say what was seen.
 
 Level-triggered and idempotent: a round may be cut off anywhere and the next one finishes its work.
-Up: topics, users and rules (verified by logging in) → first positions fixed → worker set → ready → stable.
+Up: topics, users and rules (verified by logging in) → first positions fixed → worker set → ready → stable → what only
+other revisions had is removed.
 Down: workers gone → subscriptions → rules → users → topics → observed; consumer groups follow once they are empty.
 
 A revision that does not get ready, or dies while it is on probation, goes back to the stable one. Until its workers
@@ -10,7 +11,7 @@ are prepared to take over, those of the stable one run on (see orchestrators/bas
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -168,14 +169,16 @@ class Reconciler:
         if deployment.observed_revision != target.number:
             return _observed(deployment, target.number)
         if deployment.condition is Condition.ROLLING_OUT and now - rollout.ready_since >= STABLE_AFTER_S:
-            self._retire_others(deployment, target)
             return _observed(deployment, target.number, Condition.STABLE)
+        if deployment.condition is Condition.STABLE and deployment.others:
+            return self._retire_others(deployment, target)
         return None
 
-    def _retire_others(self, deployment: Deployment, target: Revision) -> None:
-        if deployment.others:
-            self.sources.end(deployment, target)
-            self.broker.trim(self._resources(deployment, target), retired_topics(deployment))
+    def _retire_others(self, deployment: Deployment, target: Revision) -> Observed:
+        """A round of its own: by now it is stored that nothing goes back to them."""
+        self.sources.end(deployment, target)
+        self.broker.trim(self._resources(deployment, target), retired_topics(deployment))
+        return replace(_observed(deployment, target.number), retired=True)
 
     def _not_ready(self, deployment: Deployment, rollout: Rollout, workers: Sequence[WorkerStatus]) -> Observed | None:
         if rollout.ready_since is not None:

@@ -175,7 +175,7 @@ class Progress:
 class Observed:
     """What the controller writes back after a round over one deployment.
 
-    The condition STABLE makes observed_revision the stable one; the other revisions then own nothing any more.
+    The condition STABLE makes observed_revision the stable one. retired: the other revisions own nothing any more.
     """
 
     deployment_id: str
@@ -185,6 +185,7 @@ class Observed:
     condition: Condition
     reason: str = ""
     observed_credentials: int = 1
+    retired: bool = False
 
 
 def sink_topic(config_id: str, sink_name: str) -> str:

@@ -60,12 +60,16 @@ class TestRollback:
         save(stores, a_config(parallelism=2))
         assert deploy(stores).stable_revision is None
 
-    def test_a_stable_revision_retires_the_others(self, stores: ControlStores) -> None:
+    def test_the_others_go_when_what_they_owned_is_gone(self, stores: ControlStores) -> None:
         deploy(stores)
         running(stores)
         save(stores, a_config(parallelism=2))
         deploy(stores)
-        after = running(stores)
+        stable = running(stores)
+        assert (stable.stable_revision, [other.number for other in stable.others]) == (2, [1])
+        stores.deployments.observe([seen(stable, retired=True)])
+        after = stores.deployments.active("f1")
+        assert after is not None
         assert (after.stable_revision, after.others) == (2, ())
 
     def test_a_revision_that_was_asked_for_meanwhile_retires_nothing(self, stores: ControlStores) -> None:
@@ -75,7 +79,7 @@ class TestRollback:
         second = deploy(stores)
         save(stores, a_config(parallelism=3))
         third = deploy(stores)
-        stores.deployments.observe([seen(second)])
+        stores.deployments.observe([seen(second, retired=True)])
         after = stores.deployments.active("f1")
         assert after is not None
         assert (after.observed_revision, after.stable_revision, after.others) == (2, 1, third.others)

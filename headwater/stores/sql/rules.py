@@ -122,7 +122,8 @@ def after(current: Deployment, seen: Observed) -> Deployment:
     """
     if current.phase is Phase.ABSENT or seen.observed_generation < current.observed_generation:
         return current
-    newest, proven = seen.observed_generation >= current.generation, is_proven(current, seen)
+    newest = seen.observed_generation >= current.generation
+    proven = newest and _is_proven(current, seen)
     observed = replace(
         current,
         phase=seen.phase,
@@ -133,18 +134,17 @@ def after(current: Deployment, seen: Observed) -> Deployment:
         condition=seen.condition if newest else current.condition,
         # A worker's last words may hold anything; PostgreSQL stores no NUL.
         reason=seen.reason.replace("\0", "\N{SYMBOL FOR NULL}") if newest else current.reason,
-        others=() if proven else current.others,
+        others=() if seen.retired and newest else current.others,
     )
     if seen.phase is not Phase.ABSENT:
         return observed
     return replace(observed, reader_password="", worker_password="", workers=(), others=())
 
 
-def is_proven(current: Deployment, seen: Observed) -> bool:
+def _is_proven(current: Deployment, seen: Observed) -> bool:
     """True when the desired revision is stable: nothing goes back to another one any more."""
-    newest = seen.observed_generation >= current.generation
     is_stable = seen.condition is Condition.STABLE and seen.phase is Phase.RUNNING
-    return newest and is_stable and seen.observed_revision == current.desired_revision
+    return is_stable and seen.observed_revision == current.desired_revision
 
 
 def no_flow(flow_id: str) -> NotFound:

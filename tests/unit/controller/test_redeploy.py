@@ -3,10 +3,12 @@
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from headwater.controller.reconcile import MAX_DEATHS_IN_ROLLOUT, MAX_DEATHS_ON_PROBATION, READY_WITHIN_S
+from headwater.errors import BrokerUnavailable
 from headwater.model.binding import Bindings
 from headwater.model.deployment import Condition, Phase
 from headwater.model.sink import KafkaSink
@@ -56,6 +58,52 @@ class TestRedeploy:
         assert self.seen(world) == (2, Condition.STABLE)
         assert set(world.broker.topics) == {TOPIC, f"flow.{FLOW}.other", f"flow.{FLOW}.dlq"}
         assert {rule.name for rule in world.broker.rules if rule.resource == "topic"} == set(world.broker.topics)
+
+    def test_a_deploy_while_the_old_ones_goes_can_go_back_to_what_is_there(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        trim = world.broker.trim
+
+        def deploy_first(*args: Any) -> None:
+            self.save(world, "third")
+            trim(*args)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(world.broker, "trim", deploy_first)
+            self.stabilise(world)
+            world.run(ticks=1)
+        world.run(ticks=10, step_s=READY_WITHIN_S / 5)
+        assert self.seen(world) == (2, Condition.ROLLED_BACK)
+        assert f"flow.{FLOW}.other" in world.broker.topics
+
+    def test_a_broker_that_is_away_just_then_delays_the_removal(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def away(*_: object) -> None:
+            raise BrokerUnavailable("away")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(world.broker, "trim", away)
+            self.stabilise(world)
+            world.run(ticks=5)
+        assert world.active is not None
+        assert (world.active.stable_revision, [other.number for other in world.active.others]) == (2, [1])
+        world.auto = True
+        world.start_controller()
+        world.run(ticks=5)
+        assert world.active.others == ()
+        assert f"flow.{FLOW}.out" not in world.broker.topics
+
+    def stabilise(self, world: World) -> None:
+        """Revision 2, until it is stored as stable."""
+        self.save(world)
+        world.run(ticks=2)
+        world.orchestrator.settle(DEPLOYMENT)
+        for _ in range(100):
+            world.run(ticks=1)
+            if self.seen(world) == (2, Condition.STABLE):
+                return
+        raise AssertionError("it did not become stable")
 
     def test_the_right_to_transactions_comes_and_goes_with_the_mode(self, world: World) -> None:
         def rights() -> list[tuple[str, str]]:
