@@ -240,6 +240,5 @@ def _next_round_s(deployment: Deployment) -> float:
     wanted = Phase.RUNNING if deployment.desired is Desired.RUNNING else Phase.ABSENT
     if not deployment.settled or deployment.phase not in (wanted, Phase.FAILED):
         return TICK_S
-    if deployment.condition is Condition.STABLE and deployment.others:
-        return TICK_S
-    return PROBATION_EVERY_S if deployment.condition is Condition.ROLLING_OUT else RESYNC_EVERY_S
+    others_go = deployment.condition is Condition.STABLE and deployment.others
+    return PROBATION_EVERY_S if others_go or deployment.condition is Condition.ROLLING_OUT else RESYNC_EVERY_S

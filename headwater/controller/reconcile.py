@@ -175,9 +175,13 @@ class Reconciler:
         return None
 
     def _retire_others(self, deployment: Deployment, target: Revision) -> Observed:
-        """A round of its own: by now it is stored that nothing goes back to them."""
+        """A round of its own: by now it is stored that nothing goes back to them. Nor does it end what runs."""
         self.sources.end(deployment, target)
-        self.broker.trim(self._resources(deployment, target), retired_topics(deployment))
+        try:
+            kept = self._resources(deployment, target)
+        except DeployFailed as error:
+            raise BrokerUnavailable(error.detail) from error
+        self.broker.trim(kept, retired_topics(deployment))
         return replace(_observed(deployment, target.number), retired=True)
 
     def _not_ready(self, deployment: Deployment, rollout: Rollout, workers: Sequence[WorkerStatus]) -> Observed | None:

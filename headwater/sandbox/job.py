@@ -23,13 +23,13 @@ from headwater.sandbox.results import Results, ScriptError, parse_error
 SLICE_MS = 250
 """How long a segment runs before it is interrupted and goes on behind the record that it was at."""
 ALONE_MS = (75, 300, 1200, 2000)
-"""How long a suspected record runs alone; longer when it did not get the CPU."""
+"""How long a suspected record runs alone, from run to run; those that found it above the CPU limit don't count."""
 CPU_LIMIT_S = 0.050
 MAX_SEGMENT_BYTES = 8 << 20
 _RUNS_OVER_LIMIT = 2
 _DEATHS = 2
 """Of a record before it is blamed: the first child may have been full of what others left, the next one is new."""
-_FOREIGN_KILLS = 3
+_KILLS_BY_SYSTEM = 3
 _FOREIGN = frozenset({-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP, -signal.SIGQUIT})
 """Deaths that somebody else wanted: no script can send its process a signal. The system's SIGKILL may be its fault."""
 
@@ -46,7 +46,8 @@ class Mode(enum.IntEnum):
 class Segment:
     """Rows of a batch that run together.
 
-    tries: lone runs so far; over: those above the CPU limit; kills: deaths. first_run: no run of it has ended well.
+    tries: lone runs so far; over: those above the CPU limit; kills: deaths that may be its own doing; killed: by the
+    system's SIGKILL. first_run: no run of it has ended well.
     """
 
     rows: Sequence[int]
@@ -54,6 +55,7 @@ class Segment:
     tries: int = 0
     over: int = 0
     kills: int = 0
+    killed: int = 0
     first_run: bool = True
 
     @property
@@ -61,9 +63,10 @@ class Segment:
         """The time after which the engine interrupts it."""
         return ALONE_MS[min(self.tries - self.over, len(ALONE_MS) - 1)] if self.mode is Mode.ALONE else SLICE_MS
 
-    def again(self, *, over: int = 0, kills: int = 0) -> "Segment":
+    def again(self, *, over: int = 0, kills: int = 0, killed: int = 0) -> "Segment":
         """The same record, alone once more."""
-        return replace(self, mode=Mode.ALONE, tries=self.tries + 1, over=self.over + over, kills=self.kills + kills)
+        tries, over, kills, killed = self.tries + 1, self.over + over, self.kills + kills, self.killed + killed
+        return replace(self, mode=Mode.ALONE, tries=tries, over=over, kills=kills, killed=killed)
 
 
 class Death(NamedTuple):
@@ -154,8 +157,8 @@ class Job:
             self._push([Segment(rows, Mode.TRACED)])
         elif traced is not None and traced < len(rows):
             before, after = rows[:traced], rows[traced + 1 :]
-            suspect = Segment([rows[traced]], Mode.ALONE, kills=int(not _is_accident(death, 1)))
-            self._push([Segment(before), suspect, Segment(after, Mode.TRACED)])
+            suspect = Segment([rows[traced]], Mode.ALONE, kills=int(_may_be_its_own(death)))
+            self._push([suspect, Segment(before), Segment(after, Mode.TRACED)])  # the new child is still empty
         else:
             half = len(rows) // 2
             self._push([Segment(rows[:half], Mode.TRACED), Segment(rows[half:], Mode.TRACED if half else Mode.ALONE)])
@@ -175,11 +178,11 @@ class Job:
         return True
 
     def _judge_death(self, segment: Segment, death: Death) -> None:
-        again = segment.again(kills=1)
+        again = segment.again(kills=int(_may_be_its_own(death)), killed=int(_is_killed(death)))
         if death.broken:
             broke = ScriptError("SandboxCrash", "the script broke its sandbox", attempts=again.tries + 1)
             self._fail(again.rows[0], broke)
-        elif again.kills < _DEATHS or _is_accident(death, again.kills):
+        elif again.kills < _DEATHS and again.killed < _KILLS_BY_SYSTEM:
             self._push([again])
         elif death.overdue:
             self._blame_time(again)
@@ -226,11 +229,15 @@ class Job:
         return [*segments, Segment(rows[start:])]
 
 
-def _is_accident(death: Death, kills: int) -> bool:
-    """Whether it got no CPU, or others ended it."""
+def _is_killed(death: Death) -> bool:
+    return death.status == -signal.SIGKILL and not (death.overdue or death.broken)
+
+
+def _may_be_its_own(death: Death) -> bool:
+    """Whether the record that it was at may have brought it about: not when it got no CPU, or others ended it."""
     if death.overdue:
-        return death.cpu_s <= CPU_LIMIT_S
-    return death.status in _FOREIGN or (death.status == -signal.SIGKILL and kills < _FOREIGN_KILLS)
+        return death.cpu_s > CPU_LIMIT_S
+    return death.status not in _FOREIGN and death.status != -signal.SIGKILL
 
 
 def _crash(status: int, attempts: int) -> ScriptError:

@@ -21,6 +21,8 @@ def arrow(what: str) -> Any:
 
 def _zstandard(file: BufferedReader) -> Any:
     module = arrow("Zstandard")
+    if not module.Codec.is_available("zstd"):
+        raise SetupError("This pyarrow can't read Zstandard. Install another one, or unpack the file before.")
     return module.CompressedInputStream(module.PythonFile(file, "r"), "zstd")
 
 

@@ -38,6 +38,8 @@ class Parquet:
         try:
             yield from self._all()
         except self._arrow.ArrowException as error:
+            if isinstance(error, MemoryError):
+                raise
             raise ValueError(str(error)) from error
 
     def _all(self) -> Iterator[tuple[int, bytes]]:

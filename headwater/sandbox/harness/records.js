@@ -134,7 +134,7 @@
     let count = values.length;
     if (!(count <= MAX_VALUES)) throw new Wrong('flow.contains: more than 1000 values');
     if (datasets === null) throw new Wrong('flow.contains works while a record is processed only');
-    if (verdict !== null) throw HALT; // the script caught the last one
+    if (noted >= MAX_VALUES) throw HALT; // the script caught the last one
     const dataset = datasetOf(name), before = noted, { asked, rows, facts } = dataset;
     if (facts !== null) {
       values = newTo(facts, values, count);

@@ -59,7 +59,7 @@ class TestRedeploy:
         assert set(world.broker.topics) == {TOPIC, f"flow.{FLOW}.other", f"flow.{FLOW}.dlq"}
         assert {rule.name for rule in world.broker.rules if rule.resource == "topic"} == set(world.broker.topics)
 
-    def test_a_deploy_while_the_old_ones_goes_can_go_back_to_what_is_there(
+    def test_a_deploy_while_the_old_one_is_removed_can_go_back_to_what_is_there(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         trim = world.broker.trim
@@ -93,6 +93,20 @@ class TestRedeploy:
         world.run(ticks=5)
         assert world.active.others == ()
         assert f"flow.{FLOW}.out" not in world.broker.topics
+
+    def test_a_stream_that_goes_just_then_ends_nothing(self, world: World) -> None:
+        self.save(world)
+        world.run(ticks=2)
+        world.orchestrator.settle(DEPLOYMENT)
+        world.run(ticks=10)
+        topic, records = world.broker.topics.pop(TOPIC), world.broker.logs.pop(TOPIC)
+        world.run(ticks=100)
+        assert world.active is not None
+        assert (self.seen(world), world.active.phase) == ((2, Condition.STABLE), Phase.RUNNING)
+        assert [other.number for other in world.active.others] == [1]
+        world.broker.topics[TOPIC], world.broker.logs[TOPIC] = topic, records
+        world.run(ticks=30)
+        assert world.active.others == ()
 
     def stabilise(self, world: World) -> None:
         """Revision 2, until it is stored as stable."""

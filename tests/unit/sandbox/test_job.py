@@ -167,10 +167,10 @@ class TestDeath:
         job.take_death(take(job), CRASH, None)
         assert shape(job) == [([0, 1, 2], Mode.TRACED)]
 
-    def test_the_record_that_was_traced_last_runs_alone(self) -> None:
+    def test_the_record_that_was_traced_last_runs_alone_and_first(self) -> None:
         job = job_of(5)
         job.take_death(Segment(range(5), Mode.TRACED), CRASH, 2)
-        assert shape(job)[:3] == [([0, 1], Mode.WHOLE), ([2], Mode.ALONE), ([3, 4], Mode.TRACED)]
+        assert shape(job)[:3] == [([2], Mode.ALONE), ([0, 1], Mode.WHOLE), ([3, 4], Mode.TRACED)]
 
     @pytest.mark.parametrize("traced", [None, 99])
     def test_without_a_trace_the_segment_is_halved(self, traced: int | None) -> None:
@@ -212,6 +212,16 @@ class TestDeath:
         assert job.errors[0].error == "SandboxCrash"
         assert "SIGTRAP" in job.errors[0].message
         assert shape(job) == []
+
+    @pytest.mark.parametrize("accident", [STARVED, FOREIGN_KILL, Death(-signal.SIGTERM)])
+    @pytest.mark.parametrize(("end", "error"), [(CRASH, "SandboxCrash"), (OVERDUE, "Timeout")])
+    def test_an_accident_before_is_no_evidence(self, accident: Death, end: Death, error: str) -> None:
+        job = job_of(1)
+        job.take_death(alone(job), accident, None)
+        job.take_death(take(job), end, None)
+        assert not job.errors
+        job.take_death(take(job), end, None)
+        assert job.errors[0].error == error
 
     def test_breaking_the_protocol_alone_is_blamed(self) -> None:
         job = job_of(1)
