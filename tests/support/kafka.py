@@ -44,9 +44,17 @@ class KafkaServer:
         return self.access.model_copy(update={"username": name, "password": password})
 
     def create_topic(self, name: str, partitions: int = 1, config: dict[str, str] | None = None) -> str:
-        """Make a topic and return its name."""
+        """Make a topic and return its name. The broker answers a moment before it knows all partitions itself."""
         self.admin.create_topics([NewTopic(name, partitions, 1, config=config or {})])[name].result(WAIT_S)
+        deadline = time.monotonic() + WAIT_S
+        while not self._leads(name, partitions):
+            assert time.monotonic() < deadline, f"{name} has no leaders"
+            time.sleep(0.02)
         return name
+
+    def _leads(self, topic: str, partitions: int) -> bool:
+        found = self.admin.list_topics(topic, WAIT_S).topics[topic].partitions.values()
+        return sum(partition.leader >= 0 for partition in found) == partitions
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """Delete the records below an offset, as retention does."""
