@@ -53,7 +53,7 @@ class KafkaServer:
         return name
 
     def _leads(self, topic: str, partitions: int) -> bool:
-        found = self.admin.list_topics(topic, WAIT_S).topics[topic].partitions.values()
+        found = self._writer.list_topics(topic, WAIT_S).topics[topic].partitions.values()
         return sum(partition.leader >= 0 for partition in found) == partitions
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
