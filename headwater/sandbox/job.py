@@ -46,15 +46,15 @@ class Mode(enum.IntEnum):
 class Segment:
     """Rows of a batch that run together.
 
-    tries: lone runs so far; over: those above the CPU limit; kills: deaths that may be its own doing; killed: by the
-    system's SIGKILL. first_run: no run of it has ended well.
+    tries: lone runs so far; over: those above the CPU limit; deaths: that may be its own doing; killed: deaths by
+    the system's SIGKILL. first_run: no run of it has ended well.
     """
 
     rows: Sequence[int]
     mode: Mode = Mode.WHOLE
     tries: int = 0
     over: int = 0
-    kills: int = 0
+    deaths: int = 0
     killed: int = 0
     first_run: bool = True
 
@@ -63,10 +63,10 @@ class Segment:
         """The time after which the engine interrupts it."""
         return ALONE_MS[min(self.tries - self.over, len(ALONE_MS) - 1)] if self.mode is Mode.ALONE else SLICE_MS
 
-    def again(self, *, over: int = 0, kills: int = 0, killed: int = 0) -> "Segment":
+    def again(self, *, over: int = 0, deaths: int = 0, killed: int = 0) -> "Segment":
         """The same record, alone once more."""
-        tries, over, kills, killed = self.tries + 1, self.over + over, self.kills + kills, self.killed + killed
-        return replace(self, mode=Mode.ALONE, tries=tries, over=over, kills=kills, killed=killed)
+        tries, over, deaths, killed = self.tries + 1, self.over + over, self.deaths + deaths, self.killed + killed
+        return replace(self, mode=Mode.ALONE, tries=tries, over=over, deaths=deaths, killed=killed)
 
 
 class Death(NamedTuple):
@@ -157,7 +157,7 @@ class Job:
             self._push([Segment(rows, Mode.TRACED)])
         elif traced is not None and traced < len(rows):
             before, after = rows[:traced], rows[traced + 1 :]
-            suspect = Segment([rows[traced]], Mode.ALONE, kills=int(_may_be_its_own(death)))
+            suspect = Segment([rows[traced]], Mode.ALONE, deaths=int(_may_be_its_own(death)))
             self._push([suspect, Segment(before), Segment(after, Mode.TRACED)])  # the new child is still empty
         else:
             half = len(rows) // 2
@@ -178,11 +178,11 @@ class Job:
         return True
 
     def _judge_death(self, segment: Segment, death: Death) -> None:
-        again = segment.again(kills=int(_may_be_its_own(death)), killed=int(_is_killed(death)))
+        again = segment.again(deaths=int(_may_be_its_own(death)), killed=int(_is_killed(death)))
         if death.broken:
             broke = ScriptError("SandboxCrash", "the script broke its sandbox", attempts=again.tries + 1)
             self._fail(again.rows[0], broke)
-        elif again.kills < _DEATHS and again.killed < _KILLS_BY_SYSTEM:
+        elif again.deaths < _DEATHS and again.killed < _KILLS_BY_SYSTEM:
             self._push([again])
         elif death.overdue:
             self._blame_time(again)

@@ -39,6 +39,17 @@ class KafkaServer:
         """A name that no other test uses."""
         return f"{prefix}-{secrets.token_hex(4)}-{next(_numbers)}"
 
+    @property
+    def plain_settings(self) -> dict[str, str]:
+        """How any client of librdkafka logs in, without a worker's settings."""
+        return {
+            "bootstrap.servers": self.bootstrap_servers,
+            "security.protocol": self.access.security_protocol,
+            "sasl.mechanism": self.access.sasl_mechanism,
+            "sasl.username": self.access.username,
+            "sasl.password": self.access.password,
+        }
+
     def user(self, name: str, password: str) -> KafkaAccess:
         """The same broker as another user."""
         return self.access.model_copy(update={"username": name, "password": password})
@@ -53,8 +64,9 @@ class KafkaServer:
         return name
 
     def _leads(self, topic: str, partitions: int) -> bool:
+        """Asked by the writer: the administration would answer from its cache when the topic has grown."""
         found = self._writer.list_topics(topic, WAIT_S).topics[topic].partitions.values()
-        return sum(partition.leader >= 0 for partition in found) == partitions
+        return len([partition for partition in found if partition.leader >= 0]) == partitions
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """Delete the records below an offset, as retention does."""

@@ -13,16 +13,9 @@ from tests.support.kafka import KafkaServer
 
 def test_begins_anew_without_a_gap_or_a_repeat(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
     topic, load = kafka.create_topic(kafka.unique("fed"), PARTITIONS), Load(7, 10)
-    settings = {
-        "bootstrap.servers": kafka.bootstrap_servers,
-        "security.protocol": kafka.access.security_protocol,
-        "sasl.mechanism": kafka.access.sasl_mechanism,
-        "sasl.username": kafka.access.username,
-        "sasl.password": kafka.access.password,
-    }
     monkeypatch.setattr(feeder, "STALLED_AFTER_S", 0.0)
     monkeypatch.setattr(feeder, "SETTLED_S", 0.3)
-    one = Feeder(settings, topic, load, 5_000)
+    one = Feeder(kafka.plain_settings, topic, load, 5_000)
     with beside(one):
         time.sleep(3)
         monkeypatch.setattr(feeder, "STALLED_AFTER_S", 100.0)

@@ -14,19 +14,9 @@ from tests.support.kafka import WAIT_S, KafkaServer
 ROUND = 5
 
 
-def settings(kafka: KafkaServer) -> dict[str, str]:
-    return {
-        "bootstrap.servers": kafka.bootstrap_servers,
-        "security.protocol": kafka.access.security_protocol,
-        "sasl.mechanism": kafka.access.sasl_mechanism,
-        "sasl.username": kafka.access.username,
-        "sasl.password": kafka.access.password,
-    }
-
-
 def write(kafka: KafkaServer, topic: str, first: int) -> None:
     """A transaction of ROUND records in each partition, numbered on from `first`; its mark takes an offset too."""
-    producer = Producer({**settings(kafka), "transactional.id": kafka.unique("writes")})
+    producer = Producer({**kafka.plain_settings, "transactional.id": kafka.unique("writes")})
     producer.init_transactions(WAIT_S)
     producer.begin_transaction()
     for offset in range(first, first + ROUND):
@@ -46,7 +36,7 @@ def wait(reader: Witness, fed: int) -> None:
 def test_reads_on_where_its_client_lost_a_partition(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = kafka.create_topic(kafka.unique("seen"), PARTITIONS)
     monkeypatch.setattr(witness, "LOOK_EVERY_S", 0.5)
-    reader = Witness({**settings(kafka), "group.id": kafka.unique("reads")}, topic, lambda _: [b"value"])
+    reader = Witness({**kafka.plain_settings, "group.id": kafka.unique("reads")}, topic, lambda _: [b"value"])
     reader._consumer.pause([TopicPartition(topic, 2)])
     with beside(reader):
         for first in (0, ROUND):

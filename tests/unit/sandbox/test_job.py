@@ -203,7 +203,7 @@ class TestDeath:
         job = job_of(1)
         job.take_death(Segment(range(1), Mode.TRACED), STARVED, 0)
         assert job.pending is not None
-        assert job.pending.kills == 0
+        assert job.pending.deaths == 0
 
     def test_dying_alone_twice_is_blamed(self) -> None:
         job = job_of(1)
