@@ -7,6 +7,8 @@ import pytest
 import structlog
 from xdist.scheduler import LoadScopeScheduling
 
+pytest.register_assert_rewrite("tests.support")
+
 pytest_plugins = [
     "tests.conformance.plugin",
     "tests.support.kafka",

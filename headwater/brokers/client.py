@@ -176,6 +176,10 @@ def producer_settings(access: KafkaAccess, errors: ClientErrors, linger_ms: floa
     """
     return _settings(access, errors) | {
         "enable.idempotence": True,
+        # From a producer that is new to it, a broker takes whatever comes first (KAFKA-15591), and librdkafka takes
+        # that as proof of all before (librdkafka issue 2501): with more on their way, a first batch that is refused,
+        # as before a new topic has its leader or while one moves, would be lost without an error.
+        "max.in.flight.requests.per.connection": 1,
         "acks": "all",
         "linger.ms": linger_ms,
         "compression.type": "lz4",

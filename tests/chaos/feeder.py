@@ -41,6 +41,7 @@ class Feeder:
     def _connect(self) -> Producer:
         own: dict[str, Any] = {
             "enable.idempotence": True,
+            "max.in.flight.requests.per.connection": 1,  # as in brokers.client.producer_settings
             "linger.ms": 1,
             "delivery.timeout.ms": 600_000,
             "reconnect.backoff.max.ms": 500,
