@@ -1,6 +1,7 @@
 """Composition of one worker: from its spec to a running loop."""
 
 import argparse
+import os
 import secrets
 import signal
 import sys
@@ -17,7 +18,7 @@ from headwater.app.garbage import spare_a_worker
 from headwater.engine import chain
 from headwater.engine.delivery import AtLeastOnce, DeadLetters, Delivery
 from headwater.engine.event_time import EventTime
-from headwater.engine.exactly_once import ExactlyOnce
+from headwater.engine.exactly_once import HANGS_AFTER_S, ExactlyOnce
 from headwater.engine.health import Probe, Reporter
 from headwater.engine.observe import Observer, TimedLookup
 from headwater.engine.recorder import Recorder
@@ -46,6 +47,10 @@ METRICS_ANSWER_TIMEOUT_S = 1.0
 """How long a write of metrics may hold up the records, once in a while when the store is away. A machine without CPU to
 give takes long too: counts that wait for the next try are lost when the worker is killed before it.
 """
+HUNG = (
+    f"Kafka's client has not come back from a transaction for {HANGS_AFTER_S} s. The next worker reads again what "
+    "was in it."
+)
 MAX_LOOKUP_TIMES = 100_000
 SWITCH_INTERVAL_S = 0.0005
 """How long the engine's thread may compute while another one has an answer of the set store in hand."""
@@ -133,10 +138,10 @@ def _resources(spec: WorkerSpec, reporter: Reporter, lookup_times: deque[float])
 def _worker(spec: WorkerSpec, slot: int, resources: Resources, observer: Observer, reporter: Reporter) -> Worker:
     transforms = chain.build(spec.transforms, TRANSFORMS, resources)
     source = SOURCES["pubsub" if isinstance(spec.source, PubSubPull) else "kafka"](spec, slot)
-    return Worker(source, transforms, _delivery(spec, slot, source.names), observer, reporter=reporter)
+    return Worker(source, transforms, _delivery(spec, slot, source.names, reporter), observer, reporter=reporter)
 
 
-def _delivery(spec: WorkerSpec, slot: int, names: SourceNames) -> Delivery:
+def _delivery(spec: WorkerSpec, slot: int, names: SourceNames, reporter: Reporter) -> Delivery:
     topics = [*(sink.topic for sink in spec.sinks), spec.dead_letter_topic]
     sinks = [SINKS[sink.type](sink, names) for sink in spec.sinks]
     dead_letters = DeadLetters(spec.dead_letter_topic, spec.revision, names)
@@ -144,8 +149,18 @@ def _delivery(spec: WorkerSpec, slot: int, names: SourceNames) -> Delivery:
         return AtLeastOnce(sinks, dead_letters, lambda: KafkaProducer(spec.kafka, topics))
     own_id = f"{transactional_ids(spec.config_id)}{slot}"
     return ExactlyOnce(
-        sinks, dead_letters, lambda: TransactionalKafkaProducer(spec.kafka, topics, spec.source_topic, own_id)
+        sinks,
+        dead_letters,
+        lambda: TransactionalKafkaProducer(spec.kafka, topics, spec.source_topic, own_id),
+        lambda: _end_hung(reporter),
     )
+
+
+def _end_hung(reporter: Reporter) -> None:
+    """The engine's thread does not come back from a call of Kafka's client: nothing else can end this process."""
+    log.error("the worker ends", reason=HUNG)
+    reporter.report("failed", HUNG)
+    os._exit(FAILED)
 
 
 def main() -> int:

@@ -5,7 +5,9 @@ so none is opened before everything that goes into it is there. No script runs i
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Event, Thread
 
 from headwater.engine.chain import Flight
 from headwater.engine.delivery import DeadLetters, write
@@ -15,6 +17,10 @@ from headwater.sinks.base import Sink, TransactionalProducer
 from headwater.sources.base import Positions, Source
 
 BEGIN_S = 5.0
+HANGS_AFTER_S = 15
+"""A transaction, or the end of one that failed, has limits that add up to half of this. librdkafka can hang in spite of
+its own (librdkafka issue 3013).
+"""
 MAX_HELD_BYTES = 64 << 20
 """With more values waiting for a commit, it is due: a worker's memory is limited."""
 
@@ -41,7 +47,9 @@ class TransactionSize:
 
 
 class ExactlyOnce:
-    """Implements engine.delivery.Delivery."""
+    """Implements engine.delivery.Delivery. on_hang: called by another thread, to end a process that hangs in Kafka's
+    client: the next one takes its place sooner than the supervisor would see it.
+    """
 
     checkpoint_s = 0.2
 
@@ -50,11 +58,13 @@ class ExactlyOnce:
         sinks: Sequence[Sink],
         dead_letters: DeadLetters,
         producer_factory: Callable[[], TransactionalProducer],
+        on_hang: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._sinks = sinks
         self._dead_letters = dead_letters
         self._make = producer_factory
+        self._on_hang = on_hang
         self._clock = clock
         self._producer = producer_factory()
         self._size = TransactionSize()
@@ -104,15 +114,17 @@ class ExactlyOnce:
         count, since = self._producer.held(), self._clock()
         self._held_bytes = 0
         try:
-            self._producer.commit(positions, source.membership)
+            with _limited(HANGS_AFTER_S, self._on_hang):
+                self._producer.commit(positions, source.membership)
         except DeliveryFailed:
             self._size.failed(count)
             raise
         self._size.learn(count, self._clock() - since)
 
     def recover(self, source: Source) -> Positions:
-        self._renew()
-        self.begin(BEGIN_S)
+        with _limited(HANGS_AFTER_S, self._on_hang):
+            self._renew()
+            self.begin(BEGIN_S)
         return source.committed()
 
     def forget(self, partitions: Iterable[int]) -> None:
@@ -120,3 +132,19 @@ class ExactlyOnce:
 
     def close(self) -> None:
         self._producer.close()
+
+
+@contextmanager
+def _limited(seconds: int, overdue: Callable[[], None]) -> Iterator[None]:
+    """Call `overdue` when the block lasts longer. A process that is stopped meanwhile is not held to it."""
+    done = Event()
+
+    def watch() -> None:
+        if not any(done.wait(1) for _ in range(seconds)):
+            overdue()
+
+    Thread(target=watch, name="overdue", daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()

@@ -1,6 +1,7 @@
 """Kafka as a source: one member of a consumer group on one topic."""
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable
 from typing import Final
@@ -11,6 +12,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from headwater.brokers.client import ClientErrors, Member, consumer_settings, unavailable
 from headwater.brokers.topic_id import TopicWatch, label, labelled
+from headwater.brokers.wire.cluster import Cluster
+from headwater.brokers.wire.connection import ConnectionLost, LoginRefused
 from headwater.errors import BrokerUnavailable, Fenced, HeadwaterError, Unavailable, WorkerError
 from headwater.model.record import RecordBatch, position_names
 from headwater.model.worker import KafkaAccess, WorkerSpec
@@ -27,8 +30,13 @@ ASSIGNED_WITHIN_S: Final = 0.05
 REQUEST_S: Final = 10.0
 STARTS_S: Final = 30.0
 """How long to wait for the start positions: the open transaction of a worker that was killed lasts up to 25 s."""
+REJOIN_S: Final = 10.0
+"""After how long without an answer of its group a member is made anew, when Kafka answers others."""
+ANSWER_S: Final = 2.0
 LEAVE_S: Final = 1.0
 LEAVE_POLL_S: Final = 0.1
+
+_Rebalance = Callable[[list[TopicPartition]], None]
 
 _WAITED_OUT = frozenset(
     {
@@ -69,8 +77,9 @@ class KafkaSource:
         self._access = access
         self._topic = topic
         self._errors = ClientErrors(access)
-        settings = consumer_settings(access, self._errors, group, instance_id) | {"on_commit": self._on_commit}
-        self._consumer = confluent_kafka.Consumer(settings)
+        self._settings = consumer_settings(access, self._errors, group, instance_id) | {"on_commit": self._on_commit}
+        self._consumer = confluent_kafka.Consumer(self._settings)
+        self._awaits_since: float | None = None
         self._watch = TopicWatch(access, topic)
         self._fetcher = Fetcher(access, topic)
         self._topic_id = ""
@@ -84,13 +93,48 @@ class KafkaSource:
 
     def join(self, listener: RebalanceListener) -> None:
         self._listener = listener
+        self._subscribe()
+
+    def _subscribe(self) -> None:
+        """One that was given up may be told something late, by the thread that closes it."""
+
+        def current(call: _Rebalance) -> Callable[[object, list[TopicPartition]], None]:
+            return lambda consumer, partitions: call(partitions) if consumer is self._consumer else None
+
+        self._awaits_since = time.monotonic()
         self._consumer.subscribe(
-            [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+            [self._topic],
+            on_assign=current(self._on_assign),
+            on_revoke=current(self._on_revoke),
+            on_lost=current(self._on_lost),
         )
+
+    def _join_anew_if_forgotten(self) -> None:
+        """librdkafka can wait for good though Kafka is there: for the answer to what it asked over a connection that it
+        gave up meanwhile, or because a broker that had just come back named no brokers (librdkafka issue 5301).
+        """
+        now = time.monotonic()
+        if self._awaits_since is None or self._assigned or now - self._awaits_since < REJOIN_S:
+            return
+        self._awaits_since = now
+        if self._kafka_answers():
+            log.warning("the group's member is made anew: Kafka answers, but not it", topic=self._topic)
+            forgotten, self._consumer = self._consumer, confluent_kafka.Consumer(self._settings)
+            threading.Thread(target=forgotten.close, name="forgotten-member", daemon=True).start()
+            self._subscribe()
+
+    def _kafka_answers(self) -> bool:
+        with contextlib.closing(Cluster(self._access, ANSWER_S)) as cluster:
+            try:
+                cluster.layout([self._topic])
+            except (ConnectionLost, LoginRefused):
+                return False
+        return True
 
     # Rebalances: called by librdkafka from within poll. An error raised here must end the worker.
 
-    def _on_assign(self, _consumer: object, partitions: list[TopicPartition]) -> None:
+    def _on_assign(self, partitions: list[TopicPartition]) -> None:
+        self._awaits_since = None
         if partitions:
             starts = self._starts([p.partition for p in partitions])
             self._consumer.incremental_assign([TopicPartition(self._topic, p, offset) for p, offset in starts.items()])
@@ -100,12 +144,13 @@ class KafkaSource:
         if self._listener is not None:
             self._listener.assigned([p.partition for p in partitions])
 
-    def _on_revoke(self, _consumer: object, partitions: list[TopicPartition]) -> None:
+    def _on_revoke(self, partitions: list[TopicPartition]) -> None:
         if self._listener is not None:
             self._listener.revoked([p.partition for p in partitions])
         self._give_up(partitions)
 
-    def _on_lost(self, _consumer: object, partitions: list[TopicPartition]) -> None:
+    def _on_lost(self, partitions: list[TopicPartition]) -> None:
+        self._awaits_since = time.monotonic()
         if self._listener is not None:
             self._listener.lost([p.partition for p in partitions])
         self._give_up(partitions)
@@ -191,6 +236,7 @@ class KafkaSource:
         self._hear(self._consumer.poll(timeout_s))
         self._errors.check()
         self._require(self._watch.look())
+        self._join_anew_if_forgotten()
         self._pass_gaps()
 
     def _take(self, max_records: int, timeout_s: float) -> RecordBatch:

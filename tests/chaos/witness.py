@@ -55,21 +55,21 @@ class Witness:
         return consumer
 
     def _look(self) -> None:
-        """Begin anew when a partition has stood still since the last look although there is more."""
+        """Begin anew when a partition has stood still since the last look although there is more, or may be."""
         self._look_at = time.monotonic() + LOOK_EVERY_S
         before, self._before = self._before, dict(self._next)
-        if any(self._next[partition] == offset < self._end(partition) for partition, offset in before.items()):
+        if any(self._next[partition] == offset != self._end(partition) for partition, offset in before.items()):
             self.stalls += 1
-            self._consumer.close()
+            threading.Thread(target=self._consumer.close, daemon=True).start()  # it may not answer any more
             self._consumer = self._reader()
 
-    def _end(self, partition: int) -> int:
-        """Behind the last record; 0 while Kafka is away."""
+    def _end(self, partition: int) -> int | None:
+        """Behind the last record. None: this client is not told; a new one may be."""
         try:
             marks = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=REQUEST_S)
         except KafkaException:
-            return 0
-        return marks[1] if marks is not None else 0
+            return None
+        return None if marks is None else marks[1]
 
     def read_to_the_end(self) -> "Witness":
         """Take in all that there is, and leave."""

@@ -1,5 +1,6 @@
 """How a worker ends."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 from headwater.app import worker
 from headwater.engine.health import Reporter
 from headwater.errors import Fenced, HeadwaterError, SourceGap
-from headwater.model.worker import FENCED_STATUS
+from headwater.model.worker import FENCED_STATUS, Heartbeat
 from tests.contract.test_orchestrator import worker_set
 
 
@@ -30,3 +31,19 @@ def test_its_process_does_not_load_what_it_never_uses() -> None:
     loaded = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
     assert "headwater.app.worker" in loaded
     assert not {"aiokafka", "rich", "opentelemetry.sdk", "typer", "sqlalchemy"} & {*loaded}
+
+
+def test_one_that_hangs_in_kafkas_client_tells_so_and_ends() -> None:
+    hears, tells = os.pipe()
+    script = f"""
+import threading
+from headwater.app.worker import _end_hung
+from headwater.engine.health import Probe, Reporter
+threading.Thread(target=_end_hung, args=[Reporter(Probe({tells}))]).start()
+threading.Event().wait()
+"""
+    ended = subprocess.run([sys.executable, "-c", script], check=False, pass_fds=[tells], timeout=60)
+    os.close(tells)
+    beat = Heartbeat.model_validate_json(os.read(hears, 1 << 16))
+    os.close(hears)
+    assert (ended.returncode, beat.state, beat.reason) == (worker.FAILED, "failed", worker.HUNG)

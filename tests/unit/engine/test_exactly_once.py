@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from headwater.engine import exactly_once
 from headwater.engine.chain import Flight
 from headwater.engine.exactly_once import TransactionSize
 from headwater.engine.health import Probe
@@ -11,6 +12,7 @@ from headwater.errors import BrokerUnavailable
 from headwater.model.metric import TIME_RANGES
 from headwater.model.record import RecordBatch
 from tests.unit.engine.looking import arrived, steps
+from tests.unit.engine.weather import WeatherTransactionalProducer
 from tests.unit.engine.world import DEAD, DEPLOYMENT, OUTPUTS, Member, World, origin
 
 
@@ -24,6 +26,12 @@ def working(world: World) -> Member:
     member = world.member()
     steps(member, 2)
     return member
+
+
+def _hang(world: World) -> None:
+    """As librdkafka does; but for the end of the process, which nothing would survive."""
+    assert world.hung.wait(10)
+    raise RuntimeError("the process has ended")
 
 
 class TestFlow:
@@ -103,6 +111,19 @@ class TestFailures:
         world.weather.coordinator_up = True
         steps(member, 300)
         assert arrived(world) == ["stream/0/0/0"]
+
+    @pytest.mark.parametrize("what", ["commit", "begin"])
+    def test_a_client_that_hangs_is_noticed(self, what: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(exactly_once, "HANGS_AFTER_S", 1)
+        member = working(world)
+        world.append(0, "pass")
+        steps(member, 20)
+        assert (world.hung.is_set(), len(arrived(world))) == (False, 1)
+        monkeypatch.setattr(WeatherTransactionalProducer, what, lambda *_: _hang(world))
+        world.append(0, "pass")
+        world.weather.refuse = 1
+        with pytest.raises(RuntimeError, match="ended"):
+            steps(member, 80)
 
     def test_a_failed_transaction_at_the_end_is_no_end(self, world: World) -> None:
         member = working(world)
