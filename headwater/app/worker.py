@@ -22,6 +22,7 @@ from headwater.engine.exactly_once import HANGS_AFTER_S, ExactlyOnce
 from headwater.engine.health import Probe, Reporter
 from headwater.engine.observe import Observer, TimedLookup
 from headwater.engine.recorder import Recorder
+from headwater.engine.watchdog import Watchdog
 from headwater.engine.worker import Worker
 from headwater.errors import Fenced, HeadwaterError, SetupError
 from headwater.model.deployment import transactional_ids
@@ -152,15 +153,17 @@ def _delivery(spec: WorkerSpec, slot: int, names: SourceNames, reporter: Reporte
         sinks,
         dead_letters,
         lambda: TransactionalKafkaProducer(spec.kafka, topics, spec.source_topic, own_id),
-        lambda: _end_hung(reporter),
+        Watchdog(HANGS_AFTER_S, lambda: _end_hung(reporter)).watching,
     )
 
 
 def _end_hung(reporter: Reporter) -> None:
     """The engine's thread does not come back from a call of Kafka's client: nothing else can end this process."""
-    log.error("the worker ends", reason=HUNG)
-    reporter.report("failed", HUNG)
-    os._exit(FAILED)
+    try:
+        log.error("the worker ends", reason=HUNG)
+        reporter.report("failed", HUNG)
+    finally:
+        os._exit(FAILED)
 
 
 def main() -> int:

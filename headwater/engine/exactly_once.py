@@ -5,9 +5,8 @@ so none is opened before everything that goes into it is there. No script runs i
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from threading import Event, Thread
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from headwater.engine.chain import Flight
 from headwater.engine.delivery import DeadLetters, write
@@ -18,8 +17,8 @@ from headwater.sources.base import Positions, Source
 
 BEGIN_S = 5.0
 HANGS_AFTER_S = 15
-"""A transaction, or the end of one that failed, has limits that add up to half of this. librdkafka can hang in spite of
-its own (librdkafka issue 3013).
+"""What is watched has limits that add up to half of this. librdkafka hangs in spite of them while the group has no
+coordinator, or for good (librdkafka issues 5456 and 5511).
 """
 MAX_HELD_BYTES = 64 << 20
 """With more values waiting for a commit, it is due: a worker's memory is limited."""
@@ -47,9 +46,7 @@ class TransactionSize:
 
 
 class ExactlyOnce:
-    """Implements engine.delivery.Delivery. on_hang: called by another thread, to end a process that hangs in Kafka's
-    client: the next one takes its place sooner than the supervisor would see it.
-    """
+    """Implements engine.delivery.Delivery. watching: around the calls of Kafka's client that may never return."""
 
     checkpoint_s = 0.2
 
@@ -58,13 +55,13 @@ class ExactlyOnce:
         sinks: Sequence[Sink],
         dead_letters: DeadLetters,
         producer_factory: Callable[[], TransactionalProducer],
-        on_hang: Callable[[], None],
+        watching: Callable[[], AbstractContextManager[None]] = nullcontext,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._sinks = sinks
         self._dead_letters = dead_letters
         self._make = producer_factory
-        self._on_hang = on_hang
+        self._watching = watching
         self._clock = clock
         self._producer = producer_factory()
         self._size = TransactionSize()
@@ -114,7 +111,7 @@ class ExactlyOnce:
         count, since = self._producer.held(), self._clock()
         self._held_bytes = 0
         try:
-            with _limited(HANGS_AFTER_S, self._on_hang):
+            with self._watching():
                 self._producer.commit(positions, source.membership)
         except DeliveryFailed:
             self._size.failed(count)
@@ -122,7 +119,7 @@ class ExactlyOnce:
         self._size.learn(count, self._clock() - since)
 
     def recover(self, source: Source) -> Positions:
-        with _limited(HANGS_AFTER_S, self._on_hang):
+        with self._watching():
             self._renew()
             self.begin(BEGIN_S)
         return source.committed()
@@ -131,20 +128,5 @@ class ExactlyOnce:
         self._producer.forget(partitions)
 
     def close(self) -> None:
-        self._producer.close()
-
-
-@contextmanager
-def _limited(seconds: int, overdue: Callable[[], None]) -> Iterator[None]:
-    """Call `overdue` when the block lasts longer. A process that is stopped meanwhile is not held to it."""
-    done = Event()
-
-    def watch() -> None:
-        if not any(done.wait(1) for _ in range(seconds)):
-            overdue()
-
-    Thread(target=watch, name="overdue", daemon=True).start()
-    try:
-        yield
-    finally:
-        done.set()
+        with self._watching():
+            self._producer.close()

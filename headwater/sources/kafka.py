@@ -30,8 +30,10 @@ ASSIGNED_WITHIN_S: Final = 0.05
 REQUEST_S: Final = 10.0
 STARTS_S: Final = 30.0
 """How long to wait for the start positions: the open transaction of a worker that was killed lasts up to 25 s."""
-REJOIN_S: Final = 10.0
-"""After how long without an answer of its group a member is made anew, when Kafka answers others."""
+REJOIN_S: Final = 15.0
+"""How often a member without partitions is looked after: when Kafka answers others at two looks in a row, it is made
+anew. Longer than a session: one that lost its partitions may have to wait for the end of the one it had.
+"""
 ANSWER_S: Final = 2.0
 LEAVE_S: Final = 1.0
 LEAVE_POLL_S: Final = 0.1
@@ -80,6 +82,8 @@ class KafkaSource:
         self._settings = consumer_settings(access, self._errors, group, instance_id) | {"on_commit": self._on_commit}
         self._consumer = confluent_kafka.Consumer(self._settings)
         self._awaits_since: float | None = None
+        self._others_get_answers = False
+        self._closing: threading.Thread | None = None
         self._watch = TopicWatch(access, topic)
         self._fetcher = Fetcher(access, topic)
         self._topic_id = ""
@@ -109,7 +113,7 @@ class KafkaSource:
             on_lost=current(self._on_lost),
         )
 
-    def _join_anew_if_forgotten(self) -> None:
+    def _look_after_member(self) -> None:
         """librdkafka can wait for good though Kafka is there: for the answer to what it asked over a connection that it
         gave up meanwhile, or because a broker that had just come back named no brokers (librdkafka issue 5301).
         """
@@ -117,24 +121,37 @@ class KafkaSource:
         if self._awaits_since is None or self._assigned or now - self._awaits_since < REJOIN_S:
             return
         self._awaits_since = now
-        if self._kafka_answers():
-            log.warning("the group's member is made anew: Kafka answers, but not it", topic=self._topic)
-            forgotten, self._consumer = self._consumer, confluent_kafka.Consumer(self._settings)
-            threading.Thread(target=forgotten.close, name="forgotten-member", daemon=True).start()
-            self._subscribe()
+        before, self._others_get_answers = self._others_get_answers, self._is_led()
+        if before and self._others_get_answers:
+            self._others_get_answers = False
+            self._join_anew()
 
-    def _kafka_answers(self) -> bool:
+    def _is_led(self) -> bool:
+        """True when a broker answers, and knows who leads the topic's partitions."""
         with contextlib.closing(Cluster(self._access, ANSWER_S)) as cluster:
             try:
-                cluster.layout([self._topic])
+                return bool(cluster.layout([self._topic]).leaders)
             except (ConnectionLost, LoginRefused):
                 return False
-        return True
+
+    def _join_anew(self) -> None:
+        """Raises WorkerError when the last client that was given up has not ended yet: a new process has none."""
+        if self._closing is not None and self._closing.is_alive():
+            raise WorkerError(
+                "Kafka answers, but its client does not, and can't be closed. The next worker has a new one."
+            )
+        log.warning("Kafka answers, but the group's member hears nothing; it is made anew", topic=self._topic)
+        self._closing = threading.Thread(target=self._consumer.close, name="forgotten-member", daemon=True)
+        self._closing.start()
+        self._watch.close()
+        self._watch = TopicWatch(self._access, self._topic)
+        self._consumer = confluent_kafka.Consumer(self._settings)
+        self._subscribe()
 
     # Rebalances: called by librdkafka from within poll. An error raised here must end the worker.
 
     def _on_assign(self, partitions: list[TopicPartition]) -> None:
-        self._awaits_since = None
+        self._awaits_since, self._others_get_answers = None, False
         if partitions:
             starts = self._starts([p.partition for p in partitions])
             self._consumer.incremental_assign([TopicPartition(self._topic, p, offset) for p, offset in starts.items()])
@@ -236,7 +253,7 @@ class KafkaSource:
         self._hear(self._consumer.poll(timeout_s))
         self._errors.check()
         self._require(self._watch.look())
-        self._join_anew_if_forgotten()
+        self._look_after_member()
         self._pass_gaps()
 
     def _take(self, max_records: int, timeout_s: float) -> RecordBatch:

@@ -21,8 +21,8 @@ class Witness:
     """Reads one topic from its beginning into `account`.
 
     newest_ms: the latest time of a source record that came out. ages_ms: from that time to the arrival here, of what
-    was no repeat. came_at: when something came last. stalls: how often the consumer had to be replaced: librdkafka can
-    lose a partition on the way to a new leader epoch (its issues 4492 and 5153), and says nothing then.
+    was no repeat. came_at: when something came last. stalls: how often the consumer had to be replaced: Kafka
+    was away, or librdkafka lost a partition on the way to a new leader epoch (its issues 4492 and 5153).
     """
 
     def __init__(
@@ -58,18 +58,18 @@ class Witness:
         """Begin anew when a partition has stood still since the last look although there is more, or may be."""
         self._look_at = time.monotonic() + LOOK_EVERY_S
         before, self._before = self._before, dict(self._next)
-        if any(self._next[partition] == offset != self._end(partition) for partition, offset in before.items()):
+        if any(self._next[partition] == offset and self._has_more(partition) for partition, offset in before.items()):
             self.stalls += 1
             threading.Thread(target=self._consumer.close, daemon=True).start()  # it may not answer any more
             self._consumer = self._reader()
 
-    def _end(self, partition: int) -> int | None:
-        """Behind the last record. None: this client is not told; a new one may be."""
+    def _has_more(self, partition: int) -> bool:
+        """True as well when this client is not told: a new one may be."""
         try:
             marks = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=REQUEST_S)
         except KafkaException:
-            return None
-        return None if marks is None else marks[1]
+            return True
+        return marks is None or self._next[partition] < marks[1]
 
     def read_to_the_end(self) -> "Witness":
         """Take in all that there is, and leave."""

@@ -1,49 +1,87 @@
 """A group's member whose client stands still although Kafka is there."""
 
 import time
+from threading import Event, Thread
 
 import pytest
 
+from headwater.errors import WorkerError
 from headwater.sources import kafka as kafka_source
-from tests.support.kafka import KafkaServer
-from tests.support.sources import KafkaBench, Listener, read
+from tests.support.kafka import WAIT_S, KafkaServer
+from tests.support.sources import KafkaBench, Listener, joined, read
+
+LOOK_S = 1.0
 
 
 @pytest.fixture
 def bench(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> KafkaBench:
-    monkeypatch.setattr(kafka_source, "REJOIN_S", 0.5)
+    monkeypatch.setattr(kafka_source, "REJOIN_S", LOOK_S)
     bench = KafkaBench(kafka)
     bench.append(0, [b"a", b"b"])
     bench.pin({0: 0, 1: 0})
     return bench
 
 
-@pytest.mark.parametrize("instance_id", [None, "slot-0"])
-def test_joins_anew(bench: KafkaBench, instance_id: str | None) -> None:
+def forgotten(bench: KafkaBench, instance_id: str | None) -> kafka_source.KafkaSource:
     source = bench.member(instance_id)
     source.join(Listener())
     source._consumer.unsubscribe()  # to the same effect: it never asks its group again
+    return source
+
+
+@pytest.mark.parametrize("instance_id", [None, "slot-0"])
+def test_joins_anew(bench: KafkaBench, instance_id: str | None) -> None:
+    source = forgotten(bench, instance_id)
     assert read(source, 2) == [(0, 0, b"a"), (0, 1, b"b")]
     source.commit({0: 2}, wait=True)
     assert bench.positions()[0] == 2
 
 
-def test_one_that_has_its_share_stays(bench: KafkaBench) -> None:
-    source = bench.member("slot-0")
-    source.join(Listener())
-    read(source, 2)
-    member, until = source._consumer, time.monotonic() + 1.5
+def stays(source: kafka_source.KafkaSource) -> bool:
+    """After several looks."""
+    member, until = source._consumer, time.monotonic() + 4 * LOOK_S
     while time.monotonic() < until:
         source.poll(10, 0.1)
-    assert source._consumer is member
+    return source._consumer is member
+
+
+def test_one_that_has_its_share_stays(bench: KafkaBench) -> None:
+    source = bench.member("slot-0")
+    joined(source)
+    assert stays(source)
+
+
+def test_one_without_a_share_stays(bench: KafkaBench) -> None:
+    sources = [bench.member(f"slot-{n}") for n in range(3)]  # of two partitions
+    listeners = [Listener() for _ in sources]
+    for source, listener in zip(sources, listeners, strict=True):
+        source.join(listener)
+    until = time.monotonic() + WAIT_S
+    while sorted(len(listener.owned) for listener in listeners) != [0, 1, 1] or not all(li.calls for li in listeners):
+        assert time.monotonic() < until
+        for source in sources:
+            source.poll(10, 0.05)
+    (idle,) = (source for source, listener in zip(sources, listeners, strict=True) if not listener.owned)
+    assert stays(idle)
 
 
 def test_one_without_a_broker_waits(bench: KafkaBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = bench.member("slot-0")
-    source.join(Listener())
-    source._consumer.unsubscribe()
+    source = forgotten(bench, "slot-0")
     monkeypatch.setattr(source, "_access", source._access.model_copy(update={"bootstrap_servers": "127.0.0.1:1"}))
-    member, until = source._consumer, time.monotonic() + 1.5
-    while time.monotonic() < until:
-        source.poll(10, 0.1)
-    assert source._consumer is member
+    assert stays(source)
+
+
+def test_one_whose_topic_nobody_leads_waits(bench: KafkaBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = forgotten(bench, "slot-0")
+    monkeypatch.setattr(source, "_topic", "no-such-topic")
+    assert stays(source)
+
+
+def test_clients_that_can_not_be_closed_end_the_worker(bench: KafkaBench) -> None:
+    source, closes = forgotten(bench, "slot-0"), Event()
+    source._closing = Thread(target=closes.wait, args=[WAIT_S])
+    source._closing.start()
+    with pytest.raises(WorkerError, match="can't be closed"):
+        read(source, 2)
+    closes.set()
+    source._closing.join()

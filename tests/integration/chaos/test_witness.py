@@ -43,6 +43,6 @@ def test_reads_on_where_its_client_lost_a_partition(kafka: KafkaServer, monkeypa
             write(kafka, topic, first)
             wait(reader, (first + ROUND) * PARTITIONS)
         time.sleep(1.5)
-    assert reader.stalls == 1
+    assert reader.stalls >= 1  # a machine without CPU to give makes it look again
     account = reader.account
     assert (account.repeats, account.wrong, account.inversions) == (0, 0, 0)

@@ -2,9 +2,9 @@
 
 import itertools
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from threading import Event
 from typing import Any
 
 from headwater.engine.delivery import AtLeastOnce, DeadLetters, Delivery
@@ -124,7 +124,7 @@ class World:
         self.told: list[Gap] = []
         self.topics = MemoryTopics([*OUTPUTS, DEAD])
         self.metrics = WeatherMetrics(self.weather)
-        self.hung = Event()
+        self.watching: Callable[[], AbstractContextManager[None]] = nullcontext
         self._owners = itertools.count()
         self._max_queued = max_queued
         self._exactly_once = exactly_once
@@ -173,7 +173,7 @@ class World:
 
         sinks, dead_letters = [KafkaSink(name, name, names) for name in OUTPUTS], DeadLetters(DEAD, 7, names)
         if self._exactly_once:
-            return ExactlyOnce(sinks, dead_letters, transactional_producer, self.hung.set, self.weather.clock)
+            return ExactlyOnce(sinks, dead_letters, transactional_producer, self.watching, self.weather.clock)
         return AtLeastOnce(sinks, dead_letters, producer)
 
     def append(self, partition: int, *kinds: str) -> None:
