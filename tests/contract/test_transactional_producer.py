@@ -83,8 +83,7 @@ class KafkaBench:
         self.stream = kafka.create_topic(kafka.unique("stream"), 2)
         self.group = kafka.unique("group")
         self.id = kafka.unique("tx")
-        with kafka.consumer(group=self.group) as consumer:
-            consumer.commit(offsets=[TopicPartition(self.stream, p, 0) for p in range(2)], asynchronous=False)
+        kafka.commit(self.group, self.stream, {0: 0, 1: 0})
 
     @property
     def refusing(self) -> str:

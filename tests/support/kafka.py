@@ -13,7 +13,15 @@ from types import MappingProxyType
 from typing import Any, cast
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from headwater.brokers.client import ClientErrors, admin_settings, consumer_settings, producer_settings
@@ -67,6 +75,15 @@ class KafkaServer:
         """Asked by the writer: the administration would answer from its cache when the topic has grown."""
         found = self._writer.list_topics(topic, WAIT_S).topics[topic].partitions.values()
         return len([partition for partition in found if partition.leader >= 0]) == partitions
+
+    def commit(self, group: str, topic: str, positions: Mapping[int, int], epoch: int = -1) -> None:
+        """Store positions of a group without members. A consumer's own commit has no time limit, and can hang.
+
+        epoch: of the leader that took the records before.
+        """
+        offsets = [TopicPartition(topic, partition, position, "", epoch) for partition, position in positions.items()]
+        asked = self.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, offsets)])
+        asked[group].result(WAIT_S)
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """Delete the records below an offset, as retention does."""

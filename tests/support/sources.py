@@ -93,9 +93,7 @@ class KafkaBench:
 
     def pin(self, positions: Positions, epoch: int = -1) -> None:
         """epoch: of the leader that took the records before."""
-        offsets = [TopicPartition(self.topic, p, offset, "", epoch) for p, offset in positions.items()]
-        with self._kafka.consumer(group=self.group) as consumer:
-            consumer.commit(offsets=offsets, asynchronous=False)
+        self._kafka.commit(self.group, self.topic, positions, epoch)
 
     def positions(self) -> Positions:
         with self._kafka.consumer(group=self.group) as consumer:

@@ -58,12 +58,7 @@ class Pipeline:
         )
         self._path = folder / "spec-hash1.json"
         self._log = folder / "worker.log"
-        self._pin()
-
-    def _pin(self) -> None:
-        with self.kafka.consumer(group=self.group) as consumer:
-            starts = [TopicPartition(self.source, p, 0) for p in range(PARTITIONS)]
-            consumer.commit(offsets=starts, asynchronous=False)
+        kafka.commit(self.group, self.source, dict.fromkeys(range(PARTITIONS), 0))
 
     def feed(self, records: Sequence[Any]) -> None:
         """Put JSON records on the source topic, spread over its partitions."""
