@@ -1,6 +1,8 @@
 """A group's member whose client stands still although Kafka is there."""
 
+import contextlib
 import time
+from collections.abc import Iterator
 from threading import Event, Thread
 
 import pytest
@@ -14,12 +16,12 @@ LOOK_S = 1.0
 
 
 @pytest.fixture
-def bench(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> KafkaBench:
+def bench(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[KafkaBench]:
     monkeypatch.setattr(kafka_source, "REJOIN_S", LOOK_S)
-    bench = KafkaBench(kafka)
-    bench.append(0, [b"a", b"b"])
-    bench.pin({0: 0, 1: 0})
-    return bench
+    with contextlib.closing(KafkaBench(kafka)) as bench:
+        bench.append(0, [b"a", b"b"])
+        bench.pin({0: 0, 1: 0})
+        yield bench
 
 
 def forgotten(bench: KafkaBench, instance_id: str | None) -> kafka_source.KafkaSource:
