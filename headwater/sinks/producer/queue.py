@@ -14,7 +14,7 @@ from headwater.model.record import Numbers, Rows
 from headwater.native import Portion, Positions, Texts
 from headwater.sinks.base import SOURCE_HEADER, Outputs
 
-LINGER_S: Final = 0.05
+LINGER_S: Final = 0.02
 """How long a record waits for company: larger requests are cheaper. `push` ends the wait."""
 FULL_BYTES: Final = 512 << 10
 """With so much there is company enough."""
