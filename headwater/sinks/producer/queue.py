@@ -14,8 +14,11 @@ from headwater.model.record import Numbers, Rows
 from headwater.native import Portion, Positions, Texts
 from headwater.sinks.base import SOURCE_HEADER, Outputs
 
-LINGER_S: Final = 0.02
+LINGER_S: Final = 0.05
 """How long a record waits for company: larger requests are cheaper. `push` ends the wait."""
+TRICKLE_LINGER_S: Final = 0.02
+TRICKLE_BYTES: Final = 32 << 10
+"""The same where less waits: little is to come, and a worker that is busy with other records does not push."""
 FULL_BYTES: Final = 512 << 10
 """With so much there is company enough."""
 MAX_BATCH_BYTES: Final = 1_000_000
@@ -172,7 +175,9 @@ class Queue:
             return float("inf")
         if self.sent < len(self.sealed) or self.parcels or (self.waiting and self.urgent):
             return 0.0
-        return self.waiting[0].since + LINGER_S if self.waiting else float("inf")
+        if not self.waiting:
+            return float("inf")
+        return self.waiting[0].since + (TRICKLE_LINGER_S if self.waiting_bytes < TRICKLE_BYTES else LINGER_S)
 
     def oldest(self) -> float:
         """When the first record came that is not acknowledged."""

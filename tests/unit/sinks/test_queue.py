@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from headwater.brokers.wire.batch import Producer, seal
 from headwater.sinks.base import Outputs
-from headwater.sinks.producer.queue import FULL_BYTES, LINGER_S, MAX_BATCH_BYTES, MAX_ON_THEIR_WAY, Queue, Waiting
+from headwater.sinks.producer.queue import (
+    FULL_BYTES,
+    LINGER_S,
+    MAX_BATCH_BYTES,
+    MAX_ON_THEIR_WAY,
+    TRICKLE_BYTES,
+    TRICKLE_LINGER_S,
+    Queue,
+    Waiting,
+)
 from tests.support.columns import numbered, numbers
 from tests.support.kafka_batches import Read, read
 
@@ -113,6 +122,8 @@ class TestDue:
         queue = Queue("t", 3)
         assert queue.due_at() == float("inf")
         add(queue, outputs([1]))
+        assert queue.due_at() == NOW + TRICKLE_LINGER_S
+        add(queue, outputs([TRICKLE_BYTES]))
         assert queue.due_at() == NOW + LINGER_S
         queue.urgent = True
         assert queue.due_at() == 0
