@@ -57,8 +57,9 @@ class _Chaos:
         self._began = time.time()
 
     def run(self, report: Report) -> None:
-        """Do all strikes, and wait until their effects are over."""
+        """Do all strikes, from the first results of every pipeline on, and wait until their effects are over."""
         try:
+            self._wait(lambda: self._made.newest_ms > 0, "the first results")
             for _ in range(self._plan.count):
                 self._pause(self._draw.expovariate(1 / self._plan.gap_s))
                 self._strike()
