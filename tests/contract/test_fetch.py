@@ -87,9 +87,7 @@ class Writers:
 @pytest.mark.parametrize("time", ["CreateTime", "LogAppendTime"])
 @pytest.mark.parametrize("max_bytes", [1, 3_000, 1 << 20])
 def test_all_codecs_and_transactions(kafka: KafkaServer, connection: Connection, time: str, max_bytes: int) -> None:
-    # The records are of 2023: retention, which looks every five minutes, would delete them while they are read.
-    config = {"message.timestamp.type": time, "retention.ms": "-1"}
-    topic = kafka.create_topic(kafka.unique("fetch"), 2, config)
+    topic = kafka.create_topic(kafka.unique("fetch"), 2, {"message.timestamp.type": time})
     writers, draw = Writers(kafka, topic), random.Random(3)
     producers = [writers.transactional(codec) for codec in CODECS]
     for codec in CODECS:

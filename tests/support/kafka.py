@@ -63,8 +63,13 @@ class KafkaServer:
         return self.access.model_copy(update={"username": name, "password": password})
 
     def create_topic(self, name: str, partitions: int = 1, config: dict[str, str] | None = None) -> str:
-        """Make a topic and return its name. The broker answers a moment before it knows all partitions itself."""
-        self.admin.create_topics([NewTopic(name, partitions, 1, config=config or {})])[name].result(WAIT_S)
+        """Make a topic and return its name. The broker answers a moment before it knows all partitions itself.
+
+        It keeps all records: those of tests may be years old, and retention, which looks every five minutes, would
+        delete them while they are read.
+        """
+        kept = {"retention.ms": "-1"} | (config or {})
+        self.admin.create_topics([NewTopic(name, partitions, 1, config=kept)])[name].result(WAIT_S)
         deadline = time.monotonic() + WAIT_S
         while not self._leads(name, partitions):
             assert time.monotonic() < deadline, f"{name} has no leaders"
