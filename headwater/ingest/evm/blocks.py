@@ -3,13 +3,33 @@
 Quantities and bytes are `0x` hex strings there, and stay so here unless a field says otherwise.
 """
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 Parties = tuple[str | None, str | None]
 """Sender and receiver of a transaction; the receiver is None when it creates a contract."""
+_MAX_INTEGER: Final = (1 << 63) - 1
+_QUANTITY: Final = re.compile(r"0x[0-9a-fA-F]{1,64}")
+
+
+class TransactionDetails(NamedTuple):
+    """What else records carry of a transaction. None: the node was not asked for it, or does not give it.
+
+    Attributes:
+        status: 1 for success, 0 for failure; None before Byzantium too.
+        gas_used: In units of gas.
+        effective_gas_price: Wei per unit of gas, in decimal.
+        value: Wei that the sender gave to the receiver, in decimal.
+    """
+
+    status: int | None = None
+    gas_used: int | None = None
+    effective_gas_price: str | None = None
+    value: str | None = None
 
 
 class Log(msgspec.Struct, rename="camel", gc=False):
@@ -33,6 +53,9 @@ class Receipt(msgspec.Struct, rename="camel"):
     logs: list[Log]
     from_: str | None = msgspec.field(name="from", default=None)
     to: str | None = None
+    status: Any = None
+    gas_used: Any = None
+    effective_gas_price: Any = None
 
 
 class Header(msgspec.Struct, rename="camel"):
@@ -51,6 +74,7 @@ class Transaction(msgspec.Struct):
     hash: str
     from_: str | None = msgspec.field(name="from", default=None)
     to: str | None = None
+    value: Any = None
 
 
 class FullBlock(Header, kw_only=True):
@@ -60,7 +84,7 @@ class FullBlock(Header, kw_only=True):
 
 
 class Block(NamedTuple):
-    """A block with all its logs in order. timestamp: Unix seconds. parties: by transaction hash."""
+    """A block with all its logs in order. timestamp: Unix seconds. parties and details: by transaction hash."""
 
     number: int
     hash: str
@@ -68,22 +92,51 @@ class Block(NamedTuple):
     timestamp: int
     logs: Sequence[Log]
     parties: Mapping[str, Parties]
+    details: Mapping[str, TransactionDetails] = MappingProxyType({})
 
 
 def from_receipts(header: Header, receipts: Sequence[Receipt]) -> Block | None:
     """The block; None when the receipts are not those of this block, or not there yet."""
     parties = {receipt.transaction_hash: (receipt.from_, receipt.to) for receipt in receipts}
     logs = [log for receipt in receipts for log in receipt.logs]
-    return _block(header, logs, parties, {receipt.block_hash for receipt in receipts})
+    details = {receipt.transaction_hash: _receipt_details(receipt) for receipt in receipts}
+    return _block(header, logs, parties, details, {receipt.block_hash for receipt in receipts})
 
 
 def from_logs(full: FullBlock, logs: Sequence[Log]) -> Block | None:
     """The block; None when the logs are not those of this block, or not there yet."""
     parties: dict[str, Parties] = {each.hash: (each.from_, each.to) for each in full.transactions}
-    return _block(full, logs, parties, {log.block_hash for log in logs})
+    details = {each.hash: TransactionDetails(value=_decimal(each.value)) for each in full.transactions}
+    return _block(full, logs, parties, details, {log.block_hash for log in logs})
 
 
-def _block(header: Header, logs: Sequence[Log], parties: Mapping[str, Parties], hashes: set[str]) -> Block | None:
+def _receipt_details(receipt: Receipt) -> TransactionDetails:
+    price = _decimal(receipt.effective_gas_price)
+    return TransactionDetails(_integer(receipt.status), _integer(receipt.gas_used), price)
+
+
+def _quantity(value: Any) -> int | None:
+    """The number of a hex quantity. Anything else counts as not given, since no record depends on these members."""
+    return int(value, 16) if isinstance(value, str) and _QUANTITY.fullmatch(value) else None
+
+
+def _integer(value: Any) -> int | None:
+    number = _quantity(value)
+    return number if number is not None and number <= _MAX_INTEGER else None
+
+
+def _decimal(value: Any) -> str | None:
+    number = _quantity(value)
+    return None if number is None else str(number)
+
+
+def _block(
+    header: Header,
+    logs: Sequence[Log],
+    parties: Mapping[str, Parties],
+    details: Mapping[str, TransactionDetails],
+    hashes: set[str],
+) -> Block | None:
     """hashes: of the blocks that the logs are of. A bloom filter with bits tells that a block has logs.
 
     One without bits proves nothing: Polygon's leaves out the logs of its system transactions, and some of its nodes
@@ -91,4 +144,5 @@ def _block(header: Header, logs: Sequence[Log], parties: Mapping[str, Parties], 
     """
     if not hashes <= {header.hash} or (not logs and header.logs_bloom.strip("0x")):
         return None
-    return Block(int(header.number, 16), header.hash, header.parent_hash, int(header.timestamp, 16), logs, parties)
+    number, timestamp = int(header.number, 16), int(header.timestamp, 16)
+    return Block(number, header.hash, header.parent_hash, timestamp, logs, parties, details)

@@ -11,14 +11,14 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from headwater.ingest.evm.blocks import Block, Log, Parties
+from headwater.ingest.evm.blocks import Block, Log, TransactionDetails
 from headwater.ingest.evm.decode import Decoded, Decoder, Value
 from headwater.ingest.evm.tokens import TOPICS, Transfer, transfers
 
 ENTITIES: Final = ("log", "decoded_log", "erc20_token_transfer", "erc721_token_transfer", "erc1155_token_transfer")
 STANDS: Final = b',"removed":false}'
 REMOVED: Final = b',"removed":true}'
-_UNKNOWN: Final[Parties] = (None, None)
+_NO_DETAILS: Final = TransactionDetails()
 _EXACT: Final = Context(prec=400)
 """Digits of a uint256 with 255 decimals."""
 
@@ -54,6 +54,10 @@ class _Log(msgspec.Struct, gc=False):
     block_timestamp: str
     from_address: str | None
     to_address: str | None
+    receipt_status: int | None
+    receipt_gas_used: int | None
+    receipt_effective_gas_price: str | None
+    transaction_value: str | None
     removed: bool
 
 
@@ -76,6 +80,10 @@ class _DecodedLog(msgspec.Struct, gc=False):
     block_timestamp: str
     transaction_from_address: str | None
     transaction_to_address: str | None
+    receipt_status: int | None
+    receipt_gas_used: int | None
+    receipt_effective_gas_price: str | None
+    transaction_value: str | None
 
 
 class _Erc20(msgspec.Struct, gc=False):
@@ -92,6 +100,10 @@ class _Erc20(msgspec.Struct, gc=False):
     usd_exchange_rate: None
     transaction_from_address: str | None
     transaction_to_address: str | None
+    receipt_status: int | None
+    receipt_gas_used: int | None
+    receipt_effective_gas_price: str | None
+    transaction_value: str | None
     transaction_hash: str
     transaction_index: int
     log_index: int
@@ -114,6 +126,10 @@ class _Erc721(msgspec.Struct, gc=False):
     amount_str: str
     transaction_from_address: str | None
     transaction_to_address: str | None
+    receipt_status: int | None
+    receipt_gas_used: int | None
+    receipt_effective_gas_price: str | None
+    transaction_value: str | None
     transaction_hash: str
     transaction_index: int
     log_index: int
@@ -139,6 +155,10 @@ class _Erc1155(msgspec.Struct, gc=False):
     amount_str: str
     transaction_from_address: str | None
     transaction_to_address: str | None
+    receipt_status: int | None
+    receipt_gas_used: int | None
+    receipt_effective_gas_price: str | None
+    transaction_value: str | None
     transaction_hash: str
     transaction_index: int
     log_index: int
@@ -146,6 +166,11 @@ class _Erc1155(msgspec.Struct, gc=False):
     block_hash: str
     block_timestamp: str
     unique_id: str
+
+
+_Transaction = tuple[str | None, str | None, int | None, int | None, str | None, str | None]
+"""Parties and details of a transaction, as all records have them."""
+_NO_TRANSACTION: Final[_Transaction] = (None, None, *_NO_DETAILS)
 
 
 class _Place(NamedTuple):
@@ -177,65 +202,88 @@ class Converter:
 
     def convert(self, block: Block, counts: Counter[str]) -> list[Made]:
         """The records of a block in the order of its logs; counts gets `undecoded` and `malformed`."""
-        time = block_time(block.timestamp)
+        time, block_hash = block_time(block.timestamp), block.hash.lower()
+        transactions = _transactions(block)
         made: list[Made] = []
         for log in block.logs:
-            log.address = log.address.lower()
+            _to_lower_case(log)
             place = _Place(
                 log.transaction_hash,
                 int(log.transaction_index, 16),
                 int(log.log_index, 16),
                 block.number,
-                block.hash,
+                block_hash,
                 time,
             )
-            parties = block.parties.get(log.transaction_hash, _UNKNOWN)
+            transaction = transactions.get(log.transaction_hash, _NO_TRANSACTION)
             key = f"{self._chain}:{log.transaction_hash}:{place.log_index}"
-            made += self._records(log, place, parties, key, counts)
+            made += self._records(log, place, transaction, key, counts)
         return made
 
-    def _records(self, log: Log, place: _Place, parties: Parties, key: str, counts: Counter[str]) -> Iterator[Made]:
+    def _records(
+        self, log: Log, place: _Place, transaction: _Transaction, key: str, counts: Counter[str]
+    ) -> Iterator[Made]:
         topics = (*log.topics, *_NO_TOPICS[len(log.topics)])
         encode, own_key = self._encode, key.encode()
         yield Made(
-            "log", own_key, encode(_make_log(log.address, log.topics, *topics, log.data, *place, *parties, False))
+            "log", own_key, encode(_make_log(log.address, log.topics, *topics, log.data, *place, *transaction, False))
         )
         if self._decoder is not None:
             decoded = self._decoder.decode(log)
             if decoded is None:
                 counts["undecoded"] += 1
             else:
-                yield Made("decoded_log", own_key, encode(_decoded(log, decoded, topics, place, parties)))
+                yield Made("decoded_log", own_key, encode(_decoded(log, decoded, topics, place, transaction)))
         if topics[0] in TOPICS:
             try:
                 for transfer in transfers(log):
-                    yield self._transfer(log, transfer, place, parties, key)
+                    yield self._transfer(log, transfer, place, transaction, key)
             except ValueError:
                 counts["malformed"] += 1
 
-    def _transfer(self, log: Log, transfer: Transfer, place: _Place, parties: Parties, key: str) -> Made:
+    def _transfer(self, log: Log, transfer: Transfer, place: _Place, transaction: _Transaction, key: str) -> Made:
         token = self._tokens.get(log.address)
         if transfer.array_index is not None:
             key = f"{key}:{transfer.array_index}"
         return Made(
-            transfer.entity, key.encode(), self._encode(_transfer(log.address, transfer, token, place, parties))
+            transfer.entity, key.encode(), self._encode(_transfer(log.address, transfer, token, place, transaction))
         )
+
+
+def _transactions(block: Block) -> dict[str, _Transaction]:
+    """The block's transactions by their hash."""
+    return {
+        hash_.lower(): (_lower(sender), _lower(receiver), *block.details.get(hash_, _NO_DETAILS))
+        for hash_, (sender, receiver) in block.parties.items()
+    }
+
+
+def _lower(text: str | None) -> str | None:
+    return text.lower() if text else text
+
+
+def _to_lower_case(log: Log) -> None:
+    """Nodes may write hex in any case; records, keys and ABIs have it in lower case."""
+    log.address = log.address.lower()
+    log.topics = [topic.lower() for topic in log.topics]
+    log.data = log.data.lower()
+    log.transaction_hash = log.transaction_hash.lower()
 
 
 _NO_TOPICS: Final = tuple((None,) * (4 - count) for count in range(5))
 
 
 def _decoded(
-    log: Log, decoded: Decoded, topics: tuple[str | None, ...], place: _Place, parties: Parties
+    log: Log, decoded: Decoded, topics: tuple[str | None, ...], place: _Place, transaction: _Transaction
 ) -> _DecodedLog:
     event = decoded.event
     return _make_decoded(
-        log.address, event.name, event.signature, decoded.params, decoded.names, log.data, *topics, *place, *parties
+        log.address, event.name, event.signature, decoded.params, decoded.names, log.data, *topics, *place, *transaction
     )
 
 
 def _transfer(
-    address: str, transfer: Transfer, token: Token | None, place: _Place, parties: Parties
+    address: str, transfer: Transfer, token: Token | None, place: _Place, transaction: _Transaction
 ) -> _Erc20 | _Erc721 | _Erc1155:
     _, from_address, to_address, token_id, raw, event_type, operator, array_index = transfer
     symbol = token.symbol.lower() if token else None
@@ -245,12 +293,12 @@ def _transfer(
     if token_id is None:
         text = None if token is None else amount_text(raw, token.decimals)
         amount = None if text is None else float(text)
-        return _make_erc20(*common, float(raw), raw_text, amount, text, None, None, *parties, *place, unique_id)
+        return _make_erc20(*common, float(raw), raw_text, amount, text, None, None, *transaction, *place, unique_id)
     amounts = (str(token_id), float(raw), raw_text, float(raw), raw_text)
     if array_index is None:
-        return _make_erc721(*common, *amounts, *parties, *place, unique_id)
+        return _make_erc721(*common, *amounts, *transaction, *place, unique_id)
     unique_id = f"{unique_id}-{array_index}"
-    return _make_erc1155(event_type, operator, array_index, *common, *amounts, *parties, *place, unique_id)
+    return _make_erc1155(event_type, operator, array_index, *common, *amounts, *transaction, *place, unique_id)
 
 
 def amount_text(raw: int, decimals: int) -> str:

@@ -2,12 +2,24 @@
 
 import json
 from collections import Counter
+from typing import Any
 
+import msgspec
 import pytest
 from eth_abi.abi import encode
 
 from headwater.ingest.evm.abi import Abis
-from headwater.ingest.evm.blocks import Block, Log
+from headwater.ingest.evm.blocks import (
+    Block,
+    FullBlock,
+    Header,
+    Log,
+    Receipt,
+    Transaction,
+    TransactionDetails,
+    from_logs,
+    from_receipts,
+)
 from headwater.ingest.evm.decode import Decoder
 from headwater.ingest.evm.records import Converter, Made, Token, amount_text, as_zerolag, retraction
 from headwater.ingest.evm.tokens import TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE
@@ -20,6 +32,7 @@ TOKEN = "0x9F47c0de13b5a8264e7fd09c31b6a5e80d24f7c1"  # as some nodes write it
 FROM, TO = "0x" + "5c" * 20, "0x" + "b2" * 20
 WHEN = 1_767_323_045
 BIG = 2**256 - 1
+DETAILS = ("receipt_status", "receipt_gas_used", "receipt_effective_gas_price", "transaction_value")
 
 
 def word(address: str) -> str:
@@ -137,6 +150,64 @@ def test_a_transfer_with_other_topics_is_none() -> None:
     made = made_of(block(TRANSFER, data=words(1, 2, 3)), counts)
     assert list(made) == ["log"]
     assert counts == {"undecoded": 1}
+
+
+def test_hex_is_lower_case_whatever_the_node_writes() -> None:
+    """Checksummed addresses (EIP-55) and upper-case hashes give the records and keys of lower-case ones."""
+    low = erc20(3)._replace(details={TX: TransactionDetails(1, 21_000, "7", None)})
+    topics = ["0x" + topic[2:].upper() for topic in low.logs[0].topics]
+    data, hash_, tx = ("0x" + text[2:].upper() for text in (low.logs[0].data, HASH, TX))
+    log = Log(TOKEN, topics, data, hash_, hex(61_234_567), tx, "0x11", "0x2A")
+    parties = {tx: (f"0x{FROM[2:].upper()}", TOKEN)}
+    high = low._replace(hash=hash_, logs=[log], parties=parties, details={tx: low.details[TX]})
+    assert made_of(high) == made_of(low)
+    assert set(made_of(high)) == {"log", "decoded_log", "erc20_token_transfer"}
+
+
+def test_all_records_have_what_the_receipt_says() -> None:
+    receipt: dict[str, Any] = {"transactionHash": TX, "blockHash": HASH, "from": FROM, "to": None, "logs": [], "status": "0x0",
+               "gasUsed": "0x5208", "effectiveGasPrice": hex(BIG)}  # fmt: skip
+    made = made_of(read(receipt))
+    assert set(made) == {"log", "decoded_log", "erc20_token_transfer"}
+    for (record,) in made.values():
+        found = json.loads(record.value)
+        assert [found[name] for name in DETAILS] == [0, 21_000, str(BIG), None]
+
+
+@pytest.mark.parametrize("quantity", [None, "", "0x", "21000", 21_000, "0x-1", "rubbish", hex(2**256)])
+def test_what_a_node_does_not_say_is_null(quantity: Any) -> None:
+    receipt = {"transactionHash": TX, "blockHash": HASH, "from": FROM, "logs": []}
+    receipt |= dict.fromkeys(("status", "gasUsed", "effectiveGasPrice"), quantity)
+    (made,) = made_of(read(receipt))["log"]
+    assert [json.loads(made.value)[name] for name in DETAILS] == [None] * 4
+
+
+def test_blocks_read_without_receipts_have_the_value_alone() -> None:
+    transactions = [Transaction(TX, FROM, TO, hex(10**19))]
+    full = FullBlock(hex(61_234_567), HASH, "0x", hex(WHEN), transactions=transactions)
+    block_read = from_logs(full, erc20(3).logs)
+    assert block_read is not None
+    (made,) = made_of(block_read)["log"]
+    assert [json.loads(made.value)[name] for name in DETAILS] == [None, None, None, str(10**19)]
+
+
+def read(receipt: dict[str, Any]) -> Block:
+    """The block of one receipt as a node gives it, with a transfer of ERC-20 in it."""
+    found = msgspec.convert(receipt, Receipt)
+    found.logs = list(erc20(3).logs)
+    block_read = from_receipts(Header(hex(61_234_567), HASH, "0x", hex(WHEN)), [found])
+    assert block_read is not None
+    return block_read
+
+
+def test_equal_indexes_of_two_transactions_are_two_records() -> None:
+    """Some nodes of Polygon number the logs of the system transaction at the end of a block from 0 again."""
+    first, second = erc20(3).logs[0], erc20(4).logs[0]
+    second.transaction_hash = "0x" + "4a" * 32
+    seen = erc20(3)._replace(logs=[first, second])
+    for made in made_of(seen).values():
+        assert len({each.key for each in made}) == 2
+        assert len({json.loads(each.value).get("unique_id", each.key) for each in made}) == 2
 
 
 def test_a_log_without_topics_is_a_log() -> None:
