@@ -27,7 +27,7 @@ def load_ingests(path: Path | None) -> dict[str, tuple[IngestOptions, OpenFeed]]
     if path is None:
         return {}
     try:
-        entries = json.loads(path.read_text())
+        entries = json.loads(path.read_text("utf-8-sig"))
     except (OSError, ValueError) as error:
         raise SetupError(f"The ingests in {path} can't be read: {error}.") from error
     if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):

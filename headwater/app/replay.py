@@ -1,7 +1,7 @@
 """Composition of `headwater replay`: what becomes of files' records on their way into a stream."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain as concatenated
 from pathlib import Path
@@ -9,6 +9,8 @@ from typing import Literal
 
 from headwater.errors import SetupError
 from headwater.ingest.files import STDIN, RecordFile
+from headwater.ingest.formats.base import PLAIN, Dialect
+from headwater.ingest.lowercase import lowercase
 from headwater.ingest.times import EventTimes
 from headwater.model.stream import event_time, find_chain
 
@@ -19,7 +21,8 @@ Times = Literal["keep", "now", "shift"]
 class Replay:
     """Files as records of a stream.
 
-    times: what becomes of theirs. pace: how many times as fast as these tell; 0: as fast as possible.
+    times: what becomes of theirs. pace: how many times as fast as these tell; 0: as fast as possible. dialect: how
+    text with columns is written. Members that the stream stores in lower-case become so.
     """
 
     chain: str
@@ -29,13 +32,18 @@ class Replay:
     times: Times = "keep"
     pace: float = 0.0
     skip_bad: bool = False
+    dialect: Dialect = PLAIN
+    _lowercase: Callable[[bytes], bytes] = field(init=False)
     _files: list[RecordFile] = field(init=False)
     _times: EventTimes | None = field(init=False)
 
     def __post_init__(self) -> None:
         chain = find_chain(self.chain)
         entity = chain.entity(self.entity) if chain else None
-        self._files = [RecordFile(path, self.format, entity, skip_bad=self.skip_bad) for path in self.paths]
+        self._lowercase = lowercase(entity.lowercase if entity else ())
+        self._files = [
+            RecordFile(path, self.format, entity, skip_bad=self.skip_bad, dialect=self.dialect) for path in self.paths
+        ]
         name = event_time(self.chain, self.entity)
         self._times = None if name is None else EventTimes(name)
 
@@ -51,7 +59,7 @@ class Replay:
         return self._moved(records, self._times)
 
     def _all(self) -> Iterator[bytes]:
-        return concatenated.from_iterable(self._files)
+        return map(self._lowercase, concatenated.from_iterable(self._files))
 
     def _moved(self, records: Iterator[bytes], times: EventTimes) -> Iterator[bytes]:
         match self.times:
@@ -82,5 +90,6 @@ class Replay:
         """What else there is to tell at the end."""
         if bad := sum(file.bad for file in self._files):
             yield f"{bad} were no records and are left out"
+        yield from (file.warning for file in self._files if file.warning)
         if self._times is not None and self._times.without:
             yield f"{self._times.without} carry no time that is known, and stay as they are"

@@ -22,7 +22,7 @@ def load_bindings(settings: Settings) -> Bindings:
     if path is None:
         return Bindings()
     try:
-        document = json.loads(path.read_text())
+        document = json.loads(path.read_text("utf-8-sig"))
     except (OSError, ValueError) as error:
         raise SetupError(f"The stream bindings in {path} can't be read: {error}.") from error
     try:

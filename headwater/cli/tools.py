@@ -39,18 +39,27 @@ def replay(
     ] = None,
     skip_bad: Annotated[bool, typer.Option(help="Leave out and count what is no record; else it is an error.")] = False,
     zerolag: Annotated[bool, typer.Option(help="Into the stream's zerolag feed.")] = False,
+    delimiter: Annotated[str, typer.Option(help="Between the fields of CSV and TSV files, such as ';'.")] = "",
+    null: Annotated[
+        list[str] | None, typer.Option(help=r"A text of CSV and TSV files that means null, such as '\N'; repeatable.")
+    ] = None,
 ) -> None:
     """Write records from files into a stream; returns when the broker has all of them."""
     from headwater.app.feeder import open_feeder
     from headwater.app.replay import Replay
     from headwater.cli.progress import shown
     from headwater.errors import SetupError
+    from headwater.ingest.formats.base import Dialect
     from headwater.telemetry import configure_logging
 
+    if len(delimiter) > 1:
+        raise SetupError(f"--delimiter {delimiter!r} is no single character.")
     if rate and pace:
         raise SetupError("--rate and --pace are two speeds: give one of them.")
     configure_logging("warning")
-    source = Replay(chain, entity, files, format_ or "", times, pace, skip_bad)
+    source = Replay(
+        chain, entity, files, format_ or "", times, pace, skip_bad, Dialect(delimiter, frozenset(null or []))
+    )
     with open_feeder(settings, chain, entity, zerolag=zerolag) as feeder:
         written = feeder.feed(shown(source.records(), source.size(), source.done), rate)
     print("\n".join([f"{written} records written to {feeder.topic}", *source.notes()]))

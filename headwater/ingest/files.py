@@ -4,19 +4,20 @@ import csv
 import lzma
 import sys
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
-from typing import Final, cast
+from typing import BinaryIO, Final, cast
 
 import msgspec
 
 from headwater.errors import SetupError
 from headwater.ingest.formats import FORMATS, format_of
-from headwater.ingest.formats.base import Reader
-from headwater.ingest.formats.packed import unpacked
+from headwater.ingest.formats.base import PLAIN, Dialect, Reader
+from headwater.ingest.formats.packed import unpacked, warning_of
 from headwater.model.stream import Entity
 from headwater.model.transform import MAX_OUTPUT_BYTES
 
@@ -32,9 +33,12 @@ _check = msgspec.json.Decoder(_Object).decode
 
 
 def read_lines(path: Path) -> Iterator[bytes]:
-    """The non-empty lines of a file, unpacked. Raises SetupError when it can't be read."""
+    """The non-empty lines of a file, unpacked, without a byte order mark. Raises SetupError when it can't be read."""
     with _opened(path) as file:
-        yield from (line.rstrip(b"\r\n") for line in unpacked(file) if line.strip())
+        for number, line in enumerate(unpacked(file)):
+            text = (line if number else line.removeprefix(BOM_UTF8)).rstrip(b"\r\n")
+            if text.strip():
+                yield text
 
 
 @dataclass(slots=True)
@@ -43,6 +47,7 @@ class RecordFile:
 
     format: of FORMATS; empty: by the name. entity: of the stream, for the types of a file's columns.
     check: only sound records are given; others are errors, or left out with skip_bad and counted in `bad`.
+    dialect: how text with columns is written. warning: what is odd about the file, once it is read.
     """
 
     path: Path
@@ -50,7 +55,9 @@ class RecordFile:
     entity: Entity | None = None
     check: bool = True
     skip_bad: bool = False
+    dialect: Dialect = PLAIN
     bad: int = 0
+    warning: str = ""
     _reader: Reader | None = None
     _file: BufferedReader | None = field(default=None, repr=False)
 
@@ -58,13 +65,22 @@ class RecordFile:
         """Raises SetupError when the file can't be read, with the place of the first record that is not sound."""
         self.bad = 0
         with _opened(self.path) as self._file:
-            reader = FORMATS[self.format or format_of(self.path)](unpacked(self._file), self.entity, self._leave_out)
+            content = unpacked(self._file)
+            reader = self._open_reader(content)
             self._reader = reader
             for number, record in reader:
                 if self.check and (fault := _fault(record)):
                     self._leave_out(number, fault)
                 else:
                     yield record
+            if text := warning_of(content):
+                self.warning = f"{_name(self.path)}: {text}"
+
+    def _open_reader(self, content: BinaryIO) -> Reader:
+        name = self.format or format_of(self.path)
+        if self.dialect != PLAIN and name not in ("csv", "tsv"):
+            raise SetupError(f"{_name(self.path)} is read as {name}: --delimiter and --null are for CSV and TSV.")
+        return FORMATS[name](content, self.entity, self._leave_out, self.dialect)
 
     def size(self) -> int:
         """Bytes as stored; 0 when nobody knows."""

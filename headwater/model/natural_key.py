@@ -32,9 +32,14 @@ def natural_key(chain: str, entity: str) -> KeyOf:
             return None
         if msgspec.UNSET in values or None in values:
             return None
-        return ":".join([chain, *map(str, values)]).encode()
+        return ":".join([chain, *map(_text, values)]).encode()
 
     return key_of
+
+
+def _text(value: object) -> str:
+    """An integer that a program wrote as 17.0 is the same as 17."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _struct(paths: list[list[str]]) -> type[msgspec.Struct]:

@@ -1,6 +1,7 @@
 """Arrow's types as JSON. The stream's fields decide where JSON has several ways to say a thing."""
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -16,6 +17,8 @@ Convert = Callable[[Any], Any]
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PER_SECOND: Final[Mapping[str, int]] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_PRINTABLE: Final = re.compile(rb"[\x20-\x7e]+")
+_HEX_TEXT: Final = re.compile(rb"0x[0-9a-fA-F]*")
 _UNITS: Final = ((10**11, "s"), (10**14, "ms"), (10**17, "us"))
 """Numbers below a limit count these units since the epoch, larger ones nanoseconds; as in model/time.py."""
 
@@ -47,11 +50,20 @@ def stored(kind: Any, name: str) -> Any:
         return pa.struct([(field.name, stored(field.type, f"{name}.{field.name}")) for field in kind])
     if types.is_map(kind):
         return pa.map_(stored(kind.key_type, name), stored(kind.item_type, name))
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+    if types.is_nested(kind) and hasattr(kind, "value_type"):
         return pa.large_list(stored(kind.value_type, name))
-    if isinstance(kind, pa.BaseExtensionType):
-        raise ValueError(f"the type of {name}, {kind}, is not supported")
-    return kind
+    if types.is_string_view(kind):
+        return pa.large_string()
+    if types.is_binary_view(kind):
+        return pa.large_binary()
+    if _is_supported(kind):
+        return kind
+    raise ValueError(f"the type of {name}, {kind}, is not supported: write the column as another type")
+
+
+def _is_supported(kind: Any) -> bool:
+    types = arrow("Parquet").types
+    return any(getattr(types, predicate)(kind) for predicate in (*_MAKERS, "is_boolean", "is_null"))
 
 
 def converter(kind: Any, member: Member) -> Convert:
@@ -67,11 +79,24 @@ def _converter(kind: Any, member: Member) -> Convert:
     for is_kind, make in _MAKERS.items():
         if getattr(types, is_kind)(kind):
             return make(kind, member)
-    return _as_text(str) if types.is_integer(kind) and member.type == "string" else _same
+    return _same
 
 
 def _same(value: Any) -> Any:
     return value
+
+
+def _integer(_kind: Any, member: Member) -> Convert:
+    if member.type == "boolean":
+        return _flag
+    return _as_text(str) if member.type == "string" else _same
+
+
+def _flag(value: float) -> bool:
+    """Programs without nullable booleans write 0 and 1."""
+    if value not in (0, 1):
+        raise ValueError(f"{value} is neither true nor false")
+    return value == 1
 
 
 def _text(_kind: Any, member: Member) -> Convert:
@@ -93,12 +118,34 @@ def _decimal(_kind: Any, member: Member) -> Convert:
     return lambda value: msgspec.Raw(show(value).encode())
 
 
-def _binary(_kind: Any, _member: Member) -> Convert:
-    return lambda value: f"0x{value.hex()}"
+def _binary(kind: Any, member: Member) -> Convert:
+    """Bytes as hex, or as the text that they are: some programs write text without saying that it is text.
+
+    Where the stream has hex, bytes of any value may be raw ones, so only text that begins with 0x is text there.
+    """
+    text = _text(kind, member)
+    holds_hex = isinstance(member.example, str) and member.example.startswith("0x")
+
+    def convert(value: bytes) -> Any:
+        is_text = _HEX_TEXT.fullmatch(value) if holds_hex else _PRINTABLE.fullmatch(value)
+        return text(value.decode("ascii")) if is_text else f"0x{value.hex()}"
+
+    return convert
 
 
-def _float(_kind: Any, _member: Member) -> Convert:
-    return lambda value: value if math.isfinite(value) else None
+def _float(_kind: Any, member: Member) -> Convert:
+    """NaN and infinities are null. Programs without nullable integers write whole columns as floats."""
+    makers: Mapping[str | None, Convert] = {"integer": _whole, "string": _float_text, "boolean": _flag}
+    convert = makers.get(member.type, _same)
+    return lambda value: convert(value) if math.isfinite(value) else None
+
+
+def _whole(value: float) -> float | int:
+    return int(value) if value.is_integer() else value
+
+
+def _float_text(value: float) -> str:
+    return format(Decimal(repr(_whole(value))), "f")
 
 
 def _timestamp(kind: Any, member: Member) -> Convert:
@@ -158,6 +205,7 @@ def _makes_text(kind: Any) -> bool:
 
 
 _MAKERS: Final[Mapping[str, Callable[[Any, Member], Convert]]] = {
+    "is_integer": _integer,
     "is_string": _text,
     "is_large_string": _text,
     "is_decimal": _decimal,
@@ -168,10 +216,14 @@ _MAKERS: Final[Mapping[str, Callable[[Any, Member], Convert]]] = {
     "is_timestamp": _timestamp,
     "is_date": _date,
     "is_time": _time_of_day,
+    "is_string_view": _text,
+    "is_binary_view": _binary,
+    "is_list_view": _list,
+    "is_large_list_view": _list,
     "is_list": _list,
     "is_large_list": _list,
     "is_fixed_size_list": _list,
     "is_map": _map,
     "is_struct": _struct,
 }
-"""By the name of pyarrow's own predicate. Other types (whole numbers, booleans, null) are what Python makes of them."""
+"""By the name of pyarrow's own predicate. Booleans and nulls are what Python makes of them; all else is refused."""

@@ -1,5 +1,6 @@
 """Text of a file's columns as JSON, by the types that the stream's fields have."""
 
+import csv
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -15,7 +16,13 @@ ToJson = Callable[[str], bytes]
 """JSON of a text. Raises ValueError with what is wrong with it."""
 
 _NUMBER: Final = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
-_BOOLEANS: Final = MappingProxyType({"true": b"true", "false": b"false"})
+_BOOLEANS: Final = MappingProxyType(
+    {
+        **dict.fromkeys(("true", "t", "1"), b"true"),
+        **dict.fromkeys(("false", "f", "0"), b"false"),
+    }
+)
+"""What PostgreSQL, pandas and spreadsheets write for a boolean, in lower case."""
 _MAX_DIGITS: Final = 100
 """Of a whole number that is written with an exponent or a fraction; uint256 has 78."""
 
@@ -50,20 +57,40 @@ def _whole(text: str) -> bytes:
 
 def _fraction(text: str) -> bytes:
     if not _NUMBER.fullmatch(text):
-        raise ValueError(f"{_shown(text)} is no number")
+        raise ValueError(f"{shown(text)} is no number")
     return text.encode()
 
 
 def _boolean(text: str) -> bytes:
     found = _BOOLEANS.get(text.lower())
     if found is None:
-        raise ValueError(f"{_shown(text)} is neither true nor false")
+        raise ValueError(f"{shown(text)} is neither true nor false")
     return found
 
 
 def _list(text: str) -> bytes:
-    """JSON, or the members with commas between them, as ethereum-etl writes `topics`."""
-    return _container(text, "[") if text.startswith("[") else encode(text.split(","))
+    """JSON, an array of PostgreSQL, or the members with commas between them, as ethereum-etl writes `topics`."""
+    if text.startswith("["):
+        return _container(text, "[")
+    if text.startswith("{"):
+        return encode(_postgres_array(text))
+    return encode([member.strip() for member in text.split(",")])
+
+
+def _postgres_array(text: str) -> list[str | None]:
+    """The members of a one-dimensional array as PostgreSQL writes it: `{a,"b c",NULL}`. Raises ValueError.
+
+    Source: PostgreSQL's documentation, section 8.15.6.
+    """
+    inner = text[1:-1]
+    if not text.endswith("}") or "{" in inner or (inner and _is_json(text)):
+        raise ValueError(f"{shown(text)} is neither a JSON list nor a one-dimensional array of PostgreSQL")
+    rows = csv.reader([inner], escapechar="\\", doublequote=False, strict=True)
+    try:
+        members = next(rows, [])
+    except csv.Error as error:
+        raise ValueError(f"{shown(text)} is no array of PostgreSQL: {error}") from error
+    return [None if member == "NULL" else member for member in members]
 
 
 def _object(text: str) -> bytes:
@@ -72,7 +99,7 @@ def _object(text: str) -> bytes:
 
 def _container(text: str, start: str) -> bytes:
     if not text.startswith(start) or not _is_json(text):
-        raise ValueError(f"{_shown(text)} is no JSON {'list' if start == '[' else 'object'}")
+        raise ValueError(f"{shown(text)} is no JSON {'list' if start == '[' else 'object'}")
     return text.encode()
 
 
@@ -88,7 +115,8 @@ def _refused(constant: str) -> None:
     raise ValueError(constant)
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
+    """A text as an error quotes it: its first 40 characters."""
     return repr(text if len(text) <= 40 else f"{text[:40]}…")
 
 

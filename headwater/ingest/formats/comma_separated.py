@@ -7,34 +7,58 @@ from collections.abc import Iterator
 from functools import partial
 from typing import BinaryIO
 
-from headwater.ingest.formats.base import Report
+from headwater.ingest.formats.base import Dialect, Report, require_known_column
 from headwater.ingest.formats.columns import ToJson, encode, to_json, types_of
 from headwater.model.stream import Entity
 
 
 class CommaSeparated:
-    """Implements formats.base.Reader. An empty field is null."""
+    """Implements formats.base.Reader. An empty field is null, and so are the dialect's texts for null."""
 
     place = "line"
 
-    def __init__(self, file: BinaryIO, entity: Entity | None, report: Report, delimiter: str = ",") -> None:
+    def __init__(
+        self, file: BinaryIO, entity: Entity | None, report: Report, dialect: Dialect, delimiter: str = ","
+    ) -> None:
         csv.field_size_limit(sys.maxsize)  # the default, 128 KiB, is less than some calldata
         text = io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
-        self._rows = csv.reader(text, delimiter=delimiter, strict=True)
-        self._types = types_of(entity)
+        self._rows = csv.reader(text, delimiter=dialect.delimiter or delimiter, strict=True)
+        self._entity = entity
+        self._nulls = dialect.nulls
         self._report = report
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        names = next(self._rows, [])
-        if len(set(names)) < len(names):
-            raise ValueError("the header names a column twice")
+        names = self._header()
+        types = types_of(self._entity)
         prefixes = [b"%b%b:" % (b"," if n else b"{", encode(name)) for n, name in enumerate(names)]
-        convert = [to_json(self._types.get(name)) for name in names]
+        convert = [self._field(types.get(name)) for name in names]
         for row in self._sound_rows():
             try:
                 yield self._rows.line_num, _record(row, prefixes, convert)
             except ValueError as error:
                 self._report(self._rows.line_num, _reason(error, row, names, convert))
+
+    def _header(self) -> list[str]:
+        """The names of the columns. Raises ValueError when they can't be those of the stream's records."""
+        names = next(self._rows, [])
+        if len(set(names)) < len(names):
+            raise ValueError("the header names a column twice")
+        if padded := next((name for name in names if name != name.strip()), None):
+            raise ValueError(
+                f"the name of the column {padded!r} begins or ends with a blank: remove it from the header"
+            )
+        try:
+            require_known_column(names, self._entity)
+        except ValueError as error:
+            raise ValueError(f"{error}{_other_delimiter(names)}") from None
+        return names
+
+    def _field(self, type_: str | None) -> ToJson:
+        """How a field of this type becomes JSON: null when it is empty, or one of the texts that mean null."""
+        convert, nulls = to_json(type_), self._nulls
+        if not nulls:
+            return lambda text: convert(text) if text else b"null"
+        return lambda text: convert(text) if text and text not in nulls else b"null"
 
     def _sound_rows(self) -> Iterator[list[str]]:
         """Rows with fields in them; what is not CSV is reported."""
@@ -58,7 +82,15 @@ tab_separated = partial(CommaSeparated, delimiter="\t")
 
 def _record(row: list[str], prefixes: list[bytes], convert: list[ToJson]) -> bytes:
     members = zip(prefixes, convert, row, strict=True)
-    return b"".join([prefix + (convert_(text) if text else b"null") for prefix, convert_, text in members]) + b"}"
+    return b"".join([prefix + convert_(text) for prefix, convert_, text in members]) + b"}"
+
+
+def _other_delimiter(names: list[str]) -> str:
+    """A hint for a file whose fields are separated by another character than the reader was given."""
+    if names and names[0].startswith("sep="):
+        return ". The line `sep=` is Excel's own: remove it"
+    found = next((mark for mark in ";\t|," if len(names) == 1 and mark in names[0]), None)
+    return "" if found is None else f". Did you mean --delimiter {found!r}?"
 
 
 def _reason(error: ValueError, row: list[str], names: list[str], convert: list[ToJson]) -> str:
@@ -71,6 +103,5 @@ def _reason(error: ValueError, row: list[str], names: list[str], convert: list[T
         except UnicodeEncodeError:
             return f"{name} is not in UTF-8"
         except ValueError as fault:
-            if text:
-                return f"{name}: {fault}"
+            return f"{name}: {fault}"
     raise error

@@ -1,12 +1,11 @@
 """JSON lines: one JSON object per line."""
 
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from headwater.ingest.formats.base import Report
+from headwater.ingest.formats.base import Dialect, Report
 from headwater.model.stream import Entity
-
-_BOM = b"\xef\xbb\xbf"
 
 
 class JsonLines:
@@ -14,12 +13,12 @@ class JsonLines:
 
     place = "line"
 
-    def __init__(self, file: BinaryIO, _entity: Entity | None, _report: Report) -> None:
+    def __init__(self, file: BinaryIO, _entity: Entity | None, _report: Report, _dialect: Dialect) -> None:
         self._file = file
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         for number, line in enumerate(self._file, 1):
-            value = (line.removeprefix(_BOM) if number == 1 else line).strip()
+            value = (line.removeprefix(BOM_UTF8) if number == 1 else line).strip()
             if value:
                 yield number, value
 

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Final
 import msgspec
 
 from headwater.ingest.formats.arrow_types import Convert, Member, converter, stored
-from headwater.ingest.formats.base import Report
+from headwater.ingest.formats.base import Dialect, Report, require_known_column
 from headwater.ingest.formats.columns import types_of
 from headwater.ingest.formats.packed import arrow
 from headwater.model.stream import Entity
@@ -26,10 +26,11 @@ class Parquet:
 
     place = "record"
 
-    def __init__(self, file: BinaryIO, entity: Entity | None, report: Report) -> None:
+    def __init__(self, file: BinaryIO, entity: Entity | None, report: Report, _dialect: Dialect) -> None:
         self._arrow = arrow("Parquet")
         self._source = file
         self._report = report
+        self._entity = entity
         self._types = types_of(entity)
         self._example = entity.example if entity else {}
         self._read, self._rows = 0, 1
@@ -50,6 +51,7 @@ class Parquet:
             fields = list(file.schema_arrow)
             if len({field.name for field in fields}) < len(fields):
                 raise ValueError("two columns have one name")
+            require_known_column([field.name for field in fields], self._entity)
             schema = self._arrow.schema([(field.name, stored(field.type, field.name)) for field in fields])
             convert = [(field.name, self._converter(field.name, field.type)) for field in fields]
             for batch in file.iter_batches(ROWS):

@@ -22,6 +22,7 @@ from headwater.cli.tools import replay
 from headwater.errors import SetupError
 from headwater.ingest.files import STDIN, RecordFile, read_lines
 from headwater.ingest.formats import FORMATS
+from headwater.ingest.formats.base import Dialect
 from headwater.model.stream import CATALOG, Entity
 from headwater.model.transform import MAX_OUTPUT_BYTES
 from tests.support.entities import like
@@ -182,6 +183,9 @@ class TestUnreadable:
             ("a.jsonl.gz", b"\x1f\x8bnonsense"),
             ("a.csv", b"a,a\n1,2\n"),
             ("a.csv", b'"a'),
+            ("a.csv", b"n;s\n1;2\n"),
+            ("a.csv", b"sep=,\nn,s\n1,2\n"),
+            ("a.csv", b"n, s\n1, 2\n"),
             ("a.parquet", b"nonsense"),
             ("a.parquet", b""),
         ],
@@ -189,7 +193,43 @@ class TestUnreadable:
     def test_damage(self, tmp_path: Path, name: str, content: bytes) -> None:
         (tmp_path / name).write_bytes(content)
         with pytest.raises(SetupError, match=f"{name} can't be read"):
-            list(RecordFile(tmp_path / name))
+            list(RecordFile(tmp_path / name, entity=like(n=1, s="")))
+
+    @pytest.mark.parametrize(
+        ("header", "advice"),
+        [
+            (b"n;s", "Did you mean --delimiter ';'"),
+            (b"n\ts", r"Did you mean --delimiter '\\t'"),
+            (b"sep=,\nn,s", "Excel's own: remove it"),
+            (b"n, s", "' s' begins or ends with a blank"),
+            (b"a,b", "Members are n, s"),
+        ],
+    )
+    def test_the_advice_for_a_header(self, tmp_path: Path, header: bytes, advice: str) -> None:
+        (tmp_path / "a.csv").write_bytes(header + b"\n")
+        with pytest.raises(SetupError, match=advice):
+            list(RecordFile(tmp_path / "a.csv", entity=like(n=1, s="")))
+
+    @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress, zstandard])
+    @pytest.mark.parametrize("count", [3, 100_000])
+    def test_what_comes_before_the_damage_is_read(
+        self, tmp_path: Path, pack: Callable[[bytes], bytes], count: int
+    ) -> None:
+        lines = b"".join(b'{"n":%d}\n' % n for n in range(count))
+        whole = pack(lines)
+        (tmp_path / "a").write_bytes(whole[: len(whole) * 2 // 3])
+        read: list[bytes] = []
+        with pytest.raises(SetupError, match="can't be read"):
+            read.extend(RecordFile(tmp_path / "a", check=False))
+        assert lines.startswith(b"".join(line + b"\n" for line in read[:-1]))
+
+    @pytest.mark.parametrize("count", [3, 100_000])
+    def test_gzip_with_rubbish_behind_it(self, tmp_path: Path, count: int) -> None:
+        lines = b"".join(b'{"n":%d}\n' % n for n in range(count))
+        (tmp_path / "a.gz").write_bytes(gzip.compress(lines) + b"garbage")
+        file = RecordFile(tmp_path / "a.gz")
+        assert b"".join(line + b"\n" for line in file) == lines
+        assert file.warning == f"{tmp_path / 'a.gz'}: what follows the end of the gzip data is no gzip, and is left out"
 
     def test_a_file_that_is_not_there(self, tmp_path: Path) -> None:
         with pytest.raises(SetupError, match="absent can't be read"):
@@ -203,9 +243,41 @@ class TestUnreadable:
             list(RecordFile(tmp_path / "a.parquet"))
 
 
+def test_columns_as_a_dialect_has_them(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("n;b;s\n17;f;\\N\nnan;t;x\n")
+    dialect = Dialect(";", frozenset({"\\N", "nan"}))
+    assert read(tmp_path / "a.csv", entity=like(n=1, b=True, s=""), dialect=dialect) == [
+        {"n": 17, "b": False, "s": None},
+        {"n": None, "b": True, "s": "x"},
+    ]
+    (tmp_path / "a.jsonl").write_text("{}")
+    with pytest.raises(SetupError, match="are for CSV and TSV"):
+        read(tmp_path / "a.jsonl", dialect=dialect)
+
+
+@pytest.mark.parametrize("digits", [600_000, 1_100_000])
+def test_huge_fields(tmp_path: Path, digits: int) -> None:
+    (tmp_path / "a.csv").write_text(f"n,data\n1,0x\n2,0x{'ab' * (digits // 2)}\n")
+    records = iter(RecordFile(tmp_path / "a.csv", entity=like(n=1, data="0x")))
+    next(records)
+    if digits < MAX_OUTPUT_BYTES:
+        assert len(json.loads(next(records))["data"]) == digits + 2
+    else:
+        with pytest.raises(SetupError, match=r"a\.csv, line 3: it has 11000\d\d bytes"):
+            next(records)
+
+
+@pytest.mark.parametrize("pack", [zstandard, gzip.compress])
+@pytest.mark.parametrize("nibble", [0x50, 0x5F])
+def test_frames_that_are_skipped(tmp_path: Path, pack: Callable[[bytes], bytes], nibble: int) -> None:
+    frame = bytes([nibble]) + b"\x2a\x4d\x18" + (4).to_bytes(4, "little") + b"\x28\xb5\x2f\xfd"
+    (tmp_path / "a").write_bytes(frame * 2 + pack(b'{"a":1}\n'))
+    assert read(tmp_path / "a") == [{"a": 1}]
+
+
 def test_lines(tmp_path: Path) -> None:
     plain, packed = tmp_path / "a.jsonl", tmp_path / "a.jsonl.gz"
-    plain.write_bytes(b'{"a":1}\r\n\n{"a":2}')
+    plain.write_bytes(b'\xef\xbb\xbf{"a":1}\r\n\n{"a":2}')
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     assert list(read_lines(plain)) == list(read_lines(packed)) == [b'{"a":1}', b'{"a":2}']
 

@@ -66,6 +66,21 @@ def read_back(folder: Path, array: pa.Array, example: Any) -> Any:
         (pa.array([[("k", TIME)]], pa.map_(pa.string(), pa.timestamp("s"))), None, {"k": "2026-01-02T03:04:05Z"}),
         (pa.array([[(1, "x"), (2, None)]], pa.map_(pa.int8(), pa.string())), None, [[1, "x"], [2, None]]),
         (pa.array(["a"]).dictionary_encode(), None, "a"),
+        (pa.array([b"\x01\x02"], pa.binary_view()), "0x", "0x0102"),
+        (pa.array(["0xaa"], pa.string_view()), "0x", "0xaa"),
+        (pa.array([["a", "b"]], pa.list_view(pa.string())), ["x"], ["a", "b"]),
+        (pa.array([b"0xaaBB"]), "0x", "0xaaBB"),
+        (pa.array([b"386A"]), "0x", "0x33383641"),
+        (pa.array([b"usd coin"]), "wrapped ether", "usd coin"),
+        (pa.array([b"17"]), 1, 17),
+        (pa.array([b"caf\xc3\xa9"]), "tea", "0x636166c3a9"),
+        (pa.array([17.0]), 1, 17),
+        (pa.array([1.5]), 1, "1.5"),
+        (pa.array([17.0]), "17", "17"),
+        (pa.array([0.5]), "1", "0.5"),
+        (pa.array([1e21]), "1", "1000000000000000000000"),
+        (pa.array([1], pa.int8()), False, True),
+        (pa.array([0.0]), False, False),
     ],
 )  # fmt: skip
 def test_types(tmp_path: Path, array: pa.Array, example: Any, expected: Any) -> None:
@@ -83,3 +98,21 @@ def test_many_row_groups(tmp_path: Path) -> None:
     file = RecordFile(tmp_path / "a.parquet")
     shares = [file.done() / file.size() for _ in file]
     assert shares == [pytest.approx((n + 1) / 5000) for n in range(5000)]
+
+
+@pytest.mark.parametrize(
+    ("array", "example", "fault"),
+    [
+        (pa.array([2]), True, "record 1: 2 is neither true nor false"),
+        (pa.array(["a"]).dictionary_encode(), 1, "record 1: 'a' is no number"),
+    ],
+)
+def test_what_the_stream_has_no_place_for(tmp_path: Path, array: pa.Array, example: Any, fault: str) -> None:
+    with pytest.raises(SetupError, match=fault):
+        read_back(tmp_path, array, example)
+
+
+def test_no_column_of_the_stream(tmp_path: Path) -> None:
+    pyarrow.parquet.write_table(pa.table({"w": ["a"]}), tmp_path / "a.parquet")
+    with pytest.raises(SetupError, match="no column of the file is a member"):
+        list(RecordFile(tmp_path / "a.parquet", entity=like(v="a")))
