@@ -113,10 +113,10 @@ class Chain:
 
     def _transaction(self) -> Json:
         draw = self._draw
-        is_vote, is_v0 = draw.random() < 0.4, draw.random() < 0.5
-        program = VOTE if is_vote else draw.choice(self.programs)
+        votes, is_v0 = draw.random() < 0.5, draw.random() < 0.5
+        program = VOTE if votes else draw.choice(self.programs)
         keys = [self._key(), self._key(), self._key(), program]
-        loaded = [self._key() for _ in range(3)] if is_v0 and not is_vote else []
+        loaded = [self._key() for _ in range(3)] if is_v0 else []
         places = range(len(keys) + len(loaded))
         failed = draw.random() < 0.3
         before = [draw.randrange(2**64) for _ in places]
@@ -130,7 +130,7 @@ class Chain:
                 },
                 "accountKeys": keys,
                 "recentBlockhash": self._key(),
-                "instructions": [self._instruction(places, 3) for _ in range(draw.randrange(1, 4))],
+                "instructions": [self._instruction(places, 3) for _ in range(1 if votes else draw.randrange(1, 4))],
             },
         }
         if is_v0:
@@ -144,7 +144,13 @@ class Chain:
                 "preBalances": before,
                 "postBalances": [before[0] - 5000, *before[1:]],
                 "innerInstructions": [
-                    {"index": 0, "instructions": [self._instruction(places, place) for place in places[3:]]}
+                    {
+                        "index": 0,
+                        "instructions": [
+                            {**self._instruction(places, place), "stackHeight": draw.choice([2, 3, None])}
+                            for place in places[3:]
+                        ],
+                    }
                 ],
                 "logMessages": ["Program log: one", "Program log: \u00fc"],
                 "preTokenBalances": [],
@@ -158,6 +164,7 @@ class Chain:
                     }
                 ],
                 "rewards": [],
+                "computeUnitsConsumed": draw.randrange(1_400_000),
                 "loadedAddresses": {"writable": loaded[:2], "readonly": loaded[2:]},
             },
             "version": 0 if is_v0 else "legacy",
@@ -169,11 +176,21 @@ class Chain:
         return {"programIdIndex": program, "accounts": accounts, "data": to_base58(data), "stackHeight": None}
 
 
+def is_vote(entry: Json) -> bool:
+    """Of the encoding `json`: one instruction, of the vote program, in a legacy message with one or two signatures."""
+    message = entry["transaction"]["message"]
+    match message["instructions"]:
+        case [{"programIdIndex": at}]:
+            runs_vote = (message["accountKeys"] + [""] * 256)[at] == VOTE
+            return runs_vote and entry["version"] == "legacy" and len(entry["transaction"]["signatures"]) in (1, 2)
+    return False
+
+
 def nonvoting(blocks: dict[int, Json]) -> list[str]:
     """The first signatures of all transactions but votes, in the chain's order."""
     return [
         entry["transaction"]["signatures"][0]
         for _, block in sorted(blocks.items())
         for entry in block["transactions"]
-        if VOTE not in entry["transaction"]["message"]["accountKeys"]
+        if not is_vote(entry)
     ]

@@ -45,6 +45,8 @@ class Node:
         self.faults = dict(faults or {})
         self.hidden: set[int] = set()
         """Slots that getBlocks leaves out, as a node does that lacks their blocks."""
+        self.refused: dict[int, tuple[int, str]] = {}
+        """By slot, the error that getBlock answers with: code and message."""
         self.calls: Counter[str] = Counter()
         self.met: Counter[str] = Counter()
         self.params: list[tuple[str, Any]] = []
@@ -151,6 +153,8 @@ class Node:
         assert options["maxSupportedTransactionVersion"] == 0
         if slot > newest:
             raise Refused(-32004, f"Block not available for slot {slot}")
+        if slot in self.refused:
+            raise Refused(*self.refused[slot])
         if slot < self.cleaned_below:
             raise Refused(-32001, f"Block {slot} cleaned up, does not exist on node. See {KEY}")
         if slot not in self.blocks:

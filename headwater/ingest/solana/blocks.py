@@ -1,10 +1,15 @@
-"""A block as nodes tell it: the result of `getBlock` with transactionDetails `full`, encoding `json` or `base64`."""
+"""A block as nodes return it: the result of `getBlock` with transactionDetails `full`, encoding `json` or `base64`.
+
+A member that the node did not record is null or absent there, and None here. An empty list says that there were none.
+"""
 
 import base64
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import msgspec
+from solders.message import Message as LegacyMessage
+from solders.message import MessageAddressTableLookup, MessageV0
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
@@ -12,6 +17,10 @@ from headwater.ingest.solana import base58
 
 VOTE_PROGRAM: Final = "Vote111111111111111111111111111111111111111"
 _VOTE_KEY: Final = Pubkey.from_string(VOTE_PROGRAM)
+_MOST_VOTE_SIGNATURES: Final = 2
+LEGACY: Final = "legacy"
+TOP_LEVEL_STACK_HEIGHT: Final = 1
+"""The stack height of the instructions that a transaction itself names."""
 
 
 class _Struct(msgspec.Struct, rename="camel"):
@@ -35,11 +44,12 @@ class TokenBalance(_Struct):
 
 
 class CompiledInstruction(_Struct):
-    """data: base58."""
+    """data: base58. stack_height: 1 for an instruction of the transaction itself, and one more for each call within."""
 
     program_id_index: int
     accounts: list[int]
     data: str
+    stack_height: int | None = None
 
 
 class InnerInstructions(_Struct):
@@ -68,6 +78,7 @@ class Meta(_Struct):
     pre_token_balances: list[TokenBalance] | None = None
     post_token_balances: list[TokenBalance] | None = None
     loaded_addresses: LoadedAddresses | None = None
+    compute_units_consumed: int | None = None
 
 
 class Header(_Struct):
@@ -78,13 +89,22 @@ class Header(_Struct):
     num_readonly_unsigned_accounts: int
 
 
+class TableLookup(_Struct):
+    """The addresses that a transaction loads from the lookup table at account_key, by their indexes in the table."""
+
+    account_key: str
+    writable_indexes: list[int]
+    readonly_indexes: list[int]
+
+
 class Message(_Struct):
-    """What was signed."""
+    """What was signed. Legacy messages have no address_table_lookups."""
 
     header: Header
     account_keys: list[str]
     recent_blockhash: str
     instructions: list[CompiledInstruction]
+    address_table_lookups: list[TableLookup] | None = None
 
 
 class JsonTransaction(_Struct):
@@ -95,10 +115,11 @@ class JsonTransaction(_Struct):
 
 
 class Entry(_Struct):
-    """A transaction, or its wire format and the name of the encoding."""
+    """A transaction, or its wire format and the name of the encoding. version: `legacy` or a number."""
 
     transaction: JsonTransaction | tuple[str, str]
     meta: Meta | None = None
+    version: str | int | None = None
 
 
 class Link(_Struct):
@@ -127,53 +148,90 @@ class Instruction(NamedTuple):
     accounts: Sequence[int]
     data: bytes
     base58: str
+    stack_height: int | None
 
 
 class Signed(NamedTuple):
-    """A transaction, whatever its encoding."""
+    """A transaction, whatever its encoding. lookups: None in a legacy transaction, which can have none."""
 
+    version: str
     signatures: list[str]
     header: Header
     account_keys: list[str]
     recent_blockhash: str
     instructions: list[Instruction]
+    lookups: list[TableLookup] | None
 
 
-def signed(transaction: JsonTransaction | tuple[str, str]) -> Signed | None:
-    """None for a vote: a transaction with the vote program among its accounts. Raises ValueError when it is none."""
-    if isinstance(transaction, tuple):
-        return _from_wire(*transaction)
-    message = transaction.message
-    if VOTE_PROGRAM in message.account_keys:
+def signed(entry: Entry) -> Signed | None:
+    """The transaction of an entry; None for a vote. Raises ValueError when the entry can't be read."""
+    if isinstance(entry.transaction, tuple):
+        return _from_wire(*entry.transaction)
+    signatures, message = entry.transaction.signatures, entry.transaction.message
+    version = _version(entry.version, message.address_table_lookups)
+    programs = [message.account_keys[one.program_id_index : one.program_id_index + 1] for one in message.instructions]
+    if _is_vote(version == LEGACY, len(signatures), programs == [[VOTE_PROGRAM]]):
         return None
-    instructions = [instruction(one) for one in message.instructions]
-    return Signed(transaction.signatures, message.header, message.account_keys, message.recent_blockhash, instructions)
+    return Signed(
+        version,
+        signatures,
+        message.header,
+        message.account_keys,
+        message.recent_blockhash,
+        [instruction(one, TOP_LEVEL_STACK_HEIGHT) for one in message.instructions],
+        None if version == LEGACY else message.address_table_lookups,
+    )
 
 
-def instruction(compiled: CompiledInstruction) -> Instruction:
+def _is_vote(is_legacy: bool, signatures: int, runs_vote_program_only: bool) -> bool:
+    """The rule by which Agave, the validator's software, marks simple vote transactions.
+
+    See `is_simple_vote_transaction` there. Whatever else runs the vote program, or only names it, is no vote.
+    """
+    return runs_vote_program_only and is_legacy and signatures <= _MOST_VOTE_SIGNATURES
+
+
+def _version(named: str | int | None, lookups: list[TableLookup] | None) -> str:
+    """Nodes that know of legacy transactions alone name no version."""
+    if named is None:
+        return LEGACY if lookups is None else "0"
+    return str(named)
+
+
+def instruction(compiled: CompiledInstruction, stack_height: int | None) -> Instruction:
     """Raises ValueError when the data is not in base58."""
     data = base58.decode(compiled.data)
-    return Instruction(compiled.program_id_index, compiled.accounts, data, compiled.data)
+    return Instruction(compiled.program_id_index, compiled.accounts, data, compiled.data, stack_height)
 
 
 def _from_wire(content: str, encoding: str) -> Signed | None:
     if encoding != "base64":
         raise ValueError(f"the encoding {encoding} is not known")
     parsed = VersionedTransaction.from_bytes(base64.b64decode(content, validate=True))
-    message = parsed.message
-    if _VOTE_KEY in message.account_keys:
+    message, keys = parsed.message, parsed.message.account_keys
+    if not isinstance(message, LegacyMessage | MessageV0):
+        raise ValueError("its version is not supported")
+    is_legacy = isinstance(message, LegacyMessage)
+    programs = [keys[one.program_id_index : one.program_id_index + 1] for one in message.instructions]
+    if _is_vote(is_legacy, len(parsed.signatures), programs == [[_VOTE_KEY]]):
         return None
     return Signed(
+        LEGACY if is_legacy else "0",
         [str(signature) for signature in parsed.signatures],
         Header(
             message.header.num_required_signatures,
             message.header.num_readonly_signed_accounts,
             message.header.num_readonly_unsigned_accounts,
         ),
-        [str(key) for key in message.account_keys],
+        [str(key) for key in keys],
         str(message.recent_blockhash),
         [
-            Instruction(one.program_id_index, one.accounts, one.data, base58.encode(one.data))
+            Instruction(one.program_id_index, one.accounts, one.data, base58.encode(one.data), TOP_LEVEL_STACK_HEIGHT)
             for one in message.instructions
         ],
+        [_lookup(one) for one in message.address_table_lookups] if isinstance(message, MessageV0) else None,
     )
+
+
+def _lookup(lookup: MessageAddressTableLookup) -> TableLookup:
+    return TableLookup(str(lookup.account_key), list(lookup.writable_indexes), list(lookup.readonly_indexes))

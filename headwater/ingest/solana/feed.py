@@ -160,8 +160,14 @@ class _Walk:
     def _fault(self, slot: int, parent: int) -> str | None:
         """Why the block of this slot can't follow on what is stored."""
         block = self.position.block
-        if parent == block or (block is None and parent < self.position.next_slot):
+        is_genesis = slot == parent == 0
+        if parent == block or (block is None and (is_genesis or parent < self.position.next_slot)):
             return None
+        if parent == slot:
+            return (
+                f"The node's block of slot {slot} names its own slot as that of its parent (parentSlot), so nobody can "
+                "tell whether a block is missing before it. Mend the node, or use another one."
+            )
         if block is not None and parent < block:
             return (
                 f"The node's block of slot {slot} follows on slot {parent}: slot {block}, whose records are stored, is "

@@ -2,18 +2,28 @@
 
 Field names are those of the public schema of the data source. `parsed`, `parsed_type` and `program_name` are null: they
 come from the node's own parser (encoding `jsonParsed`), which differs from version to version and leaves out the data
-of what it parses; here every instruction has its data.
+of what it parses; here every instruction has its data. What the node did not record is null, never empty.
 """
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import chain
 from typing import Any, Final
 
 import msgspec
 
 from headwater.ingest.base import StreamRecord
-from headwater.ingest.solana.blocks import Block, Entry, Header, Instruction, Meta, Signed, instruction, signed
+from headwater.ingest.solana.blocks import (
+    Block,
+    Entry,
+    Header,
+    Instruction,
+    Meta,
+    Signed,
+    TableLookup,
+    TokenBalance,
+    instruction,
+    signed,
+)
 
 ENTITY: Final = "nonvoting_transaction"
 
@@ -30,57 +40,64 @@ def records(block: Block, slot: int, chain_name: str) -> Iterator[StreamRecord]:
         "block_hash": block.blockhash,
     }
     for index, entry in enumerate(block.transactions):
-        record = transaction(entry, index, about)
+        record = transaction_record(entry, index, about)
         if record is not None:
             yield StreamRecord(ENTITY, f"{chain_name}:{record['txn_id']}".encode(), encode(record))
 
 
-def transaction(entry: Entry, index: int, about: Json) -> Json | None:
+def transaction_record(entry: Entry, index: int, about: Json) -> Json | None:
     """A record; None for a vote. about: members that tell of the block. Raises ValueError when it can't be read."""
-    told, meta = signed(entry.transaction), entry.meta
-    if told is None:
+    transaction, meta = signed(entry), entry.meta
+    if transaction is None:
         return None
     if meta is None:
-        raise ValueError(f"the node does not tell how transaction {index} ended (it keeps no transaction history)")
-    return {**about, **_Transaction(told, meta, index).record()}
+        raise ValueError(f"the node does not say how transaction {index} ended (it keeps no transaction history)")
+    return {**about, **_Transaction(transaction, meta, index).record()}
 
 
 class _Transaction:
     """One transaction on its way into a record."""
 
-    def __init__(self, told: Signed, meta: Meta, index: int) -> None:
-        self._told = told
+    def __init__(self, transaction: Signed, meta: Meta, index: int) -> None:
+        self._transaction = transaction
         self._meta = meta
         self._index = index
-        self._txn_id = told.signatures[0]
+        self._txn_id = transaction.signatures[0]
         self._success = bytes(meta.err) == b"null"
-        self._keys = [*told.account_keys]
-        if meta.loaded_addresses:
+        self._keys = [*transaction.account_keys]
+        if meta.loaded_addresses is None:
+            if transaction.lookups:
+                raise ValueError(f"the node does not say which addresses transaction {index} loads from lookup tables")
+        else:
             self._keys += [*meta.loaded_addresses.writable, *meta.loaded_addresses.readonly]
 
     def record(self) -> Json:
-        told, meta = self._told, self._meta
+        transaction, meta = self._transaction, self._meta
         before, after = (self._token_balances(kind) for kind in (meta.pre_token_balances, meta.post_token_balances))
+        balances = None if before is None or after is None else [*before, *after]
         outer, inner = self._instructions()
         return {
             "txn_id": self._txn_id,
             "txn_index": self._index,
-            "signatures": told.signatures,
+            "version": transaction.version,
+            "signatures": transaction.signatures,
             "fee": meta.fee,
+            "compute_units_consumed": meta.compute_units_consumed,
             "err": _error(meta.err),
             "success": self._success,
             "is_voting": False,
-            "recent_block_hash": told.recent_blockhash,
+            "recent_block_hash": transaction.recent_blockhash,
             "signer": self._keys[0],
             "account_keys": self._account_keys(),
             "pubkeys": self._keys,
+            "address_table_lookups": _lookups(transaction.lookups),
             "log_messages": meta.log_messages,
             "pre_balances": meta.pre_balances,
             "post_balances": meta.post_balances,
             "pre_token_balances": before,
             "post_token_balances": after,
-            "mint_to_decimals": {one["mint"]: one["decimals"] for one in chain(before, after)},
-            "token_accounts": {one["account"]: one["mint"] for one in chain(before, after)},
+            "mint_to_decimals": _mapping(balances, "mint", "decimals"),
+            "token_accounts": _mapping(balances, "account", "mint"),
             "sol_amounts": self._sol_amounts(),
             "instruction_count": len(outer),
             "instructions": outer,
@@ -88,11 +105,11 @@ class _Transaction:
         }
 
     def _account_keys(self) -> list[Json]:
-        own = len(self._told.account_keys)
-        writable = _writable(self._told.header, own)
+        own = len(self._transaction.account_keys)
+        writable = _writable(self._transaction.header, own)
         loaded = self._meta.loaded_addresses
         writable += [True] * len(loaded.writable) + [False] * len(loaded.readonly) if loaded else []
-        signers = self._told.header.num_required_signatures
+        signers = self._transaction.header.num_required_signatures
         return [
             {
                 "pubkey": key,
@@ -103,7 +120,9 @@ class _Transaction:
             for place, (key, writes) in enumerate(zip(self._keys, writable, strict=True))
         ]
 
-    def _token_balances(self, balances: Sequence[Any] | None) -> list[Json]:
+    def _token_balances(self, balances: Sequence[TokenBalance] | None) -> list[Json] | None:
+        if balances is None:
+            return None
         return [
             {
                 "account_index": one.account_index,
@@ -113,30 +132,33 @@ class _Transaction:
                 "owner": one.owner,
                 "decimals": one.ui_token_amount.decimals,
             }
-            for one in balances or ()
+            for one in balances
         ]
 
     def _sol_amounts(self) -> dict[str, int]:
         balances = zip(self._keys, self._meta.pre_balances, self._meta.post_balances, strict=True)
         return {key: after - before for key, before, after in balances if after != before}
 
-    def _instructions(self) -> tuple[list[Json], list[Json]]:
-        groups = {group.index: group.instructions for group in self._meta.inner_instructions or ()}
+    def _instructions(self) -> tuple[list[Json], list[Json] | None]:
+        """The transaction's own instructions, and those that ran within them; None where these were not recorded."""
+        recorded = self._meta.inner_instructions
+        groups = {group.index: group.instructions for group in recorded or ()}
         outer: list[Json] = []
         inner: list[Json] = []
-        for place, one in enumerate(self._told.instructions):
+        for place, one in enumerate(self._transaction.instructions):
             called = groups.get(place, ())
-            outer.append({**self._instruction(one, place), "inner_instruction_count": len(called)})
+            count = None if recorded is None else len(called)
+            outer.append({**self._instruction(one, place), "inner_instruction_count": count})
             inner += [
                 {
-                    **self._instruction(instruction(each), place),
+                    **self._instruction(instruction(each, each.stack_height), place),
                     "inner_instruction_count": None,
                     "inner_instruction_index": number,
                     "parent_instruction_program_id": self._keys[one.program],
                 }
                 for number, each in enumerate(called)
             ]
-        return outer, inner
+        return outer, None if recorded is None else inner
 
     def _instruction(self, one: Instruction, place: int) -> Json:
         keys = self._keys
@@ -151,6 +173,7 @@ class _Transaction:
             "accounts": [keys[account] for account in one.accounts],
             "data": one.base58,
             "data_hex": one.data.hex(),
+            "stack_height": one.stack_height,
             "is_voting": False,
             "parent_tx_signer": keys[0],
             "parent_tx_success": self._success,
@@ -165,11 +188,20 @@ def _writable(header: Header, keys: int) -> list[bool]:
     return [place < writable_signers or signers <= place < last for place in range(keys)]
 
 
+def _lookups(lookups: Sequence[TableLookup] | None) -> list[Json] | None:
+    return None if lookups is None else [msgspec.structs.asdict(lookup) for lookup in lookups]
+
+
+def _mapping(balances: Sequence[Json] | None, name: str, value: str) -> Json | None:
+    """One member of token balances by another one. None: not all of the balances were recorded."""
+    return None if balances is None else {one[name]: one[value] for one in balances}
+
+
 def _timestamp(seconds: int | None) -> str | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _error(err: msgspec.Raw) -> str | None:
     """A name like `AccountInUse` as it is, anything else as JSON."""
-    said = msgspec.json.decode(err)
-    return said if said is None or isinstance(said, str) else encode(said).decode()
+    decoded = msgspec.json.decode(err)
+    return decoded if decoded is None or isinstance(decoded, str) else encode(decoded).decode()

@@ -72,30 +72,32 @@ class Rpc:
         return link.parent_slot
 
     def _block(self, decoder: "msgspec.json.Decoder[_T | None]", slot: int, options: dict[str, Any]) -> _T:
-        block = self._ask(decoder, "getBlock", slot, options)
+        block = self._ask(decoder, "getBlock", slot, options, of=f" of slot {slot}")
         if block is None:
             raise NodeUnavailable(f"The node does not have the block of slot {slot} yet.")
         return block
 
-    def _ask(self, decoder: "msgspec.json.Decoder[_T]", method: str, *params: Any) -> _T:
-        return self._node.patiently(lambda: self._once(decoder, method, params), f" {method}")
+    def _ask(self, decoder: "msgspec.json.Decoder[_T]", method: str, *params: Any, of: str = "") -> _T:
+        """The result of a call. of: what the call is about, for sentences that name it."""
+        call = f" {method}{of}"
+        return self._node.patiently(lambda: self._once(decoder, method, params, call), call)
 
-    def _once(self, decoder: "msgspec.json.Decoder[_T]", method: str, params: tuple[Any, ...]) -> _T:
+    def _once(self, decoder: "msgspec.json.Decoder[_T]", method: str, params: tuple[Any, ...], call: str) -> _T:
         answer = self._node.post(msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))
         if isinstance(answer, list):
             raise Again("what it sends is no JSON-RPC")
         if answer.error is not None:
-            raise self._judged(answer.error)
+            raise self._judged(answer.error, call)
         try:
             return decoder.decode(answer.result)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise Again(f"what it sends is no answer to the question ({error})") from None
 
-    def _judged(self, error: Error) -> Exception:
+    def _judged(self, error: Error, call: str) -> Exception:
         """What may go better soon, or what takes longer."""
         said = self._node.clean(error.message)
         if error.code in _STOP:
-            return IngestStopped(f"The node refuses: {_STOP[error.code]} ({said}).")
+            return IngestStopped(f"The node refuses{call}: {_STOP[error.code]} ({said}).")
         if error.code in _HELP:
-            return NodeUnavailable(f"The node refuses: {_HELP[error.code]} ({said}).")
+            return NodeUnavailable(f"The node refuses{call}: {_HELP[error.code]} ({said}).")
         return Again(f"it says {said!r} ({error.code})")

@@ -104,6 +104,37 @@ class TestRange:
             assert not any(steps)
 
 
+class TestFirstBlock:
+    GENESIS = {**Chain(4).blocks(5, 5)[5], "parentSlot": 0, "blockHeight": 0}
+
+    def test_the_first_block_of_a_chain_names_itself_as_its_parent(self) -> None:
+        blocks = {0: self.GENESIS, **Chain(5, skipped=0.0).blocks(1, 9)}
+        with Node(blocks).serving() as node:
+            steps = open_feed(node, from_slot=0, to_slot=8).steps(None)
+            found = [one for step in steps for one in signatures(step)]
+        assert found == nonvoting({slot: block for slot, block in blocks.items() if slot <= 8})
+
+    def test_the_first_block_alone(self) -> None:
+        with Node({0: self.GENESIS}).serving() as node:
+            steps = open_feed(node).steps(None)
+            first = [next(steps) for _ in range(2)]
+        assert [step.position for step in first if step] == [
+            b'{"next_slot":0,"block":null}', b'{"next_slot":1,"block":0}',
+        ]  # fmt: skip
+
+    @pytest.mark.parametrize("from_slot", [4, 7], ids=["behind a stored block", "at the start"])
+    def test_another_block_that_names_itself_is_refused(self, from_slot: int) -> None:
+        """Nobody can tell whether a block before it is missing."""
+        blocks = dict(Chain(5, skipped=0.0).blocks(1, 9))
+        blocks[7] = {**blocks[7], "parentSlot": 7}
+        with Node(blocks).serving() as node:
+            found: list[str] = []
+            with pytest.raises(NodeUnavailable, match=r"slot 7 names its own slot as that of its parent"):  # noqa: PT012
+                for step in open_feed(node, from_slot=from_slot, to_slot=8).steps(None):
+                    found += signatures(step)
+        assert found == nonvoting({slot: block for slot, block in blocks.items() if from_slot <= slot < 7})
+
+
 class TestLive:
     def test_it_begins_at_the_newest_and_follows(self) -> None:
         slots = sorted(BLOCKS)
@@ -225,6 +256,25 @@ class TestFaults:
             pytest.raises(NodeUnavailable, match=f"slot {slot} can't be read: the node"),
         ):
             list(open_feed(node, from_slot=1000, to_slot=1100).steps(None))
+
+    def test_a_parent_that_is_missing_in_long_term_storage(self) -> None:
+        """getBlocks lists the parent, and getBlock refuses it until the node has it again."""
+        slots = sorted(BLOCKS)[:4]
+        parent = slots[2]
+        with Node({slot: BLOCKS[slot] for slot in slots}).serving() as node:
+            node.refused[parent] = (-32009, f"Slot {parent} was skipped, or missing in long-term storage")
+            feed = open_feed(node, from_slot=slots[0], to_slot=slots[2])
+            steps, found = feed.steps(None), list[str]()
+            position = b""
+            with pytest.raises(NodeUnavailable, match=rf"refuses getBlock of slot {parent}: it lacks this block"):  # noqa: PT012
+                for step in steps:
+                    found += signatures(step)
+                    position = step.position if step else position
+            assert found == nonvoting({slot: BLOCKS[slot] for slot in slots[:2]})
+            assert json.loads(position)["block"] == slots[1]
+            node.refused.clear()
+            found += [one for step in feed.steps(position) for one in signatures(step)]
+        assert found == nonvoting({slot: BLOCKS[slot] for slot in slots[:3]})
 
     @pytest.mark.parametrize("status", ["401", "301"])
     def test_a_refused_key_or_another_address(self, status: str) -> None:

@@ -11,10 +11,21 @@ import msgspec
 import pytest
 
 from headwater.ingest.solana.blocks import BLOCK, Entry
-from headwater.ingest.solana.records import records, transaction
+from headwater.ingest.solana.records import records, transaction_record
 from headwater.model.natural_key import natural_key
 from headwater.model.stream import find_chain
-from tests.support.solana_blocks import FOLDER, VOTE, Chain, Json, as_wire, from_base58, nonvoting, recorded
+from tests.support.solana_blocks import (
+    FOLDER,
+    VOTE,
+    Chain,
+    Json,
+    as_wire,
+    from_base58,
+    is_vote,
+    nonvoting,
+    recorded,
+    to_base58,
+)
 
 RECORDED = pytest.mark.skipif(not FOLDER.exists(), reason="HEADWATER_TEST_DATA names no folder with recorded data")
 ABOUT = {"block_slot": 7, "block_height": None, "block_timestamp": None, "block_hash": "h"}
@@ -34,7 +45,7 @@ def converted(block: Json, slot: int) -> list[Json]:
 
 
 def one(entry: Json) -> Json | None:
-    return transaction(msgspec.json.decode(json.dumps(entry), type=Entry), 3, ABOUT)
+    return transaction_record(msgspec.json.decode(json.dumps(entry), type=Entry), 3, ABOUT)
 
 
 def expected(entry: Json, index: int) -> Json:
@@ -47,6 +58,9 @@ def expected(entry: Json, index: int) -> Json:
     return {
         "txn_id": entry["transaction"]["signatures"][0],
         "txn_index": index,
+        "version": str(entry["version"]),
+        "compute_units_consumed": meta.get("computeUnitsConsumed"),
+        "address_table_lookups": _lookups(message) if entry["version"] == 0 else None,
         "fee": meta["fee"],
         "success": meta["err"] is None,
         "signer": static[0],
@@ -55,9 +69,14 @@ def expected(entry: Json, index: int) -> Json:
         "log_messages": meta["logMessages"],
         "pre_balances": meta["preBalances"],
         "tokens": [(keys[b["accountIndex"]], b["uiTokenAmount"]["amount"]) for b in meta["postTokenBalances"]],
-        "outer": [_ran(one, keys) for one in message["instructions"]],
-        "inner": [(at, _ran(one, keys)) for at in sorted(groups) for one in groups[at]],
+        "outer": [(1, _ran(one, keys)) for one in message["instructions"]],
+        "inner": [(at, one.get("stackHeight"), _ran(one, keys)) for at in sorted(groups) for one in groups[at]],
     }
+
+
+def _lookups(message: Json) -> list[list[Any]]:
+    names = ("accountKey", "writableIndexes", "readonlyIndexes")
+    return [[one[name] for name in names] for one in message["addressTableLookups"]]
 
 
 def _ran(one: Json, keys: list[str]) -> Any:
@@ -67,13 +86,21 @@ def _ran(one: Json, keys: list[str]) -> Any:
 
 def told(record: Json) -> Json:
     """The same of a record."""
-    names = ("txn_id", "txn_index", "fee", "success", "signer", "pubkeys", "log_messages", "pre_balances")
-    ran = [(at["program_id"], at["accounts"], at["data"], at["data_hex"]) for at in record["instructions"]]
+    names: tuple[str, ...] = (
+        "txn_id", "txn_index", "fee", "success", "signer", "pubkeys", "log_messages", "pre_balances",
+    )  # fmt: skip
+    ran = [
+        (at["stack_height"], (at["program_id"], at["accounts"], at["data"], at["data_hex"]))
+        for at in record["instructions"]
+    ]
     inner = [
-        (at["instruction_index"], (at["program_id"], at["accounts"], at["data"], at["data_hex"]))
+        (at["instruction_index"], at["stack_height"], (at["program_id"], at["accounts"], at["data"], at["data_hex"]))
         for at in record["inner_instructions"]
     ]
+    lookups = record["address_table_lookups"]
+    names += ("version", "compute_units_consumed")
     return {name: record[name] for name in names} | {
+        "address_table_lookups": None if lookups is None else [[*one.values()] for one in lookups],
         "sources": [key["source"] for key in record["account_keys"]],
         "tokens": [(balance["account"], balance["amount"]) for balance in record["post_token_balances"]],
         "outer": ran,
@@ -83,7 +110,7 @@ def told(record: Json) -> Json:
 
 def kept(block: Json) -> Iterator[tuple[int, Json]]:
     for index, entry in enumerate(block["transactions"]):
-        if VOTE not in entry["transaction"]["message"]["accountKeys"]:
+        if not is_vote(entry):
             yield index, entry
 
 
@@ -120,21 +147,30 @@ class TestGenerated:
                     },
                     "accountKeys": ["A", "B", "C", "P"],
                     "recentBlockhash": "r",
-                    "instructions": [{"programIdIndex": 3, "accounts": [0, 4], "data": "3Bxs4"}],
+                    "instructions": [{"programIdIndex": 3, "accounts": [0, 4], "data": "3Bxs4", "stackHeight": None}],
+                    "addressTableLookups": [
+                        {"accountKey": "T", "writableIndexes": [9], "readonlyIndexes": [255]},
+                    ],
                 },
             },
+            "version": 0,
             "meta": {
                 "err": {"InstructionError": [0, {"Custom": 1}]},
                 "fee": 10_000,
                 "preBalances": [50_000, 1, 0, 1, 9, 18_446_744_073_709_551_615],
                 "postBalances": [40_000, 1, 0, 1, 19, 18_446_744_073_709_551_615],
                 "innerInstructions": [
-                    {"index": 0, "instructions": [{"programIdIndex": 5, "accounts": [], "data": ""}]},
+                    {"index": 0, "instructions": [
+                        {"programIdIndex": 5, "accounts": [], "data": "", "stackHeight": 2},
+                        {"programIdIndex": 5, "accounts": [], "data": ""},
+                    ]},
                 ],
                 "logMessages": None,
+                "computeUnitsConsumed": 18_446_744_073_709_551_615,
                 "preTokenBalances": [
                     {"accountIndex": 4, "mint": "M", "uiTokenAmount": {"amount": "7", "decimals": 2}}
                 ],
+                "postTokenBalances": [],
                 "loadedAddresses": {"writable": ["W"], "readonly": ["R"]},
             },
         }  # fmt: skip
@@ -143,7 +179,8 @@ class TestGenerated:
             "parsed_type": None, "is_voting": False, "parent_tx_signer": "A", "parent_tx_success": False,
         }  # fmt: skip
         assert one(entry) == ABOUT | {
-            "txn_id": "5igA", "txn_index": 3, "signatures": ["5igA", "5igB"], "fee": 10_000,
+            "txn_id": "5igA", "txn_index": 3, "version": "0", "signatures": ["5igA", "5igB"], "fee": 10_000,
+            "compute_units_consumed": 18_446_744_073_709_551_615,
             "err": '{"InstructionError":[0,{"Custom":1}]}', "success": False, "is_voting": False,
             "recent_block_hash": "r", "signer": "A",
             "account_keys": [
@@ -155,6 +192,7 @@ class TestGenerated:
                 {"pubkey": "R", "signer": False, "source": "lookupTable", "writable": False},
             ],
             "pubkeys": ["A", "B", "C", "P", "W", "R"],
+            "address_table_lookups": [{"account_key": "T", "writable_indexes": [9], "readonly_indexes": [255]}],
             "log_messages": None,
             "pre_balances": [50_000, 1, 0, 1, 9, 18_446_744_073_709_551_615],
             "post_balances": [40_000, 1, 0, 1, 19, 18_446_744_073_709_551_615],
@@ -166,12 +204,13 @@ class TestGenerated:
             "instruction_count": 1,
             "instructions": [
                 common | {"program_id": "P", "accounts": ["A", "W"], "data": "3Bxs4", "data_hex": "0179fdc3",
-                          "inner_instruction_count": 1}
+                          "stack_height": 1, "inner_instruction_count": 2}
             ],
             "inner_instructions": [
-                common | {"program_id": "R", "accounts": [], "data": "", "data_hex": "",
-                          "inner_instruction_count": None, "inner_instruction_index": 0,
+                common | {"program_id": "R", "accounts": [], "data": "", "data_hex": "", "stack_height": height,
+                          "inner_instruction_count": None, "inner_instruction_index": number,
                           "parent_instruction_program_id": "P"}
+                for number, height in enumerate((2, None))
             ],
         }  # fmt: skip
 
@@ -183,16 +222,36 @@ class TestGenerated:
         assert record is not None
         assert (record["err"], record["success"]) == ("AccountInUse", False)
 
-    def test_blocks_of_old_nodes(self) -> None:
-        """They tell neither loaded addresses nor logs, inner instructions or token balances."""
+    @pytest.mark.parametrize("absent", [True, False], ids=["absent", "null"])
+    def test_what_the_node_did_not_record_is_null(self, absent: bool) -> None:
+        """Nodes of old versions, and those without transaction status, leave members out or set them to null."""
         [block] = Chain(3, per_block=9).blocks(5, 5).values()
         [_, entry] = next((at, one) for at, one in kept(block) if one["version"] == "legacy")
-        names = ("innerInstructions", "logMessages", "preTokenBalances", "postTokenBalances", "loadedAddresses")
-        entry["meta"] = {name: value for name, value in entry["meta"].items() if name not in names}
+        names = ("innerInstructions", "logMessages", "preTokenBalances", "postTokenBalances", "loadedAddresses",
+                 "computeUnitsConsumed")  # fmt: skip
+        meta = {name: value for name, value in entry["meta"].items() if name not in names}
+        entry["meta"] = meta if absent else meta | dict.fromkeys(names)
+        del entry["version"]
         record = one(entry)
         assert record is not None
         VALID.validate(record | {"block_slot": 7, "block_hash": "h"})
-        assert (record["log_messages"], record["inner_instructions"], record["post_token_balances"]) == (None, [], [])
+        members = ("log_messages", "inner_instructions", "pre_token_balances", "post_token_balances",
+                   "mint_to_decimals", "token_accounts", "compute_units_consumed", "address_table_lookups")  # fmt: skip
+        assert {record[member] for member in members} == {None}
+        assert {ran["inner_instruction_count"] for ran in record["instructions"]} == {None}
+        assert record["version"] == "legacy"
+
+    def test_what_the_node_recorded_as_none_is_empty(self) -> None:
+        [block] = Chain(3, per_block=9).blocks(5, 5).values()
+        [_, entry], *_ = kept(block)
+        names = ("innerInstructions", "logMessages", "preTokenBalances", "postTokenBalances")
+        entry["meta"] |= {name: [] for name in names}
+        record = one(entry)
+        assert record is not None
+        members = ("log_messages", "inner_instructions", "pre_token_balances", "post_token_balances")
+        assert [record[member] for member in members] == [[], [], [], []]
+        assert (record["mint_to_decimals"], record["token_accounts"]) == ({}, {})
+        assert {ran["inner_instruction_count"] for ran in record["instructions"]} == {0}
 
     @pytest.mark.parametrize(
         ("change", "fault"),
@@ -208,6 +267,59 @@ class TestGenerated:
         [_, entry], *_ = kept(block)
         with pytest.raises(ValueError, match=fault):
             one(entry | change)
+
+    def test_lookup_tables_without_their_addresses(self) -> None:
+        [block] = Chain(3, per_block=9).blocks(5, 5).values()
+        [_, entry] = next((at, one) for at, one in kept(block) if one["version"] == 0)
+        with pytest.raises(ValueError, match="which addresses transaction 3 loads"):
+            one({**entry, "meta": {**entry["meta"], "loadedAddresses": None}})
+
+
+def vote(**changes: Any) -> Json:
+    """A simple vote transaction, with changes to what the rule looks at."""
+    programs = changes.get("programs", [VOTE])
+    keys = [*(to_base58(bytes([number]) * 32) for number in range(1, 5)), *changes.get("named", []), *programs]
+    ran = [{"programIdIndex": keys.index(one), "accounts": [0], "data": "3Bxs4"} for one in programs]
+    signatures = [to_base58(bytes([number]) * 64) for number in range(1, 1 + changes.get("signatures", 1))]
+    header: Json = {"numRequiredSignatures": len(signatures), "numReadonlySignedAccounts": 0,
+              "numReadonlyUnsignedAccounts": 1}  # fmt: skip
+    version = changes.get("version", "legacy")
+    lookups: Json = {} if version == "legacy" else {"addressTableLookups": []}
+    message: Json = {"header": header, "accountKeys": keys, "recentBlockhash": keys[0], "instructions": ran, **lookups}
+    meta = {"err": None, "fee": 5000, "preBalances": [9] * len(keys), "postBalances": [9] * len(keys)}
+    meta |= {"loadedAddresses": {"writable": [], "readonly": []}}
+    return {"transaction": {"signatures": signatures, "message": message}, "meta": meta, "version": version}
+
+
+TRANSFER = to_base58(bytes([9]) * 32)
+
+
+@pytest.mark.parametrize("encode", [lambda entry: entry, as_wire], ids=["json", "base64"])
+class TestVotes:
+    """Agave's rule: one instruction, which runs the vote program, in a legacy message with at most two signatures."""
+
+    @pytest.mark.parametrize("signatures", [1, 2])
+    def test_simple_votes_are_left_out(self, encode: Any, signatures: int) -> None:
+        assert one(encode(vote(signatures=signatures))) is None
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"signatures": 3},
+            {"version": 0},
+            {"programs": [VOTE, VOTE]},
+            {"programs": [TRANSFER, VOTE]},
+            {"programs": [TRANSFER], "named": [VOTE]},
+            {"programs": []},
+        ],
+        ids=["three signatures", "version 0", "two instructions", "another instruction too", "only named", "none"],
+    )
+    def test_all_others_are_kept(self, encode: Any, changes: Json) -> None:
+        entry = vote(**changes)
+        record = one(encode(entry))
+        assert record is not None
+        assert record["txn_id"] == entry["transaction"]["signatures"][0]
+        assert record["instruction_count"] == len(changes.get("programs", [VOTE]))
 
 
 @RECORDED
