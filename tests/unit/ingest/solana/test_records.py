@@ -286,7 +286,7 @@ def vote(**changes: Any) -> Json:
     version = changes.get("version", "legacy")
     lookups: Json = {} if version == "legacy" else {"addressTableLookups": []}
     message: Json = {"header": header, "accountKeys": keys, "recentBlockhash": keys[0], "instructions": ran, **lookups}
-    meta = {"err": None, "fee": 5000, "preBalances": [9] * len(keys), "postBalances": [9] * len(keys)}
+    meta: Json = {"err": None, "fee": 5000, "preBalances": [9] * len(keys), "postBalances": [9] * len(keys)}
     meta |= {"loadedAddresses": {"writable": [], "readonly": []}}
     return {"transaction": {"signatures": signatures, "message": message}, "meta": meta, "version": version}
 
