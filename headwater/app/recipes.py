@@ -1,7 +1,8 @@
 """Composition of `headwater prices enable` and `headwater tokens import`: a client of a running API."""
 
 import os
-from collections.abc import Iterable, Mapping
+from codecs import BOM_UTF8
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -123,5 +124,11 @@ def add_tokens(settings: Settings, files: Iterable[Path]) -> Mapping[str, Mappin
 
 
 def read_file(file: Path) -> bytes:
-    """The text of a file; .gz is unpacked. Raises SetupError when it can't be read."""
-    return b"\n".join(read_lines(file))
+    """The text of a file, unpacked, without a byte order mark. Raises SetupError when it can't be read."""
+    return b"\n".join(read_text_lines(file))
+
+
+def read_text_lines(file: Path) -> Iterator[bytes]:
+    """The non-empty lines of a file, unpacked, without a byte order mark. Raises SetupError when it can't be read."""
+    for number, line in enumerate(read_lines(file)):
+        yield line if number else line.removeprefix(BOM_UTF8)

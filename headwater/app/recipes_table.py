@@ -1,49 +1,113 @@
 """What a price recipe's script is given: pools with tokens of imported lists, or coins."""
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headwater.app.recipes import Api, read_file, read_tokens
+from headwater.app.recipes import Api, read_file, read_text_lines, read_tokens
 from headwater.errors import SetupError
-from headwater.ingest.files import read_lines
 from headwater.services.recipes import pools as pool_files
-from headwater.services.recipes.tokens import read_markets, stablecoins
+from headwater.services.recipes.known_addresses import FACTORIES, STABLECOINS
+from headwater.services.recipes.pools import ListedToken, Pool
+from headwater.services.recipes.tokens import read_markets
 from headwater.settings import Settings
 
+SHOWN_FACTORIES = 5
+_CONTRACT = re.compile("0[xX][0-9a-fA-F]{40}")
 
-def table_of(
-    settings: Settings, api: Api, chain: str, *, pools: Path | None, learn: Sequence[Path], markets: Path | None
-) -> tuple[dict[str, Any], str]:
-    """The table, and a sentence that says what is in it. Raises SetupError."""
+
+@dataclass(frozen=True, slots=True)
+class TableSources:
+    """The files and addresses that the user names for a recipe.
+
+    Attributes:
+        pools: A file of pools.
+        learn: Files of `log` records whose PairCreated and PoolCreated name pools.
+        markets: A file with the answer of Hyperliquid's `meta`.
+        factories: Addresses of factories that are allowed beside the known ones.
+        stablecoins: Addresses of tokens that count as one USD beside the known ones.
+    """
+
+    pools: Path | None = None
+    learn: Sequence[Path] = ()
+    markets: Path | None = None
+    factories: Sequence[str] = ()
+    stablecoins: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeTable:
+    """The table of a script, a note that says what is in it, and the tokens that it takes for a dollar.
+
+    Attributes:
+        dollars: Symbols by address.
+    """
+
+    table: Mapping[str, Any]
+    note: str
+    dollars: Mapping[str, str]
+
+
+def table_of(settings: Settings, api: Api, recipe: str, chain: str, sources: TableSources) -> RecipeTable:
+    """The table of a recipe on a chain. Raises SetupError."""
     if chain == "hyperliquid":
-        if pools or learn:
-            raise SetupError("--pools and --learn are for other recipes: hyperliquid has coins, of --markets.")
-        if markets is None:
-            raise SetupError("Name a file with the answer of Hyperliquid's `meta` by --markets: it has the decimals.")
-        coins = read_markets(read_file(markets))
-        return coins, f"Trades of {len(coins)} coins."
-    if markets:
+        return _coins(sources)
+    if sources.markets:
         raise SetupError("--markets is for hyperliquid alone: name pools by --pools FILE or --learn FILE.")
-    found = pool_files.read(_text(pools)) if pools else []
-    for file in learn:
-        found += pool_files.learned(read_lines(file))
-    if not found:
-        raise SetupError("Name pools by --pools FILE or --learn FILE; these have none.")
+    pools, refused = _pools(recipe, chain, sources)
+    if not pools:
+        raise SetupError(f"Name pools by --pools FILE or --learn FILE; these have none.{_refused(refused)}")
     tokens = read_tokens(settings).get(chain, {})
     if not tokens:
         raise SetupError(f"No tokens of {chain} are known: `headwater tokens import` a Token List first.")
-    stable = stablecoins(tokens)
-    others = {address for pool in found for address in (pool.first, pool.second)} & tokens.keys() - stable
-    choice = pool_files.choose(found, tokens, stable, api.usd(chain, others))
+    stable = {*STABLECOINS.get(chain, {}), *map(pool_files.as_on_chain, sources.stablecoins)}
+    others = {address for pool in pools for address in (pool.first, pool.second)} & tokens.keys() - stable
+    choice = pool_files.choose(pools, tokens, stable, api.usd(chain, others))
     if not choice.table:
         raise SetupError(f"None of the pools can tell a price: {_words(choice.left_out)}.")
-    return choice.table, _note(choice)
+    return RecipeTable(choice.table, _note(choice) + _refused(refused), _dollars(pools, tokens, stable))
+
+
+def _coins(sources: TableSources) -> RecipeTable:
+    if sources.pools or sources.learn:
+        raise SetupError("--pools and --learn are for other recipes: hyperliquid has coins, of --markets.")
+    if sources.markets is None:
+        raise SetupError("Name a file with the answer of Hyperliquid's `meta` by --markets: it has the decimals.")
+    coins = read_markets(read_file(sources.markets))
+    return RecipeTable(coins, f"Trades of {len(coins)} coins.", {})
+
+
+def _pools(recipe: str, chain: str, sources: TableSources) -> tuple[list[Pool], Counter[str]]:
+    """The pools of the files, and how many pools each contract announced that is no allowed factory."""
+    found = pool_files.read(_text(sources.pools)) if sources.pools else []
+    if sources.learn and recipe not in FACTORIES:
+        raise SetupError(f"--learn reads logs of pool factories, which {recipe} has none of: name pools by --pools.")
+    factories = {*FACTORIES.get(recipe, {}).get(chain, {}), *map(_contract, sources.factories)}
+    refused = Counter[str]()
+    for file in sources.learn:
+        learned = pool_files.learn(read_text_lines(file), factories)
+        found += learned.pools
+        refused += learned.refused
+    return found, refused
+
+
+def _contract(address: str) -> str:
+    if not _CONTRACT.fullmatch(address):
+        raise SetupError(f"{address} is no address of a factory: it has to be 0x and 40 hexadecimal digits.")
+    return address.lower()
+
+
+def _dollars(pools: Sequence[Pool], tokens: Mapping[str, ListedToken], stable: set[str]) -> dict[str, str]:
+    used = {address for pool in pools for address in (pool.first, pool.second)} & stable & tokens.keys()
+    return {address: tokens[address].symbol for address in sorted(used)}
 
 
 def _text(file: Path) -> str:
     try:
-        return read_file(file).decode("utf-8-sig")
+        return read_file(file).decode()
     except UnicodeDecodeError as error:
         raise SetupError(f"{file} is no UTF-8: {error}.") from error
 
@@ -62,3 +126,13 @@ def _note(choice: pool_files.Choice) -> str:
 
 def _words(left_out: dict[str, int]) -> str:
     return ", ".join(f"{count} {reason}" for reason, count in left_out.items())
+
+
+def _refused(refused: Counter[str]) -> str:
+    if not refused:
+        return ""
+    shown = ", ".join(f"{factory} ({count})" for factory, count in refused.most_common(SHOWN_FACTORIES))
+    return (
+        f" {refused.total()} pools of {len(refused)} contracts that are no known factories are left out: {shown}. "
+        "If you trust one of them, name it by --factory."
+    )

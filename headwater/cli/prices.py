@@ -29,7 +29,14 @@ def enable(
     entity: Annotated[str, typer.Option(help="Kind of record to read: log or decoded_log.")] = "",
     pools: Annotated[Path | None, typer.Option(help="JSON or CSV: address, token0, token1 of each pool.")] = None,
     learn: Annotated[
-        list[Path] | None, typer.Option(help="JSON lines of logs whose PairCreated and PoolCreated name pools.")
+        list[Path] | None,
+        typer.Option(help="JSON lines of logs: PairCreated and PoolCreated of known factories name pools."),
+    ] = None,
+    factory: Annotated[
+        list[str] | None, typer.Option(help="Address of a factory that --learn trusts beside the known ones.")
+    ] = None,
+    stablecoin: Annotated[
+        list[str] | None, typer.Option(help="Address of a token that counts as one USD beside the known ones.")
     ] = None,
     markets: Annotated[Path | None, typer.Option(help="An answer of Hyperliquid's `meta`.")] = None,
     url: Annotated[str, typer.Option(help="Address of the API; default: this machine's.")] = "",
@@ -37,16 +44,19 @@ def enable(
 ) -> None:
     """Make a price pipeline, or bring it up to date; it is an ordinary configuration. docs/prices.md tells more."""
     from headwater.app.recipes import Api
-    from headwater.app.recipes_table import table_of
+    from headwater.app.recipes_table import TableSources, table_of
     from headwater.services.recipes import find
 
     known, chain, entity = find(recipe, chain, entity)
     with closing(Api(settings, url)) as api:
-        table, note = table_of(settings, api, chain, pools=pools, learn=learn or [], markets=markets)
-        made = api.put(known.configuration(chain, entity, table, note))
+        sources = TableSources(pools, learn or (), markets, factory or (), stablecoin or ())
+        made_of = table_of(settings, api, known.name, chain, sources)
+        made = api.put(known.configuration(chain, entity, made_of.table, made_of.note))
         if deploy:
             api.deploy(made)
-    print(f"{note}\nConfiguration {made}{' is deployed' if deploy else ''}.")
+    for address, symbol in made_of.dollars.items():
+        print(f"{symbol} ({address}) counts as one USD.")
+    print(f"{made_of.note}\nConfiguration {made}{' is deployed' if deploy else ''}.")
 
 
 def import_(

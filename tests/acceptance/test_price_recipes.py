@@ -29,7 +29,8 @@ V2_SWAP = "0xd78ad95fa46c994b6551d0da85fc275fe613ce37657fb8d5e3d130840159d822"
 V2_SYNC = "0x1c411e9a96e071241c2f21f7726b17ae89e3cab4c78be50e062b03a9fffbbad1"
 PAIR_CREATED = "0x0d3648bd0f6ba80134a33ba9275ac585d9d315f0ad8355cddefde31afa28d0e9"
 
-USDC, WETH = f"0x{0xA0:040x}", f"0x{0xB0:040x}"
+USDC, WETH = "0x833589fcd6edb6e08f4c7c32d4f71b54bda02913", "0x4200000000000000000000000000000000000006"
+FACTORY = "0x8909dc15e40173ff4699343b6eb8132c65e18ec6"
 POOL = "0x88e6a0c2ddd26feeb64f039a2c41296fcb3f5640"
 WHIRLPOOLS = "whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc"
 TOKEN_PROGRAM = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
@@ -141,7 +142,9 @@ def v2_generated() -> Case:
         records.append(record)
         expected[record["block_number"], record["log_index"]] = (usdc / 1e6) / (weth / 1e18), 1e-12
     records.append(log([V2_SWAP], [5, 0, 0, 5], 70))  # too small to tell a price
-    created = log([PAIR_CREATED, "0x" + word(int(WETH, 16)), "0x" + word(int(USDC, 16))], [int(POOL, 16), 1], 0)
+    created = log(
+        [PAIR_CREATED, "0x" + word(int(WETH, 16)), "0x" + word(int(USDC, 16))], [int(POOL, 16), 1], 0, FACTORY
+    )
     return Case("uniswap-v2", "base", "log", records, expected, BASE_TOKENS, {"--learn": json.dumps(created) + "\n"})
 
 

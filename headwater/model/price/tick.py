@@ -5,6 +5,7 @@ On the topic, the key is `<chain>:<address in lower case>`, and the partition fo
 """
 
 import math
+import re
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +23,10 @@ PARTITIONS = 16
 MAX_AHEAD_MS = 300_000
 MAX_DECIMALS = 255
 MAX_NAME_CHARS = 200
+FEWEST_SECONDS = 10**8
+"""Smaller numbers are no times: as seconds they lie before March 1973."""
 _LOG_BITS, _BLOCK_BITS = 24, 40
+_DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 _VALUE = struct.Struct("<qQdB")
 _TOLD = struct.Struct("<qQdB0s")
@@ -127,10 +131,8 @@ def _address(given: Any) -> str:
 def _number(member: str, given: Any) -> float:
     """A JSON number, or a decimal string."""
     if isinstance(given, str):
-        try:
+        if _is_decimal(given):
             return float(given)
-        except ValueError:
-            pass
     elif isinstance(given, int | float) and not isinstance(given, bool):
         try:
             return float(given)
@@ -167,15 +169,26 @@ def _decimals(given: Any) -> int:
 
 def _time(given: Any, now: int) -> int:
     try:
-        time = milliseconds(float(given) if isinstance(given, str) and _is_number(given) else given)
+        number = float(given) if isinstance(given, str) and _is_decimal(given) else given
+        time = None if _is_too_short(number) else milliseconds(number)
     except (ValueError, OverflowError):
         time = None
     if time is None or not 0 <= time < 1 << 53:
-        raise BadTick("BadTick", "timestamp has to be a time: RFC 3339, or a number since the epoch.")
+        raise BadTick(
+            "BadTick",
+            "timestamp has to be a time: RFC 3339 (a date with hyphens), or a number since the epoch, in seconds of at "
+            "least 9 digits or in ms, us or ns.",
+        )
     if time > now + MAX_AHEAD_MS:
         raise BadTick("BadTick", "timestamp is more than five minutes ahead of the clock.")
     return round(time)
 
 
-def _is_number(text: str) -> bool:
-    return text.replace(".", "", 1).isdecimal()
+def _is_too_short(number: Any) -> bool:
+    """Whether a number is no time of a chain: 20260102 is rather a date than a second of 1970."""
+    return isinstance(number, int | float) and abs(number) < FEWEST_SECONDS
+
+
+def _is_decimal(text: str) -> bool:
+    """Whether a string is a decimal number: ASCII digits, at most one point, perhaps a sign and an exponent."""
+    return _DECIMAL.fullmatch(text) is not None

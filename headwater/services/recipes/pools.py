@@ -2,7 +2,8 @@
 
 import csv
 import io
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,14 @@ class Pool:
     address: str
     first: str
     second: str
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedPools:
+    """Pools that allowed factories created, and how many others each other contract announced."""
+
+    pools: Sequence[Pool]
+    refused: Counter[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,29 +85,41 @@ def _pool(record: Mapping[str, Any]) -> Pool:
         value = next((record[name] for name in names if record.get(name)), None)
         if not isinstance(value, str):
             raise SetupError(f"A pool of the file has no {names[0]}: {dict(record)}.")
-        found[member] = _as_on_chain(value)
+        found[member] = as_on_chain(value)
     return Pool(**found)
 
 
-def _as_on_chain(address: str) -> str:
-    return address.lower() if address.startswith("0x") else address
+def as_on_chain(address: str) -> str:
+    """An address as records have it: hexadecimal ones in lower case, others as they are."""
+    return address.lower() if address[:2] in ("0x", "0X") else address
 
 
-def learned(lines: Iterable[bytes]) -> Iterator[Pool]:
-    """The pools that `log` records tell of: PairCreated of Uniswap v2 and PoolCreated of v3 (and their forks).
+def learn(lines: Iterable[bytes], factories: Collection[str]) -> LearnedPools:
+    """The pools that `log` records of these factories name: PairCreated of Uniswap v2, PoolCreated of v3 and of forks.
 
-    Raises SetupError.
+    Raises SetupError for a line that is no log record.
     """
+    pools, refused = list[Pool](), Counter[str]()
     for number, line in enumerate(lines, 1):
         try:
             log = msgspec.json.decode(line)
             topics = log.get("topics") or [log.get(f"topic{i}") for i in range(4)]
-            if topics[0] in _POOL_WORD:
-                at = 2 + 64 * _POOL_WORD[topics[0]]
-                word = log["data"][at : at + 64]
-                yield Pool("0x" + word[24:], "0x" + topics[1][26:], "0x" + topics[2][26:])
+            if topics[0] not in _POOL_WORD or log.get("removed"):
+                continue
+            factory = log["address"].lower()
+            if factory in factories:
+                pools.append(_created(topics, log["data"]))
+            else:
+                refused[factory] += 1
         except (msgspec.DecodeError, AttributeError, KeyError, IndexError, TypeError) as error:
             raise SetupError(f"Line {number} is no log record: {error!r}.") from error
+    return LearnedPools(pools, refused)
+
+
+def _created(topics: Sequence[str], data: str) -> Pool:
+    at = 2 + 64 * _POOL_WORD[topics[0]]
+    addresses = (data[at : at + 64], topics[1], topics[2])
+    return Pool(*(f"0x{word[-40:].lower()}" for word in addresses))
 
 
 def choose(

@@ -1,6 +1,5 @@
 """Tokens and their decimals, from Token Lists (tokenlists.org) and from Hyperliquid's list of markets."""
 
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -10,11 +9,6 @@ from headwater.services.recipes.pools import ListedToken
 
 CHAINS = {1: "ethereum", 10: "optimism", 101: "solana", 137: "polygon", 8453: "base"}
 """Chain names by the lists' chainId; tokens of other chains are left out."""
-STABLECOINS = frozenset(
-    {"USDC", "USDbC", "USDC.e", "USDT", "USDT0", "USDT.e", "DAI", "DAI.e", "PYUSD", "FDUSD", "USDS", "TUSD", "USDP"}
-)
-"""Symbols whose tokens count as one USD each. Only tokens of imported lists are looked at."""
-
 Tokens = dict[str, dict[str, ListedToken]]
 """By chain and address, which is in lower case where it is hexadecimal."""
 
@@ -42,11 +36,6 @@ def read_list(text: bytes) -> Tokens:
             address = token.address.lower() if token.address.startswith("0x") else token.address
             tokens.setdefault(chain, {})[address] = ListedToken(token.symbol, token.decimals)
     return tokens
-
-
-def stablecoins(tokens: Mapping[str, ListedToken]) -> frozenset[str]:
-    """The addresses of the stablecoins among some tokens."""
-    return frozenset(address for address, token in tokens.items() if token.symbol in STABLECOINS)
 
 
 def read_markets(text: bytes) -> dict[str, int]:

@@ -1,14 +1,24 @@
 """`headwater prices enable` with options that can't be right."""
 
+import json
+from codecs import BOM_UTF8
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from headwater.app.recipes import KEY_VARIABLE
+from headwater.app.recipes import KEY_VARIABLE, Api, add_tokens
+from headwater.app.recipes_table import RecipeTable, TableSources, table_of
 from headwater.cli import app
+from headwater.errors import SetupError
+from headwater.settings import Settings
 
 KEY = "hw_live_abc"
+USDC, WETH = "0x833589fcd6edb6e08f4c7c32d4f71b54bda02913", "0x4200000000000000000000000000000000000006"
+SOL, SOL_USDC = "So11111111111111111111111111111111111111112", "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
+UNISWAP, STRANGER = "0x8909dc15e40173ff4699343b6eb8132c65e18ec6", f"0x{0xBAD:040x}"
 EVM = ("uniswap-v3", "--chain", "base")
 
 
@@ -17,6 +27,80 @@ def refused(folder: Path, *command: str, key: str = KEY) -> str:
     done = CliRunner().invoke(app, arguments, env={KEY_VARIABLE: key})
     assert done.exit_code == 2, done.exception
     return done.stderr
+
+
+class UnpricedApi(Api):
+    """An API that knows no prices; nothing else is asked of it."""
+
+    def __init__(self) -> None:
+        """Connect to nothing."""
+
+    def usd(self, chain: str, addresses: Iterable[str]) -> dict[str, float]:
+        return {}
+
+
+def made(folder: Path, recipe: str, chain: str, sources: TableSources) -> RecipeTable:
+    return table_of(Settings(data_dir=folder), UnpricedApi(), recipe, chain, sources)
+
+
+def import_tokens(folder: Path, chain_id: int, *tokens: tuple[str, str, int], start: bytes = b"") -> None:
+    listed = [{"chainId": chain_id, "address": a, "symbol": s, "decimals": d} for a, s, d in tokens]
+    file = folder / "list.json"
+    file.write_bytes(start + json.dumps({"tokens": listed}).encode())
+    add_tokens(Settings(data_dir=folder), [file])
+
+
+def pool_file(folder: Path, *pools: tuple[str, str, str], start: bytes = b"") -> Path:
+    rows = "".join(",".join(pool) + "\n" for pool in pools)
+    (folder / "pools.csv").write_bytes(start + f"address,token0,token1\n{rows}".encode())
+    return folder / "pools.csv"
+
+
+def test_files_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    import_tokens(tmp_path, 8453, (USDC, "USDC", 6), (WETH, "WETH", 18), start=BOM_UTF8)
+    pools = pool_file(tmp_path, ("0xaa", WETH, USDC), start=BOM_UTF8)
+    assert [*made(tmp_path, "uniswap-v3", "base", TableSources(pools)).table] == ["0xaa"]
+    logs = tmp_path / "logs.jsonl"
+    logs.write_bytes(BOM_UTF8 + json.dumps(pair_created(UNISWAP)).encode())
+    assert len(made(tmp_path, "uniswap-v2", "base", TableSources(learn=[logs])).table) == 1
+    markets = tmp_path / "meta.json"
+    markets.write_bytes(BOM_UTF8 + b'{"universe": [{"name": "BTC", "szDecimals": 5}]}')
+    assert made(tmp_path, "hyperliquid", "hyperliquid", TableSources(markets=markets)).table == {"BTC": 5}
+
+
+def pair_created(factory: str) -> dict[str, Any]:
+    topic = "0x0d3648bd0f6ba80134a33ba9275ac585d9d315f0ad8355cddefde31afa28d0e9"
+    tokens = [f"0x{int(token, 16):064x}" for token in (WETH, USDC)]
+    return {"address": factory, "topics": [topic, *tokens], "data": f"0x{int(factory, 16):064x}{1:064x}"}
+
+
+def test_pools_are_learned_from_known_factories_alone(tmp_path: Path) -> None:
+    import_tokens(tmp_path, 8453, (USDC, "USDC", 6), (WETH, "WETH", 18))
+    logs = tmp_path / "logs.jsonl"
+    logs.write_text("\n".join(json.dumps(pair_created(factory)) for factory in (UNISWAP, STRANGER, STRANGER)))
+    found = made(tmp_path, "uniswap-v2", "base", TableSources(learn=[logs]))
+    assert [*found.table] == [UNISWAP]
+    assert f"2 pools of 1 contracts that are no known factories are left out: {STRANGER} (2)." in found.note
+    trusting = made(tmp_path, "uniswap-v2", "base", TableSources(learn=[logs], factories=[STRANGER.upper()]))
+    assert [*trusting.table] == [UNISWAP, STRANGER]
+    with pytest.raises(SetupError, match=f"these have none. 3 pools of .*{UNISWAP}"):
+        made(tmp_path, "uniswap-v3", "base", TableSources(learn=[logs]))  # the factory is one of another recipe
+    with pytest.raises(SetupError, match="0x1 is no address"):
+        made(tmp_path, "uniswap-v2", "base", TableSources(learn=[logs], factories=["0x1"]))
+    with pytest.raises(SetupError, match="orca has none of"):
+        made(tmp_path, "orca", "solana", TableSources(learn=[logs]))
+
+
+def test_a_symbol_makes_no_stablecoin(tmp_path: Path) -> None:
+    dark = "8PZnzjEUJ1B1sMAU3xhzpfK8T4QzydDrnTZrWdzzcno"
+    import_tokens(tmp_path, 101, (SOL, "SOL", 9), (SOL_USDC, "USDC", 6), (dark, "DAI", 0))
+    pools = pool_file(tmp_path, ("real", SOL, SOL_USDC), ("fake", SOL, dark))
+    found = made(tmp_path, "orca", "solana", TableSources(pools))
+    assert [*found.table] == ["real"]
+    assert found.dollars == {SOL_USDC: "USDC"}
+    named = made(tmp_path, "orca", "solana", TableSources(pools, stablecoins=[dark]))
+    assert named.table.keys() == {"real", "fake"}
+    assert named.dollars.keys() == {SOL_USDC, dark}
 
 
 def test_an_address_that_is_none(tmp_path: Path) -> None:

@@ -44,6 +44,16 @@ def test_times(at: Any) -> None:
     assert tick(timestamp=at) == tick()
 
 
+@pytest.mark.parametrize("text", ["1.5", "+1.5", "1.50", "15e-1", "0.15E+1", "01.5"])
+def test_decimal_strings(text: str) -> None:
+    assert tick(price_usd=text) == tick()
+
+
+@pytest.mark.parametrize("at", ["123456789", 123456789, "2026-01-02", "2026-01-02T03:04:05+09:00"])
+def test_times_of_any_age(at: Any) -> None:
+    assert tick(timestamp=at)[1][0] < NOW
+
+
 def test_without_a_place_in_a_block() -> None:
     assert tick(block_number=None, log_index=None)[1][1] == 0
 
@@ -64,6 +74,11 @@ def test_other_addresses_keep_their_case() -> None:
         ({"price_usd": "inf"}, "price_usd"),
         ({"price_usd": "abc"}, "price_usd"),
         ({"price_usd": True}, "price_usd"),
+        ({"price_usd": "1_000"}, "price_usd"),
+        ({"price_usd": "\u0661\u0662"}, "price_usd"),
+        ({"price_usd": " 1"}, "price_usd"),
+        ({"price_usd": "0x1"}, "price_usd"),
+        ({"price_usd": "1e999"}, "price_usd"),
         ({"price_usd": [1]}, "price_usd"),
         ({"price_usd": 10**400}, "price_usd"),
         ({"decimals": None}, "decimals"),
@@ -73,6 +88,10 @@ def test_other_addresses_keep_their_case() -> None:
         ({"timestamp": None}, "timestamp"),
         ({"timestamp": "yesterday"}, "timestamp"),
         ({"timestamp": -5}, "timestamp"),
+        ({"timestamp": "20260102"}, "timestamp"),
+        ({"timestamp": 20260102}, "timestamp"),
+        ({"timestamp": "1_767_323_045"}, "timestamp"),
+        ({"timestamp": "\u0661\u0667\u0666\u0667\u0663\u0662\u0663\u0660\u0664\u0665"}, "timestamp"),
         ({"timestamp": "9" * 400}, "timestamp"),
         ({"timestamp": 10**400}, "timestamp"),
         ({"timestamp": NOW + MAX_AHEAD_MS + 1}, "ahead"),
@@ -86,6 +105,9 @@ def test_other_addresses_keep_their_case() -> None:
         ({"block_number": 1 << 40}, "block_number"),
         ({"block_number": 0.5}, "block_number"),
         ({"log_index": "many"}, "log_index"),
+        ({"log_index": "1_0"}, "log_index"),
+        ({"block_number": "7\n"}, "block_number"),
+        ({"decimals": "\u0666"}, "decimals"),
     ],
 )
 def test_a_bad_one_says_what_is_wrong(changes: dict[str, Any], word: str) -> None:

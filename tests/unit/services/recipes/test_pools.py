@@ -8,9 +8,11 @@ import pytest
 from headwater.errors import SetupError
 from headwater.model.transform import MAX_SCRIPT_BYTES
 from headwater.services.recipes import RECIPES
-from headwater.services.recipes.pools import MAX_POOLS, ListedToken, Pool, choose, learned, read
-from headwater.services.recipes.tokens import STABLECOINS, decode, encode, read_list, read_markets, stablecoins
+from headwater.services.recipes.known_addresses import FACTORIES, STABLECOINS
+from headwater.services.recipes.pools import MAX_POOLS, ListedToken, Pool, choose, learn, read
+from headwater.services.recipes.tokens import decode, encode, read_list, read_markets
 
+FACTORY = "0xfa"
 USDC, WETH, PEPE, DUST = "0xa0", "0xb0", "0xc0", "0xd0"
 BAD_DECIMALS = b'{"tokens": [{"chainId": 1, "address": "0x", "symbol": "A", "decimals": 300}]}'
 TOKENS = {USDC: ListedToken("USDC", 6), WETH: ListedToken("WETH", 18), PEPE: ListedToken("PEPE", 9)}
@@ -44,25 +46,29 @@ class TestReading:
 
     def test_learning(self) -> None:
         pad = "0x" + "0" * 62
-        v2 = ["0x0d3648bd0f6ba80134a33ba9275ac585d9d315f0ad8355cddefde31afa28d0e9", pad + "b0", pad + "a0"]
+        v2 = ["0x0d3648bd0f6ba80134a33ba9275ac585d9d315f0ad8355cddefde31afa28d0e9", pad + "B0", pad + "a0"]
         v3 = ["0x783cca1c0412dd0d695e784568c96da2e9c22ff989357a2e8b1d9b2b4e6b7118", pad + "b0", pad + "a0", pad + "01"]
         data = "0x" + "1".rjust(64, "0") + "2".rjust(64, "0")
         logs: list[dict[str, Any]] = [
-            {"topics": v2, "data": data},
-            {"topics": v3, "data": data},
-            {"topics": [], "data": "0x"},
+            {"address": FACTORY, "topics": v2, "data": data},
+            {"address": FACTORY.upper().replace("X", "x"), "topics": v3, "data": data},
+            {"address": FACTORY, "topics": [], "data": "0x"},
+            {"address": FACTORY, "topics": v2, "data": data, "removed": True},
+            {"address": "0xbad", "topics": v2, "data": data},
         ]
-        logs.append({f"topic{i}": topic for i, topic in enumerate(v2)} | {"topic3": None, "data": data})
+        topics = {f"topic{i}": topic for i, topic in enumerate(v2)} | {"topic3": None}
+        logs.append({"address": FACTORY, "data": data} | topics)
         token0, token1 = "0x" + "b0".rjust(40, "0"), "0x" + "a0".rjust(40, "0")
-        found = list(learned(json.dumps(log).encode() for log in logs))
-        assert [pool.address[-1] for pool in found] == ["1", "2", "1"]
-        assert {(pool.first, pool.second) for pool in found} == {(token0, token1)}
+        found = learn((json.dumps(log).encode() for log in logs), {FACTORY})
+        assert [pool.address[-1] for pool in found.pools] == ["1", "2", "1"]
+        assert {(pool.first, pool.second) for pool in found.pools} == {(token0, token1)}
+        assert found.refused == {"0xbad": 1}
 
-    @pytest.mark.parametrize("line", [b"{", b"[]", b'{"topics": ["TOPIC"]}'])
+    @pytest.mark.parametrize("line", [b"{", b"[]", b'{"address": "0xfa", "topics": ["TOPIC"]}'])
     def test_what_is_no_log(self, line: bytes) -> None:
         topic = b"0x0d3648bd0f6ba80134a33ba9275ac585d9d315f0ad8355cddefde31afa28d0e9"
         with pytest.raises(SetupError, match="Line 1"):
-            list(learned([line.replace(b"TOPIC", topic)]))
+            learn([line.replace(b"TOPIC", topic)], {FACTORY})
 
 
 class TestChoosing:
@@ -107,8 +113,6 @@ class TestTokens:
         known = read_list(json.dumps({"tokens": tokens}).encode())
         assert known == {"base": {"0xab": ListedToken("USDC", 6)}, "solana": {"SoL": ListedToken("SOL", 9)}}
         assert decode(encode(known)) == known
-        assert stablecoins(known["base"]) == {"0xab"}
-        assert "WETH" not in STABLECOINS
 
     @pytest.mark.parametrize("text", [b"{", b"[]", b'{"tokens": [1]}', b'{"tokens": [{"chainId": 1}]}', BAD_DECIMALS])
     def test_no_list(self, text: bytes) -> None:
@@ -121,6 +125,21 @@ class TestTokens:
         assert read_markets(json.dumps([meta, []]).encode()) == {"BTC": 5}
         with pytest.raises(SetupError, match="meta"):
             read_markets(b"[]")
+
+
+class TestKnownAddresses:
+    @pytest.mark.parametrize("recipe", FACTORIES)
+    def test_every_chain_of_a_recipe_has_factories(self, recipe: str) -> None:
+        assert FACTORIES[recipe].keys() == set(RECIPES[recipe].chains)
+
+    def test_every_chain_with_pools_has_stablecoins(self) -> None:
+        assert STABLECOINS.keys() == {chain for name in ("uniswap-v3", "orca") for chain in RECIPES[name].chains}
+
+    def test_hexadecimal_addresses_are_in_lower_case(self) -> None:
+        tables = [*STABLECOINS.values(), *(some for chains in FACTORIES.values() for some in chains.values())]
+        found = [address for table in tables for address in table if address.startswith("0x")]
+        assert len(found) > 15
+        assert all(len(address) == 42 and address == address.lower() for address in found)
 
 
 def test_the_largest_table_fits_into_a_script() -> None:
