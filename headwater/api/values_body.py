@@ -13,7 +13,13 @@ from fastapi import Query
 from headwater.api.guard import STREAMED, needs
 from headwater.api.pointers import pointer
 from headwater.errors import InvalidInput, MalformedRequest, Problem
-from headwater.model.dataset import MAX_DATASET_NAME_CHARS, MAX_VALUE_CHARS, MAX_VALUES_PER_REQUEST, VALUE_SCHEMA
+from headwater.model.dataset import (
+    MAX_DATASET_NAME_CHARS,
+    MAX_VALUE_CHARS,
+    MAX_VALUES_PER_REQUEST,
+    VALUE_SCHEMA,
+    trim,
+)
 from headwater.model.text import NO_NUL_PATTERN
 
 MAX_SILENT_BYTES = 1 << 20
@@ -176,7 +182,7 @@ class ValuesParser:
             self._in_array = False
         elif event != "string":
             raise _refused("must be a string", "values", self._taken + len(self._found))
-        elif len(value) > MAX_VALUE_CHARS and len(value.strip()) > MAX_VALUE_CHARS:
+        elif len(value) > MAX_VALUE_CHARS and len(trim(value)) > MAX_VALUE_CHARS:
             raise _refused(f"must have at most {MAX_VALUE_CHARS} characters", "values", self._taken + len(self._found))
         else:
             self._found.append(value)

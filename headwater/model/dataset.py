@@ -16,7 +16,20 @@ DEFAULT_DATASET_PAGE = 10_000
 MAX_CURSOR = 2**53 - 1
 MAX_DATASET_NAME_CHARS = 200
 MAX_REPORTED_PROBLEMS = 20
-VALUE_SCHEMA = {"type": "string", "minLength": 1, "maxLength": MAX_VALUE_CHARS, "pattern": r"[^\s\u001c-\u001f\u0085]"}
+_BLANKS = (
+    *(*range(0x09, 0x0E), *range(0x1C, 0x21), 0x85, 0xA0, 0x1680),
+    *(*range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000),
+)
+"""All that Unicode calls white space, as `str.isspace` does."""
+_ZERO_WIDTH = (
+    *(0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F)),
+    *(*range(0x2060, 0x2065), *range(0x2066, 0x206A), 0xFEFF),
+)
+"""The byte order mark, and the joiners and marks of direction that editors and web pages put around pasted text."""
+TRIMMED = "".join(map(chr, (*_BLANKS, *_ZERO_WIDTH)))
+"""The characters that are removed at both ends of a value."""
+_ANY_OTHER = r"[^\s\u001c-\u001f\u0085\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]"
+VALUE_SCHEMA = {"type": "string", "minLength": 1, "maxLength": MAX_VALUE_CHARS, "pattern": _ANY_OTHER}
 """A value in API descriptions. Its length counts after trimming, which a schema can't say."""
 
 
@@ -50,9 +63,14 @@ class Dataset:
     updated_at: datetime
 
 
+def trim(value: str) -> str:
+    """The value without the characters of TRIMMED at both ends."""
+    return value.strip(TRIMMED)
+
+
 def normalise(value: str) -> str:
     """The stored form of a value: trimmed, lower case (contract: values are compared without case)."""
-    return value.strip().lower()
+    return trim(value).lower()
 
 
 def _is_unicode(value: str) -> bool:
@@ -71,6 +89,8 @@ def normalise_all(values: Sequence[str], first: int = 0) -> list[str]:
     trimming or longer than MAX_VALUE_CHARS.
     """
     stored = list(map(str.lower, map(str.strip, values)))
+    if not "".join(stored).isascii():  # plain `strip` trims all that ASCII text needs, and in half the time
+        stored = list(map(normalise, values))
     bad = [i for i, value in enumerate(stored) if not _is_good(value)] if _has_bad(stored) else []
     if bad:
         text = f"must have 1 to {MAX_VALUE_CHARS} characters after trimming, and no half of a surrogate pair"

@@ -25,6 +25,15 @@ def entries(alice: User) -> str:
     return f"{DATASETS}/{made(alice)}/entries"
 
 
+def test_what_editors_put_around_pasted_values_is_trimmed_everywhere(alice: User, entries: str) -> None:
+    assert alice.post(entries, {"values": ["\ufeff0xABC", "0xabc\u200b", "0xdef"]}).json() == {"count": 2}
+    by_name = {"name": "watched", "values": ["\u20600xDEF"]}
+    assert alice.post(f"{DATASETS}/entries", by_name).json() == {"count": 0}
+    assert alice.get(f"{entries}/check", params={"value": "\ufeff0xAbc"}).json() == {"exists": True}
+    assert alice.delete(entries, {"values": ["0xdef\ufeff"]}).json() == {"count": 1}
+    assert alice.get(entries).json()["values"] == ["0xabc"]
+
+
 class TestCreate:
     def test_returns_the_dataset(self, headwater: Installation, alice: User) -> None:
         response = alice.post(DATASETS, {"name": " Watched "})

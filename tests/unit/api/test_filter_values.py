@@ -32,6 +32,27 @@ class TestAdd:
         alice.post(path, {"values": ["\t0xAB \n"]})
         assert alice.get(path).json()["values"] == ["0xab"]
 
+    @pytest.mark.parametrize("mark", ["\ufeff", "\u200b", "\u2060", "\u200e", "\u00a0"])
+    def test_what_editors_put_around_pasted_values_is_trimmed_everywhere(
+        self, alice: User, path: str, mark: str
+    ) -> None:
+        assert alice.put(path, {"values": [f"{mark}0xABC", "0xdef"]}).json()["count"] == 2
+        assert alice.post(path, {"values": [f"0xabc{mark}", f"{mark}0x1"]}).json()["added"] == 1
+        assert alice.get(path).json()["total_count"] == 3
+        for value in ("0xabc", f"{mark}0xabc{mark}"):
+            assert alice.get(f"{path}/check", params={"value": value}).json()["is_member"]
+        assert alice.delete(path, {"values": [f"{mark}0xABC{mark}"]}).json()["removed"] == 1
+        assert list(alice.faults(alice.post(path, {"values": ["a", mark * 3]}))) == ["/values/1"]
+        longest = "x" * 1024
+        assert alice.post(path, {"values": [mark + longest]}).json()["added"] == 1
+
+    def test_first_values_are_trimmed_alike(self, alice: User) -> None:
+        transform = {"type": "redis_set_filter", "filter_expr": "root = this.to", "set_values": ["\ufeff0xABC"]}
+        made = alice.create(transforms=[transform])
+        uid = made["pipeline_config"]["transforms"][0]["uid"]
+        values = alice.get(f"{FLOW}/{made['id']}/transforms/{uid}/filter-values").json()["values"]
+        assert values == ["0xabc"]
+
     def test_a_whole_request_of_values(self, alice: User, path: str) -> None:
         values = [f"0x{i:040x}" for i in range(MAX_VALUES_PER_REQUEST)]
         assert alice.post(path, {"values": values}).json()["added"] == MAX_VALUES_PER_REQUEST
