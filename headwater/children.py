@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import IO
 
 import structlog
@@ -33,6 +34,16 @@ os.execv(sys.argv[2], sys.argv[2:])
 """
 
 Stream = int | IO[bytes] | None
+
+INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "LD_LIBRARY_PATH",
+             "LD_PRELOAD", "MALLOC_*", "PYTHON*", "SSL_CERT_FILE", "SSL_CERT_DIR")  # fmt: skip
+"""The variables that every child gets. `*` stands for any rest of a name. None of them holds a secret."""
+
+
+def inherited(*more: str) -> dict[str, str]:
+    """The variables of this process that are in INHERITED or in `more`: a child never gets all of them."""
+    allowed = (*INHERITED, *more)
+    return {name: value for name, value in os.environ.items() if any(fnmatchcase(name, each) for each in allowed)}
 
 
 class Child:
@@ -113,6 +124,7 @@ def spawn(
 ) -> Child:
     """Start `argv` (argv[0] is an absolute path) in a session of its own; it dies when this process does.
 
+    env: the child's environment; without one, `inherited()`.
     Terminal signals (Ctrl-C) so reach the parent alone, which stops its children in order. Raises OSError.
     """
 
@@ -121,7 +133,7 @@ def spawn(
         return Child(
             subprocess.Popen(
                 wrapped,
-                env=dict(os.environ if env is None else env),
+                env=inherited() if env is None else dict(env),
                 cwd=cwd,
                 stdin=stdin,
                 stdout=stdout,

@@ -1,20 +1,83 @@
-"""All settings, from `HEADWATER_*` variables or command-line flags of the same names. Read by cli and app alone."""
+"""All settings, from `HEADWATER_*` variables or command-line flags of the same names. Read by cli and app alone.
 
+A secret has no flag, because every user of a machine can read the command lines of all processes. It is given by its
+variable, or by a file whose path is in the variable `HEADWATER_<NAME>_FILE`.
+"""
+
+import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from headwater.errors import SetupError
+
+PREFIX = "HEADWATER_"
 DEFAULT_DATA_DIR = Path(".headwater")
 
 LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(str.lower)]
 
 
+def variable(name: str) -> str:
+    """The environment variable of a setting."""
+    return f"{PREFIX}{name.upper()}"
+
+
+def file_variable(name: str) -> str:
+    """The environment variable with the path of the file that holds a secret."""
+    return f"{variable(name)}_FILE"
+
+
+def secret_file(name: str) -> Path | None:
+    """The file that holds a secret, or None when no variable names one."""
+    path = os.environ.get(file_variable(name), "")
+    return Path(path).expanduser().absolute() if path else None
+
+
+class _SecretFiles(PydanticBaseSettingsSource):
+    """The secrets of which `HEADWATER_<NAME>_FILE` names the file."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        path = secret_file(field_name) if field.annotation is SecretStr else None
+        return None if path is None else _read_secret(field_name, path), field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        """Raises SetupError when a file can't be used, or its secret is in a variable too."""
+        found = {name: self.get_field_value(field, name)[0] for name, field in self.settings_cls.model_fields.items()}
+        return {name: secret for name, secret in found.items() if secret is not None}
+
+
+def _read_secret(name: str, path: Path) -> str:
+    if os.environ.get(variable(name)):
+        raise SetupError(f"Both {variable(name)} and {file_variable(name)} are set. Remove one of the two.")
+    try:
+        secret = path.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        raise SetupError(f"{file_variable(name)} names {path}, which can't be read ({reason}). Correct it.") from None
+    if not secret:
+        raise SetupError(f"{file_variable(name)} names {path}, which is empty. Write the secret into it.")
+    return secret
+
+
 class Settings(BaseSettings):
     """One frozen value per process. Fields left empty mean: use the embedded part."""
 
-    model_config = SettingsConfigDict(env_prefix="HEADWATER_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments first, then the files of secrets, then variables: an empty variable does not hide a file."""
+        return init_settings, _SecretFiles(settings_cls), env_settings, dotenv_settings, file_secret_settings
 
     data_dir: Path = Field(DEFAULT_DATA_DIR, description="Where `up` keeps everything.")
     host: str = Field("127.0.0.1", description="Address that the API and Kafka listen on.")
@@ -61,3 +124,7 @@ class Settings(BaseSettings):
     price_filter: bool = Field(True, description="Leave out prices that are far from all others (docs/prices.md).")
     stream_bindings: Path | None = Field(None, description="JSON file: where each stream is (see docs/streams.md).")
     ingests: Path | None = Field(None, description="JSON file: the ingests that `up` runs (see docs/ingest.md).")
+
+
+SECRETS = frozenset(name for name, field in Settings.model_fields.items() if field.annotation is SecretStr)
+"""The names of the settings that are secrets."""

@@ -10,6 +10,7 @@ from datetime import timedelta
 from headwater.app import worker
 from headwater.app.addresses import Addresses
 from headwater.app.control import open_control
+from headwater.app.environments import worker_environment
 from headwater.app.garbage import share_heaps
 from headwater.app.home import Home, require_platform
 from headwater.app.streams import load_bindings
@@ -63,7 +64,12 @@ def run(settings: Settings) -> None:
         client = connect(addresses.redis_url())
         sets = RedisSetStore(client)
         orchestrator, turns = (
-            ProcessOrchestrator(home.workers, worker.command, settings.worker_memory_mb << 20),
+            ProcessOrchestrator(
+                home.workers,
+                worker.command,
+                settings.worker_memory_mb << 20,
+                environment=worker_environment(bindings),
+            ),
             Turns(),
         )
         reconciler = Reconciler(

@@ -10,7 +10,7 @@ from headwater.app.ingest import OpenFeed
 from headwater.errors import SetupError
 from headwater.ingest.evm.options import EvmOptions
 from headwater.ingest.hyperliquid.options import HyperliquidOptions
-from headwater.ingest.options import IngestOptions, read_options
+from headwater.ingest.options import IngestOptions, named_variables, read_options
 from headwater.ingest.solana.feed import open_solana
 from headwater.ingest.solana.options import SolanaOptions
 
@@ -24,6 +24,26 @@ KINDS: Mapping[str, tuple[type[IngestOptions], OpenFeed]] = {
 
 def load_ingests(path: Path | None) -> dict[str, tuple[IngestOptions, OpenFeed]]:
     """The ingests of a file by their names. Raises SetupError with the place of the first fault."""
+    return {name: _ingest(path, name, dict(entry)) for name, entry in _entries(path).items()}
+
+
+def load_ingest(path: Path | None, name: str) -> tuple[IngestOptions, OpenFeed]:
+    """One ingest of a file. The others are not looked at: this process may lack the variables that they name.
+
+    Raises SetupError when there is none of this name, or it has a fault.
+    """
+    entries = _entries(path)
+    if name not in entries:
+        raise SetupError(f"There is no ingest {name}. The file of --ingests has: {', '.join(entries) or 'none'}.")
+    return _ingest(path, name, dict(entries[name]))
+
+
+def variables_of(path: Path | None, name: str) -> frozenset[str]:
+    """The environment variables that an ingest of a file names."""
+    return named_variables(_entries(path)[name])
+
+
+def _entries(path: Path | None) -> dict[str, dict[str, object]]:
     if path is None:
         return {}
     try:
@@ -32,10 +52,10 @@ def load_ingests(path: Path | None) -> dict[str, tuple[IngestOptions, OpenFeed]]
         raise SetupError(f"The ingests in {path} can't be read: {error}.") from error
     if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
         raise SetupError(f'{path} must hold one JSON object, like {{"base": {{"type": "evm", "chain": "base", …}}}}.')
-    return {name: _ingest(path, name, dict(entry)) for name, entry in entries.items()}
+    return entries
 
 
-def _ingest(path: Path, name: str, entry: dict[str, object]) -> tuple[IngestOptions, OpenFeed]:
+def _ingest(path: Path | None, name: str, entry: dict[str, object]) -> tuple[IngestOptions, OpenFeed]:
     kind = KINDS.get(str(entry.pop("type", "")))
     if kind is None:
         raise SetupError(f"{path}: {name} needs a type: {', '.join(KINDS)}.")

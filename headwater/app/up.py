@@ -1,6 +1,5 @@
 """`headwater up`: everything on this machine, as children of one parent."""
 
-import os
 import signal
 import socket
 import sys
@@ -10,16 +9,15 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from pathlib import Path
 
 import httpx
 import structlog
-from pydantic import SecretStr
 
 from headwater.app.addresses import Addresses
 from headwater.app.control import provide_local_key
+from headwater.app.environments import API, CONTROLLER, INGEST, PRICES, child_environment, metrics_environment
 from headwater.app.home import Home, require_platform
-from headwater.app.ingests import load_ingests
+from headwater.app.ingests import load_ingests, variables_of
 from headwater.children import Child, Service, Supervisor, spawn
 from headwater.errors import SetupError
 from headwater.settings import Settings
@@ -92,14 +90,17 @@ def start_services(supervisor: Supervisor, addresses: Addresses, listener: socke
         starting = [pool.submit(start) for start in _parts(supervisor, addresses)]
         for part in starting:
             part.result()
-    environment = child_environment(addresses.settings, addresses.home)
-    supervisor.add(Service("controller", lambda: _command(environment, "controller"), grace_s=20.0))
-    supervisor.add(Service("prices", lambda: _command(environment, "prices", "worker"), grace_s=20.0))
-    for name in load_ingests(addresses.settings.ingests):
-        start = partial(_command, environment, "ingest", "run", name)
+    settings, environment = addresses.settings, partial(child_environment, addresses.settings, addresses.home)
+    controller, prices = environment(CONTROLLER), environment(PRICES)
+    supervisor.add(Service("controller", lambda: _command(controller, "controller"), grace_s=20.0))
+    supervisor.add(Service("prices", lambda: _command(prices, "prices", "worker"), grace_s=20.0))
+    for name in load_ingests(settings.ingests):
+        own = environment(INGEST.also(*variables_of(settings.ingests, name)))
+        start = partial(_command, own, "ingest", "run", name)
         supervisor.add(Service(f"ingest {name}", start, grace_s=20.0, essential=False))
-    for number in range(addresses.settings.api_processes):
-        supervisor.add(Service(f"api-{number}", lambda: _api(environment, listener)))
+    api = environment(API) | metrics_environment(addresses.home.fresh_metrics_dir())
+    for number in range(settings.api_processes):
+        supervisor.add(Service(f"api-{number}", lambda: _api(api, listener)))
 
 
 def _parts(supervisor: Supervisor, addresses: Addresses) -> list[Callable[[], None]]:
@@ -117,23 +118,6 @@ def _parts(supervisor: Supervisor, addresses: Addresses) -> list[Callable[[], No
 
         parts.append(start_kafka)
     return parts
-
-
-def child_environment(settings: Settings, home: Home) -> dict[str, str]:
-    """The environment of controller and API: every setting that was given, as its variable."""
-    environment = dict(os.environ)
-    for name in settings.model_fields_set:
-        environment[f"HEADWATER_{name.upper()}"] = _text(getattr(settings, name))
-    environment["HEADWATER_DATA_DIR"] = str(home.path)
-    environment["PROMETHEUS_MULTIPROC_DIR"] = str(home.fresh_metrics_dir())
-    return environment
-
-
-def _text(value: object) -> str:
-    """A setting as its variable has it. Children have another working directory: paths become absolute."""
-    if isinstance(value, SecretStr):
-        return value.get_secret_value()
-    return str(value.expanduser().absolute() if isinstance(value, Path) else value)
 
 
 def _command(environment: dict[str, str], *arguments: str, pass_fds: tuple[int, ...] = ()) -> Child:

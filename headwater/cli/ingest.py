@@ -23,15 +23,11 @@ KAFKA = ("data_dir", "log_level", "kafka_bootstrap_servers", "kafka_security_pro
 def run(settings: Settings, name: Annotated[str, typer.Argument(help="A name in the file of --ingests.")]) -> None:
     """Run one ingest of the file in settings, as `headwater up` does."""
     from headwater.app.ingest import run_ingest, stop_by_signal
-    from headwater.app.ingests import load_ingests
-    from headwater.errors import SetupError
+    from headwater.app.ingests import load_ingest
     from headwater.telemetry import configure_logging
 
     configure_logging(settings.log_level)
-    known = load_ingests(settings.ingests)
-    if name not in known:
-        raise SetupError(f"There is no ingest {name}. The file of --ingests has: {', '.join(known) or 'none'}.")
-    options, open_feed = known[name]
+    options, open_feed = load_ingest(settings.ingests, name)
     stop = stop_by_signal()
     meters = run_ingest(settings, options, open_feed(options, settings, stop), stop)
     print(f"{name}: {meters.summary()}")

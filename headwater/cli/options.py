@@ -1,4 +1,4 @@
-"""Command-line flags for settings, one to one with the HEADWATER_* variables."""
+"""Command-line flags for settings, one to one with the HEADWATER_* variables. Secrets have a variable and no flag."""
 
 import functools
 import inspect
@@ -13,7 +13,7 @@ from pydantic import SecretStr, ValidationError
 from rich.console import Console
 
 from headwater.errors import HeadwaterError
-from headwater.settings import Settings
+from headwater.settings import SECRETS, Settings, file_variable, secret_file, variable
 
 PIPE_WIDTH = 250
 DATABASE = ("data_dir", "database_url", "secret_key")
@@ -25,17 +25,16 @@ KAFKA = ("data_dir", "kafka_bootstrap_servers", "kafka_security_protocol", "kafk
 _FLAG_TYPES: dict[object, type] = {SecretStr: str, Path | None: Path}
 
 
-def variable(name: str) -> str:
-    """The environment variable of a setting."""
-    return f"HEADWATER_{name.upper()}"
-
-
 def _flag(name: str) -> inspect.Parameter:
+    """The flag of a setting; that of a secret is hidden, and `takes_settings` refuses it."""
     field = Settings.model_fields[name]
     kind: Any = _FLAG_TYPES.get(field.annotation, field.annotation)
-    shown = "" if field.default in ("", None, SecretStr("")) else f" Default: {field.default}."
+    shown = "" if field.default in ("", None) else f" Default: {field.default}."
     option = typer.Option(
-        help=f"{field.description}{shown} [{variable(name)}]", show_default=False, case_sensitive=False
+        help=f"{field.description}{shown} [{variable(name)}]",
+        show_default=False,
+        case_sensitive=False,
+        hidden=name in SECRETS,
     )
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
@@ -53,6 +52,7 @@ def takes_settings(*names: str) -> Callable[[Callable[..., None]], Callable[...,
         @functools.wraps(command)
         def run(**arguments: Any) -> None:
             given = {flag.name: arguments.pop(flag.name) for flag in flags}
+            _refuse_secrets(given)
             try:
                 command(settings=load({n: value for n, value in given.items() if value is not None}), **arguments)
             except HeadwaterError as error:
@@ -67,6 +67,15 @@ def takes_settings(*names: str) -> Callable[[Callable[..., None]], Callable[...,
     return decorate
 
 
+def _refuse_secrets(given: Mapping[str, Any]) -> None:
+    """End the command when a secret is given by a flag: all users of this machine can read command lines."""
+    for name in sorted(SECRETS.intersection(name for name, value in given.items() if value is not None)):
+        fail(
+            f"--{name.replace('_', '-')} is not accepted, because other users of this machine can read command lines. "
+            f"Set the variable {variable(name)}, or {file_variable(name)} to the path of a file that holds the value."
+        )
+
+
 def load(flags: dict[str, Any]) -> Settings:
     """Settings from flags, then variables, then defaults. Ends the command with a sentence when one is not valid."""
     try:
@@ -74,13 +83,16 @@ def load(flags: dict[str, Any]) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0])
-        fail(f"The setting {name} ({variable(name)} or --{name.replace('_', '-')}) is not valid: {first['msg']}.")
+        flag = "" if name in SECRETS else f" or --{name.replace('_', '-')}"
+        fail(f"The setting {name} ({variable(name)}{flag}) is not valid: {first['msg']}.")
 
 
 def origin(name: str, settings: Settings, flags: Mapping[str, Any]) -> str:
     """Where a setting's value came from. flags: by setting, None where none was given."""
     if flags[name] is not None:
         return "flag"
+    if name in SECRETS and secret_file(name) is not None:
+        return file_variable(name)
     return variable(name) if name in settings.model_fields_set else "default"
 
 

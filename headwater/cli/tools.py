@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from headwater.cli.options import KAFKA, origin, takes_settings, variable, wide_console
-from headwater.settings import Settings
+from headwater.cli.options import KAFKA, origin, takes_settings, wide_console
+from headwater.settings import Settings, variable
 
 
 def register(app: typer.Typer) -> None:

@@ -46,6 +46,15 @@ def _from_environment(value: Any) -> Any:
     return os.environ[match[1]]
 
 
+def named_variables(given: Any) -> frozenset[str]:
+    """The environment variables that options name as `$NAME`, however deep in lists and objects they stand."""
+    if isinstance(given, str):
+        match = _VARIABLE.fullmatch(given)
+        return frozenset() if match is None else frozenset({match[1]})
+    parts = given.values() if isinstance(given, Mapping) else given if isinstance(given, list) else ()
+    return frozenset().union(*map(named_variables, parts))
+
+
 def _of_scheme(*schemes: str) -> AfterValidator:
     """The errors tell nothing of the URL: it may carry a key."""
 

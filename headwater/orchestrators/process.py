@@ -16,7 +16,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import structlog
@@ -44,11 +44,18 @@ class ProcessOrchestrator:
     """Implements orchestrators.base.Orchestrator. `run_dir` (0700) holds specs and logs, a folder per deployment.
 
     memory_limit: bytes that a worker may use, with the processes below it; one that uses more is killed.
+    environment: that of the workers; without one, `children.inherited()`.
     """
 
     def __init__(
-        self, run_dir: Path, command: Command, memory_limit: int, clock: Callable[[], float] = time.monotonic
+        self,
+        run_dir: Path,
+        command: Command,
+        memory_limit: int,
+        clock: Callable[[], float] = time.monotonic,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
+        self._environment = environment
         self._memory_limit = memory_limit
         self._kernel_kills = KernelKills(clock)
         self._look_at_memory_at = 0.0
@@ -321,7 +328,13 @@ class ProcessOrchestrator:
             undo.enter_context(ours).setblocking(False)
             with theirs, self._log_file(key).open("ab") as output:
                 argv = self._command(self._spec_path(key[0], spec_hash), key[1], theirs.fileno())
-                child = spawn(argv, stdout=subprocess.DEVNULL, stderr=output, pass_fds=[theirs.fileno()])
+                child = spawn(
+                    argv,
+                    env=self._environment,
+                    stdout=subprocess.DEVNULL,
+                    stderr=output,
+                    pass_fds=[theirs.fileno()],
+                )
             undo.callback(child.stop, 0)
             running = Running(spec_hash, child, ours, lambda beat: slot.heard(running, beat), self._clock)
             undo.callback(running.close)

@@ -21,7 +21,7 @@ import structlog
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from headwater.children import Child, spawn
+from headwater.children import Child, inherited, spawn
 from headwater.errors import SetupError
 
 MAX_SOCKET_PATH_BYTES = 107
@@ -159,10 +159,12 @@ def find_binary() -> Path:
 def _version(binary: Path) -> tuple[int, int]:
     """Major and minor version of a server binary. Raises SetupError when it is too old or does not run."""
     try:
-        told = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=10, check=True).stdout
+        done = subprocess.run(
+            [binary, "--version"], env=inherited(), capture_output=True, text=True, timeout=10, check=True
+        )
     except (OSError, subprocess.SubprocessError) as error:
         raise SetupError(f"{binary} does not run: {error}. {_INSTALL}") from error
-    found = _VERSION.search(told)
+    found = _VERSION.search(done.stdout)
     version = (int(found[1]), int(found[2])) if found else (0, 0)
     if version < OLDEST_VERSION:
         raise SetupError(f"{binary} is older than version 6.2. {_INSTALL}")

@@ -107,6 +107,7 @@ class Stack:
     port: int = field(default_factory=free_port)
     flags: tuple[str, ...] = ()
     external: External | None = None
+    variables: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
     _producer: Producer | None = None
 
@@ -147,7 +148,7 @@ class Stack:
     @property
     def environment(self) -> dict[str, str]:
         """The variables of every command against this installation."""
-        return {**os.environ, **(self.external.settings if self.external else {})}
+        return {**os.environ, **(self.external.settings if self.external else {}), **self.variables}
 
     @property
     def url(self) -> str:

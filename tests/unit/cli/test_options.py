@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headwater.cli import app
+from headwater.settings import Settings
 
 RUN = CliRunner()
 
@@ -60,6 +61,58 @@ class TestSettings:
         refused = RUN.invoke(app, ["settings"])
         assert refused.exit_code == 2
         assert name in refused.stderr
+
+
+class TestSecrets:
+    @pytest.fixture
+    def file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        path = tmp_path / "password"
+        path.write_text("very-secret\n")
+        monkeypatch.setenv("HEADWATER_KAFKA_PASSWORD_FILE", str(path))
+        monkeypatch.setenv("COLUMNS", "300")
+        return path
+
+    @pytest.mark.parametrize("flag", ["--database-url", "--redis-url", "--secret-key", "--kafka-password"])
+    @pytest.mark.parametrize("command", [["settings"], ["up"], ["api"], ["prices", "worker"]])
+    def test_a_flag_is_refused_with_the_variable_to_use(self, flag: str, command: list[str]) -> None:
+        variable = f"HEADWATER_{flag[2:].replace('-', '_').upper()}"
+        for arguments in ([flag, "very-secret"], [f"{flag}=very-secret"]):
+            refused = RUN.invoke(app, [*command, *arguments])
+            assert refused.exit_code == 2
+            assert f"{flag} is not accepted" in refused.stderr
+            assert f"Set the variable {variable}, or {variable}_FILE to the path" in refused.stderr
+            assert "very-secret" not in refused.output
+
+    def test_help_shows_no_flag_of_a_secret(self) -> None:
+        shown = RUN.invoke(app, ["up", "--help"]).stdout
+        assert "--kafka-username" in shown
+        assert "--kafka-password" not in shown
+
+    def test_a_file_is_shown_as_the_origin_and_its_content_is_not(self, file: Path) -> None:
+        shown = RUN.invoke(app, ["settings"]).stdout
+        assert "very-secret" not in shown
+        (row,) = [line for line in shown.splitlines() if "HEADWATER_KAFKA_PASSWORD" in line]
+        assert [cell.strip() for cell in row.split("│")[2:4]] == ["**********", "HEADWATER_KAFKA_PASSWORD_FILE"]
+
+    def test_a_variable_and_a_file_are_too_many(self, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HEADWATER_KAFKA_PASSWORD", "another")
+        refused = RUN.invoke(app, ["settings"])
+        assert refused.exit_code == 2
+        assert "Both HEADWATER_KAFKA_PASSWORD and HEADWATER_KAFKA_PASSWORD_FILE are set" in refused.stderr
+
+    def test_an_empty_variable_does_not_hide_a_file(self, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HEADWATER_KAFKA_PASSWORD", "")
+        assert Settings().kafka_password.get_secret_value() == "very-secret"
+
+    @pytest.mark.parametrize(
+        ("content", "said"), [(None, "can't be read (No such file"), (b" \n", "is empty"), (b"\xff\xfe", "no UTF-8")]
+    )
+    def test_a_file_that_cannot_be_used(self, file: Path, content: bytes | None, said: str) -> None:
+        file.unlink() if content is None else file.write_bytes(content)
+        refused = RUN.invoke(app, ["settings"])
+        assert refused.exit_code == 2
+        assert f"HEADWATER_KAFKA_PASSWORD_FILE names {file}, which" in refused.stderr
+        assert said in refused.stderr
 
 
 class TestKeys:

@@ -1,0 +1,78 @@
+"""The environment of each child process: what it needs of this process's variables and of the settings, and no more.
+
+Only the controller and the API get the secret key and the database's URL. A worker gets no setting at all: its spec
+file holds what it needs. A secret that was given by a file is passed on as the path of the file.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from headwater.app.home import Home
+from headwater.children import inherited
+from headwater.model.binding import Bindings
+from headwater.settings import SECRETS, Settings, file_variable, secret_file, variable
+
+LIBPQ = ("PG*",)
+"""libpq's own variables, which may hold what the database's URL leaves out."""
+GOOGLE = ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT", "CLOUDSDK_CONFIG", "GCE_METADATA_*",
+          "PUBSUB_EMULATOR_HOST")  # fmt: skip
+"""What Google's client library reads where a binding to Pub/Sub names no credentials of its own."""
+PROXIES = tuple(name for each in ("http", "https", "all", "no") for name in (f"{each}_proxy", f"{each}_proxy".upper()))
+"""How chain nodes and Google are reached from behind a proxy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What one kind of child needs.
+
+    Attributes:
+        secrets: the settings that are secrets; the others are passed to all kinds.
+        variables: the variables that it gets beside those of children.INHERITED.
+    """
+
+    secrets: tuple[str, ...]
+    variables: tuple[str, ...] = ()
+
+    def also(self, *variables: str) -> "Needs":
+        """The same with more variables."""
+        return Needs(self.secrets, (*self.variables, *variables))
+
+
+CONTROLLER = Needs(("database_url", "redis_url", "secret_key", "kafka_password"), (*LIBPQ, *GOOGLE, *PROXIES))
+API = Needs(("database_url", "redis_url", "secret_key", "kafka_password"), LIBPQ)
+PRICES = Needs(("redis_url", "kafka_password"))
+INGEST = Needs(("kafka_password",), PROXIES)
+
+
+def child_environment(settings: Settings, home: Home, needs: Needs) -> dict[str, str]:
+    """The environment of a child that runs a command of Headwater's: every setting that was given and that it needs."""
+    environment = inherited(*needs.variables)
+    for name in settings.model_fields_set:
+        if name not in SECRETS:
+            environment[variable(name)] = _text(getattr(settings, name))
+        elif name in needs.secrets:
+            environment |= _secret(name, getattr(settings, name))
+    environment[variable("data_dir")] = str(home.path)
+    return environment
+
+
+def worker_environment(bindings: Bindings) -> dict[str, str]:
+    """The environment of workers; they reach Google only where a stream is bound to Pub/Sub."""
+    return inherited(*GOOGLE, *PROXIES) if bindings.pubsub() else inherited()
+
+
+def metrics_environment(directory: Path) -> dict[str, str]:
+    """What the API processes need to share their metrics."""
+    return {"PROMETHEUS_MULTIPROC_DIR": str(directory)}
+
+
+def _secret(name: str, value: SecretStr) -> dict[str, str]:
+    path = secret_file(name)
+    return {variable(name): value.get_secret_value()} if path is None else {file_variable(name): str(path)}
+
+
+def _text(value: object) -> str:
+    """A setting as its variable has it. Children have another working directory: paths become absolute."""
+    return str(value.expanduser().absolute() if isinstance(value, Path) else value)

@@ -1,0 +1,93 @@
+"""Who can see the secrets of a running installation: its command lines are read by all users of the machine, and what a
+process has in its environment goes to whoever takes it over.
+"""
+
+import base64
+import json
+import secrets
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.stack import External, Stack, alive, deployed, descendants, pipeline
+
+SCRIPT = {"type": "v8", "script": "const process = (record) => record;"}
+
+
+def environment_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
+
+
+def check(stack: Stack, hidden: dict[str, str], seen_by: dict[str, set[str]]) -> None:
+    """No secret of `hidden` is in a command line, nor in an environment but for those of `seen_by`: words of a command
+    line, and the secrets that such a process may have.
+    """
+    assert stack.process is not None
+    below = [each for each in descendants(stack.process.pid) if alive(each.pid)]
+    commands = {word: [each.pid for each in below if word in each.command] for word in seen_by}
+    assert all(commands.values()), commands
+    for each in below:
+        allowed = {name for word, names in seen_by.items() if each.pid in commands[word] for name in names}
+        environment = environment_of(each.pid)
+        assert environment or "deno" in each.command
+        for name, secret in hidden.items():
+            assert secret not in each.command, (name, each.command)
+            assert name in allowed or secret not in environment, (name, each.command)
+
+
+def own_secret_key() -> str:
+    return base64.b64encode(secrets.token_bytes(32)).decode()
+
+
+@pytest.mark.long
+def test_the_embedded_parts_and_workers_have_none(own_stack: Stack, tmp_path: Path) -> None:
+    """An ingest that waits for its node is among them."""
+    token = secrets.token_hex(16)
+    entry = {"type": "evm", "chain": "base", "rpc": "$NODE", "poll_s": 1}
+    (tmp_path / "ingests.json").write_text(json.dumps({"the-chain": entry}))
+    hidden = {"key": own_secret_key(), "token": secrets.token_hex(16), "node": f"http://127.0.0.1:1/{token}"}
+    own_stack.flags = ("--ingests", str(tmp_path / "ingests.json"))
+    own_stack.variables = {
+        "HEADWATER_SECRET_KEY": hidden["key"],
+        "HEADWATER_API_KEY": hidden["token"],
+        "NODE": hidden["node"],
+    }
+    own_stack.start()
+    hidden["user"] = own_stack.key
+    if own_stack.external is None:
+        hidden["kafka"] = (own_stack.data_dir / "kafka" / "admin-password").read_text()
+    with own_stack.client() as client, deployed(client, pipeline(transforms=[SCRIPT])) as made:
+        hidden["reader"] = made.sink["password"]
+        seen_by: dict[str, set[str]] = {
+            "headwater controller": {"key"},
+            "headwater api": {"key"},
+            "ingest run the-chain": {"node"},
+            "lean_worker": set(),
+            "deno run": set(),
+            "prices worker": set(),
+        }
+        check(own_stack, hidden, seen_by)
+
+
+@pytest.mark.long
+def test_parts_of_ones_own_by_files(tmp_path: Path) -> None:
+    """With every secret in a file no process has one, the parent too."""
+    parts = External(tmp_path / "external")
+    try:
+        stack = Stack(tmp_path / "data")
+        for name, value in (parts.settings | {"HEADWATER_SECRET_KEY": own_secret_key()}).items():
+            if name.endswith(("_URL", "_KEY", "_PASSWORD")):
+                (tmp_path / name).write_text(value + "\n")
+                stack.variables[f"{name}_FILE"] = str(tmp_path / name)
+            else:
+                stack.variables[name] = value
+        stack.start()
+        hidden = {name: Path(path).read_text().strip() for name, path in stack.variables.items() if "_FILE" in name}
+        assert len(hidden) == 4
+        with stack.client() as client, deployed(client, pipeline(transforms=[SCRIPT])):
+            assert stack.process is not None
+            assert not [secret for secret in hidden.values() if secret in environment_of(stack.process.pid)]
+            check(stack, hidden, {"headwater controller": set(), "headwater api": set(), "lean_worker": set()})
+        assert stack.stop() == 0
+    finally:
+        parts.stop()

@@ -1,0 +1,122 @@
+"""What the children of `headwater up` and the workers get of the parent's environment."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from headwater.app.environments import API, CONTROLLER, INGEST, PRICES, Needs, child_environment, worker_environment
+from headwater.app.home import Home
+from headwater.app.ingests import load_ingest, variables_of
+from headwater.errors import SetupError
+from headwater.model.binding import Bindings, PubSubTopic
+from headwater.model.worker import PubSubAccess
+from headwater.settings import SECRETS, Settings
+
+EVERY_SECRET = {
+    "database_url": "postgresql://hw:dbpass@db.example/hw",
+    "redis_url": "redis://:valkeypass@valkey.example",
+    "secret_key": "the-secret-key",
+    "kafka_password": "the-kafka-password",
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "data")
+
+
+@pytest.fixture
+def parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in EVERY_SECRET.items():
+        monkeypatch.setenv(f"HEADWATER_{name.upper()}", value)
+    for name in ("HEADWATER_API_KEY", "HEADWATER_EVM_RPC", "AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "NODE_URL"):
+        monkeypatch.setenv(name, f"secret of {name}")
+    monkeypatch.setenv("HEADWATER_LOG_LEVEL", "debug")
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+
+
+def secrets_in(environment: dict[str, str]) -> set[str]:
+    return {name for name, value in EVERY_SECRET.items() if value in environment.values()}
+
+
+def test_this_test_knows_every_secret() -> None:
+    assert set(EVERY_SECRET) == SECRETS
+
+
+@pytest.mark.usefixtures("parent")
+class TestChildren:
+    @pytest.mark.parametrize(
+        ("needs", "secrets"),
+        [
+            (CONTROLLER, set(EVERY_SECRET)),
+            (API, set(EVERY_SECRET)),
+            (PRICES, {"redis_url", "kafka_password"}),
+            (INGEST, {"kafka_password"}),
+        ],
+    )
+    def test_each_gets_the_secrets_that_it_needs(self, home: Home, needs: Needs, secrets: set[str]) -> None:
+        environment = child_environment(Settings(), home, needs)
+        assert secrets_in(environment) == secrets
+        assert environment["HEADWATER_LOG_LEVEL"] == "debug"
+        assert environment["LC_ALL"] == "C.UTF-8"
+        strangers = {"HEADWATER_API_KEY", "HEADWATER_EVM_RPC", "AWS_SECRET_ACCESS_KEY", "NODE_URL"}
+        assert not strangers & set(environment)
+        assert ("PGPASSWORD" in environment) == ("database_url" in secrets)
+
+    def test_workers_get_none(self) -> None:
+        environment = worker_environment(Bindings())
+        assert not [name for name in environment if name.startswith(("HEADWATER", "PG", "AWS", "NODE"))]
+        assert "PATH" in environment
+
+    def test_workers_reach_google_only_where_a_stream_is_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/etc/google.json")
+        monkeypatch.setenv("https_proxy", "http://user:pass@proxy.example")
+        topic = PubSubTopic("projects/p/topics/t", PubSubAccess(project="p"))
+        there = worker_environment(Bindings({"base.log": topic}))
+        assert {"GOOGLE_APPLICATION_CREDENTIALS", "https_proxy"} <= set(there)
+        assert not {"GOOGLE_APPLICATION_CREDENTIALS", "https_proxy"} & set(worker_environment(Bindings()))
+
+    def test_an_ingest_gets_the_variables_that_its_entry_names(self, home: Home, tmp_path: Path) -> None:
+        path = tmp_path / "ingests.json"
+        chain = {"type": "evm", "chain": "base"}
+        path.write_text(json.dumps({"one": chain | {"rpc": "$NODE_URL"}, "two": chain | {"rpc": "$AWS_SECRET"}}))
+        environment = child_environment(Settings(), home, INGEST.also(*variables_of(path, "one")))
+        assert environment["NODE_URL"] == "secret of NODE_URL"
+        assert "AWS_SECRET_ACCESS_KEY" not in environment
+
+    def test_an_ingest_does_not_need_the_variables_of_the_others(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("NODE_URL", "http://node.example")
+        path = tmp_path / "ingests.json"
+        chain = {"type": "evm", "chain": "base"}
+        path.write_text(json.dumps({"one": chain | {"rpc": "$NODE_URL"}, "two": chain | {"rpc": "$NOT_SET"}}))
+        options, _ = load_ingest(path, "one")
+        assert options.name == "one"
+        with pytest.raises(SetupError, match=r"There is no ingest three\. The file of --ingests has: one, two\."):
+            load_ingest(path, "three")
+
+
+def test_a_secret_of_a_file_stays_in_it(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("password").write_text("from-the-file\n")
+    monkeypatch.setenv("HEADWATER_KAFKA_PASSWORD_FILE", "password")
+    settings = Settings()
+    assert settings.kafka_password.get_secret_value() == "from-the-file"
+    environment = child_environment(settings, home, PRICES)
+    assert environment["HEADWATER_KAFKA_PASSWORD_FILE"] == str(tmp_path / "password")
+    assert "HEADWATER_KAFKA_PASSWORD" not in environment
+    assert "HEADWATER_KAFKA_PASSWORD_FILE" not in worker_environment(Bindings())
+
+
+def test_paths_hold_in_another_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = Settings(
+        data_dir=Path("data"), ingests=Path("ingests.json"), stream_bindings=None, database_url=SecretStr("secret")
+    )
+    environment = child_environment(settings, Home(settings.data_dir), CONTROLLER)
+    assert environment["HEADWATER_INGESTS"] == str(tmp_path / "ingests.json")
+    assert environment["HEADWATER_DATA_DIR"] == str(tmp_path / "data")
+    assert environment["HEADWATER_DATABASE_URL"] == "secret"
