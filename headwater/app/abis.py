@@ -1,7 +1,7 @@
 """Composition of `headwater abi import`: event ABIs in the data directory."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -9,18 +9,25 @@ import msgspec
 
 from headwater.app.home import Home
 from headwater.errors import SetupError
-from headwater.ingest.evm.abi import Abis, Event, check_types, read_fragment, write_fragment
+from headwater.ingest.evm.abi import Abis, Event, read_fragment, write_fragment
+from headwater.ingest.evm.abi_files import read_events
 from headwater.ingest.evm.well_known import well_known
-from headwater.ingest.files import read_lines
 from headwater.settings import Settings
 
 _ADDRESS: Final = re.compile(r"0x[0-9a-f]{40}")
 
 
 class _Stored(msgspec.Struct):
-    """Fragments for any contract, and by address those of one; the newest come last."""
+    """Fragments, the newest last.
+
+    Attributes:
+        events: For any contract; events that ship come before them.
+        overrides: For any contract, before events that ship.
+        contracts: For one contract, by its address in lower case.
+    """
 
     events: list[Any] = []
+    overrides: list[Any] = []
     contracts: dict[str, list[Any]] = {}
 
 
@@ -32,33 +39,61 @@ class Imported(NamedTuple):
 
 
 def load_abis(settings: Settings) -> Abis:
-    """The events that ship, and in front of them those that were imported. Raises SetupError."""
+    """All events, those that come first last: imported ones, those that ship, and those imported in place of these.
+
+    Raises SetupError.
+    """
     stored = _read(Home(settings.data_dir).abis)
     own = {address: _events(fragments) for address, fragments in stored.contracts.items()}
-    return Abis([*reversed(well_known()), *_events(stored.events)], own)
+    return Abis([*_events(stored.events), *reversed(well_known()), *_events(stored.overrides)], own)
 
 
-def import_abis(settings: Settings, files: Iterable[Path], address: str = "") -> Imported:
-    """Add the events of some files, for one contract when an address is given. Raises SetupError."""
+def import_abis(
+    settings: Settings, files: Iterable[Path], address: str = "", *, override_shipped: bool = False
+) -> Imported:
+    """Add the events of some files, for one contract when an address is given. Raises SetupError.
+
+    override_shipped: their parameter names replace those of the events that ship with Headwater.
+    """
     address = address.lower()
     if address and not _ADDRESS.fullmatch(address):
         raise SetupError(f"{address} is no address: it has 0x and 40 hex digits.")
+    if address and override_shipped:
+        raise SetupError("The ABI of one contract comes before events that ship: leave --override-shipped out.")
     home = Home(settings.data_dir)
     stored = _read(home.abis)
-    place = stored.contracts.setdefault(address, []) if address else stored.events
+    general = stored.overrides if override_shipped else stored.events
+    place = stored.contracts.setdefault(address, []) if address else general
+    siblings = [place] if address else [stored.events, stored.overrides]
     new = 0
-    for file in files:
-        for event in _of_file(file):
-            fragment = write_fragment(event)
-            new += fragment not in place
-            if fragment in place:
-                place.remove(fragment)
-            place.append(fragment)
+    for fragment in [write_fragment(event) for file in files for event in read_events(file)]:
+        holders = [each for each in siblings if fragment in each]
+        new += not holders
+        for holder in holders:
+            holder.remove(fragment)
+        place.append(fragment)
     home.create()
     scratch = home.abis.with_suffix(".new")
     scratch.write_bytes(msgspec.json.encode(stored))
     scratch.replace(home.abis)
-    return Imported(new, len(stored.events) + sum(map(len, stored.contracts.values())))
+    return Imported(new, sum(map(len, (stored.events, stored.overrides, *stored.contracts.values()))))
+
+
+def shipped_names(settings: Settings) -> list[str]:
+    """The shipped events whose parameter names stay, although other names were imported. Raises SetupError."""
+    stored = _read(Home(settings.data_dir).abis)
+    overridden = {_layout(event) for event in _events(stored.overrides)}
+    imported = {_layout(event): event for event in _events(stored.events)}
+    return [
+        f"{event.name}({', '.join(f'{param.type} {param.name}' for param in event.params)})"
+        for event in well_known()
+        if _layout(event) not in overridden and imported.get(_layout(event), event) != event
+    ]
+
+
+def _layout(event: Event) -> tuple[str, tuple[bool, ...]]:
+    """What the logs of an event have in common; only names can differ."""
+    return event.topic0, tuple(param.indexed for param in event.params)
 
 
 def _read(path: Path) -> _Stored:
@@ -72,35 +107,3 @@ def _read(path: Path) -> _Stored:
 
 def _events(fragments: Iterable[Any]) -> list[Event]:
     return [event for event in map(read_fragment, fragments) if event is not None]
-
-
-def _of_file(file: Path) -> list[Event]:
-    """The events of an ABI (a JSON list), of a build artifact (an object with `abi`), or of JSON lines of either or of
-    fragments; .gz is unpacked. Raises SetupError when there is none.
-    """
-    lines = list(read_lines(file))
-    try:
-        try:
-            documents = [msgspec.json.decode(b"\n".join(lines))]
-        except msgspec.DecodeError:
-            documents = [msgspec.json.decode(line) for line in lines]
-        events = _events(fragment for document in documents for fragment in _fragments(document))
-        for event in events:
-            check_types(event)
-    except msgspec.DecodeError as error:
-        raise SetupError(f"{file} holds neither JSON nor JSON lines: {error}.") from error
-    except SetupError as error:
-        raise SetupError(f"{file}: {error.detail}") from error
-    if not events:
-        raise SetupError(f"{file} holds no events: give an ABI, a build artifact with `abi`, or lines of fragments.")
-    return events
-
-
-def _fragments(document: Any) -> Iterator[Any]:
-    if isinstance(document, list):
-        for member in document:
-            yield from _fragments(member)
-    elif isinstance(document, dict) and "abi" in document:
-        yield from _fragments(document["abi"])
-    elif isinstance(document, dict) and document.get("type") == "event":
-        yield document

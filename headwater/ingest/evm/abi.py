@@ -1,11 +1,10 @@
-"""Event ABIs (Solidity's contract ABI specification, JSON form), and which of them fits a log."""
+"""Event ABIs (Solidity's contract ABI specification), in JSON and in Solidity's words, and which of them fits a log."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any, Final, NamedTuple
 
-from eth_abi.exceptions import ParseError
-from eth_abi.registry import registry
 from eth_hash.auto import keccak
 
 from headwater.errors import SetupError
@@ -13,7 +12,9 @@ from headwater.errors import SetupError
 MAX_INDEXED: Final = 3
 _SHORT: Final = {"uint": "uint256", "int": "int256", "fixed": "fixed128x18", "ufixed": "ufixed128x18"}
 _TYPE: Final = re.compile(r"(tuple|[a-z]+[0-9]*(?:x[0-9]+)?)((?:\[[0-9]*\])*)")
-_WRITTEN: Final = re.compile(r"(\w+)\((.*)\)")
+_EVENT: Final = re.compile(r"(?:event\s+)?([A-Za-z_$][\w$]*)\s*\((.*)\)\s*(anonymous)?\s*;?", re.DOTALL)
+_NAME: Final = re.compile(r"[A-Za-z_$][\w$]*")
+_TUPLE: Final = re.compile(r"(?:tuple\s*)?\((.*)\)((?:\[[0-9]*\])*)(.*)", re.DOTALL)
 
 
 class Param(NamedTuple):
@@ -39,6 +40,29 @@ class Event(NamedTuple):
         return 1 + sum(param.indexed for param in self.params)
 
 
+def unique_names(params: Sequence[Param]) -> list[str]:
+    """The names of parameters in their order, all different.
+
+    A parameter without a name, or with the name of an earlier one, is called `arg<place>`, counted from 0. If another
+    parameter has that name, `_1` follows, or the first higher number that makes the name unique.
+    """
+    taken = {param.name for param in params}
+    names: list[str] = []
+    for place, param in enumerate(params):
+        if param.name and param.name not in names:
+            names.append(param.name)
+        else:
+            names.append(next(name for name in _made_up_names(place) if name not in taken))
+            taken.add(names[-1])
+    return names
+
+
+def _made_up_names(place: int) -> Iterator[str]:
+    yield f"arg{place}"
+    for number in count(1):
+        yield f"arg{place}_{number}"
+
+
 def _event(name: str, params: Iterable[Param]) -> Event:
     params = tuple(params)
     if sum(param.indexed for param in params) > MAX_INDEXED:
@@ -48,11 +72,52 @@ def _event(name: str, params: Iterable[Param]) -> Event:
 
 
 def written(text: str) -> Event:
-    """An event as `Transfer(address indexed from, address indexed to, uint256 value)`; no tuples."""
-    match = _WRITTEN.fullmatch(text)
-    assert match is not None
-    params = (part.split() for part in match[2].split(",") if part)
-    return _event(match[1], [Param(words[-1], words[0], "indexed" in words) for words in params])
+    """An event in Solidity's words, as `Transfer(address indexed from, address indexed to, uint256 value)`.
+
+    Raises SetupError, also for an anonymous event, which has no topic0.
+    """
+    event = read_fragment(fragment_of(text))
+    if event is None:
+        raise SetupError(f"The event {text!r} is anonymous, so no log can be recognised by it.")
+    return event
+
+
+def fragment_of(text: str) -> dict[str, Any]:
+    """The JSON form of an event in Solidity's words: a human-readable ABI. Raises SetupError."""
+    match = _EVENT.fullmatch(text.strip())
+    if match is None:
+        raise SetupError(f"{text!r} is no event in Solidity's words, as `event Paused(address account)` is.")
+    return {"type": "event", "name": match[1], "inputs": _inputs(match[2]), "anonymous": bool(match[3])}
+
+
+def _inputs(text: str) -> list[dict[str, Any]]:
+    return [_input(part.strip()) for part in _parts(text)] if text.strip() else []
+
+
+def _parts(text: str) -> Iterator[str]:
+    """The parts between commas outside of parentheses."""
+    start = depth = 0
+    for place, sign in enumerate(text):
+        depth += (sign == "(") - (sign == ")")
+        if sign == "," and not depth:
+            yield text[start:place]
+            start = place + 1
+    yield text[start:]
+
+
+def _input(text: str) -> dict[str, Any]:
+    if match := _TUPLE.fullmatch(text):
+        entry: dict[str, Any] = {"type": f"tuple{match[2]}", "components": _inputs(match[1])}
+        words = match[3].split()
+    else:
+        kind, *words = text.split() or [""]
+        entry = {"type": kind}
+    if words[:1] == ["indexed"]:
+        entry["indexed"] = True
+        words = words[1:]
+    if len(words) > 1 or not all(map(_NAME.fullmatch, words)):
+        raise SetupError(f"{text!r} is no parameter of an event: it has a type, perhaps `indexed`, and a name.")
+    return entry | {"name": "".join(words)}
 
 
 def read_fragment(fragment: Any) -> Event | None:
@@ -63,15 +128,6 @@ def read_fragment(fragment: Any) -> Event | None:
         return _event(_name(fragment["name"]), map(_param, fragment["inputs"]))
     except (KeyError, TypeError, AttributeError) as error:
         raise SetupError(f"An event of the ABI lacks a member or has one of a wrong type: {error!r}.") from error
-
-
-def check_types(event: Event) -> None:
-    """Raises SetupError when a parameter has a type that nothing can be decoded by, like `uint256[0]`."""
-    for param in event.params:
-        try:
-            registry.get_decoder(param.type)
-        except (ValueError, ParseError) as error:
-            raise SetupError(f"The event {event.name}: {param.type!r} is no type of an ABI.") from error
 
 
 def _name(name: Any) -> str:

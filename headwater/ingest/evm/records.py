@@ -6,21 +6,20 @@ A zerolag record ends with `"removed":false`, in its JSON's last member; its ret
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from decimal import Context
 from typing import Final, NamedTuple
 
 import msgspec
 
 from headwater.ingest.evm.blocks import Block, Log, TransactionDetails
-from headwater.ingest.evm.decode import Decoded, Decoder, Value
+from headwater.ingest.evm.decode import Decoded, Decoder
 from headwater.ingest.evm.tokens import TOPICS, Transfer, transfers
+from headwater.ingest.evm.values import Value, amount_text
+from headwater.model.transform import MAX_OUTPUT_BYTES
 
 ENTITIES: Final = ("log", "decoded_log", "erc20_token_transfer", "erc721_token_transfer", "erc1155_token_transfer")
 STANDS: Final = b',"removed":false}'
 REMOVED: Final = b',"removed":true}'
 _NO_DETAILS: Final = TransactionDetails()
-_EXACT: Final = Context(prec=400)
-"""Digits of a uint256 with 255 decimals."""
 
 
 class Token(NamedTuple):
@@ -230,10 +229,11 @@ class Converter:
         )
         if self._decoder is not None:
             decoded = self._decoder.decode(log)
-            if decoded is None:
-                counts["undecoded"] += 1
+            value = encode(_decoded(log, decoded, topics, place, transaction)) if decoded else b""
+            if 0 < len(value) <= MAX_OUTPUT_BYTES:
+                yield Made("decoded_log", own_key, value)
             else:
-                yield Made("decoded_log", own_key, encode(_decoded(log, decoded, topics, place, transaction)))
+                counts["undecoded"] += 1
         if topics[0] in TOPICS:
             try:
                 for transfer in transfers(log):
@@ -299,12 +299,6 @@ def _transfer(
         return _make_erc721(*common, *amounts, *transaction, *place, unique_id)
     unique_id = f"{unique_id}-{array_index}"
     return _make_erc1155(event_type, operator, array_index, *common, *amounts, *transaction, *place, unique_id)
-
-
-def amount_text(raw: int, decimals: int) -> str:
-    """An amount in whole tokens, exact, without an exponent or zeros at the end."""
-    text = f"{_EXACT.scaleb(_EXACT.create_decimal(raw), -decimals):f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def block_time(timestamp: int) -> str:

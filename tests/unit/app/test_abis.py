@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
-from headwater.app.abis import import_abis, load_abis
+from headwater.app.abis import import_abis, load_abis, shipped_names
 from headwater.app.home import Home
+from headwater.cli import app
 from headwater.errors import SetupError
 from headwater.ingest.evm.abi import written
 from headwater.settings import Settings
@@ -25,12 +27,23 @@ FRAGMENT = {
     ],
 }
 FUNCTION = {"type": "function", "name": "tell", "inputs": [], "outputs": []}
+HUMAN_READABLE = "event Told(address who, uint indexed much)"
+CONTRACT = {"abi": [FUNCTION, FRAGMENT], "evm": {"bytecode": {"object": "60"}}}
 FORMS: dict[str, Any] = {
     "abi.json": [FUNCTION, FRAGMENT],
     "artifact.json": {"contractName": "Teller", "abi": [FUNCTION, FRAGMENT], "bytecode": "0x"},
     "one.json": FRAGMENT,
     "wrapped.json": [{"topic0": TOLD.topic0, "abi": FRAGMENT}],
-}
+    "explorer.json": {"status": "1", "message": "OK", "result": json.dumps([FUNCTION, FRAGMENT])},
+    "explorer_source.json": {"status": "1", "result": [{"SourceCode": "", "ABI": json.dumps([FRAGMENT])}]},
+    "human_readable.json": ["constructor(address owner)", "function tell() view returns (uint256)", HUMAN_READABLE],
+    "human_readable_artifact.json": {"abi": [HUMAN_READABLE]},
+    "solc_standard.json": {"contracts": {"a.sol": {"Teller": CONTRACT, "Empty": {"abi": []}}}, "sources": {}},
+    "solc_combined.json": {"contracts": {"a.sol:Teller": {"abi": [FUNCTION, FRAGMENT]}}, "version": "0.8.30"},
+    "solc_combined_old.json": {"contracts": {"a.sol:Teller": {"abi": json.dumps([FUNCTION, FRAGMENT])}}},
+    "hardhat_build_info.json": {"input": {"sources": {}}, "output": {"contracts": {"a.sol": {"Teller": CONTRACT}}}},
+    "metadata.json": {"compiler": {"version": "0.8.30"}, "language": "Solidity", "output": {"abi": [FRAGMENT]}},
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -47,6 +60,19 @@ def test_every_form_of_file_is_read(settings: Settings, tmp_path: Path, name: st
     file = tmp_path / name
     file.write_text(json.dumps(FORMS[name], indent=1))
     assert import_abis(settings, [file]) == (1, 1)
+    assert candidates(settings) == ["who"]
+
+
+def test_a_byte_order_mark_is_passed_over(settings: Settings, tmp_path: Path) -> None:
+    file = tmp_path / "abi.json"
+    file.write_text(json.dumps([FRAGMENT]), "utf-8-sig")
+    assert import_abis(settings, [file]) == (1, 1)
+
+
+def test_lines_of_a_human_readable_abi_are_read(settings: Settings, tmp_path: Path) -> None:
+    file = tmp_path / "events.txt"
+    file.write_text(f"{HUMAN_READABLE};\nfunction tell() view returns (uint256)\nevent Asked()\n")
+    assert import_abis(settings, [file]) == (2, 2)
     assert candidates(settings) == ["who"]
 
 
@@ -77,10 +103,67 @@ def test_a_contract_has_its_own(settings: Settings, tmp_path: Path) -> None:
     assert candidates(settings, "0x" + "00" * 20) == []
 
 
+DEPOSIT = written("Deposit(address indexed dst, uint256 wad)")
+RENAMED = {"type": "event", "name": "Deposit", "inputs": [
+    {"name": "user", "type": "address", "indexed": True}, {"name": "amount", "type": "uint256"}]}  # fmt: skip
+
+
+def deposit_names(settings: Settings, address: str = "0x") -> list[str]:
+    """The parameter names of Deposit, those that records have first."""
+    return [event.params[0].name for event in load_abis(settings).candidates(address, DEPOSIT.topic0, 2)]
+
+
+def test_names_of_events_that_ship_win_unless_a_flag_says_otherwise(settings: Settings, tmp_path: Path) -> None:
+    file = tmp_path / "abi.json"
+    file.write_text(json.dumps([RENAMED]))
+    import_abis(settings, [file])
+    assert deposit_names(settings) == ["dst", "user"]
+    assert shipped_names(settings) == ["Deposit(address dst, uint256 wad)"]
+    assert import_abis(settings, [file], override_shipped=True) == (0, 1)
+    assert deposit_names(settings) == ["user", "dst"]
+    assert shipped_names(settings) == []
+    assert import_abis(settings, [file]) == (0, 1)
+    assert deposit_names(settings) == ["dst", "user"]
+
+
+def test_names_of_a_contracts_own_abi_win(settings: Settings, tmp_path: Path) -> None:
+    file = tmp_path / "abi.json"
+    file.write_text(json.dumps([RENAMED]))
+    import_abis(settings, [file], ADDRESS)
+    assert deposit_names(settings, ADDRESS.lower())[0] == "user"
+    assert (deposit_names(settings), shipped_names(settings)) == (["dst"], [])
+    with pytest.raises(SetupError, match="leave --override-shipped out"):
+        import_abis(settings, [file], ADDRESS, override_shipped=True)
+
+
+def test_the_command_says_which_names_stay(settings: Settings, tmp_path: Path) -> None:
+    file = tmp_path / "abi.json"
+    file.write_text(json.dumps([RENAMED]))
+    command = ["abi", "import", "--data-dir", str(settings.data_dir), str(file)]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    assert "Deposit(address dst, uint256 wad) ships with Headwater and keeps these names" in done.output
+    done = CliRunner().invoke(app, [*command, "--override-shipped"])
+    assert (done.exit_code, done.output) == (0, "0 new events; 1 imported in all\n")
+    assert deposit_names(settings) == ["user", "dst"]
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
         ("{}", "holds no events"),
+        ("[]", "Give the list of the ABI's entries"),
+        ('{"bytecode": "0x", "Abi": []}', "members Abi, bytecode"),
+        ('{"language": "Solidity", "sources": {}, "settings": {}}', "the input of a compiler"),
+        (
+            '{"status": "0", "message": "NOTOK", "result": "Contract source code not verified"}',
+            "an explorer's refusal, without an ABI: Contract source code not verified",
+        ),
+        ("[" * 100_000, "nested too deep"),
+        ('["event Told"]', "'event Told' is no event in Solidity's words"),
+        ('["event Told(address indexed who much)"]', "'address indexed who much' is no parameter"),
+        ('["event Told(IERC20 token)"]', "'IERC20' is no type"),
+        ('["event Told(uint8[][][][][][][][][][][][][][][][][] deep)"]', "nested in each other more than 16 times"),
         (json.dumps([FUNCTION]), "holds no events"),
         ("neither\nnor", "neither JSON nor JSON lines"),
         (json.dumps([{"type": "event", "name": "Told"}]), "lacks a member"),

@@ -1,35 +1,19 @@
-"""Decoding against eth-abi, over the space of types and words."""
+"""Decoding of logs by event ABIs: which ABI fits, topics and data, names of parameters."""
 
 from typing import Any
 
 import pytest
-from eth_abi.abi import decode as eth_decode
 from eth_abi.abi import encode
-from eth_abi.exceptions import DecodingError
 from eth_hash.auto import keccak
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.ingest.evm.abi import Abis, Event, read_fragment, write_fragment, written
+from headwater.ingest.evm.abi import Abis, Event, read_fragment, unique_names, write_fragment, written
 from headwater.ingest.evm.blocks import Log
-from headwater.ingest.evm.decode import Decoder, Layout, reader, text_of, unique_names
+from headwater.ingest.evm.decode import Decoder
 from headwater.ingest.evm.well_known import well_known
 
 ADDRESS = "0x" + "ab" * 20
-WORD_TYPES = st.one_of(
-    st.integers(1, 32).map(lambda n: f"uint{8 * n}"),
-    st.integers(1, 32).map(lambda n: f"int{8 * n}"),
-    st.integers(1, 32).map(lambda n: f"bytes{n}"),
-    st.sampled_from(["address", "bool"]),
-)
-WORDS = st.one_of(
-    st.binary(min_size=32, max_size=32),
-    st.integers(0, 2**64).map(lambda n: n.to_bytes(32, "big")),
-    st.integers(-(2**64), -1).map(lambda n: n.to_bytes(32, "big", signed=True)),
-    st.integers(1, 32).flatmap(lambda n: st.binary(min_size=n, max_size=n)).map(lambda head: head.ljust(32, b"\0")),
-    st.integers(1, 32).flatmap(lambda n: st.binary(min_size=n, max_size=n)).map(lambda tail: tail.rjust(32, b"\0")),
-    st.sampled_from([1, 2**127, 2**160 - 1, 2**160, 2**255, 2**256 - 1]).map(lambda n: n.to_bytes(32, "big")),
-)
 
 
 def log(event: Event, data: bytes = b"", topics: list[str] | None = None) -> Log:
@@ -48,69 +32,6 @@ def decoded(event: Event, seen: Log) -> dict[str, Any] | None:
     return found and found.params
 
 
-def by_eth_abi(kind: str, word: bytes) -> Any:
-    """None when it refuses the word."""
-    try:
-        (value,) = eth_decode([kind], word)
-    except DecodingError:
-        return None
-    return text_of(value, event_of({"name": "a", "type": kind}).params[0])
-
-
-def by_reader(kind: str, word: bytes) -> Any:
-    read = reader(kind)
-    assert read is not None
-    try:
-        return read(word.hex())
-    except ValueError:
-        return None
-
-
-@given(WORD_TYPES, WORDS)
-def test_words_are_read_as_eth_abi_reads_them(kind: str, word: bytes) -> None:
-    assert by_reader(kind, word) == by_eth_abi(kind, word)
-
-
-VALUES = {
-    "uint8": st.integers(0, 255), "int256": st.integers(-(2**255), 2**255 - 1), "bool": st.booleans(),
-    "address": st.binary(min_size=20, max_size=20).map(lambda raw: f"0x{raw.hex()}"),
-    "bytes4": st.binary(min_size=4, max_size=4), "bytes": st.binary(max_size=70), "string": st.text(max_size=40),
-    "uint256[]": st.lists(st.integers(0, 2**256 - 1), max_size=4),
-    "int64[2]": st.lists(st.integers(-(2**63), 2**63 - 1), min_size=2, max_size=2),
-    "string[]": st.lists(st.text(max_size=9), max_size=3),
-}  # fmt: skip
-
-
-def as_text(value: Any) -> Any:
-    """The form of values in records, written once more."""
-    if isinstance(value, list):
-        return [as_text(each) for each in value]
-    if isinstance(value, bytes):
-        return "0x" + value.hex()
-    return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
-
-
-@given(st.lists(st.sampled_from(sorted(VALUES)), max_size=5), st.data())
-def test_what_was_encoded_comes_back(kinds: list[str], data: st.DataObject) -> None:
-    values = [data.draw(VALUES[kind]) for kind in kinds]
-    event = event_of(*({"name": f"p{place}", "type": kind} for place, kind in enumerate(kinds)))
-    params = decoded(event, log(event, encode(kinds, values)))
-    assert params == {f"p{place}": as_text(value) for place, value in enumerate(values)}
-
-
-def test_tuples_are_objects_and_arrays_of_them_lists() -> None:
-    place = {"name": "place", "type": "tuple[]", "components": [
-        {"name": "town", "type": "string"}, {"name": "at", "type": "tuple", "components": [
-            {"name": "x", "type": "int8"}, {"name": "", "type": "bool"}]}]}  # fmt: skip
-    event = event_of({"name": "n", "type": "uint8"}, place)
-    assert event.signature == "Told(uint8,(string,(int8,bool))[])"
-    data = encode(["uint8", "(string,(int8,bool))[]"], [3, [("Ulm", (-1, True))]])
-    assert decoded(event, log(event, data)) == {
-        "n": "3",
-        "place": [{"town": "Ulm", "at": {"x": "-1", "arg1": "true"}}],
-    }
-
-
 def test_indexed_values_longer_than_a_word_are_their_hash() -> None:
     event = event_of({"name": "a", "type": "uint256"}, {"name": "title", "type": "string", "indexed": True})
     hash_ = f"0x{keccak(b'salt').hex()}"
@@ -119,7 +40,7 @@ def test_indexed_values_longer_than_a_word_are_their_hash() -> None:
     assert list(params.items()) == [("a", "1"), ("title", hash_)]
 
 
-@pytest.mark.parametrize("data", [b"", b"\0" * 31, b"\xff" * 32])
+@pytest.mark.parametrize("data", [b"", b"\0" * 31])
 def test_data_that_does_not_fit_is_not_decoded(data: bytes) -> None:
     event = written("Told(uint128 a)")
     assert decoded(event, log(event, data)) is None
@@ -173,10 +94,70 @@ def test_a_later_abi_comes_before_an_earlier_one() -> None:
     assert found.names == ["late"]
 
 
-def test_names_are_unique() -> None:
-    event = event_of({"name": "", "type": "bool"}, {"name": "a", "type": "bool"}, {"name": "a", "type": "bool"})
-    assert unique_names(event.params) == ["arg0", "a", "arg2"]
-    assert Layout(event).names == ["arg0", "a", "arg2"]
+def words(*values: int) -> bytes:
+    return b"".join(value.to_bytes(32, "big") for value in values)
+
+
+def inputs(*names: str) -> list[dict[str, Any]]:
+    return [{"name": name, "type": "uint8"} for name in names]
+
+
+@pytest.mark.parametrize(
+    ("given_names", "expected"),
+    [
+        (["", "a", "a"], ["arg0", "a", "arg2"]),
+        (["arg1", ""], ["arg1", "arg1_1"]),
+        (["", "arg0"], ["arg0_1", "arg0"]),
+        (["arg2", "arg2_1", "", ""], ["arg2", "arg2_1", "arg2_2", "arg3"]),
+    ],
+)
+def test_names_are_unique(given_names: list[str], expected: list[str]) -> None:
+    event = event_of(*inputs(*given_names))
+    found = Decoder(Abis([event], {})).decode(log(event, words(*range(len(expected)))))
+    assert found is not None
+    assert found.names == expected
+    assert found.params == {name: str(place) for place, name in enumerate(expected)}
+
+
+def test_names_inside_a_tuple_are_unique() -> None:
+    event = event_of({"name": "t", "type": "tuple", "components": inputs("arg1", "")})
+    assert decoded(event, log(event, words(1, 2))) == {"t": {"arg1": "1", "arg1_1": "2"}}
+
+
+@given(st.lists(st.sampled_from(["", "a", "arg0", "arg1", "arg2", "arg1_1", "arg2_1"]), max_size=6))
+def test_names_are_unique_whatever_is_given(names: list[str]) -> None:
+    made = unique_names(event_of(*inputs(*names)).params)
+    assert len(set(made)) == len(names)
+    assert [name for place, name in enumerate(names) if name and name not in names[:place]] == [
+        name for name, own in zip(made, names, strict=True) if name == own
+    ]
+
+
+def test_of_a_dirty_topic_the_low_bits_count() -> None:
+    event = written("Transfer(address indexed from, address indexed to, uint256 value)")
+    dirty = "0x0000000000000000000000010000000000000000000000000000000000000006"
+    params = decoded(event, log(event, words(5), ["0x" + "0" * 64, dirty]))
+    assert params == {"from": "0x" + "0" * 40, "to": "0x" + "0" * 39 + "6", "value": "5"}
+
+
+def test_of_abis_that_index_other_parameters_the_one_without_dirty_words_is_taken() -> None:
+    first, second = (
+        written("Told(address indexed who, uint256 much)"),
+        written("Told(address who, uint256 indexed much)"),
+    )
+    assert (first.topic0, first.topics) == (second.topic0, second.topics)
+    decoder = Decoder(Abis([second, first], {}))
+    amount, address = words(2**200 + 7), words(int(ADDRESS, 16))
+    for topic, data, names in ((address, amount, ["who", "much"]), (amount, address, ["much", "who"])):
+        found = decoder.decode(log(first, data, [f"0x{topic.hex()}"]))
+        assert found is not None
+        assert found.params == {"who": ADDRESS, "much": str(2**200 + 7)}, names
+
+
+def test_data_that_unfolds_into_too_much_is_not_decoded() -> None:
+    event = event_of({"name": "calldatas", "type": "bytes[]"})
+    data = words(32, 6_000, *[32 * 6_000] * 6_000, 192_000) + b"\xab" * 192_000
+    assert decoded(event, log(event, data)) is None
 
 
 @pytest.mark.parametrize("event", well_known(), ids=lambda event: event.signature)

@@ -7,8 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 from eth_abi.abi import encode
+from hypothesis import given
+from hypothesis import strategies as st
 
-from headwater.ingest.evm.abi import Abis
+from headwater.ingest.evm.abi import Abis, written
 from headwater.ingest.evm.blocks import (
     Block,
     FullBlock,
@@ -21,7 +23,7 @@ from headwater.ingest.evm.blocks import (
     from_receipts,
 )
 from headwater.ingest.evm.decode import Decoder
-from headwater.ingest.evm.records import Converter, Made, Token, amount_text, as_zerolag, retraction
+from headwater.ingest.evm.records import Converter, Made, Token, as_zerolag, retraction
 from headwater.ingest.evm.tokens import TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE
 from headwater.ingest.evm.well_known import well_known
 from headwater.model.natural_key import natural_key
@@ -92,20 +94,6 @@ def test_a_listed_token_has_a_symbol_and_amounts() -> None:
     assert record["amount"] == float(record["amount_str"])
 
 
-@pytest.mark.parametrize(
-    ("raw", "decimals", "text"),
-    [
-        (1_250_000_000, 6, "1250"),
-        (1, 18, "0.000000000000000001"),
-        (0, 18, "0"),
-        (10, 0, "10"),
-        (5, 255, f"0.{'0' * 254}5"),
-    ],
-)
-def test_amounts_in_whole_tokens(raw: int, decimals: int, text: str) -> None:
-    assert amount_text(raw, decimals) == text
-
-
 def test_a_batch_is_a_record_for_each_token() -> None:
     data = encode(["uint256[]", "uint256[]"], [[1, BIG, 3], [10, 20, 30]])
     made = made_of(block(TRANSFER_BATCH, word(FROM), word(FROM), word(TO), data=data))["erc1155_token_transfer"]
@@ -142,6 +130,53 @@ def test_a_transfer_without_its_data_is_counted_and_kept_as_a_log(seen: Block) -
     assert not [entity for entity in made if entity.endswith("_token_transfer")]
     assert len(made["log"]) == 1
     assert counts["malformed"] == 1
+
+
+OFFSETS = st.one_of(st.integers(0, 12).map(lambda n: 32 * n), st.integers(0, 400), st.just(2**256 - 1))
+
+
+@given(st.lists(OFFSETS, max_size=12), st.binary(max_size=31))
+def test_transfers_of_a_batch_are_what_its_decoded_log_says(numbers: list[int], rest: bytes) -> None:
+    """Offsets need not be multiples of 32, and arrays may lie upon each other."""
+    seen = block(TRANSFER_BATCH, word(FROM), word(FROM), word(TO), data=words(*numbers) + rest)
+    made = made_of(seen)
+    transfers = [json.loads(each.value) for each in made.get("erc1155_token_transfer", [])]
+    params = json.loads(made["decoded_log"][0].value)["params"] if "decoded_log" in made else {"ids": [], "values": []}
+    pairs = zip(params["ids"], params["values"], strict=True) if len(params["ids"]) == len(params["values"]) else []
+    assert [(each["token_id"], each["raw_amount_str"]) for each in transfers] == list(pairs)
+
+
+def test_a_batch_whose_arrays_lie_at_odd_places_is_read() -> None:
+    data = words(65, 129) + b"\xff" + words(1, 7, 1, 9)
+    made = made_of(block(TRANSFER_BATCH, word(FROM), word(FROM), word(TO), data=data))
+    (transfer,) = (json.loads(each.value) for each in made["erc1155_token_transfer"])
+    assert (transfer["token_id"], transfer["amount_str"]) == ("7", "9")
+    assert json.loads(made["decoded_log"][0].value)["params"]["ids"] == ["7"]
+
+
+def test_of_dirty_addresses_all_streams_have_the_low_bits() -> None:
+    dirty = "0x" + "f" * 24 + TO[2:]
+    for seen in (
+        block(TRANSFER, dirty, dirty, data=words(5)),
+        block(TRANSFER, dirty, dirty, "0x" + "0" * 64),
+        block(TRANSFER_SINGLE, dirty, dirty, dirty, data=words(1, 2)),
+        block(TRANSFER_BATCH, dirty, dirty, dirty, data=words(64, 128, 1, 7, 1, 9)),
+    ):
+        made = made_of(seen)
+        (entity,) = (each for each in made if each.endswith("_token_transfer"))
+        transfer, params = json.loads(made[entity][0].value), json.loads(made["decoded_log"][0].value)["params"]
+        assert (transfer["from_address"], transfer["to_address"]) == (TO, TO)
+        assert (params["from"], params["to"]) == (TO, TO)
+
+
+@pytest.mark.parametrize("size", [100, 300_000])
+def test_a_decoded_record_that_no_topic_takes_counts_as_undecoded(size: int) -> None:
+    event = written("Told(bytes what)")
+    data = words(32, size) + b"\xab" * size
+    converter, counts = Converter("base", Decoder(Abis([event], {})), {}), Counter[str]()
+    entities = [made.entity for made in converter.convert(block(event.topic0, data=data), counts)]
+    assert entities == ["log", "decoded_log"] if size == 100 else ["log"]
+    assert counts["undecoded"] == (size != 100)
 
 
 def test_a_transfer_with_other_topics_is_none() -> None:

@@ -1,0 +1,120 @@
+"""Event ABIs in files, as explorers, compilers and libraries hand them out.
+
+Read are JSON ABIs, single fragments, build artifacts, the answers of explorers, the output of solc (standard JSON and
+`--combined-json`), human-readable ABIs (events in Solidity's words), and lines of any of them.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from headwater.errors import SetupError
+from headwater.ingest.evm.abi import Event, fragment_of, read_fragment
+from headwater.ingest.evm.values import reader_of
+from headwater.ingest.files import read_lines
+
+_CONTAINERS: Final = ("abi", "ABI", "result", "output", "contracts")
+"""Members in which ABIs are: of artifacts, of explorers' answers, and of the output of compilers."""
+_HUMAN_READABLE: Final = ("event ", "function ", "error ", "constructor", "fallback", "receive", "struct ")
+
+
+def read_events(file: Path) -> list[Event]:
+    """The events of a file; .gz is unpacked. Raises SetupError when there is none, or one that can't be decoded by."""
+    try:
+        documents = _documents(list(read_lines(file)))
+        fragments = [fragment for document in documents for fragment in _fragments(document)]
+        events = [event for event in map(read_fragment, fragments) if event is not None]
+        for event in events:
+            _check_types(event)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise SetupError(
+            f"{file} holds neither JSON nor JSON lines nor events in Solidity's words: {error}."
+        ) from error
+    except RecursionError as error:
+        raise SetupError(f"{file} is nested too deep to be an ABI.") from error
+    except SetupError as error:
+        raise SetupError(f"{file}: {error.detail}") from error
+    if not events:
+        raise SetupError(f"{file} holds no events. {_advice(documents)}")
+    return events
+
+
+def _check_types(event: Event) -> None:
+    try:
+        for param in event.params:
+            reader_of(param)
+    except ValueError as error:
+        raise SetupError(f"The event {event.name}: {error}.") from error
+
+
+def _documents(lines: Sequence[bytes]) -> list[Any]:
+    try:
+        return [msgspec.json.decode(b"\n".join(lines))]
+    except msgspec.DecodeError:
+        return [_line(line.strip()) for line in lines]
+
+
+def _line(line: bytes) -> Any:
+    """One of the JSON lines, or of the lines of a human-readable ABI."""
+    return line.decode() if line.startswith(_HUMAN_READABLE_BYTES) else msgspec.json.decode(line)
+
+
+_HUMAN_READABLE_BYTES: Final = tuple(start.encode() for start in _HUMAN_READABLE)
+
+
+def _fragments(document: Any) -> Iterator[Any]:
+    if isinstance(document, str):
+        yield from _fragments_of_text(document.strip())
+    elif isinstance(document, list):
+        for member in document:
+            yield from _fragments(member)
+    elif isinstance(document, dict):
+        yield from _fragments_of_object(document)
+
+
+def _fragments_of_text(text: str) -> Iterator[Any]:
+    """Of a human-readable entry, or of an ABI that is written as a text, as explorers do."""
+    if text.startswith("event "):
+        yield fragment_of(text)
+    elif text.startswith(("[", "{")):
+        yield from _fragments(msgspec.json.decode(text))
+
+
+def _fragments_of_object(document: dict[str, Any]) -> Iterator[Any]:
+    if document.get("type") == "event":
+        yield document
+        return
+    if document.get("status") == "0" and isinstance(document.get("result"), str):
+        raise SetupError(f"It is an explorer's refusal, without an ABI: {document['result']}")
+    for name in _CONTAINERS:
+        if name == "contracts":
+            yield from _fragments_of_contracts(document.get(name))
+        else:
+            yield from _fragments(document.get(name))
+
+
+def _fragments_of_contracts(contracts: Any) -> Iterator[Any]:
+    """Contracts by name, or by file and name: solc's two forms of output."""
+    if not isinstance(contracts, dict):
+        return
+    if "abi" in contracts:
+        yield from _fragments(contracts["abi"])
+    else:
+        for contract in contracts.values():
+            yield from _fragments_of_contracts(contract)
+
+
+def _advice(documents: Sequence[Any]) -> str:
+    """What to give in place of a file without events."""
+    document = documents[0] if len(documents) == 1 else None
+    if isinstance(document, dict) and "language" in document and "sources" in document:
+        return "It is the input of a compiler: give its output, or the ABI of the contract alone."
+    wanted = (
+        "Give the list of the ABI's entries (often a member called `abi`), a build artifact, an explorer's answer, "
+        "the output of solc, or lines of events as `event Paused(address account)`."
+    )
+    if isinstance(document, dict) and document:
+        return f"It is an object with the members {', '.join(sorted(document)[:10])}. {wanted}"
+    return wanted

@@ -1,0 +1,256 @@
+"""Values of ABI types in the data of logs (Solidity's contract ABI specification), as strings, lists and objects.
+
+Nothing obliges a contract to write what Solidity would. Reading is therefore as loose as the EVM, ethers and viem are:
+only the low bits of a word count that its type has, a last word may be cut to its content, and text that is not UTF-8
+has U+FFFD in place of the bad bytes. Offsets may point anywhere, also several to one place, so a small log can unfold
+into gigabytes: the bytes that are read in all are bounded.
+
+eth-abi is not used: it refuses dirty words also when it is not strict, takes truncated bytes for whole ones, and has no
+bound. The tests compare with it, and with ethers.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import Context
+from functools import partial
+from itertools import repeat
+from typing import Any, Final, NamedTuple
+
+from headwater.ingest.evm.abi import Param, unique_names
+from headwater.model.transform import MAX_OUTPUT_BYTES
+
+WORD: Final = 64
+"""Hex digits of 32 bytes."""
+MAX_INFLATION: Final = 32
+"""Bytes that may be read for each byte of data. Solidity's own encoding is read once, offsets included."""
+MAX_READ_BYTES: Final = MAX_OUTPUT_BYTES
+MAX_DEPTH: Final = 16
+"""Arrays and tuples within each other."""
+MAX_DECIMALS: Final = 80
+"""Of `fixed` and `ufixed`."""
+_START: Final = 2
+"""Where data begins, behind `0x`."""
+_NUMBER: Final = re.compile(r"(u?)int([0-9]+)")
+_FIXED: Final = re.compile(r"(u?)fixed([0-9]+)x([0-9]+)")
+_BYTES: Final = re.compile(r"bytes([0-9]+)")
+_ARRAY: Final = re.compile(r"(.*)\[([0-9]*)\]")
+_EXACT: Final = Context(prec=400)
+"""Digits of a uint256 with 255 decimals."""
+
+Value = str | list[Any] | dict[str, Any]
+
+
+class Word(NamedTuple):
+    """A type whose values are one word of 32 bytes, as 64 hex digits.
+
+    Attributes:
+        read: Makes the value of a word.
+        is_clean: Whether the word is as Solidity writes it, without bits that its type does not have.
+    """
+
+    read: Callable[[str], str]
+    is_clean: Callable[[str], object]
+
+
+def _address(word: str) -> str:
+    return f"0x{word[24:]}"
+
+
+def _bool(word: str) -> str:
+    return "false" if word[62:] == "00" else "true"
+
+
+def _uint(digits: int, word: str) -> str:
+    return str(int(word[WORD - digits :], 16))
+
+
+def _signed(digits: int, word: str) -> int:
+    value = int(word[WORD - digits :], 16)
+    return value - (1 << 4 * digits) if value >> 4 * digits - 1 else value
+
+
+def _int(digits: int, word: str) -> str:
+    return str(_signed(digits, word))
+
+
+def _ufixed(decimals: int, digits: int, word: str) -> str:
+    return amount_text(int(word[WORD - digits :], 16), decimals)
+
+
+def _fixed(decimals: int, digits: int, word: str) -> str:
+    return amount_text(_signed(digits, word), decimals)
+
+
+def _bytes(size: int, word: str) -> str:
+    return f"0x{word[: 2 * size]}"
+
+
+def amount_text(raw: int, decimals: int) -> str:
+    """An amount in whole units, exact, without an exponent or zeros at the end."""
+    text = f"{_EXACT.scaleb(_EXACT.create_decimal(raw), -decimals):f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def word_of(kind: str) -> Word | None:
+    """How values of a type are read that is one word; None for all other types."""
+    if kind == "address":
+        return Word(_address, _pattern("0{24}.{40}"))
+    if kind == "bool":
+        return Word(_bool, _pattern("0{63}[01]"))
+    if kind == "function":
+        return _bytes_word(24)
+    if match := _BYTES.fullmatch(kind):
+        return _bytes_word(int(match[1]))
+    if match := _NUMBER.fullmatch(kind):
+        return _number_word(bool(match[1]), int(match[2]), _uint, _int)
+    if match := _FIXED.fullmatch(kind):
+        decimals = int(match[3])
+        if 0 < decimals <= MAX_DECIMALS:
+            return _number_word(bool(match[1]), int(match[2]), partial(_ufixed, decimals), partial(_fixed, decimals))
+    return None
+
+
+def _pattern(text: str) -> Callable[[str], object]:
+    return re.compile(text).fullmatch
+
+
+def _bytes_word(size: int) -> Word | None:
+    if not 0 < size <= 32:
+        return None
+    return Word(partial(_bytes, size), _pattern(f".{{{2 * size}}}0{{{WORD - 2 * size}}}"))
+
+
+def _number_word(
+    is_unsigned: bool, bits: int, unsigned: Callable[[int, str], str], signed: Callable[[int, str], str]
+) -> Word | None:
+    if not 0 < bits <= 256 or bits % 8:
+        return None
+    digits, above = bits // 4, WORD - bits // 4
+    if is_unsigned:
+        return Word(partial(unsigned, digits), _pattern(f"0{{{above}}}.{{{digits}}}"))
+    signs = f"(0{{{above}}}[0-7]|f{{{above}}}[89a-f]).{{{digits - 1}}}"
+    return Word(partial(signed, digits), _pattern(signs))
+
+
+class Data:
+    """The data of a log, and how much of it may still be read. Positions are places of its text, which begins with 0x.
+
+    All methods raise ValueError when there is less data than they need, or when too much was read already.
+    """
+
+    __slots__ = ("_left", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._left = min(MAX_INFLATION * (len(text) - _START) // 2, MAX_READ_BYTES)
+
+    def word(self, at: int) -> str:
+        """The word at a position."""
+        return self.content(at, 32)
+
+    def number(self, at: int) -> int:
+        """The word at a position as an offset, a size or a count."""
+        return int(self.content(at, 32), 16)
+
+    def content(self, at: int, size: int) -> str:
+        """So many bytes from a position on, as hex digits."""
+        self._left -= size
+        text = self._text[at : at + 2 * size]
+        if len(text) != 2 * size or self._left < 0:
+            raise ValueError("too little data" if self._left >= 0 else "the data unfolds into too much")
+        return text
+
+    def check(self, at: int, digits: int) -> None:
+        """Whether so many digits follow a position."""
+        if at + digits > len(self._text):
+            raise ValueError("too little data")
+
+
+class Reader(NamedTuple):
+    """How values of a type are read.
+
+    Attributes:
+        read: Makes the value whose encoding begins at a position of the data. Raises ValueError.
+        size: Hex digits that a value has in the head of what contains it.
+        is_dynamic: In the head is the offset of the value in bytes, and not the value.
+    """
+
+    read: Callable[[Data, int], Value]
+    size: int
+    is_dynamic: bool
+
+
+def reader_of(param: Param, depth: int = 0) -> Reader:
+    """The reader of a parameter's type. Raises ValueError when it is no type of an ABI."""
+    kind = param.type
+    if depth > MAX_DEPTH:
+        raise ValueError(f"arrays and tuples are nested in each other more than {MAX_DEPTH} times")
+    if match := _ARRAY.fullmatch(kind):
+        item = reader_of(param._replace(type=match[1]), depth + 1)
+        return _array(item) if not match[2] else _fixed_array(item, int(match[2]))
+    if kind.startswith("("):
+        return _tuple(param.components, depth + 1)
+    if kind == "bytes":
+        return Reader(_read_bytes, WORD, is_dynamic=True)
+    if kind == "string":
+        return Reader(_read_string, WORD, is_dynamic=True)
+    word = word_of(kind)
+    if word is None:
+        raise ValueError(f"{kind!r} is no type of an ABI")
+    read = word.read
+    return Reader(lambda data, at: read(data.word(at)), WORD, is_dynamic=False)
+
+
+def members(data: Data, start: int, readers: Iterable[Reader]) -> Iterator[Value]:
+    """The values of a sequence of types whose encoding begins at a position: parameters, or members of a tuple."""
+    at = start
+    for reader in readers:
+        yield reader.read(data, start + 2 * data.number(at) if reader.is_dynamic else at)
+        at += reader.size
+
+
+def parameters(text: str, readers: Iterable[Reader]) -> Iterator[Value]:
+    """The values of parameters that are not indexed, from a log's data. Raises ValueError."""
+    return members(Data(text), _START, readers)
+
+
+def _array(item: Reader) -> Reader:
+    def read(data: Data, at: int) -> list[Value]:
+        count = data.number(at)
+        data.check(at + WORD, count * item.size)
+        return list(members(data, at + WORD, repeat(item, count)))
+
+    return Reader(read, WORD, is_dynamic=True)
+
+
+def _fixed_array(item: Reader, count: int) -> Reader:
+    if not count:
+        raise ValueError("an array of no members is no type of an ABI")
+    size = count * item.size
+
+    def read(data: Data, at: int) -> list[Value]:
+        data.check(at, size)
+        return list(members(data, at, repeat(item, count)))
+
+    return Reader(read, WORD if item.is_dynamic else size, item.is_dynamic)
+
+
+def _tuple(components: Sequence[Param], depth: int) -> Reader:
+    if not components:
+        raise ValueError("a tuple of no members is no type of an ABI")
+    names = unique_names(components)
+    readers = [reader_of(component, depth) for component in components]
+    is_dynamic = any(reader.is_dynamic for reader in readers)
+
+    def read(data: Data, at: int) -> dict[str, Value]:
+        return dict(zip(names, members(data, at, readers), strict=True))
+
+    return Reader(read, WORD if is_dynamic else sum(reader.size for reader in readers), is_dynamic)
+
+
+def _read_bytes(data: Data, at: int) -> str:
+    return f"0x{data.content(at + WORD, data.number(at))}"
+
+
+def _read_string(data: Data, at: int) -> str:
+    return bytes.fromhex(data.content(at + WORD, data.number(at))).decode("utf-8", "replace")

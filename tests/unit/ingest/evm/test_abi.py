@@ -1,0 +1,55 @@
+"""Events in Solidity's words."""
+
+import pytest
+
+from headwater.errors import SetupError
+from headwater.ingest.evm.abi import fragment_of, read_fragment, write_fragment, written
+
+
+@pytest.mark.parametrize(
+    ("text", "signature", "names", "indexed"),
+    [
+        ("Told()", "Told()", [], []),
+        ("event Told(address indexed who, uint much);", "Told(address,uint256)", ["who", "much"], [True, False]),
+        ("  event  Told ( uint8[2][] , string )  ", "Told(uint8[2][],string)", ["", ""], [False, False]),
+        ("Told(address indexed, bool)", "Told(address,bool)", ["", ""], [True, False]),
+        (
+            "event Told(tuple(uint a, (bool, int8)[] b)[2] indexed order, (bytes c) d)",
+            "Told((uint256,(bool,int8)[])[2],(bytes))",
+            ["order", "d"],
+            [True, False],
+        ),
+    ],
+)
+def test_an_event_is_read(text: str, signature: str, names: list[str], indexed: list[bool]) -> None:
+    event = written(text)
+    assert event.signature == signature
+    assert [param.name for param in event.params] == names
+    assert [param.indexed for param in event.params] == indexed
+    assert read_fragment(write_fragment(event)) == event
+
+
+def test_members_of_a_tuple_keep_their_names() -> None:
+    (param,) = written("Told((uint8 a, (bool b)[] c) t)").params
+    assert [component.name for component in param.components] == ["a", "c"]
+    assert [component.name for component in param.components[1].components] == ["b"]
+
+
+def test_an_anonymous_event_has_no_topic() -> None:
+    assert read_fragment(fragment_of("event Told(uint8 a) anonymous")) is None
+    with pytest.raises(SetupError, match="anonymous"):
+        written("event Told(uint8 a) anonymous")
+
+
+@pytest.mark.parametrize("text", ["", "event", "function Told(uint8 a)", "Told(uint8 a", "Told uint8"])
+def test_other_words_are_refused(text: str) -> None:
+    with pytest.raises(SetupError, match="is no event in Solidity's words"):
+        written(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["Told(uint8 a b)", "Told(,)", "Told(uint8 a,)", "Told((uint8 a))) b)", "Told(uint8 a)(b)"]
+)
+def test_bad_parameters_are_refused(text: str) -> None:
+    with pytest.raises(SetupError, match=r"is no (parameter|type|event)"):
+        written(text)
