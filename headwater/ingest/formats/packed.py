@@ -1,4 +1,4 @@
-"""Compressed files: gzip, bzip2, xz and Zstandard, told apart by how they begin."""
+"""Compressed files: gzip, bzip2, xz, Zstandard and LZ4, told apart by how they begin."""
 
 import bz2
 import gzip
@@ -22,10 +22,22 @@ def arrow(what: str) -> Any:
 
 
 def _zstandard(file: BufferedReader) -> Any:
-    module = arrow("Zstandard")
-    if not module.Codec.is_available("zstd"):
-        raise SetupError("This pyarrow can't read Zstandard. Install another one, or unpack the file before.")
-    return module.CompressedInputStream(module.PythonFile(file, "r"), "zstd")
+    return _by_arrow(file, "Zstandard", "zstd")
+
+
+def _lz4(file: BufferedReader) -> Any:
+    return _by_arrow(file, "LZ4", "lz4")
+
+
+def _by_arrow(file: BufferedReader, name: str, codec: str) -> Any:
+    module = arrow(name)
+    if not module.Codec.is_available(codec):
+        raise SetupError(f"This pyarrow can't read {name}. Install another one, or unpack the file before.")
+    return module.CompressedInputStream(module.PythonFile(file, "r"), codec)
+
+
+def _lz4_legacy(_file: BufferedReader) -> Any:
+    raise SetupError("The file has LZ4's legacy format, which is not read. Unpack it before: `lz4 -d FILE`.")
 
 
 def _gzip(file: BufferedReader) -> Any:
@@ -57,6 +69,8 @@ _OPENERS: Final[Mapping[bytes, Callable[[BufferedReader], Any]]] = {
     b"BZh": bz2.open,
     b"\xfd7zXZ\x00": lzma.open,
     b"\x28\xb5\x2f\xfd": _zstandard,
+    b"\x04\x22\x4d\x18": _lz4,
+    b"\x02\x21\x4c\x18": _lz4_legacy,
 }
 """By their first bytes. No record file begins so, but for a CSV whose first column is called `BZh…`."""
 BUFFER_BYTES: Final = 1 << 18

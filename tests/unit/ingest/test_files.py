@@ -85,6 +85,13 @@ def zstandard(data: bytes) -> bytes:
     return packed
 
 
+def lz4(data: bytes) -> bytes:
+    """One frame for each half, as `cat` of two files makes."""
+    half = len(data) // 2
+    packed: bytes = pa.compress(data[:half], "lz4", asbytes=True) + pa.compress(data[half:], "lz4", asbytes=True)
+    return packed
+
+
 def read(path: Path, **options: Any) -> list[Record]:
     return [json.loads(record) for record in RecordFile(path, **options)]
 
@@ -103,7 +110,7 @@ class TestFormats:
         path.write_bytes(content)
         assert read(path, entity=entity) == records
 
-    @pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress, zstandard])
+    @pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress, zstandard, lz4])
     @pytest.mark.parametrize("write", [json_lines, comma_separated, parquet])
     def test_every_packing(
         self, tmp_path: Path, write: Callable[..., tuple[str, bytes]], pack: Callable[[bytes], bytes]
@@ -210,7 +217,7 @@ class TestUnreadable:
         with pytest.raises(SetupError, match=advice):
             list(RecordFile(tmp_path / "a.csv", entity=like(n=1, s="")))
 
-    @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress, zstandard])
+    @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress, zstandard, lz4])
     @pytest.mark.parametrize("count", [3, 100_000])
     def test_what_comes_before_the_damage_is_read(
         self, tmp_path: Path, pack: Callable[[bytes], bytes], count: int
@@ -235,7 +242,7 @@ class TestUnreadable:
         with pytest.raises(SetupError, match="absent can't be read"):
             list(RecordFile(tmp_path / "absent"))
 
-    @pytest.mark.parametrize("content", [b"PAR1", zstandard(b"{}")])
+    @pytest.mark.parametrize("content", [b"PAR1", zstandard(b"{}"), lz4(b"{}")])
     def test_without_the_extra(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
         monkeypatch.setitem(sys.modules, "pyarrow", None)
         (tmp_path / "a.parquet").write_bytes(content)
@@ -267,12 +274,18 @@ def test_huge_fields(tmp_path: Path, digits: int) -> None:
             next(records)
 
 
-@pytest.mark.parametrize("pack", [zstandard, gzip.compress])
+@pytest.mark.parametrize("pack", [zstandard, lz4, gzip.compress])
 @pytest.mark.parametrize("nibble", [0x50, 0x5F])
 def test_frames_that_are_skipped(tmp_path: Path, pack: Callable[[bytes], bytes], nibble: int) -> None:
     frame = bytes([nibble]) + b"\x2a\x4d\x18" + (4).to_bytes(4, "little") + b"\x28\xb5\x2f\xfd"
     (tmp_path / "a").write_bytes(frame * 2 + pack(b'{"a":1}\n'))
     assert read(tmp_path / "a") == [{"a": 1}]
+
+
+def test_the_legacy_format_of_lz4_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "9.lz4").write_bytes(b"\x02\x21\x4c\x18" + bytes(20))
+    with pytest.raises(SetupError, match="legacy format"):
+        read(tmp_path / "9.lz4")
 
 
 def test_lines(tmp_path: Path) -> None:
