@@ -27,6 +27,7 @@ HeadwaterError
 │   │   └── NodeLacksMethod
 │   ├── PriceStateUnreadable
 │   └── DeployPending
+├── LeaseLost                     a controller acts on a lease that another one holds by now; it ends
 ├── DeployFailed                  422: the workers of a revision did not become ready
 ├── SetupError                    a command can't start; the CLI prints the sentence and exits with status 2
 ├── IngestStopped                 an ingest can't go on by itself; the CLI prints the sentence and exits with status 2
@@ -200,6 +201,13 @@ class PriceStateUnreadable(Unavailable):
 
 class DeployPending(Unavailable):
     """A deploy or teardown still goes on. Ask again, or read GET …/deploy."""
+
+
+class LeaseLost(HeadwaterError):
+    """Another controller holds the lease, or this one's has run out. Nothing was written."""
+
+    def __init__(self, lease: str) -> None:
+        super().__init__(f"This process does not hold the lease `{lease}` any more, so it changes nothing.")
 
 
 class DeployFailed(HeadwaterError):

@@ -22,7 +22,7 @@ from headwater.app.home import Home, require_platform
 from headwater.app.streams import load_bindings
 from headwater.brokers.base import Broker
 from headwater.brokers.kafka import KafkaBroker
-from headwater.controller.controller import LEASE
+from headwater.controller.leadership import LEASE
 from headwater.errors import OrchestratorUnavailable
 from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.flow import Source
@@ -169,12 +169,15 @@ def _endpoint(addresses: Addresses) -> KafkaEndpoint:
 
 
 def _is_led(leases: Leases) -> bool:
-    return leases.holder(LEASE, utc_now()) is not None
+    return leases.leader(LEASE) is not None
 
 
 def _require_leader(leases: Leases) -> None:
-    if not _is_led(leases):
+    leader = leases.leader(LEASE)
+    if leader is None:
         raise OrchestratorUnavailable("No controller runs, so deployments don't change. Start `headwater controller`.")
+    if leader.failing:
+        raise OrchestratorUnavailable(f"The controller does not do all of its work: {leader.failing}")
 
 
 def _metrics_dir() -> Path | None:

@@ -1,7 +1,6 @@
 """Composition of the controller process."""
 
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -19,11 +18,12 @@ from headwater.brokers.kafka import KafkaBroker
 from headwater.children import Backoff
 from headwater.controller.controller import Controller
 from headwater.controller.exporter import PipelineCollector, serving
+from headwater.controller.flow_locks import FlowLocks
+from headwater.controller.leadership import Leadership
 from headwater.controller.plan import WorkerSettings
 from headwater.controller.reconcile import Reconciler
 from headwater.controller.sources import Sources
 from headwater.controller.sweeper import Sweeper
-from headwater.controller.turns import Turns
 from headwater.errors import BrokerUnavailable
 from headwater.model.binding import Bindings
 from headwater.model.stream import STREAM_PARTITIONS
@@ -55,7 +55,7 @@ def run(settings: Settings) -> None:
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    with home.locked("controller"), open_control(addresses) as database:
+    with home.locked("controller") as lock, open_control(addresses) as database:
         broker = KafkaBroker(addresses.kafka(), addresses.replication())
         bindings = load_bindings(settings)
         if addresses.embeds_kafka:
@@ -63,15 +63,11 @@ def run(settings: Settings) -> None:
         sources = _sources(bindings, broker, database.deployments)
         client = connect(addresses.redis_url())
         sets = RedisSetStore(client)
-        orchestrator, turns = (
-            ProcessOrchestrator(
-                home.workers,
-                worker.command,
-                settings.worker_memory_mb << 20,
-                environment=worker_environment(bindings),
-            ),
-            Turns(),
+        orchestrator = ProcessOrchestrator(
+            home.workers, worker.command, settings.worker_memory_mb << 20, environment=worker_environment(bindings)
         )
+        flow_locks = FlowLocks()
+        leadership = Leadership(database.leases, lock, boot_time_s)
         reconciler = Reconciler(
             database.flows,
             database.revisions,
@@ -82,28 +78,34 @@ def run(settings: Settings) -> None:
             WorkerSettings(addresses.kafka(), addresses.redis_url(), settings.v8_jit),
             sources,
             time.monotonic,
-            turns,
+            flow_locks,
+            leadership.confirm,
         )
         sweeper = Sweeper(
             broker,
             sources,
             orchestrator,
-            turns,
+            flow_locks,
             database.deployments,
             database.revisions,
             database.datasets,
             RedisDatasetNames(client),
             sets,
             RedisDraftSets(client),
+            leadership.confirm,
             utc_now,
             _purges(database, settings),
         )
-        name = f"{socket.gethostname()}:{home.path}"
         try:
             with serving(settings.metrics_port, PipelineCollector(orchestrator, sources.lag)):
-                Controller(name, database, orchestrator, reconciler, sweeper, time.monotonic).run(stop)
+                Controller(leadership, database, orchestrator, reconciler, sweeper, time.monotonic).run(stop)
         finally:
             orchestrator.close()
+
+
+def boot_time_s() -> float:
+    """Seconds since the machine was started, those in which it slept included."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _purges(database: Database, settings: Settings) -> list[Callable[[], None]]:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from headwater.errors import SetupError
 
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
 
 def require_platform() -> None:
     """Raise SetupError where Headwater can't run: the sandbox's lock is made of Linux x86-64 system calls."""
@@ -46,10 +48,11 @@ class Home:
             ) from error
 
     @contextlib.contextmanager
-    def locked(self, by: str) -> Iterator[None]:
+    def locked(self, by: str) -> Iterator[str]:
         """Hold the directory for one process of the kind `by`; the kernel frees it when the process dies.
 
-        Raises SetupError when another one holds it.
+        Yields a name of the lock that no other live process can give: the machine's start and the file, as the kernel
+        knows it. A copy of the directory is another file. Raises SetupError when another process holds the directory.
         """
         path = self.path / f"{by}.lock"
         with path.open("a+") as file:
@@ -64,10 +67,16 @@ class Home:
             file.truncate(0)
             file.write(str(os.getpid()))
             file.flush()
-            yield
+            yield _lock_name(file.fileno())
 
     def fresh_metrics_dir(self) -> Path:
         """An empty directory in which the processes of one `up` share their metrics."""
         shutil.rmtree(self.metrics, ignore_errors=True)
         self.metrics.mkdir(parents=True)
         return self.metrics
+
+
+def _lock_name(descriptor: int) -> str:
+    """Two processes of one machine that hold a lock of one name at different times have locked the same file."""
+    file = os.fstat(descriptor)
+    return f"{_BOOT_ID.read_text('ascii').strip()}:{file.st_dev}:{file.st_ino}"

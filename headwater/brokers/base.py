@@ -78,12 +78,22 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What is on the broker now, by name; rules by user."""
+    """What is on the broker now, by name.
+
+    rules: by user, the topics that its rules name; a user whose rules name none has an empty set. busy_groups: those
+    of `groups` that have members.
+    """
 
     topics: frozenset[str]
     users: frozenset[str]
-    rule_users: frozenset[str]
+    rules: Mapping[str, frozenset[str]]
     groups: frozenset[str]
+    busy_groups: frozenset[str] = frozenset()
+
+    @property
+    def rule_users(self) -> frozenset[str]:
+        """The users that have rules, whether or not they exist."""
+        return frozenset(self.rules)
 
 
 class Broker(Protocol):

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import (
+    ConsumerGroupState,
     ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
@@ -54,6 +55,7 @@ _EXISTS: Final = frozenset({KafkaError.TOPIC_ALREADY_EXISTS})
 _ABSENT: Final = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.RESOURCE_NOT_FOUND, KafkaError.GROUP_ID_NOT_FOUND}
 )
+_WITHOUT_MEMBERS: Final = frozenset({ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD})
 _BUSY: Final = frozenset({KafkaError.NON_EMPTY_GROUP, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS})
 
 T = TypeVar("T")
@@ -178,11 +180,13 @@ class KafkaBroker:
             self._check_rights()
             users: Any = self._admin.describe_user_scram_credentials(request_timeout=REQUEST_S)
             rules = self._admin.describe_acls(_rules_of(None), request_timeout=REQUEST_S)
+            groups = self._groups()
             return Inventory(
                 topics=frozenset(self._admin.list_topics(timeout=REQUEST_S).topics),
-                groups=frozenset(self._groups()),
+                groups=frozenset(groups),
+                busy_groups=frozenset(name for name, has_members in groups.items() if has_members),
                 users=frozenset(users.result()),
-                rule_users=frozenset(rule.principal.removeprefix(_PRINCIPAL) for rule in rules.result()),
+                rules=_topics_by_user(rules.result()),
             )
 
     @contextmanager
@@ -250,11 +254,12 @@ class KafkaBroker:
                 raise BrokerUnavailable(f"Kafka still shows parts of what was removed after {SETTLE_S:g} s: try again.")
             time.sleep(_PAUSE_S)
 
-    def _groups(self) -> list[str]:
+    def _groups(self) -> dict[str, bool]:
+        """All groups, and whether they have members."""
         listed = self._admin.list_consumer_groups(request_timeout=REQUEST_S).result()
         for error in listed.errors:
             raise error
-        return [group.group_id for group in listed.valid]
+        return {group.group_id: group.state not in _WITHOUT_MEMBERS for group in listed.valid}
 
     def _committed(self, group: str, topic: str, count: int) -> dict[int, int]:
         asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, number) for number in range(count)])
@@ -336,6 +341,15 @@ def _rules_of(user: str | None) -> AclBindingFilter:
         AclOperation.ANY,
         AclPermissionType.ANY,
     )
+
+
+def _topics_by_user(rules: Iterable[AclBinding]) -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    for rule in rules:
+        topics = found.setdefault(rule.principal.removeprefix(_PRINCIPAL), set())
+        if rule.restype is ResourceType.TOPIC:
+            topics.add(rule.name)
+    return {user: frozenset(topics) for user, topics in found.items()}
 
 
 def _exactly(rule: AclBinding) -> AclBindingFilter:

@@ -115,8 +115,12 @@ class MemoryBroker:
             return Inventory(
                 topics=frozenset(self.topics),
                 users=frozenset(self.users),
-                rule_users=frozenset(rule.user for rule in self.rules),
+                rules={
+                    rule.user: frozenset(r.name for r in self.rules if r.user == rule.user and r.resource == "topic")
+                    for rule in self.rules
+                },
                 groups=frozenset(self._groups()),
+                busy_groups=frozenset(+self.members),
             )
 
     def append(self, topic: str, partition: int, timestamp_ms: int) -> None:

@@ -7,24 +7,22 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import structlog
 
 from headwater.children import Backoff
+from headwater.controller.leadership import Leadership
 from headwater.controller.reconcile import Reconciler
 from headwater.controller.sweeper import Sweeper
-from headwater.errors import OrchestratorUnavailable, Unavailable
+from headwater.errors import LeaseLost, OrchestratorUnavailable, Unavailable
 from headwater.model.deployment import Condition, Deployment, Desired, Observed, Phase, WorkerStatus
 from headwater.model.flow import Flow
 from headwater.orchestrators.base import Orchestrator
-from headwater.stores.base import DeploymentStore, Doorbell, FlowStore, Leases
+from headwater.stores.base import DeploymentStore, Doorbell, FlowStore
 
 log = structlog.get_logger(__name__)
 
-LEASE = "controller"
-LEASE_TTL_S = 10.0
 ROUND_AGAIN_S = 15.0
 """How long a deployment is left alone, at most, when a round of it failed: a deploy call may wait for the next one."""
 RENEW_EVERY_S = 3.0
@@ -34,6 +32,8 @@ PROBATION_EVERY_S = 1.0
 REPORT_EVERY_S = 1.0
 SWEEP_EVERY_S = 30.0
 PARALLEL_ROUNDS = 16
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -55,30 +55,24 @@ class ControlStores(Protocol):
     def deployments(self) -> DeploymentStore: ...
     @property
     def doorbell(self) -> Doorbell: ...
-    @property
-    def leases(self) -> Leases: ...
 
 
 class Controller:
-    """Drives rounds until `stop` is set, or another controller leads. clock: monotonic seconds.
-
-    name tells controllers apart: one that starts again under its old name takes its lease back at once.
-    """
+    """Drives rounds until `stop` is set, or another controller leads. clock: monotonic seconds."""
 
     def __init__(
         self,
-        name: str,
+        leadership: Leadership,
         stores: ControlStores,
         orchestrator: Orchestrator,
         reconciler: Reconciler,
         sweeper: Sweeper,
         clock: Callable[[], float],
     ) -> None:
-        self._name = name
+        self._leadership = leadership
         self._flows = stores.flows
         self._deployments = stores.deployments
         self._doorbell = stores.doorbell
-        self._leases = stores.leases
         self._orchestrator = orchestrator
         self._reconciler = reconciler
         self._sweeper = sweeper
@@ -88,8 +82,6 @@ class Controller:
         self._heard: int | None = None
         self._due: dict[str, float] = {}
         self._reported: dict[str, Sequence[WorkerStatus]] = {}
-        self._leading = False
-        self._leads_until = float("-inf")
         self._deposed = False
         self._sweeping: Future[None] | None = None
         self._purging: Future[None] | None = None
@@ -101,19 +93,27 @@ class Controller:
             try:
                 self.tick()
                 backoff.reset()
+            except LeaseLost:
+                log.error("another controller took the lease; this one ends, and its workers with it")
             except Unavailable as error:
                 log.warning("the controller waits", reason=error.detail)
                 stop.wait(backoff.next_s())
         self._pool.shutdown(wait=True, cancel_futures=True)
-        if self._leading:
-            self._leases.release(LEASE, self._name)
+        self._leadership.release()
 
     def tick(self) -> None:
-        """One look at everything. Raises Unavailable."""
-        if self._is_due("lease", RENEW_EVERY_S):
-            self._renew()
-        if not self._leading or self._clock() >= self._leads_until:
-            return
+        """One look at everything. Raises Unavailable, and LeaseLost when another controller leads."""
+        try:
+            if self._is_due("lease", RENEW_EVERY_S):
+                self._renew()
+            if self._leadership.leads:
+                with self._leadership.acting():
+                    self._lead()
+        except LeaseLost:
+            self._deposed = True
+            raise
+
+    def _lead(self) -> None:
         self._collect()
         if self._rang() or self._is_due("resync", RESYNC_EVERY_S):
             self._reload()
@@ -124,24 +124,30 @@ class Controller:
             self._sweep()
 
     def _renew(self) -> None:
-        until = self._clock() + LEASE_TTL_S
-        held = self._leases.acquire(LEASE, self._name, datetime.now(UTC), LEASE_TTL_S) is not None
-        if self._leading and not held:
-            log.error("another controller took the lease; this one ends, and its workers with it")
-            self._deposed = True
-        self._leading = held
-        if held:
-            self._leads_until = until
-            self._orchestrator.lead(until - self._clock())
+        self._leadership.renew()
+        if self._leadership.leads:
+            self._orchestrator.lead(self._leadership.remaining_s)
+
+    def _submit(self, work: Callable[..., T], *arguments: object) -> Future[T]:
+        """Start work on a thread of the pool, under this leader's fencing number."""
+
+        def run() -> T:
+            with self._leadership.acting():
+                return work(*arguments)
+
+        return self._pool.submit(run)
 
     def _sweep(self) -> None:
         """Start a sweep beside the rounds, unless the last one still goes on."""
         if self._sweeping is not None:
             if not self._sweeping.done():
                 return
-            if (error := self._sweeping.exception()) is not None:
+            error = self._sweeping.exception()
+            if isinstance(error, LeaseLost):
+                raise error
+            if error is not None:
                 log.error("a sweep failed", exc_info=error)
-        self._sweeping = self._pool.submit(self._sweeper.sweep)
+        self._sweeping = self._submit(self._sweeper.sweep)
 
     def _is_due(self, what: str, every_s: float) -> bool:
         now = self._clock()
@@ -178,7 +184,7 @@ class Controller:
             except Unavailable as error:
                 log.warning("deleted configurations wait", reason=error.detail)
         if flows and self._purging is None:
-            self._purging = self._pool.submit(self._purge_all, flows)
+            self._purging = self._submit(self._purge_all, flows)
 
     def _purge_all(self, flows: Sequence[Flow]) -> None:
         for flow in flows:
@@ -189,7 +195,7 @@ class Controller:
         for work in self._work.values():
             if work.running is None and now >= work.not_before:
                 work.not_before = now + _next_round_s(work.deployment)
-                work.running = self._pool.submit(self._reconciler.round, work.deployment)
+                work.running = self._submit(self._reconciler.round, work.deployment)
 
     def _collect(self) -> None:
         """Take in the rounds that ended; write all their news in one go."""
@@ -210,6 +216,8 @@ class Controller:
         if error is None:
             work.backoff.reset()
             return ended.result()
+        if isinstance(error, LeaseLost):
+            raise error
         delay_s = work.backoff.next_s()
         work.not_before = self._clock() + delay_s
         detail = {"deployment": work.deployment.id, "again_in_s": round(delay_s, 1)}

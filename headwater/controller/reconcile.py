@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from headwater.brokers.base import Broker, Resources
+from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.plan import WorkerSettings, everything, readers, resources, retired_topics, worker_set
 from headwater.controller.sources import Sources
-from headwater.controller.turns import Turns
 from headwater.errors import BrokerUnavailable, DeployFailed, SetStoreUnavailable
 from headwater.model.deployment import Condition, Deployment, Desired, Observed, Phase, Revision, WorkerStatus
 from headwater.model.flow import Flow
@@ -70,7 +70,8 @@ class Reconciler:
     settings: WorkerSettings
     sources: Sources
     clock: Callable[[], float]
-    turns: Turns
+    flow_locks: FlowLocks
+    confirm: Callable[[], None]
     _rollouts: dict[str, Rollout] = field(default_factory=dict)
 
     def round(self, deployment: Deployment) -> Observed | None:
@@ -87,6 +88,7 @@ class Reconciler:
 
     def purge(self, flow: Flow) -> None:
         """Remove a deleted configuration that has no deployment: its filter values, then its row."""
+        self.confirm()
         removal.purge(flow.id, self.flows, self.revisions, self.sets)
 
     # Up.
@@ -126,7 +128,7 @@ class Reconciler:
 
     def _prepare(self, deployment: Deployment, target: Revision) -> None:
         self.sources.require(deployment, target)
-        with self.turns.of(deployment.flow_id):
+        with self.flow_locks.of(deployment.flow_id):
             self.broker.ensure(self._resources(deployment, target))
         running = deployment.revision(deployment.observed_revision)
         if running is None or running.source_epoch != target.source_epoch:
@@ -141,7 +143,7 @@ class Reconciler:
         with suppress(DeployFailed, BrokerUnavailable):  # the workers tell that themselves
             needed = self._resources(deployment, target)
             if any((self.broker.partitions(topic.name) or 0) < topic.partitions for topic in needed.topics):
-                with self.turns.of(deployment.flow_id):
+                with self.flow_locks.of(deployment.flow_id):
                     self.broker.ensure(needed)
 
     def _bring_back_predecessor(self, deployment: Deployment, target: Revision) -> None:
@@ -176,6 +178,7 @@ class Reconciler:
 
     def _retire_others(self, deployment: Deployment, target: Revision) -> Observed:
         """A round of its own: by now it is stored that nothing goes back to them. Nor does it end what runs."""
+        self.confirm()
         self.sources.end(deployment, target)
         try:
             kept = self._resources(deployment, target)
@@ -216,7 +219,9 @@ class Reconciler:
         self._rollouts.pop(deployment.id, None)
         if not self.orchestrator.drop(deployment.id):
             return None
+        self.confirm()
         self.sources.end(deployment)
+        self.confirm()
         self.broker.drop(everything(deployment))
         self._drop_metrics(deployment)
         return _observed(deployment, condition=Condition.STABLE, phase=Phase.ABSENT)

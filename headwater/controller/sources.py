@@ -118,26 +118,30 @@ class Sources:
             if isinstance(binding, PubSubTopic):
                 yield binding.access, source_group(deployment.id, revision.source_epoch)
 
-    def sweep(self, ended: Callable[[Sequence[str]], Sequence[str]]) -> None:
-        """Remove what ended deployments may have left elsewhere. ended: the prefixes of such names, of all names."""
+    def names(self) -> frozenset[str]:
+        """The subscriptions of the projects, and the groups of the other clusters, whoever's they are."""
+        names: set[str] = set()
         for project in self._own_projects():
             with _patiently():
-                names = sorted(project.names())
-                if orphans := _with_prefixes(names, ended(names)):
+                names |= project.names()
+        for cluster in self.clusters.values():
+            names |= cluster.groups()
+        return frozenset(names)
+
+    def drop(self, prefixes: Sequence[str]) -> None:
+        """Remove the subscriptions, and the empty groups of other clusters, whose names begin with a prefix."""
+        for project in self._own_projects():
+            with _patiently():
+                if orphans := [name for name in sorted(project.names()) if name.startswith(tuple(prefixes))]:
                     log.warning("subscriptions of ended deployments are removed", subscriptions=orphans)
                     project.drop(orphans)
         for cluster in self.clusters.values():
-            if prefixes := ended(sorted(cluster.groups())):
-                cluster.drop_groups(prefixes)
+            cluster.drop_groups(prefixes)
 
     def _own_projects(self) -> Iterator[Subscriptions]:
         """Those that deployments make subscriptions in."""
         accesses = {b.access for b in self.bindings.named.values() if isinstance(b, PubSubTopic)}
         return (self.projects[access] for access in accesses)
-
-
-def _with_prefixes(names: Sequence[str], prefixes: Sequence[str]) -> list[str]:
-    return [name for name in names if name.startswith(tuple(prefixes))]
 
 
 @contextmanager

@@ -2,12 +2,9 @@
 
 On the broker: topics, users and rules go before a teardown answers, but a group can only go when no member is left,
 and a user's consumer stays a member until its session times out. The others are left over only when something odd
-happened, as a broker that carries out late what a killed controller had asked. Only what belongs to deployments that
-this installation's database knows to be ended is touched: a shared cluster may hold other people's.
-
-Where streams come from: the groups of ended deployments on other clusters, and their subscriptions on Pub/Sub.
-
-Workers: those of deployments that have ended.
+happened, as a broker that carries out late what a killed controller had asked. The same holds for groups on the other
+clusters that streams come from, for subscriptions on Pub/Sub, and for workers. `remains.py` has the rule: what the
+database records as ended is removed, and what it does not record is reported and waits for `headwater sweep`.
 
 Revisions: a save replaces the revision before it, which is removed when no rollout can go back to it, with the values
 of the filters that only it had.
@@ -18,15 +15,15 @@ Sets: a replace that was killed leaves values that nobody can see; so does a sav
 of its new filters were written.
 """
 
-import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 import structlog
 
 from headwater.brokers.base import Broker, Resources, TopicSpec, User
+from headwater.controller.flow_locks import FlowLocks
+from headwater.controller.remains import Found, Recorded, Remains, Sorted, flow_of, sort
 from headwater.controller.sources import Sources
-from headwater.controller.turns import Turns
 from headwater.errors import Unavailable
 from headwater.model.audit import CONTROLLER, acting_as
 from headwater.model.dataset import dataset_set
@@ -36,8 +33,6 @@ from headwater.stores.removal import remove_drafts, remove_superseded
 
 log = structlog.get_logger(__name__)
 
-_OF_DEPLOYMENT = re.compile(r"^(?:dep|wrk)-([0-9a-z]{26})(?:\.|$)")
-_OF_FLOW = re.compile(r"^flow\.([0-9a-z]{26})\.")
 UNSETTLED_FOR = timedelta(minutes=1)
 """How long a dataset may be half made or half deleted before it counts as abandoned."""
 DRAFT_FOR = timedelta(minutes=10)
@@ -46,40 +41,56 @@ SUPERSEDED_FOR = timedelta(seconds=30)
 """How long a revision that was replaced is kept at least."""
 
 
+def recorded(deployments: DeploymentStore, found: Remains) -> Recorded:
+    """What the database says of what was found, which must have been listed before: a row comes before its things."""
+    markers = deployments.markers()
+    return Recorded(
+        active=frozenset(marker.id for marker in markers),
+        ended=frozenset(deployments.ended(found.deployments)),
+        deployed=frozenset(marker.flow_id for marker in markers),
+        undeployed=frozenset(deployments.undeployed(found.flows)),
+    )
+
+
 class Sweeper:
-    """Called by the controller's leader from time to time. now: UTC. purges: what else is removed when it is old."""
+    """Called by the controller's leader from time to time.
+
+    confirm: returns while this controller leads, and raises otherwise; called right before each removal. now: UTC.
+    purges: what else is removed when it is old.
+    """
 
     def __init__(
         self,
         broker: Broker,
         sources: Sources,
         orchestrator: Orchestrator,
-        turns: Turns,
+        flow_locks: FlowLocks,
         deployments: DeploymentStore,
         revisions: RevisionStore,
         datasets: DatasetStore,
         names: DatasetNames,
         sets: SetStore,
         drafts: DraftSets,
+        confirm: Callable[[], None],
         now: Callable[[], datetime],
         purges: Sequence[Callable[[], None]] = (),
     ) -> None:
         self._broker = broker
         self._sources = sources
         self._orchestrator = orchestrator
-        self._turns = turns
-        self._suspects: set[str] = set()
+        self._flow_locks = flow_locks
+        self._suspects: frozenset[str] = frozenset()
         self._deployments = deployments
         self._revisions = revisions
         self._datasets = datasets
         self._names = names
         self._sets = sets
         self._drafts = drafts
+        self._confirm = confirm
         self._now = now
+        self.unknown = Remains()
         self._steps = (
-            self.sweep_broker,
-            self.sweep_sources,
-            self.sweep_workers,
+            self.sweep_remains,
             self.sweep_revisions,
             self.sweep_datasets,
             self.sweep_sets,
@@ -91,48 +102,57 @@ class Sweeper:
         for step in self._steps:
             try:
                 with acting_as(CONTROLLER):
+                    self._confirm()
                     step()
             except Unavailable as error:
                 log.warning("sweeping waits", step=step.__name__, reason=error.detail)
 
-    def sweep_broker(self) -> None:
-        """Remove the users, rules, groups and topics of ended deployments; groups that still have members wait."""
-        seen = self._broker.inventory()
-        names = seen.users | seen.rule_users
-        kinds = [f"{kind}-{ended}" for ended in self._ended(names | seen.groups) for kind in ("dep", "wrk")]
-        if orphans := sorted(names.intersection(kinds)):
-            log.warning("users of ended deployments are removed", users=orphans)
-            self._broker.drop(Resources((), tuple(User(name, "") for name in orphans), (), ()))
-        if kinds:
-            self._broker.drop_groups([f"{kind}." for kind in kinds])
-        self._sweep_topics(seen.topics)
+    def sweep_remains(self) -> None:
+        """Remove what is left of ended deployments; report what the database does not record."""
+        found = Found(self._broker.inventory(), self._sources.names(), self._orchestrator.running())
+        result = sort(found, recorded(self._deployments, found.remains))
+        self._report(result.unknown)
+        self._remove(result)
 
-    def _ended(self, names: Collection[str]) -> Sequence[str]:
-        """The ids of ended deployments among the owners of these names."""
-        return self._deployments.ended(sorted({match[1] for name in names if (match := _OF_DEPLOYMENT.match(name))}))
+    def _report(self, unknown: Remains) -> None:
+        """Log once per change."""
+        if unknown and unknown != self.unknown:
+            log.warning(
+                "there are things of deployments that this database does not know; they stay. Is it a restored "
+                "backup, or is the cluster shared? `headwater sweep` lists them, and removes what you confirm",
+                deployments=sorted(unknown.deployments),
+                configurations=sorted(unknown.flows),
+            )
+        self.unknown = unknown
 
-    def sweep_sources(self) -> None:
-        """Remove the subscriptions of ended deployments, and their groups on other clusters."""
-        self._sources.sweep(lambda names: [f"wrk-{ended}." for ended in self._ended(names)])
+    def _remove(self, result: Sorted) -> None:
+        old = result.removable
+        for deployment_id in sorted(old.workers):
+            log.warning("workers of an ended deployment are stopped", deployment=deployment_id)
+            self._orchestrator.drop(deployment_id)
+        if old.users:
+            log.warning("users of ended deployments are removed", users=sorted(old.users))
+            self._confirm()
+            self._broker.drop(Resources((), tuple(User(name, "") for name in sorted(old.users)), (), ()))
+        prefixes = [f"{kind}-{ended}." for ended in sorted(old.deployments) for kind in ("dep", "wrk")]
+        if old.groups:
+            self._confirm()
+            self._broker.drop_groups(prefixes)
+        if old.elsewhere:
+            self._confirm()
+            self._sources.drop(prefixes)
+        self._remove_topics(old.topics)
 
-    def _sweep_topics(self, topics: Collection[str]) -> None:
+    def _remove_topics(self, topics: frozenset[str]) -> None:
         """Remove topics that were left over in this round and the one before."""
-        flows = {topic: match[1] for topic in topics if (match := _OF_FLOW.match(topic))}
-        undeployed = set(self._deployments.undeployed(set(flows.values())))
-        orphans = {topic for topic, flow_id in flows.items() if flow_id in undeployed}
-        for topic in sorted(orphans & self._suspects):
-            with self._turns.of(flows[topic]):  # a deploy that comes now makes its topics afterwards
-                if self._deployments.undeployed([flows[topic]]):
+        for topic in sorted(topics & self._suspects):
+            flow_id = flow_of(topic) or ""
+            with self._flow_locks.of(flow_id):  # a deploy that comes now makes its topics afterwards
+                if self._deployments.undeployed([flow_id]):
                     log.warning("a topic of an ended deployment is removed", topic=topic)
+                    self._confirm()
                     self._broker.drop(Resources((TopicSpec(topic, 1),), (), (), ()))
-        self._suspects = orphans
-
-    def sweep_workers(self) -> None:
-        """Stop the workers of deployments that have ended."""
-        running = self._orchestrator.running()  # first: all of these had a row when they were started
-        for orphan in sorted(running - {deployment.id for deployment in self._deployments.unfinished()}):
-            log.warning("workers of an ended deployment are stopped", deployment=orphan)
-            self._orchestrator.drop(orphan)
+        self._suspects = topics
 
     def sweep_revisions(self) -> None:
         """Remove revisions that were replaced, and the values of filters that were removed with them."""

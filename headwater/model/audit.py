@@ -20,6 +20,7 @@ Action = Literal[
     "flow.deploy",
     "flow.teardown",
     "flow.rotate_credentials",
+    "remains.give_up",
     "key.create",
     "key.revoke",
     "dataset.create",

@@ -172,6 +172,31 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class Marker:
+    """Tells, without its configuration, whether a deployment changed: two equal markers mean an equal deployment.
+
+    Left out are the workers' states, and the retirement of previous revisions, which the controller itself writes.
+    """
+
+    id: str
+    flow_id: str
+    desired: Desired
+    generation: int
+    phase: Phase
+    observed_revision: int | None
+    observed_generation: int
+    stable_revision: int | None
+    credentials: int
+    observed_credentials: int
+    condition: Condition
+
+    @classmethod
+    def of(cls, deployment: Deployment) -> Self:
+        """The marker of a deployment."""
+        return cls(**{f.name: getattr(deployment, f.name) for f in fields(cls)})
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """What the controller writes back after a round over one deployment.
 

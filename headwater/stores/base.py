@@ -11,10 +11,11 @@ from typing import Literal, Protocol
 
 from headwater.model.audit import AuditEntry, AuditQuery, Change
 from headwater.model.dataset import Dataset, SetId
-from headwater.model.deployment import Deployment, LogLine, Observed, Progress, WorkerStatus
+from headwater.model.deployment import Deployment, LogLine, Marker, Observed, Progress, WorkerStatus
 from headwater.model.flow import Flow
 from headwater.model.idempotency import Answered, Claim
 from headwater.model.key import ApiKey
+from headwater.model.lease import Candidate, Fence, Leader
 from headwater.model.metric import Interval, Measured, TimeRange
 
 MAX_LOG_LINES = 1000
@@ -94,14 +95,20 @@ class DeploymentStore(Protocol):
     def progress(self, flow_ids: Collection[str]) -> Mapping[str, Progress]:
         """How far the active deployments of these flows have come, by flow id; a flow without one is missing."""
 
-    def unfinished(self) -> Sequence[Deployment]:
-        """All deployments whose phase is not ABSENT: the controller's work list."""
+    def unfinished(self, deployment_ids: Collection[str] | None = None) -> Sequence[Deployment]:
+        """All deployments whose phase is not ABSENT, or those of these ids: the controller's work list."""
 
-    def ended(self, deployment_ids: Sequence[str]) -> Sequence[str]:
-        """Those of these ids that are deployments in phase ABSENT; unknown ids are not among them."""
+    def markers(self) -> Sequence[Marker]:
+        """A marker of each deployment that `unfinished` returns, without reading its configuration."""
+
+    def ended(self, deployment_ids: Collection[str]) -> Sequence[str]:
+        """Those of these ids that are deployments in phase ABSENT, or were given up; unknown ids are not among them."""
 
     def undeployed(self, flow_ids: Collection[str]) -> Sequence[str]:
-        """Those of these flows that had deployments, and have none that is active."""
+        """Those of these flows that had deployments or were given up, and have no deployment that is active."""
+
+    def give_up(self, ids: Collection[str], at: datetime) -> None:
+        """Record deployments and configurations as ended that this database does not know otherwise."""
 
     def observe(self, observed: Sequence[Observed]) -> None:
         """Write what the controller saw. Phase ABSENT ends the deployment; its secrets and log lines are erased."""
@@ -124,16 +131,28 @@ class Doorbell(Protocol):
 
 
 class Leases(Protocol):
-    """One leader among several controllers."""
+    """One leader among several controllers. The database's clock alone decides when a lease has expired.
 
-    def acquire(self, name: str, holder: str, now: datetime, ttl_s: float) -> int | None:
-        """Take or renew a lease. Returns its fencing number (raised at each change of holder), or None when held."""
+    Inside `model.lease.fenced_by` every write of a control store raises LeaseLost, and changes nothing, once the lease
+    has another fencing number. The check and the write are one transaction.
+    """
+
+    def acquire(self, name: str, candidate: Candidate, ttl_s: float) -> int | None:
+        """Take a lease, or renew it for `ttl_s` from now. None while another live process holds it.
+
+        Returns the fencing number, which each change of the holder raises. A lease is free when it was released, when
+        it has expired, and when its holder gave the candidate's lock. One that would last longer than `ttl_s` is cut
+        to that: the clock was set back.
+        """
 
     def release(self, name: str, holder: str) -> None:
         """Give the lease up. No error when not held."""
 
-    def holder(self, name: str, now: datetime) -> str | None:
-        """Who holds the lease now, or None."""
+    def leader(self, name: str) -> Leader | None:
+        """The present holder of the lease; None when nobody holds it."""
+
+    def check(self, fence: Fence) -> None:
+        """Raise LeaseLost when the lease has another fencing number than the fence."""
 
 
 class KeyStore(Protocol):

@@ -272,6 +272,19 @@ class TestPin:
             bench.broker.pin("group", "no-such-topic", "latest")
 
 
+class TestInventory:
+    def test_the_topics_that_the_rules_of_a_user_name(self, bench: Bench) -> None:
+        owned = deployment()
+        bench.broker.ensure(owned)
+        named = {
+            user.name: {rule.name for rule in owned.rules if rule.user == user.name and rule.resource == "topic"}
+            for user in owned.users
+        }
+        found = bench.broker.inventory()
+        assert {user: found.rules[user] for user in named} == named
+        assert topic_of(owned) in {topic for topics in named.values() for topic in topics}
+
+
 class TestDrop:
     def test_nothing_is_left(self, bench: Bench) -> None:
         owned = deployment()
@@ -328,7 +341,10 @@ class TestDropGroups:
         bench.broker.ensure(owned)
         with bench.member(group, topic_of(owned)):
             assert not bench.broker.drop_groups(owned.group_prefixes)
-            assert group in bench.broker.inventory().groups
+            found = bench.broker.inventory()
+            assert group in found.groups & found.busy_groups
+        bench.broker.pin(group, topic_of(owned), "latest")
+        assert group not in bench.broker.inventory().busy_groups
         assert bench.broker.drop_groups(owned.group_prefixes)
         assert group not in bench.broker.inventory().groups
 

@@ -1,12 +1,14 @@
 """One suite for every DeploymentStore and Doorbell."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
 from headwater.errors import Conflict, NotFound
-from headwater.model.deployment import Condition, Desired, Phase, Status, WorkerStatus
+from headwater.model.audit import AuditQuery
+from headwater.model.deployment import Condition, Desired, Marker, Phase, Status, WorkerStatus
 from headwater.stores.base import MAX_LOG_LINES
 from tests.support.deployments import SOLANA, deploy, observed, running, save
 from tests.support.sql import (
@@ -17,6 +19,7 @@ from tests.support.sql import (
     a_deployment,
     a_flow,
     a_line,
+    at,
     seen,
 )
 
@@ -296,7 +299,52 @@ class TestUndeployed:
         assert list(stores.deployments.undeployed(["f1"])) == []
 
 
+class TestGivenUp:
+    def test_what_the_database_does_not_know_is_recorded_as_ended(self, stores: ControlStores) -> None:
+        assert list(stores.deployments.ended(["d7"])) == []
+        stores.deployments.give_up(["d7", "f7"], at(0))
+        stores.deployments.give_up(["d7"], at(1))
+        assert list(stores.deployments.ended(["d7", "d8"])) == ["d7"]
+        assert list(stores.deployments.undeployed(["f7", "f8"])) == ["f7"]
+        [second, first] = stores.audit.read(AuditQuery(limit=2))
+        assert {first.change.object, second.change.object} == {"d7", "f7"}
+
+    def test_what_is_active_is_never_ended(self, stores: ControlStores) -> None:
+        deploy(stores)
+        stores.deployments.give_up(["d1", "f1"], at(0))
+        assert list(stores.deployments.ended(["d1"])) == []
+        assert list(stores.deployments.undeployed(["f1"])) == []
+
+
+class TestMarkers:
+    def test_equal_markers_mean_an_equal_deployment(self, stores: ControlStores) -> None:
+        made = deploy(stores)
+        assert stores.deployments.markers() == [Marker.of(made)]
+        steps: list[Callable[[], object]] = [
+            lambda: stores.deployments.observe([seen(made)]),
+            lambda: stores.deployments.desire_credentials(OWNER, "f1", "other"),
+            lambda: save(stores, SOLANA),
+            lambda: deploy(stores),
+            lambda: stores.deployments.desire_absent("f1"),
+        ]
+        for step in steps:
+            before = (stores.deployments.unfinished(), stores.deployments.markers())
+            step()
+            after = (stores.deployments.unfinished(), stores.deployments.markers())
+            assert (before[0] == after[0]) == (before[1] == after[1])
+            assert [Marker.of(deployment) for deployment in after[0]] == after[1]
+
+    def test_an_ended_deployment_has_none(self, stores: ControlStores) -> None:
+        stores.deployments.observe([seen(deploy(stores), Phase.ABSENT)])
+        assert stores.deployments.markers() == []
+
+
 class TestUnfinished:
+    def test_of_some_ids(self, stores: ControlStores) -> None:
+        made = deploy(stores)
+        assert stores.deployments.unfinished(["d1", "unknown"]) == [made]
+        assert stores.deployments.unfinished([]) == []
+
     def test_newest_first(self, stores: ControlStores) -> None:
         deploy(stores)
         for number in (2, 3):

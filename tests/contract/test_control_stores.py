@@ -1,48 +1,118 @@
 """One suite for every implementation of Leases, KeyStore and DatasetStore."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
-from headwater.errors import Conflict, NotFound
-from tests.support.sql import OWNER, ControlStores, a_dataset, a_key, at
+from headwater.errors import Conflict, LeaseLost, NotFound
+from headwater.model.lease import Candidate, Fence, Leader, fenced_by
+from tests.support.sql import OWNER, ControlStores, a_dataset, a_deployment, a_flow, a_key, a_line, at, seen
+
+A, B = Candidate("a"), Candidate("b")
+
+Write = Callable[[ControlStores], object]
+WRITES: dict[str, Write] = {
+    "observe": lambda stores: stores.deployments.observe([seen(a_deployment())]),
+    "report_workers": lambda stores: stores.deployments.report_workers({"d1": ()}),
+    "write_logs": lambda stores: stores.deployments.write_logs({"d1": [a_line()]}),
+    "purge": lambda stores: stores.flows.purge("f1"),
+    "remove": lambda stores: stores.revisions.remove("f1", [7]),
+    "set_state": lambda stores: stores.datasets.set_state("s1", "deleting"),
+    "remove_dataset": lambda stores: stores.datasets.remove("s1"),
+    "give_up": lambda stores: stores.deployments.give_up(["d2"], at(0)),
+}
 
 
 class TestLeases:
     def test_one_holder_until_it_expires(self, stores: ControlStores) -> None:
-        assert stores.leases.acquire("controller", "a", at(0), 10) == 1
-        assert stores.leases.acquire("controller", "b", at(9.999), 10) is None
-        assert stores.leases.holder("controller", at(9.999)) == "a"
-        assert stores.leases.holder("controller", at(10)) is None
-        assert stores.leases.acquire("controller", "b", at(10), 10) == 2
-        assert stores.leases.acquire("controller", "a", at(10), 10) is None
+        assert stores.leases.acquire("controller", A, 3600) == 1
+        assert stores.leases.acquire("controller", B, 3600) is None
+        assert stores.leases.leader("controller") == Leader("a")
+        assert stores.leases.acquire("controller", A, 0) == 1
+        assert stores.leases.leader("controller") is None
+        assert stores.leases.acquire("controller", B, 3600) == 2
+        assert stores.leases.acquire("controller", A, 3600) is None
 
-    def test_renewing_keeps_the_number(self, stores: ControlStores) -> None:
-        for second in (0, 5, 100):
-            assert stores.leases.acquire("controller", "a", at(second), 10) == 1
-        assert stores.leases.holder("controller", at(109)) == "a"
+    def test_renewing_keeps_the_number_and_tells_what_fails(self, stores: ControlStores) -> None:
+        assert stores.leases.acquire("controller", A, 3600) == 1
+        assert stores.leases.acquire("controller", replace(A, failing="Sweeping fails."), 3600) == 1
+        assert stores.leases.leader("controller") == Leader("a", "Sweeping fails.")
 
     def test_released_is_free_at_once(self, stores: ControlStores) -> None:
-        stores.leases.acquire("controller", "a", at(0), 10)
+        stores.leases.acquire("controller", A, 3600)
         stores.leases.release("controller", "b")
-        assert stores.leases.holder("controller", at(1)) == "a"
+        assert stores.leases.leader("controller") == Leader("a")
         stores.leases.release("controller", "a")
-        assert stores.leases.holder("controller", at(1)) is None
-        assert stores.leases.acquire("controller", "b", at(1), 10) == 2
+        assert stores.leases.leader("controller") is None
+        assert stores.leases.acquire("controller", B, 3600) == 2
         stores.leases.release("controller", "b")
-        assert stores.leases.acquire("controller", "b", at(2), 10) == 3
+        assert stores.leases.acquire("controller", B, 3600) == 3
+
+    def test_the_holder_of_the_same_lock_takes_over_at_once(self, stores: ControlStores) -> None:
+        assert stores.leases.acquire("controller", Candidate("a", "machine:file"), 3600) == 1
+        assert stores.leases.acquire("controller", Candidate("b", "machine:copy of the file"), 3600) is None
+        assert stores.leases.acquire("controller", Candidate("c"), 3600) is None
+        assert stores.leases.acquire("controller", Candidate("d", "machine:file"), 3600) == 2
+
+    def test_no_lock_is_not_the_same_lock(self, stores: ControlStores) -> None:
+        assert stores.leases.acquire("controller", A, 3600) == 1
+        assert stores.leases.acquire("controller", B, 3600) is None
+
+    def test_a_lease_that_a_clock_made_too_long_is_cut(self, stores: ControlStores) -> None:
+        stores.leases.acquire("controller", A, 3600)
+        assert stores.leases.acquire("controller", B, 0) is None
+        assert stores.leases.acquire("controller", B, 3600) == 2
 
     def test_names_are_apart(self, stores: ControlStores) -> None:
-        assert stores.leases.acquire("controller", "a", at(0), 10) == 1
-        assert stores.leases.acquire("sweeper", "b", at(0), 10) == 1
-        assert stores.leases.holder("unknown", at(0)) is None
+        assert stores.leases.acquire("controller", A, 3600) == 1
+        assert stores.leases.acquire("sweeper", B, 3600) == 1
+        assert stores.leases.leader("unknown") is None
         stores.leases.release("unknown", "a")
 
     def test_many_at_once_make_one_holder(self, stores: ControlStores) -> None:
         with ThreadPoolExecutor(16) as pool:
-            numbers = pool.map(lambda name: stores.leases.acquire("controller", name, at(0), 10), "abcdefghijklmnop")
+            candidates = map(Candidate, "abcdefghijklmnop")
+            numbers = pool.map(lambda one: stores.leases.acquire("controller", one, 3600), candidates)
         assert sorted(number for number in numbers if number is not None) == [1]
+
+
+class TestFencing:
+    """What a deposed leader saw is refused, whatever its clock says."""
+
+    @pytest.fixture
+    def deposed(self, stores: ControlStores) -> Fence:
+        stores.flows.create(a_flow())
+        stores.deployments.desire_running(OWNER, "f1", a_deployment())
+        number = stores.leases.acquire("controller", A, 0)
+        assert number is not None
+        stores.leases.acquire("controller", B, 3600)
+        return Fence("controller", number)
+
+    @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+    def test_a_deposed_leader_writes_nothing(self, stores: ControlStores, deposed: Fence, write: Write) -> None:
+        before = stores.deployments.active("f1")
+        with pytest.raises(LeaseLost), fenced_by(deposed):
+            write(stores)
+        assert stores.deployments.active("f1") == before
+        assert stores.deployments.read_logs("d1", 10) == []
+        assert stores.flows.get(OWNER, "f1")
+
+    @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+    def test_the_leader_writes(self, stores: ControlStores, deposed: Fence, write: Write) -> None:
+        with fenced_by(Fence("controller", deposed.number + 1)):
+            write(stores)
+
+    def test_checking(self, stores: ControlStores, deposed: Fence) -> None:
+        with pytest.raises(LeaseLost):
+            stores.leases.check(deposed)
+        stores.leases.check(replace(deposed, number=deposed.number + 1))
+        with pytest.raises(LeaseLost):
+            stores.leases.check(Fence("unknown", 1))
+
+    def test_the_api_needs_no_lease(self, stores: ControlStores, deposed: Fence) -> None:
+        assert stores.deployments.desire_absent("f1") is not None
 
 
 class TestKeys:

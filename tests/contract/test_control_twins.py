@@ -148,6 +148,7 @@ class Twins(RuleBasedStateMachine):
         self.both(lambda stores: list(stores.deployments.unfinished()))
         self.both(lambda stores: list(stores.deployments.ended([f"d{number}" for number in range(self._made + 1)])))
         self.both(lambda stores: list(stores.deployments.undeployed(["f1", "f2", "f3"])))
+        self.both(lambda stores: sorted(stores.deployments.markers(), key=lambda marker: marker.id))
         self.both(lambda stores: dict(stores.deployments.progress(["f1", "f2", "f3"])))
         self.both(lambda stores: list(stores.deployments.read_logs(f"d{self._made}", 5)))
         self.both(lambda stores: [dict(stores.revisions.filters(flow_id)) for flow_id in IDS])

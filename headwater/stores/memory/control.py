@@ -1,19 +1,21 @@
-"""The control stores in memory: configurations, deployments, doorbell and leases here, the others beside it."""
+"""The control stores in memory: configurations, deployments and the doorbell here, the others beside it."""
 
 import threading
 from collections import defaultdict, deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import islice, pairwise
 
-from headwater.model.deployment import Deployment, LogLine, Observed, Phase, Progress, WorkerStatus
+from headwater.model.deployment import Deployment, LogLine, Marker, Observed, Phase, Progress, WorkerStatus
 from headwater.model.flow import Flow
 from headwater.stores.base import MAX_LOG_LINES
 from headwater.stores.memory.audit import MemoryAudit
 from headwater.stores.memory.datasets import MemoryDatasets
 from headwater.stores.memory.idempotency import MemoryCalls
 from headwater.stores.memory.keys import MemoryKeys
+from headwater.stores.memory.leases import MemoryLeases
 from headwater.stores.memory.order import newest_first
 from headwater.stores.sql import changes, rules
 from headwater.stores.sql.rules import Rollout
@@ -24,6 +26,7 @@ class _Tables:
     """What the stores share; `lock` makes each of their methods one transaction."""
 
     audit: MemoryAudit
+    leases: MemoryLeases
     lock: threading.RLock = field(default_factory=threading.RLock)
     flows: dict[str, Flow] = field(default_factory=dict)
     revisions: dict[str, dict[int, Flow]] = field(default_factory=lambda: defaultdict(dict))
@@ -31,7 +34,14 @@ class _Tables:
     deployments: dict[str, Deployment] = field(default_factory=dict)
     rollouts: dict[str, list[Rollout]] = field(default_factory=dict)
     logs: dict[str, deque[LogLine]] = field(default_factory=dict)
+    tombstones: set[str] = field(default_factory=set)
     rings: int = 0
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """A transaction that changes something. Raises LeaseLost inside `model.lease.fenced_by`."""
+        with self.lock, self.leases.fenced():
+            yield
 
     def visible(self, owner: str, flow_id: str) -> Flow:
         flow = self.flows.get(flow_id)
@@ -65,12 +75,12 @@ class MemoryFlows:
         self._tables = tables
 
     def create(self, flow: Flow) -> None:
-        with self._tables.lock:
+        with self._tables.writing():
             self._tables.store(replace(flow, revision=1))
             self._tables.audit.record(changes.created(flow))
 
     def save(self, flow: Flow) -> None:
-        with self._tables.lock:
+        with self._tables.writing():
             stored = self._tables.visible(flow.owner, flow.id)
             if flow.revision != stored.revision + 1:
                 raise rules.saved_meanwhile(flow.id)
@@ -87,7 +97,7 @@ class MemoryFlows:
             return newest_first([f for f in flows if f.owner == owner and f.id not in self._tables.deleted])
 
     def delete(self, owner: str, flow_id: str, revision: int | None = None) -> bool:
-        with self._tables.lock:
+        with self._tables.writing():
             stored = self._tables.visible(owner, flow_id)
             if revision not in (None, stored.revision):
                 raise rules.saved_meanwhile(flow_id)
@@ -101,7 +111,7 @@ class MemoryFlows:
             return True
 
     def purge(self, flow_id: str) -> None:
-        with self._tables.lock:
+        with self._tables.writing():
             if flow_id in self._tables.deleted and self._tables.active(flow_id) is None:
                 self._tables.deleted.remove(flow_id)
                 del self._tables.flows[flow_id], self._tables.revisions[flow_id]
@@ -137,7 +147,7 @@ class MemoryRevisions:
         return [number for (number, _), (_, next_) in replaced if number not in in_use and next_.updated_at < before]
 
     def remove(self, flow_id: str, revisions: Collection[int]) -> None:
-        with self._tables.lock:
+        with self._tables.writing():
             for revision in revisions:
                 self._tables.revisions.get(flow_id, {}).pop(revision, None)
 
@@ -149,7 +159,7 @@ class MemoryDeployments:
         self._tables = tables
 
     def desire_running(self, owner: str, flow_id: str, new: Deployment | None) -> Deployment:
-        with self._tables.lock:
+        with self._tables.writing():
             flow = self._tables.visible(owner, flow_id)
             current = self._tables.active(flow_id)
             if current is None:
@@ -164,7 +174,7 @@ class MemoryDeployments:
             return self._tables.desire(changed)
 
     def desire_credentials(self, owner: str, flow_id: str, reader_password: str) -> Deployment:
-        with self._tables.lock:
+        with self._tables.writing():
             self._tables.visible(owner, flow_id)
             current = self._tables.active(flow_id)
             if current is None:
@@ -174,7 +184,7 @@ class MemoryDeployments:
             return self._tables.desire(changed)
 
     def desire_absent(self, flow_id: str) -> Deployment | None:
-        with self._tables.lock:
+        with self._tables.writing():
             current = self._tables.active(flow_id)
             if current is None:
                 return None
@@ -190,22 +200,32 @@ class MemoryDeployments:
     def progress(self, flow_ids: Collection[str]) -> Mapping[str, Progress]:
         return {d.flow_id: Progress.of(d) for d in self.unfinished() if d.flow_id in flow_ids}
 
-    def unfinished(self) -> Sequence[Deployment]:
+    def unfinished(self, deployment_ids: Collection[str] | None = None) -> Sequence[Deployment]:
         with self._tables.lock:
-            return newest_first([d for d in self._tables.deployments.values() if d.phase is not Phase.ABSENT])
+            active = newest_first([d for d in self._tables.deployments.values() if d.phase is not Phase.ABSENT])
+        return [d for d in active if deployment_ids is None or d.id in deployment_ids]
+
+    def markers(self) -> Sequence[Marker]:
+        return [Marker.of(deployment) for deployment in self.unfinished()]
 
     def undeployed(self, flow_ids: Collection[str]) -> Sequence[str]:
         with self._tables.lock:
-            had = {d.flow_id for d in self._tables.deployments.values()}
+            had = {d.flow_id for d in self._tables.deployments.values()} | self._tables.tombstones
         return sorted(had.intersection(flow_ids) - {d.flow_id for d in self.unfinished()})
 
-    def ended(self, deployment_ids: Sequence[str]) -> Sequence[str]:
+    def ended(self, deployment_ids: Collection[str]) -> Sequence[str]:
         with self._tables.lock:
-            found = (self._tables.deployments.get(deployment_id) for deployment_id in set(deployment_ids))
-            return sorted(d.id for d in found if d is not None and d.phase is Phase.ABSENT)
+            had = self._tables.deployments.keys() | self._tables.tombstones
+        return sorted(had.intersection(deployment_ids) - {d.id for d in self.unfinished()})
+
+    def give_up(self, ids: Collection[str], at: datetime) -> None:  # noqa: ARG002  # nobody reads the time here
+        with self._tables.writing():
+            for each in sorted(set(ids) - self._tables.tombstones):
+                self._tables.tombstones.add(each)
+                self._tables.audit.record(changes.given_up(each))
 
     def observe(self, observed: Sequence[Observed]) -> None:
-        with self._tables.lock:
+        with self._tables.writing():
             for seen in observed:
                 current = self._tables.deployments.get(seen.deployment_id)
                 if current is not None:
@@ -214,14 +234,14 @@ class MemoryDeployments:
                     self._tables.logs.pop(seen.deployment_id, None)
 
     def report_workers(self, workers: dict[str, Sequence[WorkerStatus]]) -> None:
-        with self._tables.lock:
+        with self._tables.writing():
             for deployment_id, states in workers.items():
                 current = self._tables.deployments.get(deployment_id)
                 if current is not None and current.phase is not Phase.ABSENT:
                     self._tables.deployments[deployment_id] = replace(current, workers=tuple(states))
 
     def write_logs(self, lines: Mapping[str, Sequence[LogLine]]) -> None:
-        with self._tables.lock:
+        with self._tables.writing():
             for deployment in self.unfinished():
                 kept = self._tables.logs.setdefault(deployment.id, deque(maxlen=MAX_LOG_LINES))
                 kept.extend(lines.get(deployment.id, ()))
@@ -242,55 +262,20 @@ class MemoryDoorbell:
             return self._tables.rings
 
 
-@dataclass(frozen=True, slots=True)
-class _Lease:
-    holder: str | None
-    fencing: int
-    expires_at: datetime
-
-
-class MemoryLeases:
-    """Leases in memory."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._leases: dict[str, _Lease] = {}
-
-    def acquire(self, name: str, holder: str, now: datetime, ttl_s: float) -> int | None:
-        with self._lock:
-            lease = self._leases.get(name) or _Lease(None, 0, now)
-            if lease.holder not in (None, holder) and now < lease.expires_at:
-                return None
-            fencing = lease.fencing + (lease.holder != holder)
-            self._leases[name] = _Lease(holder, fencing, now + timedelta(seconds=ttl_s))
-            return fencing
-
-    def release(self, name: str, holder: str) -> None:
-        with self._lock:
-            lease = self._leases.get(name)
-            if lease is not None and lease.holder == holder:
-                self._leases[name] = replace(lease, holder=None)
-
-    def holder(self, name: str, now: datetime) -> str | None:
-        with self._lock:
-            lease = self._leases.get(name)
-            return lease.holder if lease is not None and now < lease.expires_at else None
-
-
 class MemoryDatabase:
     """All control stores, as `stores.sql.database.Database` has them."""
 
     def __init__(self) -> None:
         self.audit = MemoryAudit()
         self.calls = MemoryCalls()
-        tables = _Tables(self.audit)
+        self.leases = MemoryLeases()
+        tables = _Tables(self.audit, self.leases)
         self.flows = MemoryFlows(tables)
         self.revisions = MemoryRevisions(tables)
         self.deployments = MemoryDeployments(tables)
         self.doorbell = MemoryDoorbell(tables)
-        self.leases = MemoryLeases()
         self.keys = MemoryKeys(self.audit)
-        self.datasets = MemoryDatasets(self.audit)
+        self.datasets = MemoryDatasets(self.audit, self.leases)
 
     def close(self) -> None:
         """Nothing to close."""

@@ -7,6 +7,7 @@ from typing import Literal
 
 from headwater.model.dataset import Dataset
 from headwater.stores.memory.audit import MemoryAudit
+from headwater.stores.memory.leases import MemoryLeases
 from headwater.stores.memory.order import newest_first
 from headwater.stores.sql import changes, rules
 
@@ -14,19 +15,20 @@ from headwater.stores.sql import changes, rules
 class MemoryDatasets:
     """DatasetStore in memory."""
 
-    def __init__(self, audit: MemoryAudit) -> None:
+    def __init__(self, audit: MemoryAudit, leases: MemoryLeases) -> None:
         self._audit = audit
+        self._leases = leases
         self._lock = threading.Lock()
         self._datasets: dict[str, Dataset] = {}
 
     def create(self, dataset: Dataset) -> None:
-        with self._lock:
+        with self._lock, self._leases.fenced():
             self._check_name(dataset)
             self._datasets[dataset.id] = replace(dataset, state="pending")
             self._audit.record(changes.dataset_created(dataset))
 
     def set_state(self, dataset_id: str, state: Literal["live", "deleting"]) -> None:
-        with self._lock:
+        with self._lock, self._leases.fenced():
             dataset = self._datasets.get(dataset_id)
             if dataset is not None:
                 moved = replace(dataset, state=state)
@@ -55,7 +57,7 @@ class MemoryDatasets:
             return newest_first([d for d in live if not names or d.name in names])
 
     def remove(self, dataset_id: str) -> None:
-        with self._lock:
+        with self._lock, self._leases.fenced():
             self._datasets.pop(dataset_id, None)
 
     def unsettled(self) -> Sequence[Dataset]:

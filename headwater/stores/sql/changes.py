@@ -62,6 +62,11 @@ def _deployment(deployment: Deployment) -> str:
     return f"deployment {deployment.id} revision {deployment.desired_revision}"
 
 
+def given_up(recorded_id: str) -> Change:
+    """The remains of a deployment or configuration that the database does not know, which an operator gave up."""
+    return Change("remains.give_up", "", recorded_id)
+
+
 def key_created(key: ApiKey) -> Change:
     """A new API key."""
     return Change("key.create", key.owner, key.id, after=f"scopes {' '.join(key.scopes)}")

@@ -20,6 +20,8 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, make_
 from tenacity import retry, retry_if_exception, stop_after_delay, wait_random
 
 from headwater.errors import SetupError, StoreUnavailable
+from headwater.model.lease import current_fence
+from headwater.stores.sql.fencing import check
 
 log = structlog.get_logger(__name__)
 
@@ -152,10 +154,12 @@ class Connections:
     def writing(self) -> Iterator[Connection]:
         """A transaction that is committed at the end, and rolled back when the block raises.
 
-        Waits up to TURN_TIMEOUT_S for its turn, or LOCK_TIMEOUT_S for a lock. Raises StoreUnavailable; an
-        IntegrityError is the caller's to explain.
+        Waits up to TURN_TIMEOUT_S for its turn, or LOCK_TIMEOUT_S for a lock. Raises StoreUnavailable, and LeaseLost
+        inside `model.lease.fenced_by`; an IntegrityError is the caller's to explain.
         """
         with _held(self._turn), _translated(), self._writer.begin() as connection:
+            if (fence := current_fence()) is not None:
+                check(connection, fence)
             yield connection
 
     def close(self) -> None:

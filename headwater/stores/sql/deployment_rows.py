@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from sqlalchemy import ColumnElement, Connection, Row, Update, delete, false, insert, select, update
 
-from headwater.model.deployment import Condition, Deployment, Desired, Phase, Progress, Revision, WorkerStatus
+from headwater.model.deployment import Condition, Deployment, Desired, Marker, Phase, Progress, Revision, WorkerStatus
 from headwater.model.flow import PipelineConfig
 from headwater.stores.sql import logs, rules
 from headwater.stores.sql.doorbell import ring
@@ -58,6 +58,8 @@ _OTHERS = (
     .order_by(deployment_revisions.c.revision.desc())
 )
 
+_MARKERS = select(*(deployments.c[field.name] for field in fields(Marker))).where(ACTIVE)
+
 
 class DeploymentRows:
     """Deployments as rows; their passwords are sealed there, and nowhere else."""
@@ -78,6 +80,10 @@ class DeploymentRows:
         columns = [deployments.c[field.name] for field in fields(Progress)]
         found = connection.execute(select(*columns).where(ACTIVE, deployments.c.flow_id.in_(flow_ids)))
         return [Progress(**row._asdict() | _enums(row)) for row in found]
+
+    def markers(self, connection: Connection) -> list[Marker]:
+        """A marker of each active deployment."""
+        return [_marker(row) for row in connection.execute(_MARKERS)]
 
     def active(self, connection: Connection, flow_id: str) -> Deployment | None:
         """The flow's active deployment, locked for a change."""
@@ -163,6 +169,11 @@ def _others(connection: Connection, *where: ColumnElement[bool]) -> dict[str, li
         config = PipelineConfig.model_validate_json(row.config)
         found.setdefault(row.id, []).append(Revision(row.revision, config, row.source_epoch))
     return found
+
+
+def _marker(row: Row[Any]) -> Marker:
+    enums = {"desired": Desired(row.desired), "phase": Phase(row.phase), "condition": Condition(row.condition)}
+    return Marker(**row._asdict() | enums)
 
 
 def _retire_all_but_desired(deployment: Deployment) -> Update:

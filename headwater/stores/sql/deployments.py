@@ -1,17 +1,19 @@
 """Desired and observed state of deployments."""
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from functools import reduce
+from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Column, Connection, insert, select
 
-from headwater.model.deployment import Deployment, LogLine, Observed, Progress, WorkerStatus
+from headwater.model.deployment import Deployment, LogLine, Marker, Observed, Progress, WorkerStatus
 from headwater.stores.sql import changes, logs, rules
 from headwater.stores.sql.audit import record
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.deployment_rows import DeploymentRows
 from headwater.stores.sql.flows import visible
-from headwater.stores.sql.tables import ACTIVE, deployments
+from headwater.stores.sql.tables import ACTIVE, deployments, tombstones
 
 # Databases limit the parameters of a statement; SQLite's limit is 32,766.
 IDS_PER_QUERY = 10_000
@@ -73,26 +75,35 @@ class SqlDeployments:
             found = [p for ids in _chunks(flow_ids) for p in self._rows.progress(connection, ids)]
         return {progress.flow_id: progress for progress in found}
 
-    def unfinished(self) -> Sequence[Deployment]:
+    def unfinished(self, deployment_ids: Collection[str] | None = None) -> Sequence[Deployment]:
         with self._connections.reading() as connection:
-            return self._rows.unfinished(connection)
+            if deployment_ids is None:
+                return self._rows.unfinished(connection)
+            wanted = (deployments.c.id.in_(ids) for ids in _chunks(deployment_ids))
+            return [found for where in wanted for found in self._rows.unfinished(connection, where)]
 
-    def ended(self, deployment_ids: Sequence[str]) -> Sequence[str]:
+    def markers(self) -> Sequence[Marker]:
         with self._connections.reading() as connection:
-            queries = [
-                select(deployments.c.id).where(deployments.c.id.in_(ids), ~ACTIVE) for ids in _chunks(deployment_ids)
-            ]
-            return sorted(found for query in queries for found in connection.scalars(query))
+            return self._rows.markers(connection)
+
+    def ended(self, deployment_ids: Collection[str]) -> Sequence[str]:
+        with self._connections.reading() as connection:
+            active = set(connection.scalars(select(deployments.c.id).where(ACTIVE)))
+            recorded = _recorded(connection, deployments.c.id, deployment_ids)
+        return sorted(recorded - active)
 
     def undeployed(self, flow_ids: Collection[str]) -> Sequence[str]:
-        flow_id = deployments.c.flow_id
         with self._connections.reading() as connection:
-            had = {
-                found
-                for ids in _chunks(flow_ids)
-                for found in connection.scalars(select(flow_id).where(flow_id.in_(ids)).distinct())
-            }
-            return sorted(had.difference(connection.scalars(select(flow_id).where(ACTIVE))))
+            active = set(connection.scalars(select(deployments.c.flow_id).where(ACTIVE)))
+            recorded = _recorded(connection, deployments.c.flow_id, flow_ids)
+        return sorted(recorded - active)
+
+    def give_up(self, ids: Collection[str], at: datetime) -> None:
+        with self._connections.writing() as connection:
+            known = connection.scalars(select(tombstones.c.id).where(tombstones.c.id.in_(ids))).all()
+            for each in sorted(set(ids).difference(known)):
+                connection.execute(insert(tombstones).values(id=each, confirmed_at=at))
+                record(connection, changes.given_up(each))
 
     def observe(self, observed: Sequence[Observed]) -> None:
         ids = {seen.deployment_id for seen in observed}
@@ -121,3 +132,12 @@ class SqlDeployments:
 def _chunks(ids: Collection[str]) -> list[list[str]]:
     distinct = sorted(set(ids))
     return [distinct[start : start + IDS_PER_QUERY] for start in range(0, len(distinct), IDS_PER_QUERY)]
+
+
+def _recorded(connection: Connection, column: Column[Any], ids: Collection[str]) -> set[str]:
+    """Those of these ids that have a deployment in this column, or a tombstone."""
+    found: set[str] = set()
+    for some in _chunks(ids):
+        found.update(connection.scalars(select(column).where(column.in_(some)).distinct()))
+        found.update(connection.scalars(select(tombstones.c.id).where(tombstones.c.id.in_(some))))
+    return found

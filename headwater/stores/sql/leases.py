@@ -1,25 +1,28 @@
-"""Leases: one row per name, never removed, so that its fencing number only rises."""
+"""Leases: one row per name, never removed, so that its fencing number only rises. The database's clock decides."""
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from headwater.model.lease import Candidate, Fence, Leader
+from headwater.stores.sql import rules
 from headwater.stores.sql.connections import Connections
-from headwater.stores.sql.tables import leases
+from headwater.stores.sql.fencing import check
+from headwater.stores.sql.rules import Lease
+from headwater.stores.sql.tables import UtcDateTime, leases
 
 
 class SqlLeases:
-    """Leases in SQL. All callers' clocks must agree to well within a lease's length."""
+    """Leases in SQL."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
 
-    def acquire(self, name: str, holder: str, now: datetime, ttl_s: float) -> int | None:
-        expires_at = now + timedelta(seconds=ttl_s)
+    def acquire(self, name: str, candidate: Candidate, ttl_s: float) -> int | None:
         try:
             with self._connections.writing() as connection:
-                return _acquire(connection, name, holder, now, expires_at)
+                return _acquire(connection, name, candidate, ttl_s)
         except IntegrityError:  # two made the first row of this name at once; the other one holds it
             return None
 
@@ -28,20 +31,43 @@ class SqlLeases:
         with self._connections.writing() as connection:
             connection.execute(update(leases).where(held).values(holder=None))
 
-    def holder(self, name: str, now: datetime) -> str | None:
-        live = (leases.c.name == name) & (leases.c.expires_at > now)
+    def leader(self, name: str) -> Leader | None:
+        this = select(leases.c.holder, leases.c.failing, leases.c.expires_at).where(leases.c.name == name)
         with self._connections.reading() as connection:
-            return connection.execute(select(leases.c.holder).where(live)).scalar_one_or_none()
+            row = connection.execute(this).one_or_none()
+            if row is None or row.holder is None or row.expires_at <= _now(connection):
+                return None
+            return Leader(row.holder, row.failing)
+
+    def check(self, fence: Fence) -> None:
+        with self._connections.reading() as connection:
+            check(connection, fence)
 
 
-def _acquire(connection: Connection, name: str, holder: str, now: datetime, expires_at: datetime) -> int | None:
-    lease = connection.execute(select(leases).where(leases.c.name == name).with_for_update()).one_or_none()
-    if lease is None:
-        connection.execute(insert(leases).values(name=name, holder=holder, fencing=1, expires_at=expires_at))
-        return 1
-    if lease.holder not in (None, holder) and now < lease.expires_at:
-        return None
-    fencing: int = lease.fencing + (lease.holder != holder)
-    taken = update(leases).where(leases.c.name == name)
-    connection.execute(taken.values(holder=holder, fencing=fencing, expires_at=expires_at))
-    return fencing
+def _acquire(connection: Connection, name: str, candidate: Candidate, ttl_s: float) -> int | None:
+    row = connection.execute(select(leases).where(leases.c.name == name).with_for_update()).one_or_none()
+    stored = None if row is None else Lease(row.holder, row.fencing, row.expires_at, row.lock, row.failing)
+    now = _now(connection)  # after the lock, for which this may have waited
+    asked = rules.acquire(stored, candidate, now, timedelta(seconds=ttl_s))
+    values = {
+        "holder": asked.holder,
+        "fencing": asked.fencing,
+        "expires_at": asked.expires_at,
+        "lock": asked.lock,
+        "failing": asked.failing,
+    }
+    if stored is None:
+        connection.execute(insert(leases).values(name=name, **values))
+    elif asked != stored:
+        connection.execute(update(leases).where(leases.c.name == name).values(**values))
+    return asked.fencing if asked.holder == candidate.holder else None
+
+
+def _now(connection: Connection) -> datetime:
+    """The time of the database's server; SQLite has that of the machine, on which all its processes are."""
+    if connection.dialect.name == "sqlite":
+        clock = func.strftime("%Y-%m-%d %H:%M:%f000", "now", type_=UtcDateTime)
+    else:
+        clock = func.clock_timestamp(type_=UtcDateTime)
+    now: datetime = connection.execute(select(clock)).scalar_one()
+    return now

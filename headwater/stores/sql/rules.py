@@ -5,10 +5,12 @@ Pure functions over the values of `headwater.model`; the stores call them inside
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from headwater.errors import Conflict, NotFound, TeardownGoesOn
 from headwater.model.deployment import Condition, Deployment, Desired, Observed, Phase
 from headwater.model.flow import Flow, Source
+from headwater.model.lease import Candidate
 from headwater.model.stream import stream_name
 
 
@@ -23,6 +25,31 @@ class Rollout:
     stream: str
     source_epoch: int
     retired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A stored lease. holder is None once it was released; the other fields are those of the last holder."""
+
+    holder: str | None
+    fencing: int
+    expires_at: datetime
+    lock: str = ""
+    failing: str = ""
+
+
+def acquire(stored: Lease | None, candidate: Candidate, now: datetime, ttl: timedelta) -> Lease:
+    """The lease after a candidate asked for it; the candidate has it when it is the holder."""
+    lease = stored or Lease(None, 0, now)
+    if not _is_free(lease, candidate, now):
+        return replace(lease, expires_at=min(lease.expires_at, now + ttl))
+    fencing = lease.fencing + (lease.holder != candidate.holder)
+    return Lease(candidate.holder, fencing, now + ttl, candidate.lock, candidate.failing)
+
+
+def _is_free(lease: Lease, candidate: Candidate, now: datetime) -> bool:
+    ended = bool(candidate.lock) and lease.lock == candidate.lock
+    return lease.holder in (None, candidate.holder) or ended or now >= lease.expires_at
 
 
 def stream_of(source: Source) -> str:

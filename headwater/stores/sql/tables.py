@@ -146,6 +146,16 @@ leases = Table(
     Column("holder", String),
     Column("fencing", BigInteger, nullable=False),
     Column("expires_at", UtcDateTime, nullable=False),
+    Column("lock", Text, nullable=False, server_default=""),
+    Column("failing", Text, nullable=False, server_default=""),
+)
+
+# Deployments and configurations of which only remains on the broker were known, and which an operator gave up.
+tombstones = Table(
+    "tombstones",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("confirmed_at", UtcDateTime, nullable=False),
 )
 
 api_keys = Table(

@@ -140,6 +140,8 @@ class Controller:
         self.report_workers = store.report_workers
         self.desire_credentials = store.desire_credentials
         self.undeployed = store.undeployed
+        self.markers = store.markers
+        self.give_up = store.give_up
         self.write_logs = store.write_logs
         self.read_logs = store.read_logs
 

@@ -1,5 +1,6 @@
 """The data directory."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,16 @@ class TestHome:
                 pass
         with home.locked("up"):
             pass
+
+    def test_a_copy_of_a_directory_has_another_lock(self, tmp_path: Path) -> None:
+        home, copy = Home(tmp_path / "data"), Home(tmp_path / "copy")
+        home.create()
+        with home.locked("controller") as lock:
+            shutil.copytree(home.path, copy.path)
+            with copy.locked("controller") as other:
+                assert other != lock
+        with home.locked("controller") as again:
+            assert again == lock
 
     def test_a_place_that_can_not_be_made(self, tmp_path: Path) -> None:
         (tmp_path / "file").touch()

@@ -7,13 +7,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from headwater.controller.controller import LEASE_TTL_S
+from headwater.controller.leadership import LEASE, LEASE_TTL_S
 from headwater.controller.reconcile import READY_WITHIN_S
-from headwater.errors import SetStoreUnavailable, StoreUnavailable
+from headwater.errors import LeaseLost, SetStoreUnavailable, StoreUnavailable
 from headwater.model.dataset import Dataset, dataset_set, filter_set
 from headwater.model.deployment import Condition, Phase
+from headwater.model.lease import Candidate
 from headwater.model.metric import Measured, Span
-from tests.unit.controller.world import DEPLOYMENT, FLOW, TOPIC, World, flow
+from tests.unit.controller.world import DEPLOYMENT, FLOW, LOCK, TOPIC, World, flow
 
 
 class TestUp:
@@ -243,16 +244,17 @@ class TestDatasets:
 
 class TestLeadership:
     def test_a_standby_does_nothing_and_a_deposed_leader_ends(self, world: World) -> None:
-        world.database.leases.acquire("controller", "another", datetime.now(UTC), 3600)
+        another = Candidate("another")
+        world.database.leases.acquire(LEASE, another, 3600)
         world.deploy()
         world.run()
         assert world.orchestrator.running() == frozenset()
-        world.database.leases.release("controller", "another")
+        world.database.leases.release(LEASE, another.holder)
         world.run()
         assert world.orchestrator.running() == {DEPLOYMENT}
-        world.database.leases.release("controller", "c")
-        world.database.leases.acquire("controller", "another", datetime.now(UTC), 3600)
-        world.run()
+        world.database.leases.acquire(LEASE, replace(another, lock=LOCK), 3600)
+        with pytest.raises(LeaseLost):
+            world.run()
         world.controller.run(threading.Event())
 
     def test_one_that_cannot_renew_its_lease_acts_no_more_and_lets_its_workers_run(

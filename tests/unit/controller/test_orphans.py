@@ -2,10 +2,16 @@
 
 from dataclasses import replace
 
+import pytest
+from structlog.testing import capture_logs
+
+from headwater.controller.leadership import LEASE
 from headwater.controller.plan import WorkerSettings, resources, worker_set
+from headwater.errors import LeaseLost
 from headwater.model.binding import KafkaTopic
+from headwater.model.lease import Candidate
 from headwater.model.worker import KafkaAccess
-from tests.unit.controller.world import FLOW, TOPIC, World, deployment
+from tests.unit.controller.world import FLOW, LOCK, NOW, TOPIC, World, deployment
 
 
 class TestOrphans:
@@ -41,3 +47,51 @@ class TestOrphans:
         world.database.deployments.desire_running("owner", FLOW, deployment("01jz0000000000000000000001"))
         world.run(ticks=200)
         assert set(world.broker.topics) == {TOPIC, f"flow.{FLOW}.out", f"flow.{FLOW}.dlq"}
+
+
+SECOND = "01jz0000000000000000000001"
+
+
+class TestRestoredBackup:
+    """The database is older than the broker: it has forgotten what was deployed since."""
+
+    @pytest.fixture
+    def restored(self, world: World) -> World:
+        """The backup knows a teardown; after it, the same configuration was deployed again."""
+        world.deploy()
+        world.run()
+        world.database.deployments.desire_absent(FLOW)
+        world.run(ticks=100)
+        again = deployment(SECOND)
+        world.broker.ensure(resources(again, again.newest, KafkaTopic(TOPIC), 4))
+        return world
+
+    def test_what_was_deployed_since_stays_and_is_reported(self, restored: World) -> None:
+        before = restored.broker.inventory()
+        with capture_logs() as logs:
+            restored.run(ticks=200)
+        assert restored.broker.inventory() == before
+        assert restored.sweeper.unknown.deployments == {SECOND}
+        assert restored.sweeper.unknown.topics == {f"flow.{FLOW}.out", f"flow.{FLOW}.dlq"}
+        told = [line for line in logs if "headwater sweep" in line["event"]]
+        assert [line["deployments"] for line in told] == [[SECOND]]
+
+    def test_it_goes_once_it_is_confirmed(self, restored: World) -> None:
+        restored.run(ticks=100)
+        restored.database.deployments.give_up([SECOND], NOW)
+        restored.run(ticks=200)
+        assert set(restored.broker.topics) == {TOPIC}
+        assert (restored.broker.users, restored.broker.rules) == ({}, set())
+        assert not restored.sweeper.unknown
+
+    def test_a_deposed_leader_removes_nothing(self, world: World) -> None:
+        made = world.deploy()
+        world.run()
+        world.database.deployments.desire_absent(FLOW)
+        world.run(ticks=100)
+        world.broker.ensure(resources(made, made.newest, KafkaTopic(TOPIC), 4))
+        before = world.broker.inventory()
+        world.database.leases.acquire(LEASE, Candidate("another", LOCK), 3600)
+        with pytest.raises(LeaseLost):
+            world.sweeper.sweep()
+        assert world.broker.inventory() == before

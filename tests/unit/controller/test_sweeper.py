@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 import pytest
 
 from headwater.brokers.memory import MemoryBroker
+from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.sources import Sources
 from headwater.controller.sweeper import DRAFT_FOR, SUPERSEDED_FOR, Sweeper
-from headwater.controller.turns import Turns
 from headwater.model.binding import Bindings
 from headwater.model.dataset import filter_set
 from headwater.orchestrators.memory import MemoryOrchestrator
@@ -27,13 +27,14 @@ class World:
             broker,
             Sources(Bindings(), broker, self.database.deployments.unfinished),
             MemoryOrchestrator(),
-            Turns(),
+            FlowLocks(),
             self.database.deployments,
             self.database.revisions,
             self.database.datasets,
             MemoryDatasetNames(),
             self.sets,
             self.drafts,
+            lambda: None,
             self.time,
         )
 

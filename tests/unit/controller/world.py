@@ -5,11 +5,12 @@ from datetime import UTC, datetime
 from headwater.brokers.base import Resources, TopicSpec
 from headwater.brokers.memory import MemoryBroker, MemorySubscriptions
 from headwater.controller.controller import Controller
+from headwater.controller.flow_locks import FlowLocks
+from headwater.controller.leadership import Leadership
 from headwater.controller.plan import WorkerSettings
 from headwater.controller.reconcile import Reconciler
 from headwater.controller.sources import Sources
 from headwater.controller.sweeper import Sweeper
-from headwater.controller.turns import Turns
 from headwater.model.binding import Bindings
 from headwater.model.deployment import Deployment, Desired
 from headwater.model.flow import Flow, PipelineConfig
@@ -20,6 +21,7 @@ from headwater.stores.memory.metrics import MemoryMetrics
 from headwater.stores.memory.sets import MemoryDatasetNames, MemoryDraftSets, MemorySetStore
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+LOCK = "the data directory's lock"
 TOPIC = "stream.base.log"
 ACCESS = PubSubAccess(project="project")
 FLOW, DEPLOYMENT = "01jz000000000000000000f100", "01jz0000000000000000000000"
@@ -70,7 +72,8 @@ class World:
 
     def start_controller(self) -> None:
         """As after a kill: nothing of the last one's memory is left, its workers neither."""
-        self.orchestrator, turns = MemoryOrchestrator(auto=self.auto), Turns()
+        self.orchestrator, flow_locks = MemoryOrchestrator(auto=self.auto), FlowLocks()
+        self.leadership = Leadership(self.database.leases, LOCK, lambda: self.now)
         settings = WorkerSettings(KafkaAccess(bootstrap_servers="b"), "redis", jit=False)
         clusters = dict.fromkeys(self.bindings.clusters(), self.cluster)
         sources = Sources(
@@ -86,22 +89,26 @@ class World:
             settings,
             sources,
             lambda: self.now,
-            turns,
+            flow_locks,
+            self.leadership.confirm,
         )
-        sweeper = Sweeper(
+        self.sweeper = Sweeper(
             self.broker,
             sources,
             self.orchestrator,
-            turns,
+            flow_locks,
             self.database.deployments,
             self.database.revisions,
             self.database.datasets,
             self.names,
             self.sets,
             MemoryDraftSets(),
+            self.leadership.confirm,
             lambda: NOW,
         )
-        self.controller = Controller("c", self.database, self.orchestrator, reconciler, sweeper, lambda: self.now)
+        self.controller = Controller(
+            self.leadership, self.database, self.orchestrator, reconciler, self.sweeper, lambda: self.now
+        )
 
     def deploy(self) -> Deployment:
         self.database.flows.create(flow())

@@ -1,17 +1,17 @@
-"""One at a time per configuration: what makes its topics, and what removes those that are left over."""
+"""One lock per configuration: the deploy that makes its topics and the sweep that removes leftovers take turns."""
 
 import threading
 from weakref import WeakValueDictionary
 
 
-class Turns:
-    """A lock per configuration, for as long as someone holds it or waits for it. Thread-safe."""
+class FlowLocks:
+    """A lock per configuration, which exists while a thread holds it or waits for it. Thread-safe."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._locks: WeakValueDictionary[str, threading.Semaphore] = WeakValueDictionary()
 
     def of(self, flow_id: str) -> threading.Semaphore:
-        """The configuration's lock: `with turns.of(flow_id): …`."""
+        """The configuration's lock: `with flow_locks.of(flow_id): …`."""
         with self._mutex:
             return self._locks.setdefault(flow_id, threading.Semaphore())

@@ -1,0 +1,89 @@
+"""This controller's part in the lease: whether it leads, for how long it may still act, and under which number.
+
+The database's clock decides when a lease has expired. This process measures on a clock of its own, from before it
+asked, so it stops early and never late; how the two clocks are set does not matter.
+"""
+
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import structlog
+
+from headwater.errors import LeaseLost, StoreUnavailable
+from headwater.model.lease import Candidate, Fence, fenced_by
+from headwater.stores.base import Leases
+
+log = structlog.get_logger(__name__)
+
+LEASE = "controller"
+LEASE_TTL_S = 10.0
+ACT_WITHIN_S = 3.0
+"""A leader begins to remove something outside of the database only while it leads for so long at least."""
+
+
+class Leadership:
+    """Thread-safe for `leads`, `confirm` and `acting`; the other methods belong to one thread.
+
+    lock: a lock of this machine's kernel that this process alone can hold (see model.lease.Candidate). clock:
+    monotonic seconds that go on while the machine sleeps. failing: what of this process fails at the moment.
+    """
+
+    def __init__(
+        self, leases: Leases, lock: str, clock: Callable[[], float], failing: Callable[[], str] = lambda: ""
+    ) -> None:
+        self._leases = leases
+        self._holder = secrets.token_hex(16)
+        self._lock = lock
+        self._clock = clock
+        self._failing = failing
+        self._fence: Fence | None = None
+        self._until = float("-inf")
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process leads now, by its own clock."""
+        return self._fence is not None and self._clock() < self._until
+
+    @property
+    def remaining_s(self) -> float:
+        """How long this process leads from now on, unless it renews the lease."""
+        return self._until - self._clock()
+
+    def renew(self) -> None:
+        """Ask for the lease, or for more time. Raises LeaseLost when another one has, or had, it meanwhile."""
+        until = self._clock() + LEASE_TTL_S
+        candidate = Candidate(self._holder, self._lock, self._failing())
+        number = self._leases.acquire(LEASE, candidate, LEASE_TTL_S)
+        if self._fence is not None and number != self._fence.number:
+            self._until = float("-inf")
+            raise LeaseLost(LEASE)
+        if number is not None:
+            if self._fence is None:
+                log.info("this controller leads", fencing=number)
+            self._fence, self._until = Fence(LEASE, number), until
+
+    def confirm(self) -> None:
+        """Return when this process still leads; called right before something outside the database is removed.
+
+        Raises LeaseLost, and StoreUnavailable, also while too little of the lease is left.
+        """
+        if self._fence is None:
+            raise LeaseLost(LEASE)
+        self._leases.check(self._fence)
+        if self.remaining_s < ACT_WITHIN_S:
+            raise StoreUnavailable("The controller could not renew its lease in time. It goes on once it has.")
+
+    @contextmanager
+    def acting(self) -> Iterator[None]:
+        """Every write to the database inside the block is refused with LeaseLost when another process leads by then."""
+        if self._fence is None:
+            raise LeaseLost(LEASE)
+        with fenced_by(self._fence):
+            yield
+
+    def release(self) -> None:
+        """Give the lease up, so that the next controller need not wait."""
+        if self._fence is not None:
+            self._leases.release(LEASE, self._holder)
+            self._fence, self._until = None, float("-inf")

@@ -1,0 +1,58 @@
+"""Leases in memory."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from headwater.errors import LeaseLost
+from headwater.model.lease import Candidate, Fence, Leader, current_fence
+from headwater.stores.sql import rules
+from headwater.stores.sql.rules import Lease
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class MemoryLeases:
+    """Leases in memory. now: the clock that decides when a lease has expired."""
+
+    def __init__(self, now: Callable[[], datetime] = _utc_now) -> None:
+        self._now = now
+        self._lock = threading.RLock()
+        self._leases: dict[str, Lease] = {}
+
+    def acquire(self, name: str, candidate: Candidate, ttl_s: float) -> int | None:
+        with self._lock:
+            lease = rules.acquire(self._leases.get(name), candidate, self._now(), timedelta(seconds=ttl_s))
+            self._leases[name] = lease
+            return lease.fencing if lease.holder == candidate.holder else None
+
+    def release(self, name: str, holder: str) -> None:
+        with self._lock:
+            lease = self._leases.get(name)
+            if lease is not None and lease.holder == holder:
+                self._leases[name] = replace(lease, holder=None)
+
+    def leader(self, name: str) -> Leader | None:
+        with self._lock:
+            lease = self._leases.get(name)
+            if lease is None or lease.holder is None or lease.expires_at <= self._now():
+                return None
+            return Leader(lease.holder, lease.failing)
+
+    def check(self, fence: Fence) -> None:
+        with self._lock:
+            lease = self._leases.get(fence.lease)
+            if lease is None or lease.fencing != fence.number:
+                raise LeaseLost(fence.lease)
+
+    @contextmanager
+    def fenced(self) -> Iterator[None]:
+        """Nobody takes a lease inside the block. Raises LeaseLost when that of this context is held by another."""
+        with self._lock:
+            if (fence := current_fence()) is not None:
+                self.check(fence)
+            yield

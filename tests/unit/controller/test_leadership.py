@@ -1,0 +1,102 @@
+"""Leadership by the database's clock and a fencing number, whatever the clocks of the controllers say."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from headwater.controller.leadership import ACT_WITHIN_S, LEASE, LEASE_TTL_S, Leadership
+from headwater.errors import LeaseLost, StoreUnavailable
+from headwater.model.lease import Leader, current_fence
+from headwater.stores.memory.leases import MemoryLeases
+from tests.support.sql import T0
+
+
+class World:
+    """A database with a clock of its own, and controllers on machines with theirs."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.leases = MemoryLeases(self._now)
+
+    def _now(self) -> datetime:
+        return T0 + timedelta(seconds=self.seconds)
+
+    def controller(self, lock: str = "", ahead_s: float = 0.0) -> Leadership:
+        return Leadership(self.leases, lock, lambda: self.seconds + ahead_s, lambda: "")
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.mark.parametrize("ahead_s", [-60.0, 60.0])
+def test_a_clock_that_is_wrong_changes_nothing(world: World, ahead_s: float) -> None:
+    leader, other = world.controller(), world.controller(ahead_s=ahead_s)
+    for second in range(30):
+        world.seconds = second
+        leader.renew()
+        other.renew()
+        assert (leader.leads, other.leads) == (True, False)
+    world.seconds += LEASE_TTL_S
+    other.renew()
+    assert (leader.leads, other.leads) == (False, True)
+    with pytest.raises(LeaseLost):
+        leader.confirm()
+
+
+def test_every_start_has_another_identity(world: World) -> None:
+    first, second = world.controller(), world.controller()
+    first.renew()
+    holder = world.leases.leader(LEASE)
+    first.release()
+    second.renew()
+    assert holder is not None
+    assert world.leases.leader(LEASE) not in (None, holder)
+
+
+def test_the_same_lock_takes_over_at_once_and_another_waits(world: World) -> None:
+    killed, copy, again = world.controller("m:1"), world.controller("m:2"), world.controller("m:1")
+    killed.renew()
+    copy.renew()
+    again.renew()
+    assert (copy.leads, again.leads) == (False, True)
+
+
+def test_one_that_led_before_another_did_ends(world: World) -> None:
+    first, second = world.controller(), world.controller()
+    first.renew()
+    world.seconds += LEASE_TTL_S
+    second.renew()
+    second.release()
+    with pytest.raises(LeaseLost):
+        first.renew()
+    assert not first.leads
+
+
+def test_nothing_is_removed_shortly_before_the_end(world: World) -> None:
+    leader = world.controller()
+    leader.renew()
+    leader.confirm()
+    world.seconds += LEASE_TTL_S - ACT_WITHIN_S + 0.1
+    assert leader.leads
+    with pytest.raises(StoreUnavailable, match="renew its lease"):
+        leader.confirm()
+
+
+def test_acting_sets_the_fence_and_needs_a_lease(world: World) -> None:
+    leader = world.controller()
+    with pytest.raises(LeaseLost), leader.acting():
+        pass
+    leader.renew()
+    with leader.acting():
+        fence = current_fence()
+    assert fence is not None
+    assert (fence.lease, fence.number, current_fence()) == (LEASE, 1, None)
+
+
+def test_others_see_what_fails(world: World) -> None:
+    Leadership(world.leases, "", lambda: world.seconds, lambda: "sweep: it broke").renew()
+    leader = world.leases.leader(LEASE)
+    assert isinstance(leader, Leader)
+    assert leader.failing == "sweep: it broke"

@@ -1,0 +1,144 @@
+"""Which things of deployments may be removed, and which wait for an operator: the rule, case by case."""
+
+from dataclasses import replace
+
+import pytest
+
+from headwater.brokers.base import Inventory
+from headwater.controller.remains import (
+    MAX_UNKNOWN_DEPLOYMENTS,
+    Found,
+    Recorded,
+    Remains,
+    Sorted,
+    belonging,
+    running_elsewhere,
+    sort,
+)
+
+
+def identity(letter: str, number: int = 0) -> str:
+    return f"01{letter}{number:023}"
+
+
+D, OTHER_D, F, OTHER_F = identity("d"), identity("d", 1), identity("f"), identity("f", 1)
+OUT, DLQ = f"flow.{F}.out", f"flow.{F}.dlq"
+NOTHING = Recorded(frozenset(), frozenset(), frozenset(), frozenset())
+
+
+def found(*deployments: str, topics: frozenset[str] = frozenset({OUT, DLQ})) -> Found:
+    """Deployments that read and write the topics, as they are on the broker."""
+    users = frozenset(f"{kind}-{deployment}" for deployment in deployments for kind in ("dep", "wrk"))
+    inventory = Inventory(
+        topics=topics | {"stream.base.log", "headwater.ticks", "flow.short.out"},
+        users=users | {"headwater-admin", "dep-short"},
+        rules=dict.fromkeys(users, topics) | {"somebody": frozenset({"stream.base.log"})},
+        groups=frozenset(f"{user}.main" for user in users) | {"somebody's"},
+    )
+    return Found(
+        inventory, elsewhere=frozenset(f"wrk-{each}.1" for each in deployments), workers=frozenset(deployments)
+    )
+
+
+def owned(*deployments: str, topics: frozenset[str] = frozenset()) -> Remains:
+    of = found(*deployments).remains
+    return replace(of, topics=topics)
+
+
+def recorded(active: str = "", ended: str = "", deployed: str = "", undeployed: str = "", *more_ended: str) -> Recorded:
+    def ids(each: str) -> frozenset[str]:
+        return frozenset({each} if each else ())
+
+    return Recorded(ids(active), ids(ended) | frozenset(more_ended), ids(deployed), ids(undeployed))
+
+
+BOTH = frozenset({OUT, DLQ})
+
+
+class TestRule:
+    @pytest.mark.parametrize(
+        ("seen", "known", "removable", "unknown"),
+        [
+            pytest.param(found(D), recorded(active=D, deployed=F), Remains(), Remains(), id="active stays"),
+            pytest.param(
+                found(D), recorded(ended=D, undeployed=F), owned(D, topics=BOTH), Remains(), id="ended is removed"
+            ),
+            pytest.param(
+                found(D),
+                recorded(ended=D, active=OTHER_D, deployed=F, undeployed=F),
+                owned(D),
+                Remains(),
+                id="topics of a configuration that is deployed again stay",
+            ),
+            pytest.param(found(D), NOTHING, Remains(), owned(D, topics=BOTH), id="made after the backup waits"),
+            pytest.param(
+                found(OTHER_D),
+                recorded(ended=D, undeployed=F),
+                Remains(),
+                owned(OTHER_D, topics=BOTH),
+                id="deployed again after the backup waits with its topics",
+            ),
+            pytest.param(
+                found(D, OTHER_D),
+                recorded(ended=D, undeployed=F),
+                owned(D),
+                owned(OTHER_D, topics=BOTH),
+                id="the ended one goes and the unknown one keeps the topics",
+            ),
+            pytest.param(
+                found(),
+                recorded(ended=D, undeployed=F),
+                Remains(topics=BOTH),
+                Remains(),
+                id="topics alone, of what is recorded as ended",
+            ),
+            pytest.param(found(), NOTHING, Remains(), Remains(topics=BOTH), id="topics alone, of the unknown"),
+            pytest.param(
+                found(D),
+                recorded(active=OTHER_D, deployed=F),
+                Remains(),
+                owned(D),
+                id="an unknown deployment beside an active one",
+            ),
+            pytest.param(
+                found(D), recorded(ended=D), owned(D), Remains(topics=BOTH), id="ended, of a configuration never seen"
+            ),
+        ],
+    )
+    def test_table(self, seen: Found, known: Recorded, removable: Remains, unknown: Remains) -> None:
+        assert sort(seen, known) == Sorted(removable, unknown)
+
+    @pytest.mark.parametrize("count", [MAX_UNKNOWN_DEPLOYMENTS, MAX_UNKNOWN_DEPLOYMENTS + 1])
+    def test_with_many_unknown_deployments_no_topic_goes(self, count: int) -> None:
+        strangers = [identity("x", number) for number in range(count)]
+        seen = found(*strangers, topics=frozenset({f"flow.{OTHER_F}.out"}))
+        seen = replace(seen, inventory=replace(seen.inventory, topics=seen.inventory.topics | BOTH))
+        result = sort(seen, recorded(ended=D, undeployed=F))
+        assert result.removable.topics == (BOTH if count <= MAX_UNKNOWN_DEPLOYMENTS else frozenset())
+        assert result.removable.topics | result.unknown.topics >= BOTH
+        assert not result.removable.users
+
+    def test_names_of_another_form_are_invisible(self) -> None:
+        assert found(topics=frozenset()).remains == Remains()
+
+    def test_a_user_that_only_has_rules_is_found(self) -> None:
+        inventory = Inventory(frozenset(), frozenset(), {f"dep-{D}": frozenset({OUT})}, frozenset())
+        assert sort(Found(inventory), NOTHING).unknown.users == {f"dep-{D}"}
+
+
+class TestConfirming:
+    def test_a_deployment_comes_with_its_configuration_and_the_other_way_round(self) -> None:
+        seen = found(D)
+        unknown = sort(seen, NOTHING).unknown
+        assert belonging([D], seen, unknown) == belonging([F], seen, unknown) == {D, F}
+
+    def test_others_are_left_out(self) -> None:
+        seen = found(D)
+        unknown = sort(seen, recorded(active=D, deployed=F)).unknown
+        assert belonging([D, F, OTHER_D], seen, unknown) == frozenset()
+
+    def test_what_works_for_another_installation_is_told(self) -> None:
+        seen = found(D, OTHER_D)
+        busy = replace(seen.inventory, busy_groups=frozenset({f"wrk-{D}.main", f"dep-{OTHER_D}.main"}))
+        seen = replace(seen, inventory=busy)
+        assert running_elsewhere(seen, sort(seen, NOTHING).unknown) == {D}
