@@ -60,7 +60,7 @@ def run(settings: Settings) -> None:
         bindings = load_bindings(settings)
         if addresses.embeds_kafka:
             create_topics(broker, stream_topics(bindings), stop)
-        sources = _sources(bindings, broker, database.deployments)
+        sources = sources_of(bindings, broker, database.deployments)
         client = connect(addresses.redis_url())
         sets = RedisSetStore(client)
         orchestrator = ProcessOrchestrator(
@@ -121,7 +121,8 @@ def _purges(database: Database, settings: Settings) -> list[Callable[[], None]]:
     return [purge_audit, purge_calls]
 
 
-def _sources(bindings: Bindings, broker: Broker, deployments: DeploymentStore) -> Sources:
+def sources_of(bindings: Bindings, broker: Broker, deployments: DeploymentStore) -> Sources:
+    """Where the streams of these bindings are."""
     clusters = {access: KafkaBroker(access, 1) for access in bindings.clusters()}
     return Sources(bindings, broker, deployments.unfinished, clusters, _projects(bindings.pubsub()))
 

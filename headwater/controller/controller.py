@@ -99,7 +99,10 @@ class Controller:
                 log.warning("the controller waits", reason=error.detail)
                 stop.wait(backoff.next_s())
         self._pool.shutdown(wait=True, cancel_futures=True)
-        self._leadership.release()
+        try:
+            self._leadership.release()
+        except Unavailable as error:
+            log.warning("the lease runs out by itself", reason=error.detail)
 
     def tick(self) -> None:
         """One look at everything. Raises Unavailable, and LeaseLost when another controller leads."""

@@ -1,0 +1,65 @@
+"""`headwater sweep`: what the broker holds of deployments that the database does not know."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headwater.cli.options import DATABASE, KAFKA, fail, takes_settings, wide_console
+from headwater.settings import Settings
+
+if TYPE_CHECKING:
+    from headwater.controller.remains import Remains
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's command."""
+    app.command()(takes_settings(*dict.fromkeys((*DATABASE, *KAFKA, "stream_bindings")))(sweep))
+
+
+def sweep(
+    settings: Settings,
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ID]…", help="Deployments or configurations of the list; default: all of it."),
+    ] = None,
+    confirm: Annotated[bool, typer.Option("--confirm", help="Remove what is listed.")] = False,
+) -> None:
+    """List topics, users and groups of deployments that the database does not know, and remove them with --confirm.
+
+    They are there when the database was restored from a backup, or when several installations share a Kafka. A running
+    controller carries out the removal.
+    """
+    from headwater.app.sweep import sweep_of
+
+    with sweep_of(settings) as found:
+        unknown = found.unknown
+        if not unknown:
+            print("The broker holds nothing that this database does not know.")
+            return
+        _show(unknown, found.running_elsewhere)
+        if not confirm:
+            print("Nothing was removed. To remove it: headwater sweep --confirm [ID]…")
+            return
+        given_up = found.give_up(ids or [])
+        print(f"Recorded as ended: {', '.join(sorted(given_up))}. The controller removes what is left of them …")
+        if not found.wait_until_removed(given_up):
+            fail(
+                "They are recorded, and not removed yet: a running `headwater controller` removes them within a minute."
+            )
+        print("Removed.")
+
+
+def _show(unknown: "Remains", running: frozenset[str]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from headwater.controller.remains import deployment_of, flow_of
+
+    table = Table("kind", "name", "deployment", "configuration", "note")
+    for topic in sorted(unknown.topics):
+        table.add_row("topic", Text(topic), "", flow_of(topic))
+    for kind, names in (("user", unknown.users), ("group", unknown.groups), ("subscription", unknown.elsewhere)):
+        for name in sorted(names):
+            deployment = deployment_of(name) or ""
+            table.add_row(kind, Text(name), deployment, "", "its workers run" if deployment in running else "")
+    wide_console().print(table)
