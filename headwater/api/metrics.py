@@ -49,12 +49,22 @@ class Metrics:
             ["outcome"],
             registry=self._registry,
         )
+        self._refused = Counter(
+            "headwater_http_refused",
+            "Requests and connections that the server refused before the application saw them, by kind of problem.",
+            ["problem"],
+            registry=self._registry,
+        )
         if directory is None:
             ProcessCollector(registry=self._registry)
 
     def uncounted(self, *, passed: bool) -> None:
         """Count one request that the rate limit could not count."""
         self._uncounted.labels("passed" if passed else "refused").inc()
+
+    def refused(self, problem: str) -> None:
+        """Count one request or connection that the server refused; problem: the kind's name."""
+        self._refused.labels(problem).inc()
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one request; status 0 means that it was never answered."""

@@ -19,6 +19,7 @@ from headwater.app.addresses import Addresses
 from headwater.app.control import open_control
 from headwater.app.garbage import share_heaps, spare_a_server
 from headwater.app.home import Home, require_platform
+from headwater.app.http_server import allow_open_files, server_config
 from headwater.app.streams import load_bindings
 from headwater.brokers.base import Broker
 from headwater.brokers.kafka import KafkaBroker
@@ -57,7 +58,6 @@ from headwater.transforms.base import Resources
 from headwater.transforms.expression import parse
 
 PASSWORD_BYTES = 24
-GRACE_S = 5
 RATE_ANSWER_TIMEOUT_S = 0.5
 """A request that can't be counted by then passes uncounted."""
 METRICS_ANSWER_TIMEOUT_S = 2.0
@@ -76,17 +76,10 @@ def serve(settings: Settings, fd: int | None) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     addresses = Addresses(settings, Home(settings.data_dir))
     addresses.make_home()
+    allow_open_files(settings.http_connections)
     with open_control(addresses) as database:
         app = create_api(_services(addresses, database, connect(addresses.redis_url())))
-        config = uvicorn.Config(
-            app,
-            host=settings.host,
-            port=settings.port,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=GRACE_S,
-        )
+        config = server_config(app, settings, app.state.metrics.refused)
         sockets = None if fd is None else [socket.socket(fileno=fd)]
         spare_a_server()
         uvicorn.Server(config).run(sockets)

@@ -1,0 +1,64 @@
+"""The address that a request comes from: that of the connection, or what trusted proxies say."""
+
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+IPV6_PREFIX = 64
+"""One IPv6 subscriber has a whole /64: limits count it as one address."""
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+
+class TrustedProxies:
+    """Networks of proxies whose `X-Forwarded-For` is believed. Raises ValueError for text that is no network."""
+
+    def __init__(self, networks: Iterable[str]) -> None:
+        self._networks: tuple[Network, ...] = tuple(ip_network(text) for text in networks)
+
+    def trusts(self, peer: str) -> bool:
+        """Whether a peer is one of the proxies."""
+        address = parse(peer)
+        return address is not None and any(address in network for network in self._networks)
+
+    def client(self, peer: str, forwarded: Iterable[str]) -> str:
+        """The client's address. forwarded: the values of all `X-Forwarded-For` fields, in order.
+
+        The fields are read from the right, where the nearest proxy wrote. Reading ends at the first address that is
+        no trusted proxy: everything to the left of it was written by somebody who is not trusted. Reading also ends
+        before text that is no address; the client is then the last trusted proxy.
+        """
+        client = peer
+        hops = [hop.strip() for field in forwarded for hop in field.split(",")]
+        while hops and self.trusts(client):
+            address = parse(_without_port(hops.pop()))
+            if address is None:
+                break
+            client = str(address)
+        return client
+
+
+def parse(text: str) -> Address | None:
+    """An IP address; one of IPv4 that is mapped into IPv6 as IPv4. None when the text is no address."""
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
+
+
+def group_of(text: str) -> str:
+    """What limits count an address as: an IPv4 address as itself, an IPv6 address as its network."""
+    address = parse(text)
+    if isinstance(address, IPv6Address):
+        return str(ip_network((int(address) >> IPV6_PREFIX << IPV6_PREFIX, IPV6_PREFIX)))
+    return str(address) if address else text
+
+
+def _without_port(hop: str) -> str:
+    """Some proxies write `1.2.3.4:5678` and `[::1]:5678`."""
+    if hop.startswith("["):
+        return hop[1:].partition("]")[0]
+    host, _, port = hop.partition(":")
+    return host if port.isdecimal() and "." in host else hop

@@ -1,0 +1,118 @@
+"""The connections of one process: how many there are, of whom, and which of them have waited for too long."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import Protocol
+
+from headwater.api.server.addresses import TrustedProxies, group_of
+from headwater.api.server.limits import ServerLimits
+from headwater.api.server.refusals import BUSY, TOO_MANY_CONNECTIONS, Refusal
+
+TICK_S = 1.0
+MOST_TICKS = 2
+"""A tick that comes later than after so many was kept waiting by this process; its clients are not blamed for it."""
+MOST_LOOKED_AT = 64
+"""Connections that are looked at, from the oldest on, to find one that can make room."""
+
+
+class Connection(Protocol):
+    """What the registry needs of a connection."""
+
+    def is_waiting(self) -> bool:
+        """Whether no request is under way on the connection."""
+
+    def look_after(self, elapsed_s: float) -> None:
+        """Refuse the client, or close the connection, when the client has used up its time."""
+
+    def drop(self) -> None:
+        """Close the connection at once."""
+
+
+class Connections:
+    """Admits connections and looks after them every `tick_s`. Belongs to the thread of the event loop.
+
+    refused: called with the kind of problem of each refusal.
+    """
+
+    def __init__(
+        self,
+        limits: ServerLimits,
+        proxies: TrustedProxies,
+        refused: Callable[[str], None] = lambda _: None,
+        tick_s: float = TICK_S,
+    ) -> None:
+        self._tick_s = tick_s
+        self.limits = limits
+        self.proxies = proxies
+        self.refused = refused
+        self._open: dict[Connection, str] = {}
+        self._of_address: Counter[str] = Counter()
+        self._looked_at_s: float | None = None
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def admit(self, connection: Connection, peer: str) -> Refusal | None:
+        """Count a new connection; None when it is admitted.
+
+        At the limit in all, the oldest connection that carries no request is closed to make room. A connection of a
+        trusted proxy carries requests of many clients: `begin` counts those.
+        """
+        group = "" if self.proxies.trusts(peer) else group_of(peer)
+        if group and self._of_address[group] >= self.limits.connections_per_address:
+            return TOO_MANY_CONNECTIONS
+        if len(self._open) >= self.limits.connections and not self._make_room():
+            return BUSY
+        self._open[connection] = group
+        if group:
+            self._of_address[group] += 1
+        if self._looked_at_s is None:
+            self._schedule()
+        return None
+
+    def _make_room(self) -> bool:
+        for connection, _ in zip(list(self._open), range(MOST_LOOKED_AT), strict=False):
+            if connection.is_waiting():
+                self.discard(connection)
+                connection.drop()
+                return True
+        return False
+
+    def discard(self, connection: Connection) -> None:
+        """Forget a connection that has ended; no error when it was not admitted."""
+        group = self._open.pop(connection, "")
+        if group:
+            self._release(group)
+
+    def begin(self, address: str) -> str | None:
+        """Count a request of a client behind a trusted proxy. What `end` takes; None when the client has too many."""
+        group = group_of(address)
+        if self._of_address[group] >= self.limits.connections_per_address:
+            return None
+        self._of_address[group] += 1
+        return group
+
+    def end(self, group: str) -> None:
+        """A request that `begin` counted has ended; one that was not counted has the empty group."""
+        if group:
+            self._release(group)
+
+    def _release(self, group: str) -> None:
+        self._of_address[group] -= 1
+        if not self._of_address[group]:
+            del self._of_address[group]
+
+    def _schedule(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._looked_at_s = loop.time()
+        loop.call_later(self._tick_s, self._tick, loop)
+
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        assert self._looked_at_s is not None
+        elapsed_s = min(loop.time() - self._looked_at_s, MOST_TICKS * self._tick_s)
+        for connection in list(self._open):
+            connection.look_after(elapsed_s)
+        self._looked_at_s = None
+        if self._open:
+            self._schedule()

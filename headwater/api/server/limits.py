@@ -1,0 +1,25 @@
+"""Limits of the HTTP server."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """Limits that hold for each API process."""
+
+    header_bytes: int = 16_384
+    """Bytes of a request line with all header fields."""
+    header_fields: int = 100
+    """Number of header fields of a request."""
+    header_timeout_s: float = 10.0
+    """Time for a whole request head, from the connection or from the head's first byte."""
+    stall_timeout_s: float = 30.0
+    """Time without progress after which a body that is sent, or an answer that is fetched, is given up."""
+    min_bytes_per_s: float = 500.0
+    """Rate below which a transfer uses up `stall_timeout_s`; a faster one refills it."""
+    keep_alive_s: float = 15.0
+    """Time that a connection stays open between two requests."""
+    connections: int = 1_000
+    """Connections at once."""
+    connections_per_address: int = 100
+    """Connections of one client address at once; behind a trusted proxy its requests at once."""

@@ -1,0 +1,81 @@
+"""How long the server waits for a client: a budget of seconds for each phase of a connection."""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from headwater.api.server.limits import ServerLimits
+
+CLOSE_TIMEOUT_S = 5.0
+ANSWER_STALLS = 2
+"""A client that reads slowly tells TCP of free space in its buffer seldom: once in a sixteenth of megabytes."""
+
+
+class Phase(Enum):
+    """What a connection is waiting for."""
+
+    HEAD = auto()
+    """The client sends a request head, or has connected and has sent nothing yet."""
+    BODY = auto()
+    """The client sends a body that the application reads."""
+    WORK = auto()
+    """The application computes; the client waits."""
+    ANSWER = auto()
+    """The client fetches an answer that is too large for the system's buffers."""
+    LINGER = auto()
+    """The answer is sent, and the client still sends the body."""
+    IDLE = auto()
+    """The connection is open between two requests; uvicorn has the timer for this phase."""
+    CLOSE = auto()
+    """The connection is closed; the transport has not said so yet."""
+
+
+TRANSFERS = (Phase.BODY, Phase.ANSWER)
+"""In these phases progress refills the budget."""
+
+
+def budget_s(phase: Phase, limits: ServerLimits) -> float | None:
+    """The seconds that a client has in a phase; None when the phase is not bounded here."""
+    match phase:
+        case Phase.HEAD:
+            return limits.header_timeout_s
+        case Phase.BODY | Phase.LINGER:
+            return limits.stall_timeout_s
+        case Phase.ANSWER:
+            return ANSWER_STALLS * limits.stall_timeout_s
+        case Phase.CLOSE:
+            return CLOSE_TIMEOUT_S
+        case Phase.WORK | Phase.IDLE:
+            return None
+
+
+@dataclass(slots=True)
+class Patience:
+    """The budget of one connection.
+
+    A new phase, and the same phase of another request, begin with a full budget. Bytes that move in a transfer refill
+    the budget at `min_bytes_per_s`, so that a slow client is served as long as it is faster than that on average.
+    """
+
+    limits: ServerLimits
+    phase: Phase = Phase.HEAD
+    request: int = 0
+    left_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.left_s = self.limits.header_timeout_s
+
+    def spend(self, phase: Phase, request: int, elapsed_s: float, moved_bytes: int) -> bool:
+        """Account for the time since the last call. False when the client has used up its budget.
+
+        request: number of the request on its connection. moved_bytes: bytes of a transfer since the last call.
+        """
+        budget = budget_s(phase, self.limits)
+        if (phase, request) != (self.phase, self.request):
+            self.phase, self.request = phase, request
+            self.left_s = budget or 0.0
+            return True
+        if budget is None:
+            return True
+        refill_s = moved_bytes / self.limits.min_bytes_per_s if phase in TRANSFERS else 0.0
+        self.left_s = min(budget, self.left_s - elapsed_s + refill_s)
+        return self.left_s > 0

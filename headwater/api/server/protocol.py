@@ -1,0 +1,235 @@
+"""HTTP/1.1 on one connection: uvicorn's protocol on httptools, with limits."""
+
+import asyncio
+from collections import deque
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from headwater.api.server.connections import Connections
+from headwater.api.server.patience import Patience, Phase
+from headwater.api.server.refusals import (
+    HEAD_TOO_LARGE,
+    MALFORMED,
+    SLOW_BODY,
+    SLOW_HEAD,
+    TOO_MANY_CONNECTIONS,
+    Refusal,
+)
+from headwater.errors import MalformedRequest
+from headwater.services.ids import new_id
+
+MAX_PIPELINED = 8
+"""Requests that wait behind the one that is answered. Clients that pipeline are rare, and those wait."""
+FIELD_OVERHEAD_BYTES = 4
+"""The colon, the space and the line end of a header field."""
+FORWARDED_FOR = b"x-forwarded-for"
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """One connection.
+
+    The head of a request is counted twice: bytes as they arrive, since the parser keeps an unfinished field to itself,
+    and fields as the parser reports them, since one read may hold more than a head.
+    """
+
+    def __init__(self, *arguments: Any, connections: Connections, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._registry = connections
+        self._limits = connections.limits
+        self._patience = Patience(self._limits)
+        self._peer = ""
+        self._behind_proxy = False
+        self._ended = False
+        self._refusal: Refusal | None = None
+        self._counted: deque[str] = deque()
+        self._running: RequestResponseCycle | None = None
+        self._requests = 0
+        self._path = b"/"
+        self._in_head = True
+        self._head_arrived_bytes = 0
+        self._head_parsed_bytes = 0
+        self._fields = 0
+        self._moved_bytes = 0
+        self._unsent_bytes = 0
+
+    # The connection
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        super().connection_made(transport)
+        self._peer = self.client[0] if self.client else ""
+        self._behind_proxy = self._registry.proxies.trusts(self._peer)
+        if refusal := self._registry.admit(self, self._peer):
+            self._refuse(refusal)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._ended = True
+        self._registry.discard(self)
+        while self._counted:
+            self._registry.end(self._counted.popleft())
+        if self._running is not None:
+            self._running.disconnected = True
+            self._running.message_event.set()
+        self._unset_keepalive_if_required()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._ended:
+            return
+        was_in_head, head = self._in_head, self._requests
+        super().data_received(data)
+        if was_in_head and self._in_head and head == self._requests:
+            self._head_arrived_bytes += len(data)
+            if self._head_arrived_bytes > self._limits.header_bytes:
+                self._refuse(HEAD_TOO_LARGE)
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # the problem document says more
+        """uvicorn calls this for whatever the parser refuses, also for what its callbacks raise."""
+        self._refuse(self._refusal or MALFORMED)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """The request is served as HTTP/1.1, and what follows it on the connection is not HTTP: it is not read."""
+        self._ended = True
+        if self.cycle is not None:
+            self.cycle.keep_alive = False
+
+    # Callbacks of the parser
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._path = b"/"
+        self._fields = self._head_parsed_bytes = 0
+
+    def on_url(self, url: bytes) -> None:
+        self._count_head(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header field, or a trailer field behind a chunked body."""
+        self._fields += 1
+        self._count_head(len(name) + len(value) + FIELD_OVERHEAD_BYTES)
+        if self._fields > self._limits.header_fields:
+            raise self._stopped(HEAD_TOO_LARGE)
+        super().on_header(name, value)
+
+    def _count_head(self, size: int) -> None:
+        self._head_parsed_bytes += size
+        if self._head_parsed_bytes > self._limits.header_bytes:
+            raise self._stopped(HEAD_TOO_LARGE)
+
+    def on_headers_complete(self) -> None:
+        if len(self.pipeline) >= MAX_PIPELINED:
+            raise self._stopped(TOO_MANY_CONNECTIONS)
+        self._counted.append(self._count_client() if self._behind_proxy else "")
+        super().on_headers_complete()
+        self._path = self.scope["raw_path"]
+        self._in_head = False
+        self._requests += 1
+
+    def _count_client(self) -> str:
+        """Put the client's address into the scope, and count its request: others share the proxy's connections."""
+        forwarded = [value.decode("latin-1") for name, value in self.headers if name == FORWARDED_FOR]
+        address = self._registry.proxies.client(self._peer, forwarded)
+        if address == self._peer:
+            return ""
+        self.scope["client"] = (address, 0)
+        group = self._registry.begin(address)
+        if group is None:
+            raise self._stopped(TOO_MANY_CONNECTIONS)
+        return group
+
+    def on_body(self, body: bytes) -> None:
+        self._moved_bytes += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._in_head = True
+        self._head_arrived_bytes = 0
+
+    def _stopped(self, refusal: Refusal) -> MalformedRequest:
+        """What a callback raises to end the parsing."""
+        self._refusal = refusal
+        return MalformedRequest(refusal.detail)
+
+    # The application
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def on_response_complete(self) -> None:
+        """Requests are answered in the order in which they were counted."""
+        if self._counted:
+            self._registry.end(self._counted.popleft())
+        super().on_response_complete()
+
+    # Time
+
+    def is_waiting(self) -> bool:
+        """Whether no request is under way on the connection."""
+        return self._phase() in (Phase.HEAD, Phase.IDLE, Phase.LINGER, Phase.CLOSE)
+
+    def look_after(self, elapsed_s: float) -> None:
+        """Refuse the client, or close the connection, when the client has used up its time."""
+        phase = self._phase()
+        if self._patience.spend(phase, self._requests, elapsed_s, self._moved(phase)):
+            return
+        if phase is Phase.HEAD and self._head_arrived_bytes:
+            self._refuse(SLOW_HEAD)
+        elif phase is Phase.BODY:
+            self._refuse(SLOW_BODY)
+        else:
+            self.drop()
+
+    def drop(self) -> None:
+        """Close the connection at once."""
+        self._ended = True
+        self.transport.abort()
+
+    def _phase(self) -> Phase:
+        if self.transport.get_write_buffer_size():
+            return Phase.ANSWER
+        if self.transport.is_closing():
+            return Phase.CLOSE
+        running = self._running
+        if running is not None and not running.response_complete:
+            return Phase.BODY if self._awaits_body(running) else Phase.WORK
+        if not self._in_head:
+            return Phase.LINGER
+        return Phase.IDLE if self._requests and not self._head_arrived_bytes else Phase.HEAD
+
+    def _awaits_body(self, running: RequestResponseCycle) -> bool:
+        """Whether the client could send the next bytes of the body: nothing here keeps it from that."""
+        may_send = not self.flow.read_paused and not running.waiting_for_100_continue
+        return running is self.cycle and running.more_body and may_send
+
+    def _moved(self, phase: Phase) -> int:
+        """Bytes that the client sent, or took, since the last call."""
+        unsent = self.transport.get_write_buffer_size() if phase is Phase.ANSWER else 0
+        taken = max(0, self._unsent_bytes - unsent)
+        received, self._moved_bytes, self._unsent_bytes = self._moved_bytes, 0, unsent
+        return taken if phase is Phase.ANSWER else received
+
+    # Refusals
+
+    def _refuse(self, refusal: Refusal) -> None:
+        """Answer where no other answer is under way, and close the connection."""
+        if self._ended:
+            return
+        self._ended = True
+        self._registry.refused(refusal.kind.name)
+        if self._may_answer():
+            instance = str(self._path, "latin-1")
+            self.transport.write(refusal.response(new_id(), instance))
+        for cycle in filter(None, (self._running, self.cycle)):
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self.transport.close()
+
+    def _may_answer(self) -> bool:
+        running = self._running
+        if running is None or running.response_complete:
+            return True
+        is_of_this_request = running is self.cycle and not self._in_head
+        return is_of_this_request and not running.response_started

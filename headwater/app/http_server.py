@@ -1,0 +1,82 @@
+"""Composition of the HTTP server of an API process."""
+
+import resource
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
+
+import structlog
+import uvicorn
+from fastapi import FastAPI
+
+from headwater.api.server.addresses import TrustedProxies
+from headwater.api.server.connections import Connections
+from headwater.api.server.limits import ServerLimits
+from headwater.api.server.protocol import LimitedProtocol
+from headwater.errors import SetupError
+from headwater.settings import Settings
+
+GRACE_S = 5
+OTHER_FILES = 300
+"""Open files of an API process beside its clients' connections: databases, Valkey, Kafka, libraries."""
+
+log = structlog.get_logger(__name__)
+
+
+def server_config(app: FastAPI, settings: Settings, refused: Callable[[str], None]) -> uvicorn.Config:
+    """uvicorn's configuration. refused: called with the kind of problem of each refusal. Raises SetupError."""
+    connections = Connections(limits_of(settings), proxies_of(settings.trusted_proxies), refused)
+    return uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        http=cast("Any", partial(LimitedProtocol, connections=connections)),
+        ws="none",
+        log_config=None,
+        log_level="error",  # what clients do wrong is counted, not logged: they could fill the disk
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=cast("int", settings.http_keep_alive_s),
+        timeout_graceful_shutdown=GRACE_S,
+    )
+
+
+def limits_of(settings: Settings) -> ServerLimits:
+    """The server's limits in the settings."""
+    return ServerLimits(
+        header_bytes=settings.http_header_bytes,
+        header_fields=settings.http_header_fields,
+        header_timeout_s=settings.http_header_timeout_s,
+        stall_timeout_s=settings.http_stall_timeout_s,
+        min_bytes_per_s=settings.http_min_bytes_per_s,
+        keep_alive_s=settings.http_keep_alive_s,
+        connections=settings.http_connections,
+        connections_per_address=settings.http_connections_per_address,
+    )
+
+
+def split(text: str) -> list[str]:
+    """The parts of a setting that lists several things, separated by commas."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def proxies_of(text: str) -> TrustedProxies:
+    """The proxies that a setting names. Raises SetupError."""
+    try:
+        return TrustedProxies(split(text))
+    except ValueError as error:
+        raise SetupError(
+            f"The setting trusted_proxies can't be read: {error}. Write addresses or networks, as in 10.0.0.0/8,::1."
+        ) from error
+
+
+def allow_open_files(connections: int) -> None:
+    """Raise the limit on open files to what the connections need, as far as the system allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = connections + OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+        if allowed < needed:
+            log.warning("the limit on open files is too low for http_connections", allowed=allowed, needed=needed)

@@ -1,0 +1,387 @@
+"""The HTTP server's limits, over real sockets."""
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, cast
+
+import httpx
+import pytest
+import uvicorn
+from anyio import to_thread
+from starlette.types import Message, Receive, Scope, Send
+
+from headwater.api.server.addresses import TrustedProxies
+from headwater.api.server.connections import Connections
+from headwater.api.server.limits import ServerLimits
+from headwater.api.server.protocol import MAX_PIPELINED, LimitedProtocol
+
+LIMITS = ServerLimits(
+    header_bytes=4_096, header_fields=20, header_timeout_s=0.4, stall_timeout_s=0.8, connections_per_address=5
+)
+TICK_S = 0.1
+PROXY, CLIENT = "127.0.0.9", "127.0.0.8"
+LARGE = b"x" * (64 << 20)
+
+
+@dataclass
+class Server:
+    """A server whose application tells what it was sent."""
+
+    port: int
+    refused: list[str] = field(default_factory=list)
+    seen: list[Message] = field(default_factory=list)
+    clients: list[str] = field(default_factory=list)
+    go_on: threading.Event = field(default_factory=threading.Event)
+    connections: Connections | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._lifespan(receive, send)
+            return
+        self.clients.append(scope["client"][0])
+        body = LARGE if scope["path"] == "/large" else b"answer"
+        if scope["path"] == "/read":
+            body = str(await self._read(receive)).encode()
+        if scope["path"] == "/wait":
+            await to_thread.run_sync(self.go_on.wait)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while True:
+            event = (await receive())["type"]
+            await send({"type": f"{event}.complete"})
+            if event == "lifespan.shutdown":
+                return
+
+    async def _read(self, receive: Receive) -> int:
+        size = 0
+        while True:
+            message = await receive()
+            self.seen.append(message)
+            size += len(message.get("body", b""))
+            if not message.get("more_body"):
+                return size
+
+    @contextlib.contextmanager
+    def connected(self, source: str = CLIENT) -> Iterator[socket.socket]:
+        with socket.create_connection(("127.0.0.1", self.port), 10, (source, 0)) as made:
+            yield made
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 20
+        while not condition():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def serving(limits: ServerLimits) -> Iterator[Server]:
+    listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+    made = Server(listener.getsockname()[1])
+    made.connections = Connections(limits, TrustedProxies([PROXY]), made.refused.append, TICK_S)
+    config = uvicorn.Config(
+        made,
+        http=cast("Any", partial(LimitedProtocol, connections=made.connections)),
+        ws="none",
+        log_config=None,
+        log_level="error",
+        access_log=False,
+        proxy_headers=False,
+        timeout_keep_alive=cast("int", limits.keep_alive_s),
+        timeout_graceful_shutdown=1,
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, args=([listener],))
+    thread.start()
+    made.until(lambda: server.started)
+    try:
+        yield made
+    finally:
+        made.go_on.set()
+        server.should_exit = True
+        thread.join()
+        listener.close()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving(LIMITS) as made:
+        yield made
+
+
+def read_all(connection: socket.socket) -> bytes:
+    """What comes until the server closes the connection."""
+    found = b""
+    with contextlib.suppress(ConnectionResetError):
+        while part := connection.recv(65_536):
+            found += part
+    return found
+
+
+def problem(answer: bytes) -> dict[str, Any]:
+    head, _, body = answer.partition(b"\r\n\r\n")
+    told = json.loads(body)
+    status, *fields = head.decode().split("\r\n")
+    assert status.startswith(f"HTTP/1.1 {told['status']} ")
+    assert "Content-Type: application/problem+json" in fields
+    assert "Connection: close" in fields
+    assert f"X-Request-Id: {told['request_id']}" in fields
+    return dict(told)
+
+
+def get(path: str = "/", *fields: str) -> bytes:
+    return "\r\n".join([f"GET {path} HTTP/1.1", "Host: a", *fields, "", ""]).encode()
+
+
+def test_a_usual_request_is_answered_and_the_connection_stays_open(server: Server) -> None:
+    with server.connected() as connection:
+        for _ in range(3):
+            connection.sendall(get())
+            assert connection.recv(65_536).endswith(b"answer")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        get("/", "X: " + "a" * 5_000),
+        get("/" + "a" * 5_000),
+        get("/", *(f"X{n}: a" for n in range(30))),
+        get("/", *(f"X{n}: " + "a" * 500 for n in range(15))),
+        b"GET / HTTP/1.1\r\nX: " + b"a" * 8_000,
+        b"\r\n" * 4_000,
+    ],
+    ids=["long field", "long path", "many fields", "large fields", "unfinished field", "empty lines"],
+)
+def test_a_head_over_the_limit_is_refused(server: Server, head: bytes) -> None:
+    with server.connected() as connection:
+        connection.sendall(head)
+        assert problem(read_all(connection))["type"] == "urn:headwater:problem:head-too-large"
+    assert server.refused == ["head-too-large"]
+
+
+def test_a_head_that_never_ends_is_held_in_bounded_memory(server: Server) -> None:
+    with server.connected() as connection, contextlib.suppress(ConnectionError):
+        connection.sendall(b"GET / HTTP/1.1\r\nX: ")
+        for _ in range(100_000):
+            connection.sendall(b"a" * 1_000)
+        raise AssertionError("100 megabytes of one header field were taken")
+    assert server.refused == ["head-too-large"]
+
+
+def test_trailers_count_as_the_head_does(server: Server) -> None:
+    with server.connected() as connection:
+        connection.sendall(b"POST /read HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n")
+        connection.sendall(b"".join(b"T%d: a\r\n" % n for n in range(30)))
+        assert problem(read_all(connection))["status"] == 431
+
+
+def test_a_large_body_in_the_same_read_as_the_head_is_no_large_head(server: Server) -> None:
+    with server.connected() as connection:
+        connection.sendall(b"POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n" + b"a" * 60_000)
+        assert connection.recv(65_536).endswith(b"60000")
+        connection.sendall(get())
+        assert connection.recv(65_536).endswith(b"answer")
+
+
+@pytest.mark.parametrize("junk", [b"\x16\x03\x01\x02\x00\x01\x00", b"hello\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"])
+def test_what_is_no_http_is_a_problem_document(server: Server, junk: bytes) -> None:
+    with server.connected() as connection:
+        connection.sendall(junk)
+        assert problem(read_all(connection))["status"] == 400
+
+
+def test_a_silent_connection_ends(server: Server) -> None:
+    with server.connected() as connection:
+        assert read_all(connection) == b""
+
+
+def test_a_head_that_comes_byte_by_byte_ends(server: Server) -> None:
+    with server.connected() as connection, contextlib.suppress(ConnectionError):
+        connection.settimeout(0.1)
+        answer = b""
+        for byte in get("/", "X: " + "a" * 200):
+            connection.sendall(bytes([byte]))
+            with contextlib.suppress(TimeoutError):
+                answer = connection.recv(65_536)
+                break
+        assert problem(answer)["type"] == "urn:headwater:problem:request-timeout"
+    assert server.refused == ["request-timeout"]
+
+
+def test_a_body_that_stops_coming_is_refused_and_the_application_told(server: Server) -> None:
+    with server.connected() as connection:
+        connection.sendall(b"POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nabc")
+        told = problem(read_all(connection))
+    assert (told["status"], told["instance"]) == (408, "/read")
+    server.until(lambda: server.seen[-1]["type"] == "http.disconnect")
+
+
+def test_chunk_extensions_are_no_progress_of_a_body(server: Server) -> None:
+    with server.connected() as connection:
+        connection.sendall(b"POST /read HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n1;")
+        connection.settimeout(0.05)
+        answer = b""
+        with contextlib.suppress(ConnectionError):
+            while not answer:
+                connection.sendall(b"a" * 100)
+                with contextlib.suppress(TimeoutError):
+                    answer = connection.recv(65_536)
+    assert problem(answer)["status"] == 408
+
+
+def test_a_slow_body_above_the_least_rate_is_read_to_its_end(server: Server) -> None:
+    """It takes longer than any time-out here, and is never silent for as long."""
+    with server.connected() as connection:
+        connection.sendall(b"POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 8000\r\n\r\n")
+        for _ in range(20):
+            time.sleep(0.1)
+            connection.sendall(b"a" * 400)
+        assert connection.recv(65_536).endswith(b"8000")
+
+
+def test_a_client_that_waits_for_its_turn_is_not_blamed(server: Server) -> None:
+    with server.connected() as connection:
+        connection.sendall(b"POST /wait HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n")
+        time.sleep(1.5)
+        server.go_on.set()
+        assert connection.recv(65_536).endswith(b"answer")
+
+
+def test_an_answer_that_nobody_fetches_is_given_up(server: Server) -> None:
+    with server.connected() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        connection.sendall(get("/large"))
+        assert server.connections is not None
+        server.until(lambda: server.connections is not None and len(server.connections) == 1)
+        server.until(lambda: server.connections is not None and not len(server.connections))
+
+
+def test_an_answer_that_is_fetched_slowly_comes_whole(server: Server) -> None:
+    with server.connected() as connection:
+        connection.sendall(get("/large"))
+        began, size = time.monotonic(), 0
+        while time.monotonic() < began + 3:
+            size += len(connection.recv(65_536))
+            time.sleep(0.02)
+        while part := connection.recv(1 << 20):
+            size += len(part)
+            if size > len(LARGE):
+                break
+        assert size > len(LARGE)
+
+
+def test_a_body_behind_the_answer_is_read_for_a_while_only(server: Server) -> None:
+    with server.connected() as connection:
+        connection.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\n")
+        assert connection.recv(65_536).endswith(b"answer")
+        deadline = time.monotonic() + 20
+        with contextlib.suppress(ConnectionError):
+            while time.monotonic() < deadline:
+                connection.sendall(b"a" * 1_000)
+                time.sleep(0.05)
+            raise AssertionError("the body was taken for 20 seconds")
+
+
+def test_an_address_has_so_many_connections(server: Server) -> None:
+    with contextlib.ExitStack() as stack:
+        for _ in range(5):
+            stack.enter_context(server.connected()).sendall(get("/wait"))
+        server.until(lambda: len(server.clients) == 5)
+        with server.connected() as one_more:
+            told = problem(read_all(one_more))
+        assert (told["status"], told["type"]) == (429, "urn:headwater:problem:too-many-connections")
+        with server.connected("127.0.0.7") as of_another:
+            of_another.sendall(get())
+            assert of_another.recv(65_536).endswith(b"answer")
+
+
+def test_at_the_limit_in_all_slow_connections_make_room() -> None:
+    limits = replace(LIMITS, connections=10, connections_per_address=10, header_timeout_s=60)
+    with serving(limits) as server, contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(server.connected()) for _ in range(10)]
+        for connection in slow:
+            connection.sendall(b"GET / HT")
+        server.until(lambda: server.connections is not None and len(server.connections) == 10)
+        for _ in range(3):
+            with server.connected("127.0.0.7") as user:
+                user.sendall(get())
+                assert user.recv(65_536).endswith(b"answer")
+
+
+def test_the_clients_address_comes_from_a_trusted_proxy_only(server: Server) -> None:
+    for source, forwarded in ((PROXY, "203.0.113.7, 198.51.100.9"), (CLIENT, "203.0.113.7")):
+        with server.connected(source) as connection:
+            connection.sendall(get("/", f"X-Forwarded-For: {forwarded}"))
+            assert connection.recv(65_536).endswith(b"answer")
+    assert server.clients == ["198.51.100.9", CLIENT]
+
+
+def test_requests_of_one_client_behind_a_proxy_are_counted(server: Server) -> None:
+    with contextlib.ExitStack() as stack:
+        for _ in range(5):
+            waiting = stack.enter_context(server.connected(PROXY))
+            waiting.sendall(get("/wait", "X-Forwarded-For: 203.0.113.7"))
+        server.until(lambda: len(server.clients) == 5)
+        with server.connected(PROXY) as one_more:
+            one_more.sendall(get("/", "X-Forwarded-For: 203.0.113.7"))
+            assert problem(read_all(one_more))["status"] == 429
+        with server.connected(PROXY) as of_another:
+            of_another.sendall(get("/", "X-Forwarded-For: 203.0.113.8"))
+            assert of_another.recv(65_536).endswith(b"answer")
+        server.go_on.set()
+        server.until(lambda: _answers(server))
+
+
+def _answers(server: Server) -> bool:
+    with server.connected(PROXY) as connection:
+        connection.sendall(get("/", "X-Forwarded-For: 203.0.113.7"))
+        return connection.recv(65_536).endswith(b"answer")
+
+
+def test_pipelined_requests_are_answered_in_order(server: Server) -> None:
+    with server.connected() as connection:
+        connection.sendall(get() * MAX_PIPELINED)
+        found = b""
+        while found.count(b"answer") < MAX_PIPELINED:
+            part = connection.recv(65_536)
+            assert part
+            found += part
+
+
+def test_a_pipeline_without_end_is_cut(server: Server) -> None:
+    with server.connected() as connection:
+        connection.sendall(get("/wait") + get() * 1_000)
+        server.until(lambda: bool(server.refused))
+        assert read_all(connection) == b""
+
+
+def test_an_upgrade_is_answered_as_http(server: Server) -> None:
+    with server.connected() as connection:
+        connection.sendall(get("/", "Connection: Upgrade", "Upgrade: websocket") + b"junk" * 100)
+        assert b"connection: close" in (answer := read_all(connection))
+        assert answer.endswith(b"answer")
+
+
+def test_five_large_uploads_at_once_pass() -> None:
+    """As large as 250,000 values of 66 characters, with the limits that hold unless settings say otherwise."""
+    body = b"a" * (250_000 * 69)
+
+    def upload(port: int) -> str:
+        return httpx.post(f"http://127.0.0.1:{port}/read", content=body, timeout=60).text
+
+    with serving(ServerLimits()) as server:
+        sizes: list[str] = []
+        threads = [threading.Thread(target=lambda: sizes.append(upload(server.port))) for _ in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sizes == [str(len(body))] * 5
+        assert server.refused == []

@@ -1,0 +1,111 @@
+"""Who may connect."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from headwater.api.server.addresses import TrustedProxies
+from headwater.api.server.connections import Connections
+from headwater.api.server.limits import ServerLimits
+from headwater.api.server.refusals import BUSY, TOO_MANY_CONNECTIONS
+
+TICK_S = 0.02
+PROXY = "10.0.0.1"
+
+
+class Peer:
+    """A connection that does nothing."""
+
+    def __init__(self, *, waiting: bool = True) -> None:
+        self.waiting = waiting
+        self.dropped = False
+        self.looked_at = 0
+        self.is_looked_at = asyncio.Event()
+
+    def is_waiting(self) -> bool:
+        return self.waiting
+
+    def look_after(self, elapsed_s: float) -> None:
+        assert 0 < elapsed_s <= 2 * TICK_S
+        self.looked_at += 1
+        self.is_looked_at.set()
+
+    def drop(self) -> None:
+        self.dropped = True
+
+
+def registry(connections: int = 3, per_address: int = 2) -> Connections:
+    limits = ServerLimits(connections=connections, connections_per_address=per_address)
+    return Connections(limits, TrustedProxies([PROXY]), tick_s=TICK_S)
+
+
+def in_loop(test: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(test)
+
+
+def test_an_address_has_so_many_connections_and_no_more() -> None:
+    async def test() -> None:
+        made = registry(connections=10)
+        first, second = Peer(), Peer()
+        assert made.admit(first, "127.0.0.2") is None
+        assert made.admit(second, "127.0.0.2") is None
+        assert made.admit(Peer(), "127.0.0.2") is TOO_MANY_CONNECTIONS
+        assert made.admit(Peer(), "127.0.0.3") is None
+        made.discard(first)
+        made.discard(first)
+        assert made.admit(Peer(), "127.0.0.2") is None
+        assert made.admit(Peer(), "127.0.0.2") is TOO_MANY_CONNECTIONS
+
+    in_loop(test())
+
+
+def test_a_trusted_proxy_has_more_than_an_address_and_its_clients_have_not() -> None:
+    async def test() -> None:
+        made = registry(connections=10)
+        assert [made.admit(Peer(), PROXY) for _ in range(5)] == [None] * 5
+        groups = [made.begin("203.0.113.7") for _ in range(3)]
+        assert groups == ["203.0.113.7", "203.0.113.7", None]
+        made.end("203.0.113.7")
+        assert made.begin("203.0.113.7") is not None
+
+    in_loop(test())
+
+
+def test_the_oldest_connection_without_a_request_makes_room() -> None:
+    async def test() -> None:
+        made = registry(connections=3, per_address=9)
+        working, idle, newer = Peer(waiting=False), Peer(), Peer()
+        for peer in (working, idle, newer):
+            made.admit(peer, "127.0.0.2")
+        assert made.admit(Peer(), "127.0.0.3") is None
+        assert (working.dropped, idle.dropped, newer.dropped) == (False, True, False)
+        assert len(made) == 3
+
+    in_loop(test())
+
+
+def test_where_all_carry_requests_a_new_one_is_refused() -> None:
+    async def test() -> None:
+        made = registry(connections=2, per_address=9)
+        for _ in range(2):
+            made.admit(Peer(waiting=False), "127.0.0.2")
+        assert made.admit(Peer(), "127.0.0.3") is BUSY
+
+    in_loop(test())
+
+
+def test_all_are_looked_after_as_long_as_there_are_some() -> None:
+    async def test() -> None:
+        made = registry()
+        peer = Peer()
+        made.admit(peer, "127.0.0.2")
+        await peer.is_looked_at.wait()
+        made.discard(peer)
+        await asyncio.sleep(10 * TICK_S)
+        looked_at = peer.looked_at
+        later = Peer()
+        made.admit(later, "127.0.0.2")
+        await later.is_looked_at.wait()
+        assert peer.looked_at == looked_at
+
+    in_loop(test())
