@@ -3,7 +3,6 @@
 HeadwaterError
 ├── RequestError                  the caller's request can't be done as it stands; api/problems.py maps each to a status
 │   ├── MalformedRequest          400
-│   │   └── BodyStalled
 │   ├── Unauthenticated           401
 │   ├── Forbidden                 403
 │   ├── NotFound                  404
@@ -62,11 +61,7 @@ class RequestError(HeadwaterError):
 
 
 class MalformedRequest(RequestError):
-    """The body is no JSON, broke off, or stopped coming."""
-
-
-class BodyStalled(MalformedRequest):
-    """The client sends no more of a body whose end has not come. The connection is closed. Send it all again."""
+    """The body is no JSON, or it broke off."""
 
 
 class Unauthenticated(RequestError):

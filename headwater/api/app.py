@@ -2,11 +2,13 @@
 
 import contextlib
 from collections.abc import AsyncIterator
+from typing import Any
 
 import anyio
 import structlog
 from anyio import to_thread
 from fastapi import FastAPI
+from fastapi.middleware.cors import CORSMiddleware
 
 import headwater
 from headwater.api import (
@@ -24,6 +26,7 @@ from headwater.api import (
     validate,
 )
 from headwater.api.envelope import Envelope
+from headwater.api.failed_keys import FailedKeys
 from headwater.api.guard import Authenticator
 from headwater.api.health import Probes
 from headwater.api.limits import Limiter
@@ -49,6 +52,22 @@ ROUTERS = (
     filter_values.router,
     health.router,
 )
+CORS: dict[str, Any] = {
+    "allow_methods": ["GET", "POST", "PUT", "PATCH", "DELETE"],
+    "allow_headers": ["Content-Type", "X-API-Key", "If-Match", "Idempotency-Key"],
+    "expose_headers": [
+        "ETag",
+        "Idempotency-Replayed",
+        "Link",
+        "Location",
+        "RateLimit",
+        "RateLimit-Policy",
+        "Retry-After",
+        "X-Request-Id",
+    ],
+    "max_age": 600,
+}
+"""What web pages of other origins may send and read. A key is a header of the page's own: no cookies are taken."""
 DESCRIPTION = (
     "Turns firehoses of blockchain records into just the records you want, on Kafka topics of your own. "
     "Every error is a problem document (RFC 9457)."
@@ -64,6 +83,7 @@ def create_api(services: Services) -> FastAPI:
         version=headwater.__version__,
         description=DESCRIPTION,
         docs_url=None,
+        openapi_url=None,
         redoc_url=None,
         redirect_slashes=False,
         lifespan=_lifespan,
@@ -71,7 +91,7 @@ def create_api(services: Services) -> FastAPI:
     app.state.services = services
     app.state.metrics = Metrics(services.metrics_dir)
     app.state.probes = Probes(services.probes)
-    app.state.authenticator = Authenticator(services.keys)
+    app.state.authenticator = Authenticator(services.keys, FailedKeys(services.failed_keys_per_minute))
     app.state.limiter = Limiter(services.limits, app.state.metrics) if services.limits else None
     app.state.uploads = Turns(MAX_UPLOADS_AT_ONCE, MAX_UPLOADS_PER_OWNER)
     app.state.turns = Turns(MAX_AT_ONCE, MAX_PER_OWNER)
@@ -81,6 +101,8 @@ def create_api(services: Services) -> FastAPI:
         app.include_router(router)
     problems.install(app)
     openapi.describe(app)
+    if services.cors_origins:
+        app.add_middleware(CORSMiddleware, allow_origins=services.cors_origins, **CORS)
     app.add_middleware(Envelope, metrics=app.state.metrics, new_id=new_id)
     return app
 

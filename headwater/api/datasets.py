@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from headwater.api import examples
 from headwater.api.guard import guarded_router, needs
 from headwater.api.openapi import body_failures, failures
-from headwater.api.queries import IN_DIGITS
+from headwater.api.queries import IN_DIGITS, NULL_AS_NONE
 from headwater.api.schemas import DatasetBody, EntriesPage, EntriesWritten, Existence
 from headwater.api.services import Caller, Given
 from headwater.api.uploads import upload
@@ -164,7 +164,9 @@ def page(
     dataset_id: str,
     caller: Caller,
     given: Given,
-    cursor: Annotated[int | None, Query(ge=0, le=MAX_CURSOR, description="From the page before."), IN_DIGITS] = None,
+    cursor: Annotated[
+        int | None, Query(ge=0, le=MAX_CURSOR, description="From the page before."), IN_DIGITS, NULL_AS_NONE
+    ] = None,
     limit: Annotated[
         int, Query(ge=1, le=MAX_DATASET_PAGE, description="Values on the page."), IN_DIGITS
     ] = DEFAULT_DATASET_PAGE,

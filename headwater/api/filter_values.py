@@ -9,7 +9,7 @@ from fastapi import Query, Request, Response
 from headwater.api import examples
 from headwater.api.guard import guarded_router, needs
 from headwater.api.openapi import body_failures, failures
-from headwater.api.queries import IN_DIGITS
+from headwater.api.queries import IN_DIGITS, NULL_AS_NONE
 from headwater.api.schemas import Added, FilterCount, FilterPage, Membership, Removed
 from headwater.api.services import Caller, Given
 from headwater.api.uploads import upload
@@ -86,7 +86,9 @@ def page(
     transform_uid: str,
     caller: Caller,
     given: Given,
-    cursor: Annotated[int | None, Query(ge=0, le=MAX_CURSOR, description="From the page before."), IN_DIGITS] = None,
+    cursor: Annotated[
+        int | None, Query(ge=0, le=MAX_CURSOR, description="From the page before."), IN_DIGITS, NULL_AS_NONE
+    ] = None,
     count: Annotated[int, Query(ge=1, le=MAX_PAGE, description="Values on the page."), IN_DIGITS] = DEFAULT_PAGE,
 ) -> Response:
     """Exactly `count` values, except on the last page; a value that stays is listed once and only once."""

@@ -8,6 +8,8 @@ import anyio
 import pydantic_core
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Request, Response
+from fastapi.dependencies.utils import get_flat_params
+from fastapi.params import Query
 from fastapi.routing import APIRoute
 from fastapi.security import APIKeyHeader
 from starlette.datastructures import Headers
@@ -15,8 +17,10 @@ from starlette.routing import Match
 from starlette.types import Message, Receive, Scope, Send
 
 from headwater.api import idempotency
+from headwater.api.failed_keys import FailedKeys
 from headwater.api.limits import Limiter
 from headwater.api.problems import NO_SUCH_ADDRESS
+from headwater.api.queries import refuse_unknown
 from headwater.api.schemas import DeploymentBody
 from headwater.errors import (
     Forbidden,
@@ -24,12 +28,13 @@ from headwater.errors import (
     MalformedRequest,
     NotFound,
     Problem,
+    RateLimited,
     TooLarge,
     Unauthenticated,
     UnsupportedMediaType,
 )
 from headwater.model.audit import Actor, act_as
-from headwater.model.key import ApiKey
+from headwater.model.key import ApiKey, is_well_formed
 from headwater.model.sink import NewSink, Sink, feed_prices
 from headwater.services.keys import Keys
 
@@ -88,21 +93,35 @@ class JsonRequest(Request):
 class Authenticator:
     """Finds the key that a request was sent with.
 
-    The store is asked on threads of its own, so that a check never waits behind the work of other requests.
+    The store is asked on threads of its own, so that a check never waits behind the work of other requests. It is not
+    asked for a key whose check digits are wrong, nor for an unknown key from an address that has sent many of these.
     """
 
-    def __init__(self, keys: Keys) -> None:
+    def __init__(self, keys: Keys, failed: FailedKeys) -> None:
         self._keys = keys
+        self._failed = failed
         self._threads = anyio.CapacityLimiter(MAX_KEY_CHECKS_AT_ONCE)
 
-    async def __call__(self, headers: Headers) -> ApiKey:
-        """Raises Unauthenticated, StoreUnavailable when the key could not be checked."""
+    async def __call__(self, headers: Headers, address: str) -> ApiKey:
+        """Raises Unauthenticated, RateLimited, StoreUnavailable when the key could not be checked."""
         sent = headers.getlist("x-api-key")
         if len(sent) != 1:
             raise Unauthenticated
         text = sent[0].strip(" \t")  # white space around a value is no part of it (RFC 9110, section 5.5)
         if known := self._keys.recall(text):
             return known
+        if not is_well_formed(text):
+            raise Unauthenticated
+        if self._keys.was_valid(text):
+            return await self._ask(text)
+        if wait_s := self._failed.take(address):
+            reason = "Your address has sent too many keys that are not valid."
+            raise RateLimited(f"{reason} Send a valid key after {wait_s} s.", wait_s)
+        found = await self._ask(text)
+        self._failed.give_back(address)
+        return found
+
+    async def _ask(self, text: str) -> ApiKey:
         return await to_thread.run_sync(self._keys.authenticate, text, limiter=self._threads)
 
 
@@ -117,6 +136,9 @@ class GuardedRoute(APIRoute):
         self.scope_with_prices: str = extra.get(SCOPE_WITH_PRICES, "")
         self.streamed: bool = extra.get(STREAMED, False)
         self.takes_body = self.body_field is not None or self.streamed
+        self.query_names = frozenset(
+            field.alias for field in get_flat_params(self.dependant) if isinstance(field.field_info, Query)
+        )
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         match, child = super().matches(scope)
@@ -126,9 +148,10 @@ class GuardedRoute(APIRoute):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        key = await scope["app"].state.authenticator(headers)
+        address = _peer(scope)
+        key = await scope["app"].state.authenticator(headers, address)
         scope["api_key"] = key
-        act_as(Actor(key.id, key.owner, _peer(scope), scope.get("request_id", "")))
+        act_as(Actor(key.id, key.owner, address, scope.get("request_id", "")))
         if scope["method"] in (self.methods or ()):
             self._check_scope(key)
             await self._count(key, scope)
@@ -164,6 +187,7 @@ class GuardedRoute(APIRoute):
     def _check(self, scope: Scope, headers: Headers, receive: Receive) -> Receive:
         if any("\0" in value for value in scope["path_params"].values()):
             raise NotFound(NO_SUCH_ADDRESS)
+        refuse_unknown(scope["query_string"], self.query_names)
         if not self.takes_body:
             return receive
         _check_media_type(headers)

@@ -4,6 +4,7 @@ Several processes share one port, so a scrape reaches any of them: with a direct
 prometheus-client decides between the two ways when it is imported, by the variable PROMETHEUS_MULTIPROC_DIR.
 """
 
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from prometheus_client.registry import Collector
 from headwater.errors import SetupError
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+FRESH_FOR_S = 1.0
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
@@ -29,6 +31,8 @@ class Metrics:
         if directory and values.ValueClass is values.MutexValue:
             raise SetupError(f"Start the API process with PROMETHEUS_MULTIPROC_DIR={directory}.")
         self._directory = directory
+        self._made = b""
+        self._made_at = -FRESH_FOR_S
         self._registry = CollectorRegistry()
         self._seconds = Histogram(
             "headwater_http_request_duration_seconds",
@@ -72,7 +76,14 @@ class Metrics:
         self._seconds.labels(method, route).observe(seconds)
 
     def exposition(self) -> bytes:
-        """All metrics in Prometheus' text format. Reads files when processes share them."""
+        """All metrics in Prometheus' text format, at most FRESH_FOR_S old: nobody needs a key to ask for them."""
+        now = time.monotonic()
+        if now >= self._made_at + FRESH_FOR_S:
+            self._made, self._made_at = self._exposition(), now
+        return self._made
+
+    def _exposition(self) -> bytes:
+        """Reads files when processes share them."""
         if self._directory is None:
             return generate_latest(self._registry)
         shared = CollectorRegistry()

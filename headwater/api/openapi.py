@@ -1,11 +1,12 @@
 """The API's description: errors, headers, links and examples, and a page that shows it without any outside address."""
 
+import json
 from collections.abc import Iterator
 from http import HTTPStatus
 from importlib import resources
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, FastAPI, Response
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import HTMLResponse
@@ -27,6 +28,7 @@ KIND_OF_STATUS = {kind.status: kind for kind in reversed((*KINDS.values(), METHO
 EVERYWHERE = (
     HTTPStatus.UNAUTHORIZED,
     HTTPStatus.FORBIDDEN,
+    HTTPStatus.UNPROCESSABLE_ENTITY,
     HTTPStatus.TOO_MANY_REQUESTS,
     HTTPStatus.SERVICE_UNAVAILABLE,
 )
@@ -123,6 +125,14 @@ def describe(app: FastAPI) -> None:
             app.openapi_schema = _schema(app)
         return app.openapi_schema
 
+    @app.get("/openapi.json", include_in_schema=False)
+    async def description() -> Response:
+        """The same bytes for everybody: nobody can make the process render or keep a copy for each request."""
+        if app.state.description is None:
+            app.state.description = json.dumps(app.openapi(), ensure_ascii=False, separators=(",", ":")).encode()
+        return Response(app.state.description, media_type=JSON)
+
+    app.state.description = None
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to extend the description
     app.mount(ASSETS, StaticFiles(directory=str(resources.files("fastapi_swagger") / "resources")))
     app.include_router(router)

@@ -143,8 +143,6 @@ def answer_of(error: HeadwaterError) -> Answer:
         answer.members["errors"] = error.problems
     if isinstance(error, errors.DeployFailed):
         answer.members["errors"] = [errors.Problem("", error.detail)]
-    if isinstance(error, errors.BodyStalled):
-        answer.headers["Connection"] = "close"
     if isinstance(error, errors.Unauthenticated):
         answer.headers["WWW-Authenticate"] = 'ApiKey realm="headwater"'
     if kind.status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):

@@ -1,6 +1,6 @@
 """What the API is given, and how a route gets at it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, cast
@@ -31,6 +31,8 @@ class Services:
 
     limits: None for no rate limits. probes: readiness by name of the dependency, as GET /readyz shows it.
     is_led: whether a controller looks after deployments. deploy_timeout_s: how long deploy, teardown and delete wait.
+    failed_keys_per_minute: how many keys that are not valid one address may send; 0 means no limit.
+    cors_origins: origins whose web pages may call the API; `*` means all.
     metrics_dir: where the API processes of one port share their metrics; None for a single process.
     """
 
@@ -49,6 +51,8 @@ class Services:
     limits: RateLimits | None = None
     probes: Mapping[str, Probe] = field(default_factory=dict)
     deploy_timeout_s: float = 55.0
+    failed_keys_per_minute: int = 0
+    cors_origins: Sequence[str] = ()
     metrics_dir: Path | None = None
 
 

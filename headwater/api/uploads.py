@@ -1,26 +1,24 @@
 """Bodies of values are read and stored on threads of their own: they compute for long, and clients may send slowly.
 
 A thread asks for the next bytes when it is done with those before, so the server takes no more from the client than one
-upload can store; the event loop only passes bytes on. A body that stops coming gives its thread back.
+upload can store; the event loop only passes bytes on. The server ends a body that stops coming, which gives its thread
+back.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterator
 from functools import partial
 from typing import TypeVar
 
-import anyio
 from anyio import from_thread
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
 from headwater.api.turns import Turns
-from headwater.errors import BodyStalled, MalformedRequest
+from headwater.errors import MalformedRequest
 
 MAX_UPLOADS_AT_ONCE = 32
 MAX_UPLOADS_PER_OWNER = 8
 """Five at once are normal load; one owner's slow clients must not keep all others waiting."""
-MAX_SILENCE_S = 30.0
-"""How long the next bytes of a body may take."""
 
 T = TypeVar("T")
 
@@ -28,7 +26,7 @@ T = TypeVar("T")
 async def upload(request: Request, work: Callable[[Iterator[bytes]], T]) -> T:
     """Run `work` on the body's bytes when it is the owner's turn.
 
-    They raise MalformedRequest when the client goes away before their end, BodyStalled when it sends no more.
+    They raise MalformedRequest when the client goes away before their end, or the server gives the client up.
     """
     body = request.stream()
 
@@ -42,10 +40,6 @@ async def upload(request: Request, work: Callable[[Iterator[bytes]], T]) -> T:
 
 async def _next(body: AsyncGenerator[bytes, None]) -> bytes:
     try:
-        with anyio.fail_after(MAX_SILENCE_S):
-            return await anext(body, b"")
-    except TimeoutError as error:
-        text = f"No more of the body came for {MAX_SILENCE_S:g} s. Nothing was changed. Send all of it again."
-        raise BodyStalled(text) from error
+        return await anext(body, b"")
     except ClientDisconnect as error:
         raise MalformedRequest("The body broke off. Nothing was changed.") from error

@@ -19,7 +19,7 @@ from headwater.app.addresses import Addresses
 from headwater.app.control import open_control
 from headwater.app.garbage import share_heaps, spare_a_server
 from headwater.app.home import Home, require_platform
-from headwater.app.http_server import allow_open_files, server_config
+from headwater.app.http_server import allow_open_files, origins_of, server_config
 from headwater.app.streams import load_bindings
 from headwater.brokers.base import Broker
 from headwater.brokers.kafka import KafkaBroker
@@ -128,6 +128,8 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
         },
         is_led=partial(_is_led, database.leases),
         deploy_timeout_s=settings.deploy_timeout_s,
+        failed_keys_per_minute=settings.http_failed_keys,
+        cors_origins=origins_of(settings.cors_origins),
         metrics_dir=_metrics_dir(),
     )
 

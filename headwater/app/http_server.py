@@ -1,5 +1,6 @@
 """Composition of the HTTP server of an API process."""
 
+import re
 import resource
 from collections.abc import Callable
 from functools import partial
@@ -19,6 +20,8 @@ from headwater.settings import Settings
 GRACE_S = 5
 OTHER_FILES = 300
 """Open files of an API process beside its clients' connections: databases, Valkey, Kafka, libraries."""
+
+_ORIGIN = re.compile(r"https?://(?:[a-z0-9.-]+|\[[0-9a-f:]+\])(?::[0-9]+)?")
 
 log = structlog.get_logger(__name__)
 
@@ -69,6 +72,18 @@ def proxies_of(text: str) -> TrustedProxies:
         raise SetupError(
             f"The setting trusted_proxies can't be read: {error}. Write addresses or networks, as in 10.0.0.0/8,::1."
         ) from error
+
+
+def origins_of(text: str) -> list[str]:
+    """The origins that a setting names. Raises SetupError."""
+    origins = split(text)
+    for origin in origins:
+        if origin != "*" and not _ORIGIN.fullmatch(origin):
+            raise SetupError(
+                f"The setting cors_origins names {origin!r}. Write origins as https://app.example.com, "
+                "with a port where there is one and without a path."
+            )
+    return origins
 
 
 def allow_open_files(connections: int) -> None:

@@ -76,6 +76,11 @@ def mint() -> tuple[str, str, bytes]:
     return body + _crc(body), key_id, digest(secret)
 
 
+def is_well_formed(text: str) -> bool:
+    """Whether the form and the check digits of a key's text are right."""
+    return parse(text) is not None
+
+
 def parse(text: str) -> tuple[str, str] | None:
     """Key id and secret of a key's text, or None when the form or the check digits are wrong."""
     if not _FORM.fullmatch(text):

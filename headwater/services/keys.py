@@ -40,6 +40,11 @@ class Keys:
             return None
         return self._accept(key, secret)
 
+    def was_valid(self, text: str) -> bool:
+        """Whether the id is that of a key which this process found good at its last check. Never blocks."""
+        parsed = parse(text)
+        return parsed is not None and parsed[0] in self._cache
+
     def authenticate(self, text: str) -> ApiKey:
         """The key. Blocks on the store. Raises Unauthenticated, StoreUnavailable when it could not be checked."""
         parsed = parse(text)

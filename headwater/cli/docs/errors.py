@@ -13,9 +13,11 @@ def page() -> str:
     """One row per problem that the API answers with."""
     from headwater.api.health import NOT_READY
     from headwater.api.problems import INTERNAL, KINDS, METHOD_NOT_ALLOWED, URN
+    from headwater.api.server.refusals import SERVER_KINDS
 
     found = [(kind, _first_paragraph(error)) for error, kind in KINDS.items()]
     found += [(METHOD_NOT_ALLOWED, METHOD_NOT_ALLOWED.say), (INTERNAL, INTERNAL.say)]
+    found += SERVER_KINDS.items()
     found.append((NOT_READY, "Answer of GET /readyz; `dependencies` says which."))
     found.sort(key=lambda one: (one[0].status, one[0].name))
     return document(

@@ -39,7 +39,6 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("of these for one owner", f"{turns.MAX_PER_OWNER}"),
             ("bodies with `values` that are read at once, per process; others wait", f"{uploads.MAX_UPLOADS_AT_ONCE}"),
             ("of these for one owner", f"{uploads.MAX_UPLOADS_PER_OWNER}"),
-            ("silence in such a body, then it is refused", f"{uploads.MAX_SILENCE_S:g} s"),
             ("characters of an owner's name", f"1 to {keys.MAX_OWNER_CHARS}"),
             ("characters of an `Idempotency-Key`, visible ASCII", f"1 to {idempotency.MAX_KEY_CHARS}"),
             ("how long its answer is kept", f"{idempotency.REMEMBERED_FOR // timedelta(hours=1)} hours"),

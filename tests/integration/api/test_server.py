@@ -14,12 +14,15 @@ import httpx
 import pytest
 import uvicorn
 from anyio import to_thread
+from anyio.from_thread import start_blocking_portal
 from starlette.types import Message, Receive, Scope, Send
 
+from headwater.api.app import create_api
 from headwater.api.server.addresses import TrustedProxies
 from headwater.api.server.connections import Connections
 from headwater.api.server.limits import ServerLimits
 from headwater.api.server.protocol import MAX_PIPELINED, LimitedProtocol
+from tests.unit.api.installation import FLOW, Installation, flow_body
 
 LIMITS = ServerLimits(
     header_bytes=4_096, header_fields=20, header_timeout_s=0.4, stall_timeout_s=0.8, connections_per_address=5
@@ -82,12 +85,12 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(limits: ServerLimits) -> Iterator[Server]:
+def serving(limits: ServerLimits, app: Any = None) -> Iterator[Server]:
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
     made = Server(listener.getsockname()[1])
     made.connections = Connections(limits, TrustedProxies([PROXY]), made.refused.append, TICK_S)
     config = uvicorn.Config(
-        made,
+        app or made,
         http=cast("Any", partial(LimitedProtocol, connections=made.connections)),
         ws="none",
         log_config=None,
@@ -385,3 +388,21 @@ def test_five_large_uploads_at_once_pass() -> None:
             thread.join()
         assert sizes == [str(len(body))] * 5
         assert server.refused == []
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+def test_values_whose_body_stops_coming_change_nothing(method: str) -> None:
+    with start_blocking_portal() as portal:
+        headwater = Installation(portal)
+        with serving(LIMITS, create_api(headwater.services())) as server:
+            headers = {"X-API-Key": headwater.keys.create("alice")}
+            with httpx.Client(base_url=f"http://127.0.0.1:{server.port}", headers=headers) as client:
+                flow = client.post(FLOW, json=flow_body()).json()
+                path = f"{FLOW}/{flow['id']}/transforms/{flow['pipeline_config']['transforms'][0]['uid']}/filter-values"
+                assert client.post(path, json={"values": ["a", "b"]}).json()["added"] == 2
+                with server.connected() as connection:
+                    head = [f"{method} {path} HTTP/1.1", "Host: a", f"X-API-Key: {headers['X-API-Key']}"]
+                    head += ["Content-Type: application/json", "Content-Length: 100", "", '{"values": ["c"']
+                    connection.sendall("\r\n".join(head).encode())
+                    assert problem(read_all(connection))["status"] == 408
+                assert sorted(client.get(path).json()["values"]) == ["a", "b"]

@@ -282,7 +282,7 @@ class TestPage:
             ({"count": "1e1"}, "/count"),
             ({"count": "10.0"}, "/count"),
             ({"cursor": "1.5"}, "/cursor"),
-            ({"cursor": "null"}, "/cursor"),
+            ({"cursor": "none"}, "/cursor"),
         ],
     )
     def test_refused(self, alice: User, path: str, parameters: dict[str, Any], pointer: str) -> None:

@@ -73,17 +73,3 @@ def test_one_that_was_overtaken_says_so(headwater: Installation, alice: User, mo
     monkeypatch.setattr(headwater.sets, "replace", replace)
     body = alice.problem(alice.put(path, {"values": ["a"]}), 503, "superseded")
     assert body["detail"].endswith("this upload stood still for an hour; nothing was changed. Send it again.")
-
-
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
-def test_a_body_that_stops_coming_changes_nothing(
-    alice: User, stalled: Stalled, method: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(uploads, "MAX_SILENCE_S", 0.2)
-    path = values_path(alice)
-    alice.post(path, {"values": ["a", "b"]})
-    response = alice.request(method, path, content=stalled.body(), headers=JSON_TYPE)
-    body = alice.problem(response, 400, "malformed-request")
-    assert body["detail"] == "No more of the body came for 0.2 s. Nothing was changed. Send all of it again."
-    assert response.headers["connection"] == "close"
-    assert sorted(alice.get(path).json()["values"]) == ["a", "b"]

@@ -1,0 +1,46 @@
+"""Query parameters: unknown ones are refused by name, and the words for a default are taken."""
+
+import pytest
+
+from tests.unit.api.installation import FLOW, Installation, User
+
+
+@pytest.mark.parametrize(
+    ("path", "known"),
+    [
+        (FLOW, "it takes none"),
+        (f"{FLOW}/x", "it takes none"),
+        (f"{FLOW}/datasets", "it takes names"),
+        (f"{FLOW}/x/deploy/metrics", "it takes aggregated, metrics, time_range"),
+        (f"{FLOW}/x/transforms/t/filter-values", "it takes count, cursor"),
+    ],
+)
+def test_an_unknown_one_is_refused_with_the_known_ones(alice: User, path: str, known: str) -> None:
+    faults = alice.faults(alice.get(path, params={"page": "2", "colour": "red"}))
+    assert faults == dict.fromkeys(("/page", "/colour"), f"is no query parameter of this call; {known}")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+def test_calls_that_change_something_refuse_them_too(alice: User, method: str) -> None:
+    path = FLOW if method == "POST" else f"{FLOW}/{alice.create()['id']}"
+    assert "/dry_run" in alice.faults(alice.request(method, path, json={}, params={"dry_run": "true"}))
+
+
+def test_the_key_comes_first(headwater: Installation) -> None:
+    nobody = headwater.nobody()
+    nobody.problem(nobody.get(FLOW, params={"page": "2"}), 401, "unauthenticated")
+
+
+@pytest.mark.parametrize("word", ["null", ""])
+def test_the_cursor_of_a_first_page_may_be_written_out(alice: User, word: str) -> None:
+    flow, dataset = alice.create(), alice.post(f"{FLOW}/datasets", {"name": "d"}).json()
+    values = f"{FLOW}/{flow['id']}/transforms/{flow['pipeline_config']['transforms'][0]['uid']}/filter-values"
+    for path in (values, f"{FLOW}/datasets/{dataset['id']}/entries"):
+        assert alice.get(path, params={"cursor": word}).json() == alice.get(path).json()
+
+
+def test_all_metrics_may_be_asked_for_by_name(alice: User) -> None:
+    path = f"{FLOW}/{alice.create()['id']}"
+    assert alice.post(f"{path}/deploy").status_code == 200
+    metrics = alice.get(f"{path}/deploy/metrics", params={"metrics": "all"})
+    assert metrics.json() == alice.get(f"{path}/deploy/metrics").json()
