@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import IO
 
 import structlog
@@ -30,7 +31,9 @@ _WRAPPER = f"""
 import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl({_PR_SET_PDEATHSIG}, signal.SIGKILL)
 if os.getppid() != int(sys.argv[1]): os._exit(1)
-os.execv(sys.argv[2], sys.argv[2:])
+if sys.argv[2]:
+    with open(sys.argv[2], "w") as processes: processes.write("0")
+os.execv(sys.argv[3], sys.argv[3:])
 """
 
 Stream = int | IO[bytes] | None
@@ -121,15 +124,18 @@ def spawn(
     stdout: Stream = None,
     stderr: Stream = None,
     pass_fds: Sequence[int] = (),
+    join: Path | None = None,
 ) -> Child:
     """Start `argv` (argv[0] is an absolute path) in a session of its own; it dies when this process does.
 
     env: the child's environment; without one, `inherited()`.
+    join: the file `cgroup.procs` of the control group that the child joins before it becomes the program. A child that
+    can't join ends with status 1.
     Terminal signals (Ctrl-C) so reach the parent alone, which stops its children in order. Raises OSError.
     """
 
     def make() -> Child:
-        wrapped = [sys.executable, "-I", "-S", "-c", _WRAPPER, str(os.getpid()), *argv]
+        wrapped = [sys.executable, "-I", "-S", "-c", _WRAPPER, str(os.getpid()), str(join or ""), *argv]
         return Child(
             subprocess.Popen(
                 wrapped,

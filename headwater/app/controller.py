@@ -28,6 +28,7 @@ from headwater.errors import BrokerUnavailable
 from headwater.model.binding import Bindings
 from headwater.model.stream import STREAM_PARTITIONS
 from headwater.model.worker import PubSubAccess
+from headwater.orchestrators.cgroups import find_groups
 from headwater.orchestrators.process import ProcessOrchestrator
 from headwater.sandbox import check as check_sandbox
 from headwater.services.ids import utc_now
@@ -63,8 +64,13 @@ def run(settings: Settings) -> None:
         sources = sources_of(bindings, broker, database.deployments)
         client = connect(addresses.redis_url())
         sets = RedisSetStore(client)
+        memory_limit = settings.worker_memory_mb << 20
         orchestrator = ProcessOrchestrator(
-            home.workers, worker.command, settings.worker_memory_mb << 20, environment=worker_environment(bindings)
+            home.workers,
+            worker.command,
+            memory_limit,
+            environment=worker_environment(bindings),
+            groups=find_groups(home.workers, memory_limit),
         )
         flow_locks = FlowLocks()
         leadership = Leadership(database.leases, lock, boot_time_s)

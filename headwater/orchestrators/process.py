@@ -25,9 +25,10 @@ from headwater.children import spawn
 from headwater.errors import OrchestratorUnavailable
 from headwater.model.deployment import LogLine, WorkerStatus
 from headwater.model.worker import JOIN, LEAVE, Pulse, WorkerSet
+from headwater.orchestrators.cgroups import WorkerGroup, WorkerGroups, note_base
 from headwater.orchestrators.running import STUCK_AFTER_S, Running
-from headwater.orchestrators.slot import Role, Slot
-from headwater.orchestrators.usage import KernelKills, resident_bytes
+from headwater.orchestrators.slot import SCRIPTS_KILLED, Role, Slot
+from headwater.orchestrators.usage import KernelKills, kills_in_own_group, resident_bytes
 
 log = structlog.get_logger(__name__)
 
@@ -35,6 +36,8 @@ TICK_S = 0.2
 STOP_GRACE_S = 10.0
 MEMORY_EVERY_S = 1.0
 MAX_LOG_BYTES = 4 << 20
+GROUPS_GRACE_S = 2.0
+"""How long the end waits for the workers' control groups to become empty; the next start removes what is left."""
 
 Command = Callable[[Path, int, int], Sequence[str]]
 """(spec file, slot, probe fd) → argv."""
@@ -44,7 +47,8 @@ class ProcessOrchestrator:
     """Implements orchestrators.base.Orchestrator. `run_dir` (0700) holds specs and logs, a folder per deployment.
 
     memory_limit: bytes that a worker may use, with the processes below it; one that uses more is killed.
-    environment: that of the workers; without one, `children.inherited()`.
+    environment: that of the workers; without one, `children.inherited()`. groups: where each worker gets a control
+    group of its own; without them the orchestrator looks at the workers' memory once a second.
     """
 
     def __init__(
@@ -54,10 +58,12 @@ class ProcessOrchestrator:
         memory_limit: int,
         clock: Callable[[], float] = time.monotonic,
         environment: Mapping[str, str] | None = None,
+        groups: WorkerGroups | None = None,
     ) -> None:
         self._environment = environment
+        self._groups = groups
         self._memory_limit = memory_limit
-        self._kernel_kills = KernelKills(clock)
+        self._kills_in_own_group = KernelKills(clock, kills_in_own_group())
         self._look_at_memory_at = 0.0
         self._leads_until = float("-inf")
         self._run_dir = run_dir
@@ -76,6 +82,8 @@ class ProcessOrchestrator:
         self._closed = threading.Event()
         shutil.rmtree(run_dir, ignore_errors=True)
         run_dir.mkdir(mode=0o700, parents=True)
+        if groups is not None:
+            note_base(run_dir, groups)
         self._thread = threading.Thread(target=self._run, name="orchestrator", daemon=True)
         self._thread.start()
 
@@ -245,18 +253,27 @@ class ProcessOrchestrator:
         return any(slot.hands_over for _, slot in self._of(deployment_id))
 
     def _look_at_memory(self) -> None:
-        """Kill what uses too much, before the machine has none left."""
+        """Kill what uses too much, before the machine has none left, unless the kernel does so in a control group."""
         now = self._clock()
         if now < self._look_at_memory_at:
             return
         self._look_at_memory_at = now + MEMORY_EVERY_S
-        self._kernel_kills.look()
-        roles = [role for slot in self._slots.values() for role in (slot.worker, slot.successor)]
-        for running in (role.running for role in roles if role.running is not None):
-            used = resident_bytes(running.child.pid)
-            if used > self._memory_limit:
-                running.used_bytes = used
+        self._kills_in_own_group.look()
+        if self._groups is not None:
+            self._groups.sweep()
+        for slot in self._slots.values():
+            for running in (role.running for role in (slot.worker, slot.successor) if role.running is not None):
+                self._look_at_memory_of(slot, running)
+
+    def _look_at_memory_of(self, slot: Slot, running: Running) -> None:
+        if running.group is None:
+            if resident_bytes(running.child.pid) > self._memory_limit:
+                running.over_limit = True
                 running.child.send(signal.SIGKILL)
+            return
+        running.kills.look()
+        if running.kills.were_of_others():
+            slot.tell("warning", SCRIPTS_KILLED)
 
     def _advance(self, key: tuple[str, int]) -> None:
         """Move one slot towards what is wanted of it."""
@@ -304,8 +321,12 @@ class ProcessOrchestrator:
         assert running is not None
         running.read_heartbeats()
         self._unwatch(running)
-        self._kernel_kills.look()
-        slot.ended(role, status, now, kernel_kills=self._kernel_kills.is_recent)
+        running.kills.look()
+        if running.group is not None and running.kills.is_recent:
+            running.over_limit = running.over_limit or running.group.reached_limit()
+        slot.ended(role, status, now)
+        if self._groups is not None and running.group is not None:
+            self._groups.discard(running.group)
 
     def _start_if_due(self, key: tuple[str, int], slot: Slot, role: Role, now: float) -> None:
         if role.spec_hash is None or role.running is not None or now < role.restart_at:
@@ -324,25 +345,35 @@ class ProcessOrchestrator:
     def _start(self, key: tuple[str, int], slot: Slot, spec_hash: str) -> Running:
         """Raises OSError; nothing runs then, and nothing stays open."""
         with contextlib.ExitStack() as undo:
+            group = self._new_group(undo)
             ours, theirs = socket.socketpair()
             undo.enter_context(ours).setblocking(False)
             with theirs, self._log_file(key).open("ab") as output:
-                argv = self._command(self._spec_path(key[0], spec_hash), key[1], theirs.fileno())
                 child = spawn(
-                    argv,
+                    self._command(self._spec_path(key[0], spec_hash), key[1], theirs.fileno()),
                     env=self._environment,
                     stdout=subprocess.DEVNULL,
                     stderr=output,
                     pass_fds=[theirs.fileno()],
+                    join=None if group is None else group.processes,
                 )
             undo.callback(child.stop, 0)
-            running = Running(spec_hash, child, ours, lambda beat: slot.heard(running, beat), self._clock)
+            kills = self._kills_in_own_group if group is None else KernelKills(self._clock, group.kills)
+            running = Running(spec_hash, child, ours, lambda beat: slot.heard(running, beat), self._clock, kills, group)
             undo.callback(running.close)
             undo.callback(self._unwatch, running)
             self._selector.register(running.probe, selectors.EVENT_READ, running)
             self._selector.register(running.pidfd, selectors.EVENT_READ, running)
             undo.pop_all()
         return running
+
+    def _new_group(self, undo: contextlib.ExitStack) -> WorkerGroup | None:
+        """A control group for a worker, removed when its start fails. Raises OSError."""
+        if self._groups is None:
+            return None
+        group = self._groups.make(self._memory_limit)
+        undo.callback(self._groups.discard, group)
+        return group
 
     def _unwatch(self, running: Running) -> None:
         for fileobj in (running.probe, running.pidfd):
@@ -365,5 +396,12 @@ class ProcessOrchestrator:
             deadline = self._clock() + STOP_GRACE_S
             for slot, role, child in running:
                 self._reap(slot, role, child.stop(max(0.0, deadline - self._clock())), deadline)
+            self._remove_groups()
         for end in (self._selector, self._wake_in, self._wake_out):
             end.close()
+
+    def _remove_groups(self) -> None:
+        """What workers started dies with them, and leaves their groups within moments."""
+        deadline = time.monotonic() + GROUPS_GRACE_S
+        while self._groups is not None and not self._groups.sweep() and time.monotonic() < deadline:
+            time.sleep(0.02)

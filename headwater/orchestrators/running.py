@@ -11,6 +11,8 @@ from pydantic import ValidationError
 
 from headwater.children import Child
 from headwater.model.worker import Heartbeat
+from headwater.orchestrators.cgroups import WorkerGroup
+from headwater.orchestrators.usage import KernelKills
 
 MAX_HEARTBEAT_BYTES = 1 << 20
 
@@ -24,7 +26,8 @@ STUCK_AFTER_S = 60.0
 class Running:
     """A process, what it runs, and what it said last.
 
-    stop_by: set once it was asked to stop; monotonic seconds. used_bytes: its memory, once that was too much.
+    kills: the kernel's kills for memory in the group that it is in. group: its own, where it has one.
+    stop_by: set once it was asked to stop; monotonic seconds. over_limit: it was killed because it used too much.
     moved_at: when it last made progress, or said that it waits. stuck: it was killed because it made none.
     """
 
@@ -33,10 +36,12 @@ class Running:
     probe: socket.socket
     on_beat: Callable[[Heartbeat], None]
     clock: Callable[[], float]
+    kills: KernelKills
+    group: WorkerGroup | None = None
     heartbeat: Heartbeat | None = None
     reason: str = ""
     stop_by: float | None = None
-    used_bytes: int | None = None
+    over_limit: bool = False
     stuck: bool = False
     moved_at: float = 0.0
     pidfd: int = -1

@@ -15,7 +15,11 @@ CRASH_LOOP_DEATHS = 2
 MAX_LINES_HELD = 1000
 OOM_SHOWN_FOR_S = 900.0
 """How long a worker that was killed for memory is shown as such, after it runs again."""
-MIB = 1 << 20
+OVER_LIMIT = "killed for memory: with its scripts' process it needed more than worker_memory_mb allows"
+SCRIPTS_KILLED = (
+    "The kernel killed the scripts' process for memory: with its worker it needed more than worker_memory_mb allows. "
+    "The worker goes on with a new one."
+)
 QUIET = (
     f"It has made no progress for more than {QUIET_AFTER_S:.0f} s. "
     f"At {STUCK_AFTER_S:.0f} s it is killed and started again."
@@ -134,8 +138,8 @@ class Slot:
             for line in heartbeat.logs
         )
 
-    def ended(self, role: Role, status: int, now: float, *, kernel_kills: bool) -> None:
-        """Note the end of a process. kernel_kills: the kernel has just killed something for memory."""
+    def ended(self, role: Role, status: int, now: float) -> None:
+        """Note the end of a process."""
         running = role.running
         assert running is not None
         role.running = None
@@ -146,7 +150,7 @@ class Slot:
             return
         if running.stuck:
             self.died(role, f"killed: it made no progress for {STUCK_AFTER_S:.0f} s", now)
-        elif running.used_bytes is not None or (kernel_kills and status == -signal.SIGKILL):
+        elif status == -signal.SIGKILL and (running.over_limit or running.kills.is_recent):
             role.oom_killed_at, role.died_of_memory = now, True
             self.died(role, _describe_oom(running), now)
         else:
@@ -156,8 +160,12 @@ class Slot:
         """Note a death."""
         role.died(reason, now)
         self.deaths += role is self.worker
+        self.tell("error", reason)
+
+    def tell(self, level: str, message: str) -> None:
+        """Add a line to the deployment's log."""
         self.lines.append(
-            LogLine(time=datetime.now(UTC), worker=self.name, source="worker", level="error", message=reason)
+            LogLine(time=datetime.now(UTC), worker=self.name, source="worker", level=level, message=message)
         )
 
     def status(self, role: Role, now: float) -> WorkerStatus:
@@ -194,10 +202,9 @@ def _state(role: Role) -> Status:
 
 
 def _describe_oom(running: Running) -> str:
-    if running.used_bytes is None:
-        return "killed for memory by the kernel: the machine, or the control group of this process, has too little"
-    used = running.used_bytes // MIB
-    return f"killed for memory: it used {used} MiB, more than worker_memory_mb allows"
+    if running.over_limit:
+        return OVER_LIMIT
+    return "killed for memory by the kernel: the machine, or the control group of this process, has too little"
 
 
 def _describe(status: int, last_reason: str) -> str:

@@ -4,18 +4,18 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from headwater.orchestrators.cgroups import MOUNT, PROC, V1, V2, own_groups, read_counter
+
 PAGE_BYTES = 4096
 RECENT_S = 2.0
 """How long after a rise of the kernel's counter a process may end of it: it has much memory to give back."""
-_PROC = Path("/proc")
-_CGROUPS = Path("/sys/fs/cgroup")
 
 
 def resident_bytes(pid: int) -> int:
     """Resident memory of a process and of all below it. 0 for one that is gone, or can't be read now."""
     total, todo = 0, [pid]
     while todo:
-        one = _PROC / str(todo.pop())
+        one = PROC / str(todo.pop())
         with suppress(OSError):
             total += int((one / "statm").read_text().split()[1]) * PAGE_BYTES
             for task in (one / "task").iterdir():
@@ -24,41 +24,43 @@ def resident_bytes(pid: int) -> int:
 
 
 class KernelKills:
-    """Counts the kernel's kills for memory in the control group of this process, where its children are too."""
+    """Watches a counter of the kernel's kills for memory: of a worker's control group, or of this process's own."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], count: Callable[[], int]) -> None:
         self._clock = clock
-        self._counters = [path for path in _counters() if path.is_file()]
-        self._seen = self._count()
+        self._count = count
+        self._seen = count()
         self._last_at = float("-inf")
+        self._untold = False
 
     def look(self) -> None:
         """Read the counter; to be called every second. Without a readable one there are no kills."""
         count = self._count()
         if count > self._seen:
-            self._seen, self._last_at = count, self._clock()
+            self._seen, self._last_at, self._untold = count, self._clock(), True
 
     @property
     def is_recent(self) -> bool:
         """True when the last look, or one shortly before it, found a kill: a process that ends now may be the one."""
         return self._clock() - self._last_at <= RECENT_S
 
-    def _count(self) -> int:
-        return sum(_kills(path) for path in self._counters)
+    def were_of_others(self) -> bool:
+        """True once after a kill that the watched process has outlived: it was that of another process."""
+        told = self._untold and not self.is_recent
+        self._untold = self._untold and not told
+        return told
+
+
+def kills_in_own_group() -> Callable[[], int]:
+    """Counts the kernel's kills for memory in the control group of this process, where its children are too."""
+    counters = [*_counters()]
+    return lambda: sum(read_counter(path, "oom_kill") for path in counters)
 
 
 def _counters() -> Iterable[Path]:
-    """The files that may hold the counter: lines of /proc/self/cgroup are `<id>:<controllers>:<path>`."""
-    for line in (_PROC / "self" / "cgroup").read_text().splitlines():
-        _, controllers, path = line.split(":", 2)
+    """The files that may hold the counter."""
+    for controllers, path in own_groups():
         if not controllers:
-            yield _CGROUPS / path.lstrip("/") / "memory.events"
+            yield MOUNT / path / V2.counters
         elif "memory" in controllers.split(","):
-            yield _CGROUPS / "memory" / path.lstrip("/") / "memory.oom_control"
-
-
-def _kills(path: Path) -> int:
-    with suppress(OSError):
-        words = dict(line.split(maxsplit=1) for line in path.read_text().splitlines())
-        return int(words.get("oom_kill", 0))
-    return 0
+            yield MOUNT / "memory" / path / V1.counters

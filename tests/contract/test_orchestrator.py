@@ -17,13 +17,14 @@ from headwater.errors import OrchestratorUnavailable
 from headwater.model.deployment import Status, WorkerStatus
 from headwater.model.worker import KafkaAccess, WorkerSet, WorkerSpec
 from headwater.orchestrators.base import Orchestrator
+from headwater.orchestrators.cgroups import WorkerGroups
 from headwater.orchestrators.memory import MemoryOrchestrator
 from headwater.orchestrators.process import ProcessOrchestrator
 from headwater.orchestrators.running import QUIET_AFTER_S, STUCK_AFTER_S
 
 MEMORY_LIMIT = 128 << 20
 PROGRAM = """
-import itertools, json, os, pathlib, select, signal, sys
+import itertools, json, os, pathlib, select, signal, subprocess, sys
 spec, slot, fd = pathlib.Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 revision = json.loads(spec.read_text())["revision"]
 if revision == 666:
@@ -50,6 +51,10 @@ with (spec.parent / f"joined-{slot}").open("a") as journal:
     journal.flush()
     beat |= {"state": "crashing" if revision == 555 else "ready", "committed_batches": 1}
     hoard = b"x" * (200 << 20) if revision == 888 else b""
+    if revision == 887:  # what it starts needs too much
+        wait = "while os.getppid() == parent: time.sleep(0.1)"
+        child = f"import os, time; parent = os.getppid(); hoard = b'x' * (200 << 20)\\n{wait}"
+        hoard = subprocess.Popen([sys.executable, "-c", child])
     for progress in itertools.count():
         beat["progress"] = min(progress, 3) if revision == 444 else progress
         os.write(fd, json.dumps(beat).encode() + b"\\n")
@@ -105,11 +110,13 @@ class Clock:
         return time.monotonic() + self.added_s
 
 
-def process_orchestrator(tmp_path: Path, clock: Callable[[], float] = time.monotonic) -> ProcessOrchestrator:
+def process_orchestrator(
+    tmp_path: Path, clock: Callable[[], float] = time.monotonic, groups: WorkerGroups | None = None
+) -> ProcessOrchestrator:
     def command(spec: Path, slot: int, probe_fd: int) -> Sequence[str]:
         return [sys.executable, "-c", PROGRAM, str(spec), str(slot), str(probe_fd)]
 
-    return ProcessOrchestrator(tmp_path / "workers", command, MEMORY_LIMIT, clock)
+    return ProcessOrchestrator(tmp_path / "workers", command, MEMORY_LIMIT, clock, groups=groups)
 
 
 class TestEveryOrchestrator:

@@ -1,5 +1,5 @@
 """Workers that are killed for memory: by the orchestrator, or by the kernel, of which its counter tells (a file of the
-test's in place of the control group's).
+test's in place of the control group's). Here workers have no control groups of their own.
 """
 
 import os
@@ -12,7 +12,7 @@ import pytest
 from headwater.model.deployment import Status, WorkerStatus
 from headwater.orchestrators import usage
 from headwater.orchestrators.process import MEMORY_EVERY_S, STOP_GRACE_S, ProcessOrchestrator
-from headwater.orchestrators.usage import RECENT_S, KernelKills
+from headwater.orchestrators.usage import RECENT_S, KernelKills, kills_in_own_group
 from tests.contract.test_orchestrator import Clock, process_orchestrator, ready, until, worker_set
 
 
@@ -79,7 +79,7 @@ def test_a_kill_long_after_that_of_another_process_is_not(
     pid = start(processes, tmp_path)[0]
     counter.write_text("oom 1\noom_kill 6\n")
     clock.added_s += MEMORY_EVERY_S
-    until(lambda: processes._kernel_kills.is_recent)
+    until(lambda: processes._kills_in_own_group.is_recent)
     clock.added_s += RECENT_S
     os.kill(pid, signal.SIGKILL)
     until(lambda: len(dead(processes)) == 1)
@@ -100,7 +100,7 @@ def test_a_worker_that_is_killed_because_it_does_not_stop_has_not_died(
 
 
 def test_a_counter_that_cannot_be_read_for_a_while_has_not_risen(counter: Path) -> None:
-    kills = KernelKills(Clock())
+    kills = KernelKills(Clock(), kills_in_own_group())
     there = counter.read_text()
     counter.unlink()
     kills.look()

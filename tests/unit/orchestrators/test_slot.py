@@ -1,3 +1,4 @@
+import signal
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +19,8 @@ def running(spec_hash: str, state: str = "ready", reason: str = "", *, quiet: bo
         is_quiet=quiet,
         start_time="2026-01-02T03:04:05Z",
         stuck=False,
-        used_bytes=None,
+        over_limit=False,
+        kills=SimpleNamespace(is_recent=False),
         close=lambda: None,
     )
 
@@ -44,10 +46,11 @@ def test_a_worker_that_waits_in_silence_keeps_its_reason() -> None:
 def test_only_the_last_death_is_shown_as_status() -> None:
     slot = Slot("d-0")
     slot.worker = Role(spec_hash="one")
-    for used_bytes, shown in [(1 << 30, Status.OOM_KILLED), (None, Status.PENDING)]:
-        slot.worker.running = running("one")
-        slot.worker.running.used_bytes = used_bytes
-        slot.ended(slot.worker, 1, 0.0, kernel_kills=False)
+    for over_limit, shown in [(True, Status.OOM_KILLED), (False, Status.PENDING)]:
+        ended = running("one")
+        ended.over_limit = over_limit
+        slot.worker.running = ended
+        slot.ended(slot.worker, -signal.SIGKILL, 0.0)
         slot.worker.deaths_in_a_row = 1
         status = slot.status(slot.worker, 1.0)
         assert (status.status, status.is_oom_killed) == (shown, True)

@@ -1,0 +1,28 @@
+"""The control group of a running worker."""
+
+import os
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.acceptance.stack import Stack, deployed, pipeline
+
+SCRIPT = {"type": "v8", "script": "const process = (record) => record;"}
+
+
+def groups_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cgroup").read_text()
+
+
+def test_a_worker_and_its_scripts_share_a_group_of_their_own(stack: Stack, client: httpx.Client) -> None:
+    with deployed(client, pipeline(transforms=[SCRIPT])) as made:
+        (worker,), (controller,) = stack.workers_of(made), stack.below("headwater controller")
+        if groups_of(worker) == groups_of(controller):
+            assert not os.environ.get("CI"), "CI needs control groups"
+            pytest.skip("no control group can be made here: it takes root or a delegated part of the tree")
+        below = [pid for pid in stack.sandboxes() if groups_of(pid) == groups_of(worker)]
+        assert len(below) >= 1
+        assert "headwater-" in groups_of(worker)
+        with deployed(client, pipeline(transforms=[SCRIPT])) as other:
+            assert len({groups_of(pid) for pid in (*stack.workers_of(made), *stack.workers_of(other))}) == 2

@@ -1,0 +1,127 @@
+"""Workers in control groups of their own, made by the kernel of this machine: what it kills, and what is left."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headwater.model.deployment import Status, WorkerStatus
+from headwater.orchestrators.cgroups import BASE_FILE, WorkerGroups, find_groups
+from headwater.orchestrators.process import MEMORY_EVERY_S, ProcessOrchestrator
+from headwater.orchestrators.slot import OVER_LIMIT, SCRIPTS_KILLED
+from headwater.orchestrators.usage import RECENT_S
+from tests.contract.test_orchestrator import MEMORY_LIMIT, Clock, process_orchestrator, ready, until, worker_set
+
+
+@pytest.fixture
+def groups(tmp_path: Path) -> WorkerGroups:
+    """Without a place for groups these tests are skipped, but not in CI."""
+    found = find_groups(tmp_path / "workers", MEMORY_LIMIT)
+    if found is None:
+        reason = "no control group can be made here: it takes root or a delegated part of the tree"
+        assert not os.environ.get("CI"), reason
+        pytest.skip(reason)
+    return found
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def processes(tmp_path: Path, clock: Clock, groups: WorkerGroups) -> Iterator[ProcessOrchestrator]:
+    made = process_orchestrator(tmp_path, clock, groups)
+    yield made
+    made.close()
+    assert folders(groups) == []
+
+
+def folders(groups: WorkerGroups) -> list[Path]:
+    return list(groups._base.glob(f"{groups._prefix}*"))
+
+
+def worker(processes: ProcessOrchestrator) -> WorkerStatus:
+    return next(iter(processes.status("d1")))
+
+
+def pid(tmp_path: Path) -> int:
+    return int((tmp_path / "workers" / "d1" / "joined-0").read_text().splitlines()[-1].split()[1])
+
+
+def limit_of(groups: WorkerGroups) -> int:
+    (folder,) = folders(groups)
+    return int((folder / groups._version.limit).read_text())
+
+
+def test_a_worker_and_what_it_starts_are_in_a_group_that_goes_with_them(
+    processes: ProcessOrchestrator, groups: WorkerGroups, tmp_path: Path
+) -> None:
+    processes.ensure(worker_set())
+    until(ready(processes, "hash1"))
+    (folder,) = folders(groups)
+    assert str(pid(tmp_path)) in (folder / "cgroup.procs").read_text().split()
+    assert limit_of(groups) == MEMORY_LIMIT
+    processes.ensure(worker_set(revision=2))
+    until(ready(processes, "hash2"))
+    until(lambda: len(folders(groups)) == 1)
+    until(lambda: processes.drop("d1"))
+    until(lambda: folders(groups) == [])
+
+
+def test_a_worker_that_needs_too_much_is_killed_by_the_kernel_and_shown_as_such(processes: ProcessOrchestrator) -> None:
+    processes.ensure(worker_set(revision=888))
+    until(lambda: worker(processes).status is Status.OOM_KILLED)
+    assert (worker(processes).is_oom_killed, worker(processes).is_ready) == (True, False)
+    assert worker(processes).reason == OVER_LIMIT
+
+
+def test_a_kill_of_what_a_worker_started_is_told_and_no_death_of_the_worker(
+    processes: ProcessOrchestrator, tmp_path: Path, clock: Clock
+) -> None:
+    processes.ensure(worker_set(revision=887))
+    until(ready(processes, "hash887"))
+    first = pid(tmp_path)
+    until(lambda: next(iter(processes._slots.values())).worker.running.kills.is_recent)  # type: ignore[union-attr]
+    clock.added_s += RECENT_S + MEMORY_EVERY_S
+    told: list[str] = []
+
+    def is_told() -> bool:
+        told.extend(line.message for line in processes.take_logs().get("d1", []))
+        return SCRIPTS_KILLED in told
+
+    until(is_told)
+    assert (pid(tmp_path), worker(processes).restart_count, worker(processes).is_oom_killed) == (first, 0, False)
+    os.kill(first, signal.SIGKILL)
+    until(lambda: worker(processes).restart_count == 1)
+    assert (worker(processes).is_oom_killed, worker(processes).reason) == (False, "killed by SIGKILL")
+
+
+def test_what_a_killed_orchestrator_left_is_removed_by_the_next_one(groups: WorkerGroups, tmp_path: Path) -> None:
+    program = f"""
+import pathlib, time
+from headwater.orchestrators.cgroups import find_groups
+from tests.contract.test_orchestrator import process_orchestrator, ready, until, worker_set
+path = pathlib.Path({str(tmp_path)!r})
+processes = process_orchestrator(path, groups=find_groups(path / "workers", 128 << 20))
+processes.ensure(worker_set())
+until(ready(processes, "hash1"))
+print("ready", flush=True)
+time.sleep(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"ready\n"
+        assert len(folders(groups)) == 1
+        other.kill()
+    assert Path((tmp_path / "workers" / BASE_FILE).read_text()) == groups._base
+
+    def is_removed() -> bool:
+        found = find_groups(tmp_path / "workers", MEMORY_LIMIT)
+        return found is not None and not folders(found)
+
+    until(is_removed)
