@@ -1,7 +1,6 @@
 """The programs of a deploy answer, run as they are printed, in an empty folder, with what they say they need."""
 
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -9,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.acceptance.stack import Read, Stack, deployed, pipeline, reading
+from tests.support import node_packages
 
 WANTED, OTHER = "0x" + "a" * 40, "0x" + "b" * 40
 RECORDS = 40
@@ -129,22 +128,7 @@ def program(name: str) -> str:
 @pytest.fixture(scope="module")
 def node_modules() -> Path:
     """The packages that the Node program names, installed once per lock file."""
-    npm = program("npm")
-    lock = (NODE_PACKAGES / "package-lock.json").read_bytes()
-    cache = Path(os.environ.get("HEADWATER_CACHE_DIR", "~/.cache/headwater")).expanduser()
-    entry = cache / f"test-node-{hashlib.sha256(lock).hexdigest()[:12]}"
-    if not entry.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".making-", dir=cache) as scratch:
-            made = shutil.copytree(NODE_PACKAGES, Path(scratch) / "made")
-            command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-            done = subprocess.run(command, cwd=made, capture_output=True, text=True, timeout=120, check=False)
-            assert done.returncode == 0, done.stdout + done.stderr
-            try:
-                made.rename(entry)
-            except OSError:  # another run was first
-                assert entry.exists()
-    return entry / "node_modules"
+    return node_packages.installed("test-node", NODE_PACKAGES) / "node_modules"
 
 
 @pytest.fixture(scope="module")

@@ -3,11 +3,7 @@
 Both come from npm, pinned by the package-lock.json beside the contracts, into the cache folder.
 """
 
-import functools
-import hashlib
 import json
-import os
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -19,36 +15,24 @@ import pytest
 from eth_abi.abi import encode
 from eth_hash.auto import keccak
 
-from headwater.brokers.embedded import cache
-from tests.support.kafka import CACHE_DIR
+from tests.support import node_packages
 from tests.support.ports import free_port
 
 FOLDER = Path(__file__).with_name("evm")
-PACKAGES = ("package.json", "package-lock.json")
 CHAIN_ID = 8453
 READY_WITHIN_S = 30.0
-INSTALL_WITHIN_S = 300.0
+COMPILE_WITHIN_S = 300.0
 GAS = hex(3_000_000)
 
 
 def installed() -> Path:
     """The folder with anvil, solc and the compiled contracts. Without Node the test is skipped, but not in CI."""
-    if (node := shutil.which("node")) is None or (npm := shutil.which("npm")) is None:
-        assert not os.environ.get("CI"), "CI needs Node: the tests of the EVM ingest run on a real node"
-        pytest.skip("there is no Node (`node`, `npm`), which fetches the Ethereum node")
-    files = sorted(path for path in FOLDER.iterdir() if path.is_file())
-    tag = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
-    return cache.ensure(CACHE_DIR.expanduser() / f"evm-{tag}", functools.partial(_install, node, npm))
+    return node_packages.installed("evm", FOLDER, _compile)
 
 
-def _install(node: str, npm: str, folder: Path) -> None:
-    folder.mkdir()
-    for name in PACKAGES:
-        shutil.copy(FOLDER / name, folder)
-    quiet = ["--ignore-scripts", "--no-audit", "--no-fund"]
-    subprocess.run([npm, "ci", *quiet], cwd=folder, check=True, capture_output=True, timeout=INSTALL_WITHIN_S)
+def _compile(node: str, folder: Path) -> None:
     command = [node, str(FOLDER / "compile.js"), str(FOLDER / "tokens.sol")]
-    compiled = subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=INSTALL_WITHIN_S)
+    compiled = subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=COMPILE_WITHIN_S)
     (folder / "contracts.json").write_bytes(compiled.stdout)
 
 

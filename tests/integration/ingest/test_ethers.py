@@ -1,0 +1,288 @@
+"""Logs decoded beside ethers: generated events of all types, half of their logs damaged as in the field.
+
+What differs is one of DIFFERENCES. A log that ethers refuses for one of these reasons is decoded by ethers a second
+time, with types that it always reads (decode_with_ethers.js), and must be equal to that.
+"""
+
+import json
+import os
+import random
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from eth_abi.abi import encode
+
+from headwater.ingest.evm.abi import Abis, read_fragment
+from headwater.ingest.evm.blocks import Log
+from headwater.ingest.evm.decode import Decoder
+from tests.support import node_packages
+
+pytestmark = pytest.mark.long
+
+LOGS: Final = 5_000
+SEED: Final = 20_260_101
+PROGRAM: Final = Path(__file__).with_name("decode_with_ethers.js")
+PACKAGES: Final = Path(node_packages.__file__).with_name("ethers")
+WITHIN_S: Final = 240.0
+MAX_INDEXED: Final = 3
+
+DIFFERENCES: Final = {
+    "address": "An address has bits above its 20 bytes: ethers refuses it, the low 20 bytes count here.",
+    "text": "A text is no UTF-8: ethers refuses it, U+FFFD replaces the bad bytes here.",
+    "bool": "The low byte of a bool is 0 and a higher one is not: ethers reads true, the low byte counts here.",
+    "size": "Offsets point to the same bytes: ethers reads 1,024 times the data, 32 times are read here.",
+    "type": "ethers has no fixed-point numbers and no `function`.",
+}
+ERRORS: Final = {
+    "NUMERIC_FAULT: value exceeds width": "address",
+    "INVALID_ARGUMENT: invalid codepoint": "text",
+    "UNSUPPORTED_TYPE": "type",
+}
+"""How ethers' refusals begin, and the difference that they stand for."""
+
+Dice = random.Random
+Entry = dict[str, Any]
+
+
+def word(value: int) -> bytes:
+    return (value % 2**256).to_bytes(32, "big")
+
+
+# Events.
+
+
+def some_event(dice: Dice) -> Entry:
+    inputs = [some_input(dice, place) for place in range(dice.randint(0, 6))]
+    for entry in dice.sample(inputs, min(len(inputs), dice.randint(0, MAX_INDEXED))):
+        entry["indexed"] = True
+    return {"type": "event", "name": "Told", "inputs": inputs}
+
+
+def some_input(dice: Dice, place: int, depth: int = 0) -> Entry:
+    names = [f"p{place}", f"p{place}", f"p{place}", "", "same", "arg1"]
+    kind = dice.choices(["word", "bytes", "string", "array", "tuple"], [9, 2, 2, 4 - depth, 2 - depth])[0]
+    entry: Entry = {"name": dice.choice(names), "type": some_word_type(dice) if kind == "word" else kind}
+    if not depth:
+        entry["indexed"] = False
+    if kind == "array":
+        entry |= some_input(dice, place, depth + 1)
+        entry["type"] += dice.choice(["[]", "[]", f"[{dice.randint(1, 3)}]"])
+    elif kind == "tuple":
+        entry["components"] = [some_input(dice, number, depth + 1) for number in range(dice.randint(1, 3))]
+    return entry
+
+
+def some_word_type(dice: Dice) -> str:
+    size = 8 * dice.randint(1, 32)
+    kinds = ["address", "address", "bool", f"uint{size}", "uint256", f"int{size}", f"bytes{size // 8}"]
+    return dice.choice(kinds) if dice.random() > 0.002 else dice.choice(["function", f"fixed{size}x18"])
+
+
+def type_of(entry: Entry) -> str:
+    """With tuples in parentheses, and texts as bytes, so that any bytes can be encoded in their place."""
+    base, bracket, rest = entry["type"].partition("[")
+    if base == "tuple":
+        base = f"({','.join(map(type_of, entry['components']))})"
+    return f"{'bytes' if base == 'string' else base}{bracket}{rest}"
+
+
+# Values, and logs as a contract writes them.
+
+
+def some_value(dice: Dice, entry: Entry) -> Any:
+    kind = entry["type"]
+    if kind.endswith("]"):
+        item, _, count = kind[:-1].rpartition("[")
+        return [some_value(dice, entry | {"type": item}) for _ in range(int(count or dice.randint(0, 4)))]
+    if kind == "tuple":
+        return tuple(some_value(dice, component) for component in entry["components"])
+    if kind == "string":
+        return some_text(dice)
+    if kind == "bytes":
+        return dice.randbytes(dice.choice([0, 1, 31, 32, 33, dice.randint(0, 200)]))
+    return some_word(dice, kind)
+
+
+def some_text(dice: Dice) -> bytes:
+    if dice.random() < 0.02:
+        return dice.randbytes(dice.randint(1, 40))
+    signs = [*'abc \0\n"\\', "é", "\ufeff", "漢", "🪙"]
+    return "".join(dice.choices(signs, k=dice.randint(0, 30))).encode()
+
+
+def some_word(dice: Dice, kind: str) -> Any:
+    if kind == "bool":
+        return dice.random() < 0.5
+    if kind == "address":
+        return dice.randbytes(20)
+    if kind == "function":
+        return dice.randbytes(24)
+    if kind.startswith("fixed"):
+        return 0
+    size = int("".join(filter(str.isdigit, kind)))
+    if kind.startswith("bytes"):
+        return dice.randbytes(size)
+    number = dice.choice([0, 1, 2**size - 1, dice.getrandbits(size), dice.getrandbits(size // 2)])
+    return number - 2 ** (size - 1) if kind.startswith("int") else number
+
+
+def encoded(inputs: Sequence[Entry], values: Sequence[Any]) -> bytes:
+    return encode([type_of(entry) for entry in inputs], values)
+
+
+def some_topic(dice: Dice, entry: Entry) -> bytes:
+    if entry["type"] in ("string", "bytes", "tuple") or entry["type"].endswith("]"):
+        return dice.randbytes(32)
+    clean = encoded([entry], [some_value(dice, entry)])
+    return clean if dice.random() > 0.05 else dirtied(dice, clean, 0)
+
+
+# Damage.
+
+
+def dirtied(dice: Dice, data: bytes, place: int) -> bytes:
+    """With other bits in one word, mostly in those that its type does not have."""
+    at = place + dice.choice([*range(12), *range(32)])
+    return data[:at] + dice.randbytes(1) + data[at + 1 :]
+
+
+def some_place(dice: Dice, data: bytes) -> int:
+    return 32 * dice.randrange(max(1, len(data) // 32))
+
+
+def replaced(dice: Dice, data: bytes, value: int) -> bytes:
+    place = some_place(dice, data)
+    return data[:place] + word(value) + data[place + 32 :]
+
+
+Damage = Callable[[Dice, bytes], bytes]
+DAMAGES: Final[list[Damage]] = [
+    lambda dice, data: data[: dice.randint(0, len(data))],
+    lambda dice, data: data[: len(data) - 32 * dice.randint(0, 2)],
+    lambda dice, data: data.rstrip(b"\0"),
+    lambda dice, data: data[: len(data) - dice.randint(0, 31)],
+    lambda dice, data: data + dice.randbytes(dice.randint(1, 80)),
+    lambda dice, data: dirtied(dice, data, some_place(dice, data)) if data else data,
+    lambda dice, data: dirtied(dice, data, some_place(dice, data)) if data else data,
+    lambda dice, data: replaced(dice, data, 32 * dice.randint(0, 12)),
+    lambda dice, data: replaced(dice, data, dice.randint(0, 400)),
+    lambda dice, data: replaced(dice, data, dice.choice([2**31, 2**53, 2**63, 2**64, 2**255, 2**256 - 1])),
+    lambda dice, data: data[32 * dice.randint(0, 2) :],
+    lambda dice, data: dice.randbytes(len(data)),
+]
+
+
+def some_log(dice: Dice) -> tuple[Entry, list[bytes], bytes]:
+    """An event, the topics of a log behind the first one, and its data."""
+    if dice.random() < 0.06:
+        return aliased(dice)
+    if dice.random() < 0.06:
+        return scattered(dice)
+    event = some_event(dice)
+    indexed = [entry for entry in event["inputs"] if entry["indexed"]]
+    rest = [entry for entry in event["inputs"] if not entry["indexed"]]
+    data = encoded(rest, [some_value(dice, entry) for entry in rest])
+    for _ in range(dice.choice([0, 1, 1, 2])):
+        data = dice.choice(DAMAGES)(dice, data)
+    return event, [some_topic(dice, entry) for entry in indexed], data
+
+
+def scattered(dice: Dice) -> tuple[Entry, list[bytes], bytes]:
+    """Parameters of variable length at any places, with rubbish between them."""
+    inputs: list[Entry] = [
+        {"name": f"p{place}", "type": dice.choice(["bytes", "string", "uint256[]", "string[]", "bool[2][]"]),
+         "indexed": False} for place in range(dice.randint(1, 4))
+    ]  # fmt: skip
+    tail = b""
+    for entry in dice.sample(inputs, len(inputs)):
+        tail += dice.randbytes(dice.randint(0, 40))
+        entry["at"] = len(inputs) * 32 + len(tail)
+        tail += encoded([entry], [some_value(dice, entry)])[32:]
+    head = b"".join(word(entry.pop("at")) for entry in inputs)
+    return {"type": "event", "name": "Told", "inputs": inputs}, [], head + tail
+
+
+def aliased(dice: Dice) -> tuple[Entry, list[bytes], bytes]:
+    """Offsets of an array that all point to the same bytes."""
+    count, size = dice.randint(1, 60), dice.randint(0, 3_000)
+    data = word(32) + word(count) + word(32 * count) * count + word(size) + b"a" * size
+    inputs = [{"name": "same", "type": dice.choice(["bytes[]", "string[]"]), "indexed": False}]
+    return {"type": "event", "name": "Told", "inputs": inputs}, [], data
+
+
+# The comparison.
+
+
+def by_headwater(fragment: Entry, topics: list[str], data: str) -> list[Any] | None:
+    event = read_fragment(fragment)
+    assert event is not None
+    log = Log("0x" + "ab" * 20, [event.topic0, *topics[1:]], data, "0x", "0x1", "0x", "0x0", "0x0")
+    found = Decoder(Abis([event], {})).decode(log)
+    assert found is None or list(found.params) == found.names
+    return None if found is None else as_lists(list(found.params.values()))
+
+
+def as_lists(value: Any) -> Any:
+    """With the members of tuples in their order, without their names."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [as_lists(each) for each in value] if isinstance(value, list) else value
+
+
+def by_ethers(logs: Sequence[Entry]) -> list[Entry]:
+    packages = node_packages.installed("ethers", PACKAGES) / "node_modules"
+    done = subprocess.run(
+        [node_packages.node(), str(PROGRAM)], env=os.environ | {"NODE_PATH": str(packages)}, check=False,
+        input="\n".join(map(json.dumps, logs)), capture_output=True, text=True, timeout=WITHIN_S,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def difference(log: Entry, ours: list[Any] | None, theirs: Entry) -> str:
+    """The name of the difference; empty when there is none, `?` when it is none of those that are stated."""
+    strict, loose = theirs["strict"].get("values"), theirs["loose"].get("values")
+    if ours == strict:
+        return ""
+    reason = next((name for start, name in ERRORS.items() if theirs["strict"].get("error", "").startswith(start)), "")
+    if reason == "type":
+        return reason if re.search("fixed|function", json.dumps(log["fragment"])) else "?"
+    if ours != loose:
+        return "?"
+    if ours is None:
+        return "size" if "exceeds inflation ratio of 32" in theirs["loose"]["error"] else "?"
+    return reason or ("bool" if strict == with_low_bytes_true(ours, strict) else "?")
+
+
+def with_low_bytes_true(ours: Any, strict: Any) -> Any:
+    """Ours, with true in place of false where ethers has true."""
+    if isinstance(ours, list) and isinstance(strict, list) and len(ours) == len(strict):
+        return [with_low_bytes_true(own, other) for own, other in zip(ours, strict, strict=True)]
+    return strict if (ours, strict) == ("false", "true") else ours
+
+
+def test_logs_are_decoded_as_ethers_decodes_them() -> None:
+    dice = random.Random(SEED)
+    logs: list[Entry] = []
+    for _ in range(LOGS):
+        fragment, topics, data = some_log(dice)
+        hexes = ["0x" + "0" * 64, *(f"0x{topic.hex()}" for topic in topics)]
+        logs.append({"fragment": fragment, "topics": hexes, "data": f"0x{data.hex()}"})
+    ours = [by_headwater(**log) for log in logs]
+    theirs = by_ethers(logs)
+    assert len(theirs) == LOGS
+    found = Counter[str]()
+    for log, own, other in zip(logs, ours, theirs, strict=True):
+        name = difference(log, own, other)
+        found[name] += 1
+        assert name in ("", *DIFFERENCES), f"{json.dumps(log)}\nours: {own}\nethers: {other}"
+    print(
+        f"{found.pop('')} of {LOGS} logs equal, {ours.count(None)} of them refused; stated differences: {dict(found)}"
+    )
+    assert set(found) == set(DIFFERENCES), "each stated difference was met"
+    assert LOGS / 2 < LOGS - ours.count(None) < LOGS, "most logs are decoded, and some are refused"
