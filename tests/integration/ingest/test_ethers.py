@@ -238,10 +238,10 @@ def by_ethers(logs: Sequence[Entry]) -> list[Entry]:
     packages = node_packages.installed("ethers", PACKAGES) / "node_modules"
     done = subprocess.run(
         [node_packages.node(), str(PROGRAM)], env=os.environ | {"NODE_PATH": str(packages)}, check=False,
-        input="\n".join(map(json.dumps, logs)), capture_output=True, text=True, timeout=WITHIN_S,
+        input="\n".join(map(json.dumps, logs)).encode(), capture_output=True, timeout=WITHIN_S,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0, done.stderr.decode()
+    return [json.loads(line) for line in done.stdout.split(b"\n") if line]
 
 
 def difference(log: Entry, ours: list[Any] | None, theirs: Entry) -> str:
