@@ -126,6 +126,17 @@ def test_erc1155_transfers_of_recorded_blocks() -> None:
     assert made["counts"][0].get("malformed", 0) == 0
 
 
+@pytest.mark.parametrize("chain", ["base", "polygon", "optimism", "ethereum"])
+def test_keys_of_recorded_logs_are_unique(all_abis: Decoder, chain: str) -> None:
+    """A receipt may be recorded twice, alone and in its block."""
+    values: dict[tuple[str, bytes], set[str]] = defaultdict(set)
+    for block in blocks_of(chain):
+        for made in Converter(chain, all_abis, {}).convert(block, Counter()):
+            values[made.entity, made.key].add(json.loads(made.value).get("data") or made.value.decode())
+    assert len(values) > 3_000
+    assert {len(each) for each in values.values()} == {1}
+
+
 @pytest.fixture(scope="module")
 def all_abis(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
     """The shipped ABIs and all recorded ones, imported as a user does."""

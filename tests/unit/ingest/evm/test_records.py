@@ -179,6 +179,17 @@ def test_a_decoded_record_that_no_topic_takes_counts_as_undecoded(size: int) -> 
     assert counts["undecoded"] == (size != 100)
 
 
+def test_a_log_that_unfolds_into_gigabytes_is_a_log_and_the_next_one_follows() -> None:
+    event = written("ProposalCreated(bytes[] calldatas)")
+    data = words(32, 6_000, *[32 * 6_000] * 6_000, 192_000) + b"\xab" * 192_000
+    seen = block(event.topic0, data=data)
+    seen = seen._replace(logs=[*seen.logs, *erc20(3).logs])
+    converter, counts = Converter("base", Decoder(Abis([event, *well_known()], {})), {}), Counter[str]()
+    entities = [made.entity for made in converter.convert(seen, counts)]
+    assert entities == ["log", "log", "decoded_log", "erc20_token_transfer"]
+    assert counts == {"undecoded": 1}
+
+
 def test_a_transfer_with_other_topics_is_none() -> None:
     """ERC-20 has its parties indexed; the old tokens that don't are logs alone."""
     counts = Counter[str]()
