@@ -7,7 +7,9 @@ HeadwaterError
 │   ├── Forbidden                 403
 │   ├── NotFound                  404
 │   ├── Conflict                  409
-│   │   └── TeardownGoesOn
+│   │   ├── TeardownGoesOn
+│   │   ├── SavedMeanwhile
+│   │   └── Unreadable
 │   ├── PreconditionFailed        412
 │   ├── TooLarge                  413
 │   ├── UnsupportedMediaType      415
@@ -89,6 +91,14 @@ class Conflict(RequestError):
 
 class TeardownGoesOn(Conflict):
     """A deployment is being torn down. Deploy again when it is gone."""
+
+
+class SavedMeanwhile(Conflict):
+    """Another request saved the configuration between the reading and the saving. Read it and send the change again."""
+
+
+class Unreadable(Conflict):
+    """This version of Headwater can't read what is stored. Save it anew with PUT, or delete it."""
 
 
 class PreconditionFailed(RequestError):

@@ -14,6 +14,8 @@ from headwater.api.metrics import Metrics
 from headwater.api.problems import internal_error
 from headwater.services.ids import NewId
 
+COLLECTIONS = frozenset({"/api/v1/flow/", "/api/v1/flow/datasets/", "/api/v1/flow/streams/"})
+
 log = structlog.get_logger(__name__)
 
 
@@ -33,6 +35,7 @@ class Envelope:
         method = scope["method"]
         # HEAD is answered as GET is; the server leaves the body out.
         answered = {**scope, "method": "GET"} if method == "HEAD" else scope
+        answered["path"] = _without_slash(scope["path"])
         began = time.perf_counter()
         outgoing = _Outgoing(scope, send)
         try:
@@ -48,6 +51,11 @@ class Envelope:
             if outgoing.status:
                 raise
             await internal_error().response(Request(scope))(scope, receive, outgoing)
+
+
+def _without_slash(path: str) -> str:
+    """The path of a collection without the slash that many clients write behind it."""
+    return path.removesuffix("/") if path in COLLECTIONS else path
 
 
 class _Outgoing:

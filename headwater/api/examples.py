@@ -61,9 +61,16 @@ FLOW_CONFIG: dict[str, Any] = {
 }
 
 SAVED_TRANSFORMS = [
-    {"uid": FILTER_UID, **FILTER, "warnings": []},
-    {"uid": SCRIPT_UID, **SCRIPT, "warnings": []},
+    {"uid": FILTER_UID, **FILTER},
+    {"uid": SCRIPT_UID, **SCRIPT},
 ]
+
+FILTER_ENDS = {
+    "pointer": "/0",
+    "detail": "is a new filter, and these filters end with this revision: 01ke0a2x8rv5c3m7qd9t4jw6hf "
+    "(root = this.pool) with 3 values. The new filter has none of their values. To change a filter and keep its "
+    "values, send it with its uid or its name.",
+}
 
 DEPLOYMENT: dict[str, Any] = {
     "message": f"Pipeline {CONFIG_ID} successfully deployed",
@@ -210,7 +217,6 @@ PRICES: dict[str, Any] = {
 OF_SCHEMAS: dict[str, Any] = {
     "TrialBody": TRIED,
     "PriceStats": PRICES,
-    "SavedFlowConfig": {**FLOW_CONFIG, "warnings": []},
     "FlowConfig": FLOW_CONFIG,
     "DeploymentBody": DEPLOYMENT,
     "DeploymentStats": STATS,
@@ -237,7 +243,7 @@ OF_SCHEMAS: dict[str, Any] = {
 OF_OPERATIONS: dict[str, Any] = {
     "getDeploymentMetrics": SERIES,
     "changeTransform": SAVED_TRANSFORMS[0],
-    "replaceTransforms": SAVED_TRANSFORMS,
+    "replaceTransforms": [{**SAVED_TRANSFORMS[0], "warnings": [FILTER_ENDS]}, SAVED_TRANSFORMS[1]],
     "deleteConfiguration": {"message": f"Pipeline {CONFIG_ID} successfully deleted"},
 }
 """Examples of responses that differ from the one of their schema, by operation."""

@@ -4,21 +4,27 @@ from functools import partial
 from typing import Annotated
 
 from anyio import to_thread
-from fastapi import Body, Response
+from fastapi import Body, Query, Response
 
 from headwater.api import examples
 from headwater.api.guard import guarded_router, needs, require_prices_scope
 from headwater.api.openapi import body_failures, etag, failures
 from headwater.api.preconditions import Expected, set_etag
-from headwater.api.schemas import FlowConfig, Message, SavedFlowConfig
+from headwater.api.schemas import FlowConfig, Message
 from headwater.api.services import Caller, Given, Waits
 from headwater.api.turns import InTurn
-from headwater.model.flow import NewFlow
+from headwater.model.flow import MAX_EXTERNAL_ID_CHARS, NewFlow
+from headwater.model.text import Text
 
 PATH = "/api/v1/flow"
 
 Created = Annotated[NewFlow, Body(openapi_examples={"filter and script": {"value": examples.CREATE}})]
 Replaced = Annotated[NewFlow, Body(openapi_examples={"two workers": {"value": examples.UPDATE}})]
+
+ExternalId = Annotated[
+    Text | None,
+    Query(min_length=1, max_length=MAX_EXTERNAL_ID_CHARS, description="Only the configuration with this external_id."),
+]
 
 router = guarded_router(PATH, "Configurations")
 
@@ -28,28 +34,30 @@ router = guarded_router(PATH, "Configurations")
     status_code=201,
     operation_id="createConfiguration",
     summary="Create a configuration",
-    responses=etag(201) | body_failures(),
+    responses=etag(201) | body_failures(409),
     openapi_extra=needs("flow:write"),
 )
-async def create(body: Created, response: Response, caller: Caller, given: Given, turns: InTurn) -> SavedFlowConfig:
+async def create(body: Created, response: Response, caller: Caller, given: Given, turns: InTurn) -> FlowConfig:
     """Checks everything, compiles the scripts in the sandbox, and stores the configuration. Nothing runs yet."""
     require_prices_scope(caller, body.pipeline_config.sinks)
     created = await turns.run(caller.owner, partial(given.flows.create, caller.owner, body))
     response.headers["Location"] = f"{PATH}/{created.flow.id}"
     set_etag(response, created.flow)
-    return SavedFlowConfig.of_saved(created)
+    return FlowConfig.of(created.flow, created.warnings)
 
 
 @router.get(
     "",
     operation_id="listConfigurations",
     summary="List your configurations",
-    responses=failures(),
+    responses=failures(422),
     openapi_extra=needs("flow:read"),
 )
-def list_all(caller: Caller, given: Given) -> list[FlowConfig]:
-    """Newest first."""
-    return [FlowConfig.of(flow) for flow in given.flows.list(caller.owner)]
+def list_all(caller: Caller, given: Given, external_id: ExternalId = None) -> list[FlowConfig]:
+    """Newest first. With `external_id` an array of none or one."""
+    if external_id is None:
+        return [FlowConfig.of(flow) for flow in given.flows.list(caller.owner)]
+    return [FlowConfig.of(flow) for flow in given.flows.with_external_id(caller.owner, external_id)]
 
 
 @router.get(
@@ -81,17 +89,18 @@ async def replace(
     given: Given,
     turns: InTurn,
     expected: Expected,
-) -> SavedFlowConfig:
+) -> FlowConfig:
     """Checks and stores all of it as a new revision. A deployment runs on as it is: deploy again to apply the change.
 
-    A transform with a `uid` updates the one that has it, and a filter keeps its values. One without takes over the
-    `uid` at the same position when the type is the same; else it is new.
+    A transform with a `uid` updates the one that has it, and a filter keeps its values. One without a `uid` updates
+    the one with its `name`, else the one that it equals, else the one at its own position when nothing else moved.
+    `warnings` names a filter that ends while a new one begins.
     """
     require_prices_scope(caller, body.pipeline_config.sinks)
     save = partial(given.flows.replace, caller.owner, config_id, body, expected)
     saved = await turns.run(caller.owner, save)
     set_etag(response, saved.flow)
-    return SavedFlowConfig.of_saved(saved)
+    return FlowConfig.of(saved.flow, saved.warnings)
 
 
 @router.delete(

@@ -43,6 +43,7 @@ KINDS: dict[type[HeadwaterError], Kind] = {
     errors.Forbidden: Kind(HTTPStatus.FORBIDDEN, "forbidden", "The API key lacks a scope"),
     errors.NotFound: Kind(HTTPStatus.NOT_FOUND, "not-found", "Not found"),
     errors.Conflict: Kind(HTTPStatus.CONFLICT, "conflict", "Not possible in the present state"),
+    errors.Unreadable: Kind(HTTPStatus.CONFLICT, "unreadable", "What is stored can't be read"),
     errors.PreconditionFailed: Kind(HTTPStatus.PRECONDITION_FAILED, "precondition-failed", "Changed meanwhile"),
     errors.TooLarge: Kind(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", "The body is too large"),
     errors.UnsupportedMediaType: Kind(

@@ -10,8 +10,8 @@ from headwater.errors import Problem
 from headwater.model.dataset import Dataset
 from headwater.model.deployment import LogLine, Status, WorkerStatus
 from headwater.model.flow import Flow, PipelineConfig
+from headwater.model.text import absent
 from headwater.model.transform import RedisSetFilterTransform, Transform, V8Transform
-from headwater.services.flows import Saved
 from headwater.stores.base import Page, Written
 
 
@@ -43,10 +43,23 @@ class ProblemDetails(BaseModel):
     errors: list[Fault] | None = Field(default=None, description="With status 422: one entry per fault.")
 
 
+Warnings = Annotated[
+    list[Fault] | None,
+    Field(
+        description="What the owner should know of a save: what scripts that are new or changed threw on the stream's "
+        "example record, values that were ignored, filters that end. Left out when there is nothing to say.",
+        exclude_if=absent,
+    ),
+]
+
+
 class FlowConfig(BaseModel):
     """A pipeline configuration."""
 
     id: str
+    external_id: str | None = Field(
+        default=None, description="Your own id of it; left out when there is none.", exclude_if=absent
+    )
     name: str
     description: str
     tags: list[str]
@@ -55,37 +68,36 @@ class FlowConfig(BaseModel):
     updated_at: Timestamp
     revision: int = Field(description="Raised by each change, from 1; also the ETag.")
     pipeline_config: PipelineConfig
+    warnings: Warnings = None
 
     @classmethod
-    def of(cls, flow: Flow) -> Self:
-        """The body for a stored configuration."""
-        return cls(**_members(flow))
-
-
-WARNINGS = Field(description="What scripts that are new or changed threw on the stream's example record.")
-
-
-class SavedFlowConfig(FlowConfig):
-    """A configuration that was just saved."""
-
-    warnings: list[Fault] = WARNINGS
-
-    @classmethod
-    def of_saved(cls, saved: Saved) -> Self:
-        """The body for a configuration that was just saved."""
-        return cls(**_members(saved.flow), warnings=_faults(saved.warnings))
+    def of(cls, flow: Flow, warnings: Sequence[Problem] = ()) -> Self:
+        """The body for a stored configuration. warnings: those of the save, when it was just saved."""
+        return cls(
+            id=flow.id,
+            external_id=flow.external_id,
+            name=flow.name,
+            description=flow.description,
+            tags=list(flow.tags),
+            owner_org_team_user_id=flow.owner,
+            created_at=flow.created_at,
+            updated_at=flow.updated_at,
+            revision=flow.revision,
+            pipeline_config=flow.pipeline_config,
+            warnings=_faults(warnings),
+        )
 
 
 class SavedV8Transform(V8Transform):
     """A script that was just saved."""
 
-    warnings: list[Fault] = WARNINGS
+    warnings: Warnings = None
 
 
 class SavedRedisSetFilterTransform(RedisSetFilterTransform):
     """A filter that was just saved."""
 
-    warnings: list[Fault] = WARNINGS
+    warnings: Warnings = None
 
 
 SavedTransform = Annotated[SavedV8Transform | SavedRedisSetFilterTransform, Field(discriminator="type")]
@@ -98,22 +110,8 @@ def saved_transform(transform: Transform, warnings: Sequence[Problem]) -> SavedT
     return SavedRedisSetFilterTransform(**transform.model_dump(), warnings=_faults(warnings))
 
 
-def _faults(problems: Sequence[Problem]) -> list[Fault]:
-    return [Fault(pointer=problem.pointer, detail=problem.detail) for problem in problems]
-
-
-def _members(flow: Flow) -> dict[str, Any]:
-    return {
-        "id": flow.id,
-        "name": flow.name,
-        "description": flow.description,
-        "tags": list(flow.tags),
-        "owner_org_team_user_id": flow.owner,
-        "created_at": flow.created_at,
-        "updated_at": flow.updated_at,
-        "revision": flow.revision,
-        "pipeline_config": flow.pipeline_config,
-    }
+def _faults(problems: Sequence[Problem]) -> list[Fault] | None:
+    return [Fault(pointer=problem.pointer, detail=problem.detail) for problem in problems] or None
 
 
 class Message(BaseModel):

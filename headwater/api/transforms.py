@@ -43,7 +43,8 @@ async def change(
     watcher: Waits,
     expected: Expected,
 ) -> SavedTransform:
-    """The body is the whole transform. It keeps its `uid` and its type, and a filter its values.
+    """The body is the whole transform. It keeps its `uid` and its type, a filter its values, and a `name` that is left
+    out stays.
 
     While the configuration is deployed, this deploys it as it is saved, and answers when it runs.
     """
@@ -72,7 +73,7 @@ async def replace(
     watcher: Waits,
     expected: Expected,
 ) -> list[SavedTransform]:
-    """Adds, removes, updates and reorders in one call. A transform without a `uid` is new.
+    """Adds, removes, updates and reorders in one call. A transform without a `uid`, whose `name` matches none, is new.
 
     While the configuration is deployed, this deploys it as it is saved, and answers when it runs.
     """
@@ -81,7 +82,7 @@ async def replace(
     await _redeploy(given, watcher, saved.flow)
     set_etag(response, saved.flow)
     return [
-        saved_transform(transform, [w for w in saved.warnings if w.pointer.startswith(f"/{i}/")])
+        saved_transform(transform, [w for w in saved.warnings if f"{w.pointer}/".startswith(f"/{i}/")])
         for i, transform in enumerate(saved.flow.pipeline_config.transforms)
     ]
 

@@ -8,13 +8,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from headwater.model.sent import SentModel
 from headwater.model.sink import MAX_SINKS, NewSink, Sink
 from headwater.model.stream import CATALOG
 from headwater.model.text import ReturnedOnly, Text
-from headwater.model.transform import MAX_TRANSFORMS, NewTransform, Transform
+from headwater.model.transform import MAX_TRANSFORMS, KnownTransform, NewTransform, Transform
 
 MAX_PARALLELISM = 64
 MAX_NAME_CHARS = 200
+MAX_EXTERNAL_ID_CHARS = 200
 
 EARLIEST_START = datetime(1970, 1, 1, tzinfo=UTC)
 """Kafka counts its record times from here, and takes some negative times for words such as "latest"."""
@@ -49,14 +51,22 @@ class PipelineConfig(BaseModel):
     delivery: DeliveryMode = "at_least_once"
 
     @property
+    def known_transforms(self) -> tuple[KnownTransform, ...]:
+        """What the transforms are recognised by, in order."""
+        return tuple(KnownTransform(t.uid, t.type, t.name, t.content) for t in self.transforms)
+
+    @property
     def filter_uids(self) -> frozenset[str]:
         """The transforms that have a set of values."""
-        return frozenset(t.uid for t in self.transforms if t.type == "redis_set_filter")
+        return frozenset(t.uid for t in self.known_transforms if t.type == "redis_set_filter")
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A stored configuration at its newest revision. Times are UTC."""
+    """A stored configuration at its newest revision. Times are UTC.
+
+    external_id: the owner's own name of it, unique among the owner's configurations.
+    """
 
     id: str
     owner: str
@@ -67,6 +77,7 @@ class Flow:
     revision: int
     created_at: datetime
     updated_at: datetime
+    external_id: str | None = None
 
 
 def _is_time(text: str) -> bool:
@@ -100,7 +111,7 @@ def _catalog_schemas() -> Iterator[dict[str, Any]]:
         }
 
 
-class NewSource(BaseModel):
+class NewSource(SentModel):
     """A source as it is sent: its type may be left out, the chain has just one."""
 
     model_config = ConfigDict(
@@ -123,7 +134,7 @@ class NewSource(BaseModel):
     )
 
 
-class NewPipelineConfig(BaseModel):
+class NewPipelineConfig(SentModel):
     """A pipeline as it is sent."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -142,7 +153,7 @@ class NewPipelineConfig(BaseModel):
     )
 
 
-class NewFlow(BaseModel):
+class NewFlow(SentModel):
     """The body that creates or replaces a configuration. Members that are only returned are accepted and ignored."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -150,6 +161,12 @@ class NewFlow(BaseModel):
     name: Text = Field(min_length=1, max_length=MAX_NAME_CHARS, description="The pipeline's name; need not be unique.")
     description: Text = Field(default="", description="What the pipeline is for.")
     tags: list[Text] = Field(default_factory=list, description="Words to organise pipelines by.")
+    external_id: Text | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MAX_EXTERNAL_ID_CHARS,
+        description="Your own id of the configuration, unique among yours. PUT without it keeps it; null removes it.",
+    )
     pipeline_config: NewPipelineConfig
 
     id: ReturnedOnly = None
@@ -158,3 +175,4 @@ class NewFlow(BaseModel):
     updated_at: ReturnedOnly = None
     revision: ReturnedOnly = None
     warnings: ReturnedOnly = None
+    unreadable: ReturnedOnly = None

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from headwater.model.sent import SentModel
 from headwater.model.text import ReturnedOnly
 
 MAX_SINKS = 10
@@ -26,7 +27,7 @@ class _Stored(_Sink):
     uid: str = Field(description="Generated. It stays while the name stays.", json_schema_extra={"readOnly": True})
 
 
-class _New(_Sink):
+class _New(_Sink, SentModel):
     uid: ReturnedOnly = None
 
 

@@ -5,6 +5,11 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 
+def absent(value: object) -> bool:
+    """True for null: an answer leaves out an optional member that is not set."""
+    return value is None
+
+
 def _storable(text: str) -> str:
     if "\0" in text:
         raise ValueError("must not contain the character NUL")

@@ -1,17 +1,20 @@
 """Configuration of the transforms: one model per `type`."""
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from headwater.model.dataset import MAX_VALUES_PER_REQUEST, VALUE_SCHEMA
-from headwater.model.text import ReturnedOnly, Text
+from headwater.model.sent import SentModel
+from headwater.model.text import ReturnedOnly, Text, absent
 
 MAX_TRANSFORMS = 50
 MAX_SCRIPT_BYTES = 1 << 20
 MAX_EXPRESSION_CHARS = 4096
 MAX_OUTPUTS_PER_RECORD = 10
 MAX_OUTPUT_BYTES = 1_000_000
+TRANSFORM_NAME_PATTERN = r"^[A-Za-z0-9._-]{1,100}$"
 _NUMBERS = (1 << 61) - 1
 """A prime. Numbers that 18 scripts in a row make stay below it; those of more are spread over all below it."""
 
@@ -30,7 +33,27 @@ def _script_size(script: str) -> str:
 Script = Annotated[Text, AfterValidator(_script_size)]
 
 
-class _V8(BaseModel):
+@dataclass(frozen=True, slots=True)
+class KnownTransform:
+    """What a stored transform is recognised by. content: the expression of a filter, or a script."""
+
+    uid: str
+    type: str
+    name: str | None
+    content: str
+
+
+class _Named(BaseModel):
+    name: str | None = Field(
+        default=None,
+        pattern=TRANSFORM_NAME_PATTERN,
+        description="Your own name of the transform, unique in its configuration. PUT finds the transform by it. "
+        "Left out, a stored name stays; null removes it.",
+        exclude_if=absent,
+    )
+
+
+class _V8(_Named):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     type: Literal["v8"]
@@ -38,8 +61,13 @@ class _V8(BaseModel):
         description="JavaScript that defines a function `process(record)` (or `transform`), at most 1 MiB."
     )
 
+    @property
+    def content(self) -> str:
+        """What the transform does: its script."""
+        return self.script
 
-class _RedisSetFilter(BaseModel):
+
+class _RedisSetFilter(_Named):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     type: Literal["redis_set_filter"]
@@ -47,6 +75,11 @@ class _RedisSetFilter(BaseModel):
         max_length=MAX_EXPRESSION_CHARS,
         description="Selects the tested value, for example `root = this.token_address`.",
     )
+
+    @property
+    def content(self) -> str:
+        """What the transform does: its expression."""
+        return self.filter_expr
 
 
 class V8Transform(_V8):
@@ -64,7 +97,7 @@ class RedisSetFilterTransform(_RedisSetFilter):
 Transform = Annotated[V8Transform | RedisSetFilterTransform, Field(discriminator="type")]
 
 
-class _Sent(BaseModel):
+class _Sent(SentModel):
     """What every transform may carry when it is sent."""
 
     uid: str | None = Field(
@@ -78,11 +111,11 @@ class NewV8Transform(_V8, _Sent):
 
 
 class NewRedisSetFilterTransform(_RedisSetFilter, _Sent):
-    """A filter as it is sent; when it is new, with the values that its set starts with."""
+    """A filter as it is sent; a new one carries the values that its set starts with."""
 
     set_values: list[Annotated[str, Field(json_schema_extra=VALUE_SCHEMA)]] | None = Field(
         default=None,
-        description="The first values of a new filter's set. Never returned.",
+        description="The first values of a new filter's set; ignored for a filter that exists. Never returned.",
         repr=False,
         json_schema_extra={"writeOnly": True, "maxItems": MAX_VALUES_PER_REQUEST},
     )

@@ -13,6 +13,7 @@ from headwater.model.flow import NewPipelineConfig, NewSource, PipelineConfig, S
 from headwater.model.sink import DEAD_LETTER_NAME, KafkaSink, NewPricesSink, NewSink, PricesSink, Sink
 from headwater.model.stream import CATALOG, Chain, Entity, find_chain
 from headwater.model.transform import (
+    KnownTransform,
     NewRedisSetFilterTransform,
     NewTransform,
     NewV8Transform,
@@ -22,6 +23,7 @@ from headwater.model.transform import (
 )
 from headwater.services import uids
 from headwater.services.ids import NewId
+from headwater.services.matching import match
 from headwater.services.uids import Place
 
 ValidateScript = Callable[[str, str], list[str]]
@@ -37,14 +39,17 @@ PIPELINE = "/pipeline_config"
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A pipeline that can be stored. values: the first values of new filters, by transform uid.
+    """A pipeline that can be stored. All pointers are into the body that was sent.
 
-    The warnings' pointers are into the body that was sent.
+    values: the first values of new filters, by transform uid. new_filters: the pointers of the filters that the stored
+    revision does not have. ended_filters: the filters of the stored revision that this one does not have.
     """
 
     config: PipelineConfig
     warnings: list[Problem]
     values: dict[str, list[str]] = field(repr=False)
+    new_filters: list[str] = field(default_factory=list)
+    ended_filters: list[KnownTransform] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -52,6 +57,7 @@ class _Findings:
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
     values: dict[str, list[str]] = field(default_factory=dict)
+    new_filters: list[str] = field(default_factory=list)
 
     def refuse(self, pointer: str, detail: str) -> None:
         self.problems.append(Problem(pointer, detail))
@@ -59,6 +65,14 @@ class _Findings:
     def raise_if_any(self) -> None:
         if self.problems:
             raise InvalidInput("The configuration was not saved.", self.problems)
+
+    def warn(self, pointer: str, detail: str) -> None:
+        self.warnings.append(Problem(pointer, detail))
+
+    def checked(self, config: PipelineConfig, stored: PipelineConfig | None) -> Checked:
+        before = stored.known_transforms if stored else ()
+        ended = [t for t in before if t.type == "redis_set_filter" and t.uid not in config.filter_uids]
+        return Checked(config, self.warnings, self.values, self.new_filters, ended)
 
 
 class PipelineChecker:
@@ -91,12 +105,13 @@ class PipelineChecker:
 
     def replace_transforms(self, sent: Sequence[NewTransform], stored: PipelineConfig) -> Checked:
         """The list of transforms. Pointers are into a body that is the list."""
-        before = uids.updated(sent, stored.transforms, by_position=False)
-        return self._transforms_of(stored, sent, before, lambda i: f"/{i}")
+        found, at = _Findings(), "/{}".format
+        transforms = self._transforms(sent, match(sent, stored.known_transforms, by_content=False), at, found)
+        return self._transforms_of(stored, sent, transforms, at, found)
 
     def replace_transform(self, uid: str, sent: NewTransform, stored: PipelineConfig) -> Checked:
         """One transform, which keeps its uid. Pointers are into a body that is the transform. Raises NotFound."""
-        before = uids.find(stored.transforms, uid)
+        before = uids.find(stored.known_transforms, uid)
         if before is None:
             raise uids.no_transform()
         if sent.uid not in (None, uid):
@@ -104,18 +119,17 @@ class PipelineChecker:
                 "The configuration was not saved.",
                 [Problem("/uid", "is another one than in the address; leave it out")],
             )
-        checked = self._transforms_of(stored, [sent], [before], lambda _: "")
-        [changed] = checked.config.transforms
-        all_of_them = [changed if transform.uid == uid else transform for transform in stored.transforms]
-        config = checked.config.model_copy(update={"transforms": all_of_them})
-        return Checked(config, checked.warnings, checked.values)
+        found, others = _Findings(), [t.name for t in stored.transforms if t.uid != uid]
+        [changed] = self._transforms([sent], [before], lambda _: "", found, others)
+        transforms = [changed if transform.uid == uid else transform for transform in stored.transforms]
+        return self._transforms_of(stored, [sent], transforms, lambda _: "", found)
 
     def _pipeline(self, sent: NewPipelineConfig, stored: PipelineConfig | None) -> Checked:
         found = _Findings()
         source, entity = self._source(sent.source, found)
         if source is not None and sent.delivery == "exactly_once":
             self._require_kafka(source, found)
-        before = uids.updated(sent.transforms, stored.transforms if stored else (), by_position=True)
+        before = match(sent.transforms, stored.known_transforms if stored else (), by_content=True)
         sinks = [self._sink(sink, stored.sinks if stored else ()) for sink in sent.sinks]
         found.problems.extend(_sink_name_problems(sent.sinks))
         transforms = self._transforms(sent.transforms, before, lambda i: f"{PIPELINE}/transforms/{i}", found)
@@ -131,16 +145,20 @@ class PipelineChecker:
             parallelism=sent.parallelism,
             delivery=sent.delivery,
         )
-        return Checked(config, found.warnings, found.values)
+        return found.checked(config, stored)
 
     def _transforms_of(
-        self, stored: PipelineConfig, sent: Sequence[NewTransform], before: Sequence[Transform | None], at: Place
+        self,
+        stored: PipelineConfig,
+        sent: Sequence[NewTransform],
+        transforms: Sequence[Transform],
+        at: Place,
+        found: _Findings,
     ) -> Checked:
-        found = _Findings()
-        transforms = self._transforms(sent, before, at, found)
+        """The stored pipeline with other transforms; the scripts of those that were sent are compiled."""
         found.raise_if_any()
         self._compile(sent, _scripts(stored), _entity_of(stored.source), at, found)
-        return Checked(stored.model_copy(update={"transforms": transforms}), found.warnings, found.values)
+        return found.checked(stored.model_copy(update={"transforms": list(transforms)}), stored)
 
     # ---- source and sinks ----
 
@@ -194,37 +212,58 @@ class PipelineChecker:
     # ---- transforms ----
 
     def _transforms(
-        self, sent: Sequence[NewTransform], before: Sequence[Transform | None], at: Place, found: _Findings
+        self,
+        sent: Sequence[NewTransform],
+        before: Sequence[KnownTransform | None],
+        at: Place,
+        found: _Findings,
+        other_names: Sequence[str | None] = (),
     ) -> list[Transform]:
+        """The transforms to store. before: what each updates. other_names: names of transforms that were not sent."""
+        pairs = list(zip(sent, before, strict=True))
+        names = [uids.name_after(*pair) for pair in pairs]
         found.problems.extend(uids.uid_problems(sent, before, at))
-        return [self._transform(at(i), *pair, found) for i, pair in enumerate(zip(sent, before, strict=True))]
+        found.problems.extend(uids.name_problems(names, other_names, at))
+        return [self._transform(at(i), *pair, names[i], found) for i, pair in enumerate(pairs)]
 
-    def _transform(self, pointer: str, sent: NewTransform, before: Transform | None, found: _Findings) -> Transform:
+    def _transform(
+        self, pointer: str, sent: NewTransform, before: KnownTransform | None, name: str | None, found: _Findings
+    ) -> Transform:
         uid = before.uid if before else self._new_id()
         if isinstance(sent, NewV8Transform):
-            return V8Transform(uid=uid, type=sent.type, script=sent.script)
+            return V8Transform(uid=uid, type=sent.type, name=name, script=sent.script)
         try:
             self._parse_expression(sent.filter_expr)
         except ExpressionRefused as error:
             found.refuse(f"{pointer}/filter_expr", f"column {error.column}: {error.detail}")
+        if before is None:
+            found.new_filters.append(pointer)
         self._first_values(f"{pointer}/set_values", uid, sent, before, found)
-        return RedisSetFilterTransform(uid=uid, type=sent.type, filter_expr=sent.filter_expr)
+        return RedisSetFilterTransform(uid=uid, type=sent.type, name=name, filter_expr=sent.filter_expr)
 
     def _first_values(
-        self, pointer: str, uid: str, sent: NewRedisSetFilterTransform, before: Transform | None, found: _Findings
+        self,
+        pointer: str,
+        uid: str,
+        sent: NewRedisSetFilterTransform,
+        before: KnownTransform | None,
+        found: _Findings,
     ) -> None:
-        if sent.set_values is not None and before is not None:
-            detail = (
-                "are for a new filter only; leave them out, and change the values with …/transforms/{uid}/filter-values"
+        if before is None:
+            self._values(pointer, uid, sent.set_values or [], found)
+        elif sent.set_values is not None:
+            found.warn(
+                pointer,
+                "were ignored: the filter exists and keeps its values; change them with "
+                "…/transforms/{uid}/filter-values",
             )
-            found.refuse(pointer, detail)
-        elif sent.set_values:
-            self._values(pointer, uid, sent.set_values, found)
 
     def _values(self, pointer: str, uid: str, values: list[str], found: _Findings) -> None:
         if len(values) > MAX_VALUES_PER_REQUEST:
             detail = f"holds {len(values)} values; send at most {MAX_VALUES_PER_REQUEST} and add the rest later"
             found.refuse(pointer, detail)
+            return
+        if not values:
             return
         try:
             found.values[uid] = normalise_all(values)

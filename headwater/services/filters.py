@@ -5,7 +5,7 @@ from itertools import chain
 
 from headwater.errors import Conflict, NotFound
 from headwater.model.dataset import SetId, filter_set, normalise_all
-from headwater.model.transform import Transform
+from headwater.model.transform import KnownTransform
 from headwater.services.uids import find, no_transform
 from headwater.services.values import Values, normalise_one, normalised_parts
 from headwater.stores.base import DeploymentStore, FlowStore, Page, SetStore, Written
@@ -29,13 +29,13 @@ class Filters:
             raise Conflict(f"This transform is a {transform.type}; only a redis_set_filter has filter values.")
         return filter_set(flow_id, uid)
 
-    def _find(self, owner: str, flow_id: str, uid: str) -> Transform:
-        saved = self._flows.get(owner, flow_id).pipeline_config.transforms
+    def _find(self, owner: str, flow_id: str, uid: str) -> KnownTransform:
+        saved = self._flows.get(owner, flow_id).pipeline_config.known_transforms
         if found := find(saved, uid):
             return found
         deployment = self._deployments.active(flow_id)
         for revision in deployment.revisions if deployment else ():
-            if found := find(revision.config.transforms, uid):
+            if found := find(revision.config.known_transforms, uid):
                 return found
         raise no_transform()
 

@@ -1,22 +1,22 @@
 """Configurations: create, read, change, delete."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
 from headwater.errors import (
-    Conflict,
     NotFound,
     PreconditionFailed,
     Problem,
+    SavedMeanwhile,
     SetStoreUnavailable,
     StoreUnavailable,
 )
 from headwater.model.dataset import SetId, filter_set
 from headwater.model.flow import Flow, NewFlow, PipelineConfig
-from headwater.model.transform import NewTransform
+from headwater.model.transform import KnownTransform, NewTransform
 from headwater.services.checks import Checked, PipelineChecker
 from headwater.services.ids import Clock, NewId
 from headwater.stores import removal
@@ -26,13 +26,13 @@ IfMatch = frozenset[int] | None
 """The revisions that a caller is ready to change; None for whichever is the newest."""
 
 _on_conflict = Retrying(
-    retry=retry_if_exception_type(Conflict), stop=stop_after_attempt(50), wait=wait_random(0, 0.05), reraise=True
+    retry=retry_if_exception_type(SavedMeanwhile), stop=stop_after_attempt(50), wait=wait_random(0, 0.05), reraise=True
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A configuration at its new revision, and what its scripts threw on the stream's example record."""
+    """A configuration at its new revision, and what its owner should know of the save."""
 
     flow: Flow
     warnings: list[Problem]
@@ -66,7 +66,7 @@ class Flows:
         self._new_id = new_id
 
     def create(self, owner: str, sent: NewFlow) -> Saved:
-        """Store a new configuration."""
+        """Store a new configuration. Raises Conflict when the owner has one with this external_id."""
         checked = self._checker.for_one_request().create(sent.pipeline_config)
         now = self._now()
         flow = Flow(
@@ -79,16 +79,25 @@ class Flows:
             revision=1,
             created_at=now,
             updated_at=now,
+            external_id=sent.external_id,
         )
         return self._save(self._store.create, flow, checked)
 
     def replace(self, owner: str, flow_id: str, sent: NewFlow, if_match: IfMatch = None) -> Saved:
-        """Save a configuration as a whole. Raises NotFound, PreconditionFailed."""
+        """Save a configuration as a whole. Raises NotFound, PreconditionFailed, and Conflict for an external_id."""
         checker = self._checker.for_one_request()
 
         def changed(stored: Flow) -> tuple[Flow, Checked]:
             checked = checker.replace(sent.pipeline_config, stored.pipeline_config)
-            return replace(stored, name=sent.name, description=sent.description, tags=tuple(sent.tags)), checked
+            external_id = sent.external_id if "external_id" in sent.model_fields_set else stored.external_id
+            saved = replace(
+                stored,
+                name=sent.name,
+                description=sent.description,
+                tags=tuple(sent.tags),
+                external_id=external_id,
+            )
+            return saved, checked
 
         return self._change(owner, flow_id, if_match, changed)
 
@@ -152,7 +161,25 @@ class Flows:
             self._end(sets)
             raise
         self._end(sets)
-        return Saved(flow, checked.warnings)
+        return Saved(flow, [*checked.warnings, *self._ended(flow, checked)])
+
+    def _ended(self, flow: Flow, checked: Checked) -> Iterator[Problem]:
+        """What becomes of the values of filters that end while new filters begin: it may be a mistake."""
+        if not checked.new_filters or not checked.ended_filters:
+            return
+        told = "; ".join(f"{old.uid} ({old.content}) {self._values_of(flow, old)}" for old in checked.ended_filters)
+        for pointer in checked.new_filters:
+            yield Problem(
+                pointer,
+                f"is a new filter, and these filters end with this revision: {told}. The new filter has none of their "
+                "values. To change a filter and keep its values, send it with its uid or its name.",
+            )
+
+    def _values_of(self, flow: Flow, ended: KnownTransform) -> str:
+        try:
+            return f"with {self._sets.count(filter_set(flow.id, ended.uid))[0]} values"
+        except SetStoreUnavailable as error:
+            return f"with its values ({error.detail})"
 
     def _end(self, sets: Iterable[SetId]) -> None:
         with suppress(SetStoreUnavailable):  # the sweeper looks then
@@ -169,6 +196,10 @@ class Flows:
     def list(self, owner: str) -> Sequence[Flow]:
         """All configurations of an owner, newest first."""
         return self._store.list(owner)
+
+    def with_external_id(self, owner: str, external_id: str) -> Sequence[Flow]:
+        """The owner's configuration with this external_id: a list of none or one."""
+        return self._store.with_external_id(owner, external_id)
 
     def delete(self, owner: str, flow_id: str, if_match: IfMatch = None) -> None:
         """Make a configuration invisible and ask for its deployment to go. `forget` ends it; until then it is no error

@@ -1,35 +1,17 @@
-"""Which stored transform or sink a sent one updates. The rules are those of contract section 2."""
+"""The uids and names of transforms and sinks, in what is stored and in what was sent."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from headwater.errors import NotFound, Problem
 from headwater.model.sink import NewSink, Sink
-from headwater.model.transform import NewTransform, Transform
+from headwater.model.transform import KnownTransform, NewTransform
 
 Place = Callable[[int], str]
 """The JSON pointer, in the body that was sent, of the transform at an index."""
 
 
-def updated(sent: Sequence[NewTransform], stored: Sequence[Transform], *, by_position: bool) -> list[Transform | None]:
-    """For each sent transform the stored one whose uid it keeps; None when it is new.
-
-    by_position: one without a uid takes over that of the transform at its position, when the type is the same and no
-    other one names it.
-    """
-    by_uid = {transform.uid: transform for transform in stored}
-    named = {transform.uid for transform in sent}
-
-    def at_position(index: int, new: NewTransform) -> Transform | None:
-        if not by_position or index >= len(stored):
-            return None
-        there = stored[index]
-        return there if there.type == new.type and there.uid not in named else None
-
-    return [at_position(i, new) if new.uid is None else by_uid.get(new.uid) for i, new in enumerate(sent)]
-
-
-def uid_problems(sent: Sequence[NewTransform], before: Sequence[Transform | None], at: Place) -> Iterator[Problem]:
-    """What is wrong with the uids of a list. before: what `updated` found for it."""
+def uid_problems(sent: Sequence[NewTransform], before: Sequence[KnownTransform | None], at: Place) -> Iterator[Problem]:
+    """What is wrong with the uids of a list. before: what `match` found for it."""
     seen: set[str] = set()
     for i, (new, old) in enumerate(zip(sent, before, strict=True)):
         if old is None:
@@ -45,12 +27,28 @@ def uid_problems(sent: Sequence[NewTransform], before: Sequence[Transform | None
         seen.add(old.uid)
 
 
+def name_after(sent: NewTransform, before: KnownTransform | None) -> str | None:
+    """The name of a transform after a save: one that is left out stays as it was stored."""
+    if before is not None and "name" not in sent.model_fields_set:
+        return before.name
+    return sent.name
+
+
+def name_problems(names: Sequence[str | None], taken: Iterable[str | None], at: Place) -> Iterator[Problem]:
+    """Names that a list would hold twice. taken: the names of transforms beside the list."""
+    seen = {*taken}
+    for i, name in enumerate(names):
+        if name is not None and name in seen:
+            yield Problem(f"{at(i)}/name", f"is {name!r}, the name of another transform here; choose another one")
+        seen.add(name)
+
+
 def sink_uid(sent: NewSink, stored: Sequence[Sink]) -> str | None:
     """The uid of the stored sink with this name and type, or None."""
     return next((sink.uid for sink in stored if (sink.name, sink.type) == (sent.name, sent.type)), None)
 
 
-def find(transforms: Sequence[Transform], uid: str) -> Transform | None:
+def find(transforms: Sequence[KnownTransform], uid: str) -> KnownTransform | None:
     """The transform with a uid, or None."""
     return next((transform for transform in transforms if transform.uid == uid), None)
 

@@ -25,12 +25,13 @@ class FlowStore(Protocol):
     """Configurations and their revisions."""
 
     def create(self, flow: Flow) -> None:
-        """Store a new configuration at revision 1."""
+        """Store a new configuration at revision 1. Raises Conflict when the owner has one with this external_id."""
 
     def save(self, flow: Flow) -> None:
         """Store the next revision: `flow.revision` is that of the flow that was read, plus 1.
 
-        Raises NotFound, and Conflict when another save came between. `created_at` and earlier revisions stay.
+        Raises NotFound, SavedMeanwhile when another save came between, and Conflict when another configuration of the
+        owner has this external_id. `created_at` and earlier revisions stay.
         """
 
     def get(self, owner: str, flow_id: str) -> Flow:
@@ -39,8 +40,11 @@ class FlowStore(Protocol):
     def list(self, owner: str) -> Sequence[Flow]:
         """All configurations of an owner, newest first."""
 
+    def with_external_id(self, owner: str, external_id: str) -> Sequence[Flow]:
+        """The owner's configuration with this external_id: a list of none or one."""
+
     def delete(self, owner: str, flow_id: str, revision: int | None = None) -> bool:
-        """Mark as deleted: at once invisible to `get` and `list`. Raises Conflict when `revision` is not the newest.
+        """Mark as deleted: at once invisible, its external_id free. Raises SavedMeanwhile for another revision.
 
         An active deployment's desired state becomes ABSENT with delete_flow set, in the same transaction; the
         controller then removes the row by `purge`. Returns False when there was no active deployment: the row stays

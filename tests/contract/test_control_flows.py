@@ -1,11 +1,12 @@
 """One suite for every FlowStore."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from headwater.errors import Conflict, NotFound
+from headwater.errors import Conflict, NotFound, SavedMeanwhile
 from headwater.model.deployment import Desired, Phase
 from tests.support.sql import (
     OWNER,
@@ -85,6 +86,48 @@ class TestSave:
         stores.flows.create(a_flow())
         stores.flows.save(next_revision(a_flow()))
         assert stores.doorbell.value() == 0
+
+
+class TestExternalId:
+    def test_finds_the_owners(self, stores: ControlStores) -> None:
+        mine, anothers = a_flow(external_id="x"), a_flow("f2", owner="bob", external_id="x")
+        stores.flows.create(mine)
+        stores.flows.create(anothers)
+        stores.flows.create(a_flow("f3"))
+        assert list(stores.flows.with_external_id(OWNER, "x")) == [mine]
+        assert list(stores.flows.with_external_id("bob", "x")) == [anothers]
+        assert list(stores.flows.with_external_id(OWNER, "y")) == []
+
+    def test_is_unique_per_owner(self, stores: ControlStores) -> None:
+        stores.flows.create(a_flow(external_id="x"))
+        stores.flows.create(a_flow("f2"))
+        with pytest.raises(Conflict, match="external_id 'x'"):
+            stores.flows.create(a_flow("f3", external_id="x"))
+        with pytest.raises(Conflict, match="external_id 'x'") as refused:
+            stores.flows.save(next_revision(a_flow("f2"), external_id="x"))
+        assert not isinstance(refused.value, SavedMeanwhile)  # which would be tried again
+        assert stores.flows.get(OWNER, "f2") == a_flow("f2")
+        stores.flows.save(next_revision(a_flow(external_id="x"), name="the same one"))
+
+    def test_is_free_when_its_configuration_is_deleted_or_saved_without(self, stores: ControlStores) -> None:
+        stores.flows.create(a_flow(external_id="x"))
+        stores.flows.create(a_flow("f2", external_id="y"))
+        stores.flows.delete(OWNER, "f1")
+        stores.flows.save(next_revision(a_flow("f2"), external_id=None))
+        for flow_id, external_id in (("f3", "x"), ("f4", "y")):
+            stores.flows.create(a_flow(flow_id, external_id=external_id))
+        assert list(stores.flows.deleted()) == [a_flow()]
+
+    def test_many_of_one_at_once_make_one(self, stores: ControlStores) -> None:
+        def create(number: int) -> bool:
+            try:
+                stores.flows.create(a_flow(f"f{number}", external_id="x"))
+            except Conflict:
+                return False
+            return True
+
+        with ThreadPoolExecutor(8) as pool:
+            assert sum(pool.map(create, range(8))) == 1
 
 
 class TestDelete:

@@ -50,7 +50,10 @@ class _Tables:
         return flow
 
     def store(self, flow: Flow) -> None:
-        """Make a revision the newest one."""
+        """Make a revision the newest one. Raises Conflict."""
+        others = (f for f in self.flows.values() if f.id != flow.id and f.owner == flow.owner)
+        if flow.external_id is not None and any(other.external_id == flow.external_id for other in others):
+            raise rules.external_id_taken(flow.external_id)
         self.flows[flow.id] = self.revisions[flow.id][flow.revision] = flow
 
     def active(self, flow_id: str) -> Deployment | None:
@@ -96,12 +99,16 @@ class MemoryFlows:
             flows = self._tables.flows.values()
             return newest_first([f for f in flows if f.owner == owner and f.id not in self._tables.deleted])
 
+    def with_external_id(self, owner: str, external_id: str) -> Sequence[Flow]:
+        return [flow for flow in self.list(owner) if flow.external_id == external_id]
+
     def delete(self, owner: str, flow_id: str, revision: int | None = None) -> bool:
         with self._tables.writing():
             stored = self._tables.visible(owner, flow_id)
             if revision not in (None, stored.revision):
                 raise rules.saved_meanwhile(flow_id)
             self._tables.deleted.add(flow_id)
+            self._tables.flows[flow_id] = replace(stored, external_id=None)
             self._tables.audit.record(changes.deleted(stored))
             active = self._tables.active(flow_id)
             if active is None:

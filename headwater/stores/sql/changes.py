@@ -37,6 +37,8 @@ def _content(flow: Flow, revision: int) -> str:
         "tags": list(flow.tags),
         "pipeline_config": flow.pipeline_config.model_dump(mode="json"),
     }
+    if flow.external_id is not None:
+        content["external_id"] = flow.external_id
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return f"revision {revision} sha256 {hashlib.sha256(text.encode()).hexdigest()}"
 

@@ -1,9 +1,11 @@
 """Configurations and their revisions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, delete, exists, false, insert, select, true, update
+from sqlalchemy.exc import IntegrityError
 
 from headwater.model.flow import Flow, PipelineConfig
 from headwater.stores.sql import changes, rules
@@ -40,14 +42,14 @@ class SqlFlows:
         self._rows = rows
 
     def create(self, flow: Flow) -> None:
-        with self._connections.writing() as connection:
+        with _external_id_checked(flow), self._connections.writing() as connection:
             first = {"id": flow.id, "owner": flow.owner, "created_at": flow.created_at, "deleted": False}
             connection.execute(insert(flows).values(**first, **_saved(flow), revision=1))
             _insert_revision(connection, flow, 1)
             record(connection, changes.created(flow))
 
     def save(self, flow: Flow) -> None:
-        with self._connections.writing() as connection:
+        with _external_id_checked(flow), self._connections.writing() as connection:
             stored = visible(connection, flow.owner, flow.id, lock=True)
             if flow.revision != stored.revision + 1:
                 raise rules.saved_meanwhile(flow.id)
@@ -63,12 +65,16 @@ class SqlFlows:
     def list(self, owner: str) -> Sequence[Flow]:
         return self._select(flows.c.owner == owner, flows.c.deleted == false())
 
+    def with_external_id(self, owner: str, external_id: str) -> Sequence[Flow]:
+        return self._select(flows.c.owner == owner, flows.c.deleted == false(), flows.c.external_id == external_id)
+
     def delete(self, owner: str, flow_id: str, revision: int | None = None) -> bool:
         with self._connections.writing() as connection:
             stored = visible(connection, owner, flow_id, lock=True)
             if revision not in (None, stored.revision):
                 raise rules.saved_meanwhile(flow_id)
-            connection.execute(update(flows).where(flows.c.id == flow_id).values(deleted=True))
+            gone = update(flows).where(flows.c.id == flow_id).values(deleted=True, external_id=None)
+            connection.execute(gone)
             record(connection, changes.deleted(stored))
             active = self._rows.active(connection, flow_id)
             if active is None:
@@ -99,7 +105,19 @@ def _saved(flow: Flow) -> dict[str, Any]:
         "description": flow.description,
         "tags": list(flow.tags),
         "updated_at": flow.updated_at,
+        "external_id": flow.external_id,
     }
+
+
+@contextmanager
+def _external_id_checked(flow: Flow) -> Iterator[None]:
+    """Explain the one rule of the table that a user can break; both databases name its columns or its index."""
+    try:
+        yield
+    except IntegrityError as error:
+        if "external_id" not in str(error.orig):
+            raise
+        raise rules.external_id_taken(flow.external_id) from error
 
 
 def _insert_revision(connection: Connection, flow: Flow, revision: int) -> None:
@@ -119,4 +137,5 @@ def _flow(row: Row[Any]) -> Flow:
         revision=row.revision,
         created_at=row.created_at,
         updated_at=row.updated_at,
+        external_id=row.external_id,
     )

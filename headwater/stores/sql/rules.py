@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from headwater.errors import Conflict, NotFound, TeardownGoesOn
+from headwater.errors import Conflict, NotFound, SavedMeanwhile, TeardownGoesOn
 from headwater.model.deployment import Condition, Deployment, Desired, Observed, Phase
 from headwater.model.flow import Flow, Source
 from headwater.model.lease import Candidate
@@ -184,9 +184,19 @@ def not_deployed() -> NotFound:
     return NotFound("This configuration is not deployed. Deploy it with POST …/deploy.")
 
 
-def saved_meanwhile(flow_id: str) -> Conflict:
+def external_id_taken(external_id: str | None) -> Conflict:
+    """External ids are unique per owner."""
+    return Conflict(
+        f"You have a configuration with the external_id {external_id!r} already. Choose another one, or find that "
+        "configuration with GET /api/v1/flow?external_id=…"
+    )
+
+
+def saved_meanwhile(flow_id: str) -> SavedMeanwhile:
     """Two saves at once: the second one was made from a revision that is no longer the newest."""
-    return Conflict(f"Pipeline {flow_id} was saved by another request meanwhile. Read it and send your change again.")
+    return SavedMeanwhile(
+        f"Pipeline {flow_id} was saved by another request meanwhile. Read it and send your change again."
+    )
 
 
 def no_key(key_id: str) -> NotFound:

@@ -69,6 +69,8 @@ flows = Table(
     Column("deleted", Boolean, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
+    Column("external_id", Text),
+    Index("uq_flows_external_id", "owner", "external_id", unique=True),
 )
 
 flow_revisions = Table(

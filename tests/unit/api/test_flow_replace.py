@@ -9,6 +9,99 @@ V8 = {"type": "v8", "script": "function process(record) { return record; }"}
 PIPELINE = "/pipeline_config"
 
 
+FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address"}
+OTHER = {"type": "redis_set_filter", "filter_expr": "root = this.other"}
+
+
+def transforms_of(flow: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = flow["pipeline_config"]["transforms"]
+    return found
+
+
+class TestFilters:
+    """Values stay with their expression, whatever a body without uids says."""
+
+    def put(self, user: User, made: dict[str, Any], *transforms: Any) -> dict[str, Any]:
+        response = user.put(f"{FLOW}/{made['id']}", flow_body(transforms=list(transforms)))
+        assert response.status_code == 200, response.text
+        answer: dict[str, Any] = response.json()
+        return answer
+
+    def values(self, user: User, made: dict[str, Any], transform: dict[str, Any]) -> list[str]:
+        where = f"{FLOW}/{made['id']}/transforms/{transform['uid']}/filter-values"
+        values: list[str] = user.get(where).json()["values"]
+        return values
+
+    def test_a_filter_in_front_takes_no_values_over(self, alice: User) -> None:
+        made = alice.create(transforms=[FILTER | {"set_values": [TOKEN]}])
+        front, kept = transforms_of(self.put(alice, made, OTHER, FILTER))
+        assert kept == transforms_of(made)[0]
+        assert self.values(alice, made, front) == []
+        assert self.values(alice, made, kept) == [TOKEN]
+
+    def test_a_filter_that_was_edited_where_it_stands_keeps_its_values(self, alice: User) -> None:
+        made = alice.create(transforms=[FILTER | {"set_values": [TOKEN]}, V8])
+        answer = self.put(alice, made, OTHER, V8)
+        assert transforms_of(answer)[0]["uid"] == transforms_of(made)[0]["uid"]
+        assert "warnings" not in answer
+
+    def test_a_filter_that_ends_while_another_begins_is_told(self, alice: User) -> None:
+        made = alice.create(transforms=[FILTER | {"set_values": [TOKEN, "0xab"]}])
+        answer = self.put(alice, made, V8, OTHER)
+        [warning] = answer["warnings"]
+        assert warning["pointer"] == f"{PIPELINE}/transforms/1"
+        assert f"{transforms_of(made)[0]['uid']} (root = this.token_address) with 2 values" in warning["detail"]
+        assert self.values(alice, made, transforms_of(answer)[1]) == []
+        assert "warnings" not in self.put(alice, made, V8)  # it ends, and nothing new begins
+
+    def test_the_transforms_list_tells_too(self, alice: User) -> None:
+        made = alice.create(transforms=[FILTER])
+        answer = alice.put(f"{FLOW}/{made['id']}/transforms", [V8, FILTER]).json()
+        assert "warnings" not in answer[0]
+        assert [warning["pointer"] for warning in answer[1]["warnings"]] == ["/1"]
+
+    def test_first_values_of_a_filter_that_exists_are_ignored_with_a_warning(self, alice: User) -> None:
+        sent = FILTER | {"set_values": [TOKEN]}
+        made = alice.create(transforms=[sent])
+        kept = transforms_of(made)[0]
+        for answer, pointer in (
+            (self.put(alice, made, FILTER | {"set_values": ["0xcd"]}), f"{PIPELINE}/transforms/0/set_values"),
+            (alice.put(f"{FLOW}/{made['id']}/transforms", [kept | {"set_values": [""]}]).json()[0], "/0/set_values"),
+            (
+                alice.request("PATCH", f"{FLOW}/{made['id']}/transforms/{kept['uid']}", json=sent).json(),
+                "/set_values",
+            ),
+        ):
+            [warning] = answer["warnings"]
+            assert warning["pointer"] == pointer
+            assert "keeps its values" in warning["detail"]
+            assert self.values(alice, made, kept) == [TOKEN]
+
+    def test_values_follow_a_name(self, alice: User) -> None:
+        made = alice.create(transforms=[FILTER | {"name": "tokens", "set_values": [TOKEN]}, OTHER])
+        sent = [OTHER, FILTER | {"name": "tokens", "filter_expr": "root = this.changed"}]
+        other, tokens = transforms_of(self.put(alice, made, *sent))
+        assert self.values(alice, made, tokens) == [TOKEN]
+        assert self.values(alice, made, other) == []
+        [answer] = alice.put(f"{FLOW}/{made['id']}/transforms", [FILTER | {"name": "tokens"}]).json()
+        assert answer["uid"] == tokens["uid"]
+
+    def test_a_name_stays_until_it_is_sent_as_null(self, alice: User) -> None:
+        made = alice.create(transforms=[FILTER | {"name": "tokens"}])
+        uid = transforms_of(made)[0]["uid"]
+        assert transforms_of(made)[0]["name"] == "tokens"
+        assert transforms_of(self.put(alice, made, FILTER))[0]["name"] == "tokens"
+        patched = alice.request("PATCH", f"{FLOW}/{made['id']}/transforms/{uid}", json=OTHER).json()
+        assert patched == OTHER | {"uid": uid, "name": "tokens"}
+        assert "name" not in transforms_of(self.put(alice, made, OTHER | {"name": None}))[0]
+
+    def test_a_patch_may_not_take_the_name_of_another(self, alice: User) -> None:
+        made = alice.create(transforms=[FILTER | {"name": "a"}, OTHER])
+        second = transforms_of(made)[1]
+        sent = alice.request("PATCH", f"{FLOW}/{made['id']}/transforms/{second['uid']}", json=OTHER | {"name": "a"})
+        assert list(alice.faults(sent)) == ["/name"]
+
+
 class TestReplace:
     def put(self, user: User, made: dict[str, Any], body: Any) -> Any:
         return user.request("PUT", f"{FLOW}/{made['id']}", json=body)
@@ -22,7 +115,6 @@ class TestReplace:
         assert response.status_code == 200
         assert response.headers["etag"] == '"2"'
         answer = response.json()
-        assert answer.pop("warnings") == []
         assert answer == edited | {"revision": 2, "updated_at": "2026-01-02T03:04:10.678Z"}
         assert alice.get(f"{FLOW}/{made['id']}").json() == answer
 
@@ -42,8 +134,9 @@ class TestReplace:
 
     def test_a_transform_of_another_type_at_a_position_is_new(self, alice: User) -> None:
         made = alice.create()
-        before, sent = made["pipeline_config"]["transforms"], flow_body()["pipeline_config"]["transforms"]
-        after = self.put(alice, made, flow_body(transforms=sent[::-1])).json()["pipeline_config"]["transforms"]
+        before, [filter_, script] = made["pipeline_config"]["transforms"], flow_body()["pipeline_config"]["transforms"]
+        other = [script | {"script": "function process() {}"}, filter_ | {"filter_expr": "root = this.other"}]
+        after = self.put(alice, made, flow_body(transforms=other)).json()["pipeline_config"]["transforms"]
         assert not {t["uid"] for t in after} & {t["uid"] for t in before}
 
     def test_a_new_filter_starts_with_its_values(self, headwater: Installation, alice: User) -> None:
@@ -71,8 +164,8 @@ class TestReplace:
             ([filter_, filter_], "1/uid", "stands at another transform"),
             ([filter_, script | {"uid": filter_["uid"]}], "1/uid", "stands at another transform"),
             ([V8 | {"uid": filter_["uid"]}], "0/type", "is redis_set_filter for this uid"),
-            ([filter_ | {"set_values": ["a"]}], "0/set_values", "filter-values"),
-            ([flow_body()["pipeline_config"]["transforms"][0] | {"set_values": []}], "0/set_values", "filter-values"),
+            ([filter_, script | {"name": "a"}, V8 | {"name": "a"}], "2/name", "the name of another transform"),
+            ([filter_ | {"name": "a b"}], "0/name", "must match pattern"),
         ):
             faults = alice.faults(self.put(alice, made, flow_body(transforms=transforms)))
             assert list(faults) == [f"{PIPELINE}/transforms/{pointer}"]
@@ -94,7 +187,7 @@ class TestReplace:
         throws = V8 | {"script": "function process() { throws }"}
         made = alice.create(transforms=[throws])
         assert made["warnings"]
-        assert self.put(alice, made, flow_body(transforms=[throws])).json()["warnings"] == []
+        assert "warnings" not in self.put(alice, made, flow_body(transforms=[throws])).json()
         other = flow_body(transforms=[throws], source={"chain": "base", "entity": "log"})
         assert self.put(alice, made, other).json()["warnings"] == made["warnings"]
 

@@ -149,7 +149,7 @@ class TestAddress:
         [
             "/",
             "/api/v1",
-            "/api/v1/flow/",
+            "/api/v1/flow//",
             "/api/v1/flow/x/y",
             "/api/v1/flow/a%20%C3%A9%2Fb",
             "/api/v1/developer/prices",

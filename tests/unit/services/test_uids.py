@@ -1,69 +1,45 @@
-"""Which stored transform a sent one updates, whatever lists are sent."""
+"""What is refused about the uids and names of a list of transforms."""
 
-from collections import Counter
+from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from headwater.model.transform import NewTransform, Transform
-from headwater.services.uids import uid_problems, updated
+from headwater.errors import Problem
+from headwater.model.transform import KnownTransform, NewTransform
+from headwater.services.matching import match
+from headwater.services.uids import name_after, name_problems, uid_problems
 
-TYPES = ("v8", "redis_set_filter")
-_new, _stored = TypeAdapter(NewTransform), TypeAdapter(Transform)
-
-
-def members(kind: str) -> dict[str, str]:
-    return {"type": kind} | ({"script": ""} if kind == "v8" else {"filter_expr": ""})
+_new = TypeAdapter[NewTransform](NewTransform)
+STORED = [KnownTransform("a", "v8", "first", ""), KnownTransform("b", "redis_set_filter", None, "")]
 
 
-def new(kind: str, uid: str | None) -> NewTransform:
-    made: NewTransform = _new.validate_python(members(kind) | ({} if uid is None else {"uid": uid}))
-    return made
+def new(kind: str, **members: Any) -> NewTransform:
+    content = {"script": ""} if kind == "v8" else {"filter_expr": ""}
+    return _new.validate_python({"type": kind, **content, **members})
 
 
-def stored(kind: str, uid: str) -> Transform:
-    made: Transform = _stored.validate_python(members(kind) | {"uid": uid})
-    return made
+def pointers(problems: Any) -> list[str]:
+    return [problem.pointer for problem in problems]
 
 
-STORED = st.lists(st.sampled_from(TYPES), max_size=5).map(
-    lambda kinds: [stored(k, f"u{i}") for i, k in enumerate(kinds)]
-)
-SENT = st.lists(
-    st.builds(new, st.sampled_from(TYPES), st.none() | st.sampled_from([f"u{i}" for i in range(6)])), max_size=6
-)
+def refused(*sent: NewTransform) -> list[Problem]:
+    return list(uid_problems(sent, match(sent, STORED, by_content=True), "/{}".format))
 
 
-@given(sent=SENT, before=STORED, by_position=st.booleans())
-def test_the_rules(sent: list[NewTransform], before: list[Transform], by_position: bool) -> None:
-    found = updated(sent, before, by_position=by_position)
-    problems = {problem.pointer for problem in uid_problems(sent, found, lambda i: f"/{i}")}
-    known = {transform.uid: transform for transform in before}
-    counts = Counter(transform.uid for transform in sent)
-    seen: set[str | None] = set()
-    for i, (one, old) in enumerate(zip(sent, found, strict=True)):
-        if one.uid is None:
-            there = before[i] if by_position and i < len(before) else None
-            taken = there is not None and there.type == one.type and not counts[there.uid]
-            assert old is (there if taken else None)
-            assert not {f"/{i}/uid", f"/{i}/type"} & problems
-        else:
-            assert old is known.get(one.uid)
-            assert (f"/{i}/uid" in problems) == (one.uid not in known or one.uid in seen)
-            other_type = old is not None and old.type != one.type
-            assert (f"/{i}/type" in problems) == (other_type and one.uid not in seen)
-        seen.add(one.uid)
-    if not problems:
-        kept = [old.uid for old in found if old is not None]
-        assert len(kept) == len(set(kept))
+def test_unknown_repeated_and_of_another_type() -> None:
+    assert pointers(refused(new("v8", uid="x"))) == ["/0/uid"]
+    assert pointers(refused(new("v8", uid="a"), new("v8", uid="a"))) == ["/1/uid"]
+    assert pointers(refused(new("redis_set_filter", uid="a"))) == ["/0/type"]
+    assert refused(new("v8", uid="a"), new("redis_set_filter", uid="b")) == []
 
 
-def test_a_uid_that_is_named_elsewhere_is_not_taken_over_by_position() -> None:
-    before = [stored("v8", "a"), stored("v8", "b")]
-    sent = [new("v8", None), new("v8", "a")]
-    assert updated(sent, before, by_position=True) == [None, before[0]]
+def test_a_name_that_is_left_out_stays_and_null_removes_it() -> None:
+    assert name_after(new("v8"), STORED[0]) == "first"
+    assert name_after(new("v8", name=None), STORED[0]) is None
+    assert name_after(new("v8", name="other"), STORED[0]) == "other"
+    assert name_after(new("v8"), None) is None
 
 
-def test_no_position_in_a_list_of_transforms() -> None:
-    assert updated([new("v8", None)], [stored("v8", "a")], by_position=False) == [None]
+def test_names_that_stand_twice() -> None:
+    assert pointers(name_problems(["a", None, "a", None], (), "/{}".format)) == ["/2/name"]
+    assert pointers(name_problems(["a"], ["b", "a"], lambda _: "")) == ["/name"]

@@ -1,0 +1,46 @@
+"""The base of request bodies: a member that is sent as null takes its default."""
+
+from typing import Any
+
+from pydantic import BaseModel, GetJsonSchemaHandler, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+
+class SentModel(BaseModel):
+    """A body, or a part of one, in which null means the same as leaving a member out.
+
+    Members without a default still refuse null. A member whose default is null keeps it, so that
+    `model_fields_set` tells "null was sent" from "nothing was sent".
+    """
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, sent: Any) -> Any:
+        if not isinstance(sent, dict):
+            return sent
+        defaulted = cls._defaulted()
+        return {name: value for name, value in sent.items() if value is not None or name not in defaulted}
+
+    @classmethod
+    def _defaulted(cls) -> frozenset[str]:
+        """The names of the members that have a default other than null."""
+        fields = cls.model_fields.items()
+        return frozenset(
+            name
+            for name, field in fields
+            if not field.is_required() and field.get_default(call_default_factory=True, validated_data={}) is not None
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler.resolve_ref_schema(handler(core_schema))
+        for name in cls._defaulted() & schema.get("properties", {}).keys():
+            schema["properties"][name] = _nullable(schema["properties"][name])
+        return schema
+
+
+def _nullable(schema: JsonSchemaValue) -> JsonSchemaValue:
+    kept: JsonSchemaValue = {key: schema[key] for key in ("title", "description", "default") if key in schema}
+    rules = {key: value for key, value in schema.items() if key not in kept}
+    return {"anyOf": [rules, {"type": "null"}], **kept}
