@@ -32,6 +32,8 @@ def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -
     body: Any = case.body
     if isinstance(body, dict) and "pipeline_config" in body:
         _tame(body["pipeline_config"])
+        if body.get("external_id"):
+            body["external_id"] = f"{next(_numbers)}"  # unique among the owner's
     elif isinstance(body, dict) and "type" in body:
         _tame_transform(body)
     elif isinstance(body, list) and case.operation.path.endswith("/transforms"):
@@ -48,17 +50,19 @@ def _tame_headers(headers: Any) -> None:
 
 def _tame(config: dict[str, Any]) -> None:
     config["source"]["is_zerolag"] = False  # this installation has no such feed
-    config["transforms"] = [dict(FILTER), *config.get("transforms", [])]  # links lead to the first one's values
+    config["transforms"] = [dict(FILTER), *(config.get("transforms") or [])]  # links lead to the first one's values
     _tame_transforms(config["transforms"])
-    config["parallelism"] = min(config.get("parallelism", 1), MAX_WORKERS)
+    config["parallelism"] = min(config.get("parallelism") or 1, MAX_WORKERS)
     for number, sink in enumerate(config["sinks"]):
         sink["name"] = f"{sink['name'][:-1]}{number}"
 
 
 def _tame_transforms(transforms: list[dict[str, Any]]) -> None:
     del transforms[MAX_TRANSFORMS:]
-    for transform in transforms:
+    for number, transform in enumerate(transforms):
         _tame_transform(transform)
+        if transform.get("name"):
+            transform["name"] = f"t{number}"  # unique in the configuration
 
 
 def _tame_transform(transform: dict[str, Any]) -> None:
