@@ -74,7 +74,11 @@ try:
         if message is None:
             continue
         if message.error():
-            raise KafkaException(message.error())
+            if message.error().fatal():
+                raise KafkaException(message.error())
+            # For example after a pause of more than five minutes: the next poll joins the group again.
+            print(message.error(), file=sys.stderr)
+            continue
         source = dict(message.headers() or []).get("headwater-src")
         if source in seen:
             continue

@@ -1,6 +1,9 @@
 """The credentials of one deployment read its own topics, with its own groups, and nothing else."""
 
+import json
 import time
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -30,9 +33,15 @@ def login(made: Deployed) -> dict[str, Any]:
     return {name: value for name, value in config.items() if name.startswith(("bootstrap", "s", "log"))}
 
 
-def first_error(made: Deployed, topic: str, group: str | None = None, within_s: float = 60.0) -> int:
+def first_error(
+    made: Deployed,
+    topic: str,
+    group: str | None = None,
+    options: Mapping[str, str] = MappingProxyType({}),
+    within_s: float = 60.0,
+) -> int:
     """The error code that a consumer meets on this topic."""
-    consumer = Consumer(client_config(made.sink, group))
+    consumer = Consumer(client_config(made.sink, group) | dict(options))
     try:
         consumer.subscribe([topic])
         deadline = time.monotonic() + within_s
@@ -43,6 +52,26 @@ def first_error(made: Deployed, topic: str, group: str | None = None, within_s: 
         pytest.fail(f"no error within {within_s} s")
     finally:
         consumer.close()
+
+
+def read_with(made: Deployed, group: str, count: int, options: Mapping[str, str] = MappingProxyType({})) -> list[int]:
+    """The member `n` of the first records that a group reads, which then commits its positions."""
+    consumer = Consumer(client_config(made.sink, group) | dict(options))
+    consumer.subscribe([made.sink["topic"]])
+    read: list[int] = []
+
+    def poll() -> bool:
+        for message in consumer.consume(count, 0.5):
+            assert message.error() is None, message.error()
+            read.append(json.loads(message.value() or b"")["n"])
+        return len(read) >= count
+
+    try:
+        until(poll, what="all records")
+        consumer.commit(asynchronous=False)
+    finally:
+        consumer.close()
+    return sorted(read)
 
 
 def produce_error(made: Deployed, topic: str) -> int:
@@ -84,6 +113,21 @@ class TestCredentials:
             assert refused.value.args[0].code() in DENIED
             seen = admin.list_topics(timeout=60).topics
             assert set(seen) == {mine.sink["topic"], mine.answer["dead_letter"]["topic"]}
+
+    def test_any_group_with_their_prefix_reads_by_both_protocols_of_groups(
+        self, stack: Stack, client: httpx.Client
+    ) -> None:
+        with deployed(client, pipeline()) as made:
+            user = made.sink["username"]
+            stack.feed("base", "erc20_token_transfer", [{"n": n} for n in range(8)])
+            assert read_with(made, f"{user}.spark-kafka-source-5a1c-driver-0", 8) == list(range(8))
+            assert read_with(made, f"{user}.main", 8, {"group.protocol": "consumer"}) == list(range(8))
+
+    def test_a_group_of_a_tools_own_choice_is_refused(self, client: httpx.Client) -> None:
+        with deployed(client, pipeline()) as made:
+            topic = made.sink["topic"]
+            assert first_error(made, topic, "spark-kafka-source-5a1c-driver-0") in DENIED
+            assert first_error(made, topic, "connect-warehouse", {"group.protocol": "consumer"}) in DENIED
 
     @pytest.mark.proves("3/deployed: Teardown", "4.2/POST /api/v1/flow/{config_id}/teardown")
     def test_after_teardown_they_are_refused_and_nothing_is_left(self, stack: Stack, client: httpx.Client) -> None:

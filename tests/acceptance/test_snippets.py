@@ -1,6 +1,7 @@
 """The programs of a deploy answer, run as they are printed, in an empty folder, with what they say they need."""
 
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -18,8 +19,9 @@ from typing import Any, NoReturn
 import httpx
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
-from tests.acceptance.stack import Read, Stack, deployed, pipeline, reading
+from tests.acceptance.stack import Read, Stack, deployed, pipeline, reading, until
 from tests.support import node_packages
 
 WANTED, OTHER = "0x" + "a" * 40, "0x" + "b" * 40
@@ -27,6 +29,9 @@ RECORDS = 40
 WITHIN_S = 60.0
 NODE_PACKAGES = Path(__file__).with_name("node")
 OLDEST_JAVA = 17
+F_SETPIPE_SZ = 1031
+"""Of Linux; Python has no name for it in all of its builds."""
+PIPE_BYTES = 4096
 JAVA_CLIENT = ("kafka-clients-", "lz4-java-", "zstd-jni-", "snappy-java-", "slf4j-")
 """kafka-clients and what it depends on, by the names of their jars."""
 
@@ -61,10 +66,13 @@ class Output:
     snippets: dict[str, str]
     lines: list[bytes]
     folder: Path
+    group: str
 
-    def save(self, language: str, name: str) -> Path:
-        path = self.folder / name
-        path.write_text(self.snippets[language], "utf-8")
+    def save(self, language: str, name: str, after: str = "", added: str = "") -> Path:
+        """The program in a file; with something added after a text that it has once."""
+        path, text = self.folder / name, self.snippets[language]
+        assert not after or text.count(after) == 1
+        path.write_text(text.replace(after, after + added) if after else text, "utf-8")
         return path
 
     def run(self, *command: str | Path) -> None:
@@ -77,9 +85,41 @@ class Output:
         assert done.returncode == 0, done.stderr.decode()
         self.check(done.stdout.splitlines())
 
+    def run_with_a_pause(self, stack: Stack, *command: str | Path) -> None:
+        """Run a program whose output nobody takes until its group has lost it, and then somebody does."""
+        limit = {"HEADWATER_MAX_RECORDS": str(RECORDS), "LC_ALL": "C"}
+        with (
+            tempfile.TemporaryFile() as errors,
+            subprocess.Popen(
+                command, cwd=self.folder, env=os.environ | limit, stdout=subprocess.PIPE, stderr=errors
+            ) as program,
+        ):
+            assert program.stdout is not None
+            fcntl.fcntl(program.stdout, F_SETPIPE_SZ, PIPE_BYTES)
+            assert sum(map(len, self.lines)) > 2 * PIPE_BYTES
+            deadline = threading.Timer(WITHIN_S, program.kill)
+            deadline.start()
+            try:
+                until(lambda: members(stack, self.group) == 1, what="a member of the group")
+                until(lambda: members(stack, self.group) == 0, what="an empty group")
+                assert program.poll() is None
+                printed = program.stdout.read().splitlines()
+                errors.seek(0)
+                assert program.wait(WITHIN_S) == 0, errors.read().decode()
+            finally:
+                deadline.cancel()
+                program.kill()
+        self.check(printed)
+
     def check(self, printed: list[bytes]) -> None:
         # Partitions are read in any order.
         assert sorted(printed) == sorted(self.lines)
+
+
+def members(stack: Stack, group: str) -> int:
+    admin = AdminClient({**stack.admin_config(), "log_level": 0})
+    described = admin.describe_consumer_groups([group], request_timeout=20)[group].result(30)
+    return len(described.members)
 
 
 def repeat(stack: Stack, records: list[Read]) -> None:
@@ -111,7 +151,8 @@ def output(stack: Stack, client: httpx.Client, tmp_path: Path) -> Iterator[Outpu
             stack.feed("base", "erc20_token_transfer", TRANSFERS[half:])
             records = reader.read(RECORDS)
         assert sorted((r.json() for r in records), key=lambda r: r["log_index"]) == EXPECTED
-        yield Output(made.sink["snippets"], [record.value for record in records], tmp_path)
+        lines = [record.value for record in records]
+        yield Output(made.sink["snippets"], lines, tmp_path, made.sink["consumer_group"])
 
 
 def unavailable(what: str) -> NoReturn:
@@ -150,6 +191,12 @@ def client_jars(stack: Stack) -> list[Path]:
     return [jar for jar in jars if jar.name.startswith(JAVA_CLIENT)]
 
 
+def put_jars(stack: Stack, folder: Path) -> None:
+    (folder / "lib").mkdir()
+    for jar in client_jars(stack):
+        (folder / "lib" / jar.name).symlink_to(jar)
+
+
 @pytest.mark.proves("4.2/POST /api/v1/flow/{config_id}/deploy", "6/deployed-pipelines-deliver-processed-records-to")
 def test_python(output: Output) -> None:
     output.run(sys.executable, output.save("python", "read.py"))
@@ -167,11 +214,31 @@ def test_node(output: Output, node_modules: Path) -> None:
 
 @pytest.mark.proves("4.2/POST /api/v1/flow/{config_id}/deploy", "6/deployed-pipelines-deliver-processed-records-to")
 def test_java(output: Output, stack: Stack, jdk: str) -> None:
-    lib = output.folder / "lib"
-    lib.mkdir()
-    for jar in client_jars(stack):
-        (lib / jar.name).symlink_to(jar)
+    put_jars(stack, output.folder)
     output.run(jdk, "-cp", "lib/*", output.save("java", "ReadTopic.java"))
+
+
+@pytest.mark.long
+class TestAPause:
+    """One that is longer than the group waits for a member: a blocked pipe, a sleeping laptop. Here that is 3 s."""
+
+    def test_of_python(self, output: Output, stack: Stack) -> None:
+        shorter = '"max.poll.interval.ms": 3000, "session.timeout.ms": 3000, "heartbeat.interval.ms": 500,'
+        path = output.save("python", "read.py", '"auto.offset.reset": "earliest",', shorter)
+        output.run_with_a_pause(stack, sys.executable, path)
+
+    def test_of_node(self, output: Output, stack: Stack, node_modules: Path) -> None:
+        (output.folder / "node_modules").symlink_to(node_modules)
+        shorter = " sessionTimeout: 3000, heartbeatInterval: 500,"
+        path = output.save("node", "read.js", "const consumer = kafka.consumer({", shorter)
+        output.run_with_a_pause(stack, program("node"), path)
+
+    def test_of_java(self, output: Output, stack: Stack, jdk: str) -> None:
+        put_jars(stack, output.folder)
+        limits = {"max.poll.interval.ms": 3000, "session.timeout.ms": 3000, "heartbeat.interval.ms": 500}
+        shorter = "".join(f'settings.put("{name}", "{limit}");' for name, limit in limits.items())
+        path = output.save("java", "ReadTopic.java", 'settings.put("auto.offset.reset", "earliest");', shorter)
+        output.run_with_a_pause(stack, jdk, "-cp", "lib/*", path)
 
 
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
