@@ -1,4 +1,4 @@
-"""Event ABIs (Solidity's contract ABI specification), in JSON and in Solidity's words, and which of them fits a log."""
+"""Event ABIs (Solidity's contract ABI specification), JSON and human-readable, and which of them fits a log."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -72,7 +72,7 @@ def _event(name: str, params: Iterable[Param]) -> Event:
 
 
 def written(text: str) -> Event:
-    """An event in Solidity's words, as `Transfer(address indexed from, address indexed to, uint256 value)`.
+    """The event of a human-readable ABI, as `Transfer(address indexed from, address indexed to, uint256 value)`.
 
     Raises SetupError, also for an anonymous event, which has no topic0.
     """
@@ -83,10 +83,10 @@ def written(text: str) -> Event:
 
 
 def fragment_of(text: str) -> dict[str, Any]:
-    """The JSON form of an event in Solidity's words: a human-readable ABI. Raises SetupError."""
+    """The JSON form of an event of a human-readable ABI. Raises SetupError."""
     match = _EVENT.fullmatch(text.strip())
     if match is None:
-        raise SetupError(f"{text!r} is no event in Solidity's words, as `event Paused(address account)` is.")
+        raise SetupError(f"{text!r} is not an event: it must look like `event Paused(address account)`.")
     return {"type": "event", "name": match[1], "inputs": _inputs(match[2]), "anonymous": bool(match[3])}
 
 
@@ -116,7 +116,9 @@ def _input(text: str) -> dict[str, Any]:
         entry["indexed"] = True
         words = words[1:]
     if len(words) > 1 or not all(map(_NAME.fullmatch, words)):
-        raise SetupError(f"{text!r} is no parameter of an event: it has a type, perhaps `indexed`, and a name.")
+        raise SetupError(
+            f"{text!r} is not a parameter of an event: a type comes first, then `indexed` or not, then a name."
+        )
     return entry | {"name": "".join(words)}
 
 

@@ -1,7 +1,7 @@
 """Event ABIs in files, as explorers, compilers and libraries hand them out.
 
 Read are JSON ABIs, single fragments, build artifacts, the answers of explorers, the output of solc (standard JSON and
-`--combined-json`), human-readable ABIs (events in Solidity's words), and lines of any of them.
+`--combined-json`), human-readable ABIs, and lines of any of them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,8 @@ from headwater.ingest.files import read_lines
 
 _CONTAINERS: Final = ("abi", "ABI", "result", "output", "contracts")
 """Members in which ABIs are: of artifacts, of explorers' answers, and of the output of compilers."""
-_HUMAN_READABLE: Final = ("event ", "function ", "error ", "constructor", "fallback", "receive", "struct ")
+_HUMAN_READABLE: Final = (b"event ", b"function ", b"error ", b"constructor", b"fallback", b"receive", b"struct ")
+"""How the lines of a human-readable ABI begin."""
 
 
 def read_events(file: Path) -> list[Event]:
@@ -29,9 +30,7 @@ def read_events(file: Path) -> list[Event]:
         for event in events:
             _check_types(event)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise SetupError(
-            f"{file} holds neither JSON nor JSON lines nor events in Solidity's words: {error}."
-        ) from error
+        raise SetupError(f"{file} holds neither JSON nor JSON lines nor a human-readable ABI: {error}.") from error
     except RecursionError as error:
         raise SetupError(f"{file} is nested too deep to be an ABI.") from error
     except SetupError as error:
@@ -58,10 +57,7 @@ def _documents(lines: Sequence[bytes]) -> list[Any]:
 
 def _line(line: bytes) -> Any:
     """One of the JSON lines, or of the lines of a human-readable ABI."""
-    return line.decode() if line.startswith(_HUMAN_READABLE_BYTES) else msgspec.json.decode(line)
-
-
-_HUMAN_READABLE_BYTES: Final = tuple(start.encode() for start in _HUMAN_READABLE)
+    return line.decode() if line.startswith(_HUMAN_READABLE) else msgspec.json.decode(line)
 
 
 def _fragments(document: Any) -> Iterator[Any]:

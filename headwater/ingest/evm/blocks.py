@@ -12,7 +12,7 @@ import msgspec
 
 Parties = tuple[str | None, str | None]
 """Sender and receiver of a transaction; the receiver is None when it creates a contract."""
-_MAX_INTEGER: Final = (1 << 63) - 1
+_SMALL_QUANTITY: Final = re.compile(r"0x0*[0-9a-fA-F]{1,15}")
 _QUANTITY: Final = re.compile(r"0x[0-9a-fA-F]{1,64}")
 
 
@@ -115,19 +115,17 @@ def _receipt_details(receipt: Receipt) -> TransactionDetails:
     return TransactionDetails(_integer(receipt.status), _integer(receipt.gas_used), price)
 
 
-def _quantity(value: Any) -> int | None:
-    """The number of a hex quantity. Anything else counts as not given, since no record depends on these members."""
-    return int(value, 16) if isinstance(value, str) and _QUANTITY.fullmatch(value) else None
-
-
 def _integer(value: Any) -> int | None:
-    number = _quantity(value)
-    return number if number is not None and number <= _MAX_INTEGER else None
+    """The number of a hex quantity of at most 60 bits, which JSON readers hold; None for anything else.
+
+    No record depends on it, so what a node says otherwise counts as not given.
+    """
+    return int(value, 16) if isinstance(value, str) and _SMALL_QUANTITY.fullmatch(value) else None
 
 
 def _decimal(value: Any) -> str | None:
-    number = _quantity(value)
-    return None if number is None else str(number)
+    """The same of a quantity of 256 bits, in decimal."""
+    return str(int(value, 16)) if isinstance(value, str) and _QUANTITY.fullmatch(value) else None
 
 
 def _block(

@@ -119,6 +119,11 @@ def assert_logs(streams: Streams, logs: list[dict[str, str]], anvil: Anvil) -> N
         assert record["block_hash"] == block["hash"]
         assert record["transaction_index"] == int(log["transactionIndex"], 16)
         assert (record["from_address"], record["to_address"]) == (transaction["from"], transaction["to"])
+        receipt = anvil.rpc("eth_getTransactionReceipt", log["transactionHash"])
+        assert record["receipt_status"] == int(receipt["status"], 16) == 1
+        assert record["receipt_gas_used"] == int(receipt["gasUsed"], 16)
+        assert record["receipt_effective_gas_price"] == str(int(receipt["effectiveGasPrice"], 16))
+        assert record["transaction_value"] is None
         assert record["removed"] is False
 
 

@@ -1,4 +1,4 @@
-"""Events in Solidity's words."""
+"""Events of human-readable ABIs."""
 
 import pytest
 
@@ -42,8 +42,8 @@ def test_an_anonymous_event_has_no_topic() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "event", "function Told(uint8 a)", "Told(uint8 a", "Told uint8"])
-def test_other_words_are_refused(text: str) -> None:
-    with pytest.raises(SetupError, match="is no event in Solidity's words"):
+def test_other_entries_are_refused(text: str) -> None:
+    with pytest.raises(SetupError, match="is not an event"):
         written(text)
 
 
@@ -51,5 +51,5 @@ def test_other_words_are_refused(text: str) -> None:
     "text", ["Told(uint8 a b)", "Told(,)", "Told(uint8 a,)", "Told((uint8 a))) b)", "Told(uint8 a)(b)"]
 )
 def test_bad_parameters_are_refused(text: str) -> None:
-    with pytest.raises(SetupError, match=r"is no (parameter|type|event)"):
+    with pytest.raises(SetupError, match=r"is (not an event|not a parameter|no type)"):
         written(text)
