@@ -24,8 +24,12 @@ HeadwaterError
 │   ├── BrokerUnavailable
 │   ├── OrchestratorUnavailable
 │   ├── NodeUnavailable
-│   │   ├── NodeRefusesSize
-│   │   └── NodeLacksMethod
+│   │   ├── BlockIncomplete
+│   │   ├── NodeBehind
+│   │   ├── NodeBusy
+│   │   └── RequestRefused
+│   │       ├── MethodMissing
+│   │       └── RangeTooLarge
 │   ├── PriceStateUnreadable
 │   └── DeployPending
 ├── LeaseLost                     a controller acts on a lease that another one holds by now; it ends
@@ -189,12 +193,28 @@ class NodeUnavailable(Unavailable):
         super().__init__(detail, retry_after_s)
 
 
-class NodeRefusesSize(NodeUnavailable):
-    """What was asked of a node, or its answer, is too large for it. Ask for less at once."""
+class BlockIncomplete(NodeUnavailable):
+    """No method of a node gives all logs of a block. Ask again later, or ask another node."""
 
 
-class NodeLacksMethod(NodeUnavailable):
-    """A node does not offer a method. Use another way, or another node."""
+class NodeBehind(NodeUnavailable):
+    """A node does not have a block yet. Ask again soon, or ask another node."""
+
+
+class NodeBusy(NodeUnavailable):
+    """A node limits the rate of requests, or a quota is used up. Ask later, or set a lower `--rate`."""
+
+
+class RequestRefused(NodeUnavailable):
+    """A node refuses one call again and again, and answers others. Use another method, or another node."""
+
+
+class MethodMissing(RequestRefused):
+    """A node does not offer a method. Use another method, or another node."""
+
+
+class RangeTooLarge(RequestRefused):
+    """A node refuses a call because the call, or its result, is too large. Ask for less at once."""
 
 
 class PriceStateUnreadable(Unavailable):

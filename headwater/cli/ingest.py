@@ -37,11 +37,11 @@ def evm(
     settings: Settings,
     chain: Annotated[str, typer.Option(help="base, polygon, …")],
     rpc: Annotated[
-        str,
+        list[str],
         typer.Option(
             envvar="HEADWATER_EVM_RPC",
-            help="URL of the node (http or https). Other users of this "
-            "machine can read flags: the variable keeps a key secret.",
+            help="URL of a node (http or https); again for more, which are asked when it fails. Other users of this "
+            "machine can read flags: the variable, with blanks between URLs, keeps keys secret.",
         ),
     ],
     ws: Annotated[str, typer.Option(envvar="HEADWATER_EVM_WS", help="URL for new heads (ws or wss).")] = "",
@@ -55,10 +55,10 @@ def evm(
     ] = False,
     from_block: Annotated[int | None, typer.Option(min=0, help="First block, at the first start.")] = None,
     to_block: Annotated[int | None, typer.Option(min=0, help="Last block: ends there.")] = None,
-    rate: Annotated[float, typer.Option(min=0, help="Calls a second; 0 is no limit.")] = 0,
+    rate: Annotated[float, typer.Option(min=0, help="Calls a second to each node; 0 is no limit.")] = 0,
     parallel: Annotated[int, typer.Option(min=1, help="Requests in flight.")] = 4,
     poll_s: Annotated[float, typer.Option(help="Seconds between looks at the head, without --ws.")] = 1.0,
-    fetch: Annotated[str, typer.Option(help="receipts or logs; default: what the node offers.")] = "",
+    fetch: Annotated[str, typer.Option(help="The method that is asked first: receipts (the default) or logs.")] = "",
     reorg_depth: Annotated[int, typer.Option(min=1, help="Blocks that zerolag streams can retract.")] = 256,
     metrics_port: Annotated[int, typer.Option(min=0, help="Port of 127.0.0.1 with Prometheus series; 0: none.")] = 0,
 ) -> None:

@@ -72,8 +72,21 @@ def _of_scheme(*schemes: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _listed(value: Any) -> Any:
+    """One text is one URL, or several with blanks between them."""
+    items = [value] if isinstance(value, str | SecretStr) else value
+    if not isinstance(items, list | tuple):
+        return value
+    urls = [item.get_secret_value() if isinstance(item, SecretStr) else _from_environment(item) for item in items]
+    return list(dict.fromkeys(url for each in urls for url in (each.split() if isinstance(each, str) else [each])))
+
+
 FROM_ENVIRONMENT = BeforeValidator(_from_environment)
 """`$NAME` stands for a variable, so that no file needs to hold a key."""
+HttpUrls = Annotated[
+    tuple[Annotated[SecretStr, _of_scheme("http://", "https://")], ...], Field(min_length=1), BeforeValidator(_listed)
+]
+"""One URL or several, each in place or by `$NAME`."""
 HttpUrl = Annotated[SecretStr, FROM_ENVIRONMENT, _of_scheme("http://", "https://")]
 WebSocketUrl = Annotated[SecretStr, FROM_ENVIRONMENT, _of_scheme("ws://", "wss://")]
 

@@ -25,6 +25,8 @@ COUNTS: Final[Mapping[str, str]] = {
     "malformed": "Logs of token transfers whose data is none; they are in `log` alone.",
     "reorgs": "Reorganisations that retracted records of zerolag streams.",
     "retries": "Requests to the node that were sent again.",
+    "failovers": "Changes from one node to another.",
+    "incomplete": "Answers of nodes that lacked logs of a block; the block was asked for again.",
 }
 """What steps may count beside records, with the text of its metric."""
 

@@ -21,6 +21,13 @@ class Reply(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
 
 
+class CallError(NamedTuple):
+    """The error of one call of a batch."""
+
+    code: int
+    message: str
+
+
 Behave = Callable[[Any], Reply | str | None]
 """Takes a decoded request; None passes it on to the node."""
 
@@ -65,7 +72,11 @@ class Node:
             wbufsize = -1  # headers and body leave together: apart, each answer takes 40 ms
 
             def do_POST(self) -> None:  # the standard library's name
-                reply = node.answer(self.rfile.read(int(self.headers["Content-Length"])))
+                raw = self.rfile.read(int(self.headers["Content-Length"]))
+                if not raw:  # the client went away
+                    self.close_connection = True
+                    return
+                reply = node.answer(raw)
                 if isinstance(reply, str):
                     self.connection.shutdown(socket.SHUT_RDWR)
                     self.close_connection = True
@@ -91,12 +102,15 @@ def calls_of(request: Any) -> list[dict[str, Any]]:
 
 
 def results(request: Any, result_of: Callable[[str, list[Any]], Any]) -> Reply:
-    """An answer with a result for each call."""
-    answers = [
-        {"jsonrpc": "2.0", "id": call["id"], "result": result_of(call["method"], call["params"])}
-        for call in calls_of(request)
-    ]
+    """An answer with a result, or a CallError, for each call."""
+    answers = [_answer(call["id"], result_of(call["method"], call["params"])) for call in calls_of(request)]
     return Reply(200, answers if isinstance(request, list) else answers[0])
+
+
+def _answer(id_: Any, result: Any) -> dict[str, Any]:
+    if isinstance(result, CallError):
+        return {"jsonrpc": "2.0", "id": id_, "error": {"code": result.code, "message": result.message}}
+    return {"jsonrpc": "2.0", "id": id_, "result": result}
 
 
 def error(request: Any, code: int, message: str, status: int = 200) -> Reply:

@@ -13,6 +13,8 @@ import msgspec
 Parties = tuple[str | None, str | None]
 """Sender and receiver of a transaction; the receiver is None when it creates a contract."""
 _SMALL_QUANTITY: Final = re.compile(r"0x0*[0-9a-fA-F]{1,15}")
+SYSTEM_PARTIES: Final[Parties] = ("0x" + "0" * 40, "0x" + "0" * 40)
+"""Sender and receiver of Polygon's state-sync transactions."""
 _QUANTITY: Final = re.compile(r"0x[0-9a-fA-F]{1,64}")
 
 
@@ -46,11 +48,12 @@ class Log(msgspec.Struct, rename="camel", gc=False):
 
 
 class Receipt(msgspec.Struct, rename="camel"):
-    """Of a transaction; only what records need of it."""
+    """Of a transaction; only what records need of it, and the bloom filter of its logs."""
 
     transaction_hash: str
     block_hash: str
     logs: list[Log]
+    logs_bloom: str = ""
     from_: str | None = msgspec.field(name="from", default=None)
     to: str | None = None
     status: Any = None
@@ -59,13 +62,19 @@ class Receipt(msgspec.Struct, rename="camel"):
 
 
 class Header(msgspec.Struct, rename="camel"):
-    """A block without its transactions."""
+    """A block without its transactions. logs_bloom: the bloom filter of its logs."""
 
     number: str
     hash: str
     parent_hash: str
     timestamp: str
     logs_bloom: str = ""
+
+
+class HashesBlock(Header, kw_only=True):
+    """A block with the hashes of its transactions."""
+
+    transactions: list[str] = []
 
 
 class Transaction(msgspec.Struct):
@@ -84,7 +93,7 @@ class FullBlock(Header, kw_only=True):
 
 
 class Block(NamedTuple):
-    """A block with all its logs in order. timestamp: Unix seconds. parties and details: by transaction hash."""
+    """A block with its logs in order. timestamp: Unix seconds. parties and details: by transaction hash."""
 
     number: int
     hash: str
@@ -96,7 +105,7 @@ class Block(NamedTuple):
 
 
 def from_receipts(header: Header, receipts: Sequence[Receipt]) -> Block | None:
-    """The block; None when the receipts are not those of this block, or not there yet."""
+    """The block; None when a receipt or log is of another block."""
     parties = {receipt.transaction_hash: (receipt.from_, receipt.to) for receipt in receipts}
     logs = [log for receipt in receipts for log in receipt.logs]
     details = {receipt.transaction_hash: _receipt_details(receipt) for receipt in receipts}
@@ -104,10 +113,42 @@ def from_receipts(header: Header, receipts: Sequence[Receipt]) -> Block | None:
 
 
 def from_logs(full: FullBlock, logs: Sequence[Log]) -> Block | None:
-    """The block; None when the logs are not those of this block, or not there yet."""
+    """The block; None when a log is of another block."""
     parties: dict[str, Parties] = {each.hash: (each.from_, each.to) for each in full.transactions}
     details = {each.hash: TransactionDetails(value=_decimal(each.value)) for each in full.transactions}
-    return _block(full, logs, parties, details, {log.block_hash for log in logs})
+    return _block(full, logs, parties, details, set())
+
+
+def united(first: Block, second: Block) -> Block:
+    """The logs and details of two answers about one block.
+
+    Of a state-sync transaction the longer list of logs is taken, since some nodes number them in two ways.
+    """
+    hashes = first.details.keys() | second.details.keys()
+    details = {hash_: _known_details(first.details.get(hash_), second.details.get(hash_)) for hash_ in hashes}
+    parties = {**second.parties, **first.parties}
+    system = {hash_ for hash_, of in parties.items() if of == SYSTEM_PARTIES}
+    system_logs = max(
+        ([log for log in each.logs if log.transaction_hash in system] for each in (first, second)), key=len
+    )
+    others = [log for log in (*first.logs, *second.logs) if log.transaction_hash not in system]
+    return first._replace(logs=in_order([*others, *system_logs]), parties=parties, details=details)
+
+
+def _known_details(*answers: TransactionDetails | None) -> TransactionDetails:
+    """What any of the answers says, the first before the others."""
+    known: dict[str, Any] = {}
+    for answer in answers:
+        known = {
+            name: value for name, value in (answer._asdict() if answer else {}).items() if value is not None
+        } | known
+    return TransactionDetails(**known)
+
+
+def in_order(logs: Sequence[Log]) -> list[Log]:
+    """Logs by their position in the block, each once."""
+    unique = {(log.transaction_hash, log.log_index): log for log in logs}
+    return sorted(unique.values(), key=lambda log: (int(log.transaction_index, 16), int(log.log_index, 16)))
 
 
 def _receipt_details(receipt: Receipt) -> TransactionDetails:
@@ -135,12 +176,8 @@ def _block(
     details: Mapping[str, TransactionDetails],
     hashes: set[str],
 ) -> Block | None:
-    """hashes: of the blocks that the logs are of. A bloom filter with bits tells that a block has logs.
-
-    One without bits proves nothing: Polygon's leaves out the logs of its system transactions, and some of its nodes
-    leave out their receipts. So no transactions are counted either.
-    """
-    if not hashes <= {header.hash} or (not logs and header.logs_bloom.strip("0x")):
+    """hashes: of the blocks that the receipts are of."""
+    if not hashes.union(log.block_hash for log in logs) <= {header.hash}:
         return None
     number, timestamp = int(header.number, 16), int(header.timestamp, 16)
-    return Block(number, header.hash, header.parent_hash, timestamp, logs, parties, details)
+    return Block(number, header.hash, header.parent_hash, timestamp, in_order(logs), parties, details)

@@ -6,21 +6,26 @@ from threading import Event
 
 import structlog
 
-from headwater.errors import IngestStopped
+from headwater.errors import IngestStopped, NodeUnavailable
 from headwater.ingest.base import Step
+from headwater.ingest.evm.completeness import SPRINTS
 from headwater.ingest.evm.decode import Decoder
 from headwater.ingest.evm.fetch import Fetcher
 from headwater.ingest.evm.final import FinalBlocks
 from headwater.ingest.evm.head import SUFFIX, HeadBlocks
 from headwater.ingest.evm.options import CHAIN_IDS, EvmOptions
+from headwater.ingest.evm.pool import NodePool
 from headwater.ingest.evm.position import Position, decode
 from headwater.ingest.evm.records import ENTITIES, Converter, Token
-from headwater.ingest.evm.rpc import Rpc
+from headwater.ingest.evm.rpc import RpcClient
 from headwater.ingest.evm.steps import ReadBack, Work, step_of
 from headwater.ingest.evm.wake import Wake
+from headwater.ingest.jsonrpc import ATTEMPTS
 
 STOP_S = 1.0
 """How often the loop must be able to end."""
+ATTEMPTS_OF_MANY = 2
+"""How often a request is sent to a node while others may answer it."""
 
 Progress = Callable[[int], None]
 """Is told the last block whose step is stored."""
@@ -45,6 +50,7 @@ class EvmFeed:
         self._zerolag = zerolag
         self._read_back = read_back
         self._stop = stop
+        self._nodes: NodePool | None = None
         self.progress: Progress = lambda _: None
 
     @property
@@ -52,25 +58,40 @@ class EvmFeed:
         return [*ENTITIES, *(entity + SUFFIX for entity in self._zerolag)]
 
     def steps(self, position: bytes | None) -> Iterator[Step | None]:
-        """See Feed."""
+        """See Feed. What is learnt of the nodes is kept while they are waited for."""
         options = self._options
-        rpc = Rpc(options.rpc.get_secret_value(), self._stop, rate=options.rate)
+        nodes = self._nodes = self._nodes or self._open_nodes()
         wake = Wake(options.ws.get_secret_value() if options.ws else None, options.poll_s)
         pool = ThreadPoolExecutor(options.parallel, "fetch")
+        is_waiting = False
         try:
-            fetcher = Fetcher(rpc, options.fetch)
-            work = Work(options, fetcher, self._converter, self._begin(fetcher.chain_id(), position))
+            work = Work(options, nodes, self._converter, self._begin(nodes, position))
             head = HeadBlocks(work, self._zerolag, self._read_back) if self._zerolag else None
             final = FinalBlocks(work, pool)
             yield from begun(work, final, head)
             yield from self._loop(work, wake, final.steps(), head)
+        except NodeUnavailable:
+            is_waiting = True
+            raise
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-            rpc.close()
             wake.close()
+            if not is_waiting or self._stop.is_set():
+                nodes.close()
+                self._nodes = None
 
-    def _begin(self, chain_id: int, position: bytes | None) -> Position:
+    def _open_nodes(self) -> NodePool:
+        options = self._options
+        attempts = ATTEMPTS if len(options.rpc) == 1 else ATTEMPTS_OF_MANY
+        clients = [
+            RpcClient(url.get_secret_value(), self._stop, rate=options.rate, attempts=attempts) for url in options.rpc
+        ]
+        return NodePool([Fetcher(client, options.fetch) for client in clients])
+
+    def _begin(self, nodes: NodePool, position: bytes | None) -> Position:
         known = CHAIN_IDS.get(self._options.chain)
+        chain_id = nodes.chain_id(known)
+        nodes.expect_sprint(SPRINTS.get(chain_id))
         if known is not None and known != chain_id:
             raise IngestStopped(
                 f"The node is of the chain with the id {chain_id}, and {self._options.chain} has {known}: "

@@ -1,36 +1,66 @@
-"""Blocks with all their logs from a node, in the way that the node offers.
+"""Blocks with all their logs from one node.
 
 `receipts`: eth_getBlockReceipts for each block. `logs`: eth_getLogs over a range of blocks, and the blocks with their
-transactions for senders and receivers. Either way a block and its logs come from separate calls, so what comes is
-checked: the logs name the block's hash, and each block names the one before.
+transactions for senders and receivers. A block and its logs come from separate calls, and nodes leave out logs, so what
+comes is checked: the logs must name the block's hash and explain its bloom filter, their numbers have no gap, and each
+block names the one before. A block that is not whole is asked for again, by the other method too.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 import structlog
 
-from headwater.errors import NodeLacksMethod, NodeRefusesSize, NodeUnavailable
-from headwater.ingest.evm.blocks import Block, FullBlock, Header, Log, Receipt, from_logs, from_receipts
-from headwater.ingest.evm.rpc import Call, Rpc
+from headwater.errors import (
+    BlockIncomplete,
+    MethodMissing,
+    NodeBehind,
+    NodeBusy,
+    NodeUnavailable,
+    RangeTooLarge,
+    RequestRefused,
+)
+from headwater.ingest.evm.adaptive import AdaptiveSize
+from headwater.ingest.evm.blocks import Block, FullBlock, HashesBlock, Header, Log, Receipt, from_logs, from_receipts
+from headwater.ingest.evm.completeness import (
+    METHODS,
+    Answer,
+    Fault,
+    Method,
+    combined,
+    fault_of,
+    state_sync_transaction,
+    whole_block,
+    with_receipt,
+)
+from headwater.ingest.evm.rpc import Call, Outcome, RpcClient
 
 _T = TypeVar("_T")
-Way = Literal["receipts", "logs"]
+Found = Answer | NodeUnavailable
+"""What a node said of a block, or why it said nothing."""
 
 BLOCKS_AT_ONCE: Final = 10
 MOST_BLOCKS: Final = 200
-"""In one eth_getLogs, after it grew."""
-GROWTH: Final = 1.25
+"""In one eth_getLogs, after the range grew."""
+RANGE_STEP: Final = 2
 TRIES: Final = 5
+"""How often a block is asked for by each method."""
+TRIES_OF_A_RANGE: Final = 2
+"""How often a range of several blocks is asked for before it is narrowed."""
 PAUSE_S: Final = 0.2
 """Nodes behind one address are not all equally far: a block that one tells of, another may not have yet."""
+MISSING_S: Final = 600.0
+"""A method that a node did not offer is tried again after this time."""
+WARN_EVERY_S: Final = 60.0
 
 _HEADER: Final = msgspec.json.Decoder(Header | None)
+_HASHES: Final = msgspec.json.Decoder(HashesBlock | None)
 _FULL: Final = msgspec.json.Decoder(FullBlock | None)
 _RECEIPTS: Final = msgspec.json.Decoder(list[Receipt] | None)
+_RECEIPT: Final = msgspec.json.Decoder(Receipt | None)
 _LOGS: Final = msgspec.json.Decoder(list[Log])
 _TEXT: Final = msgspec.json.Decoder(str)
 
@@ -38,23 +68,52 @@ log = structlog.get_logger(__name__)
 
 
 class Fetcher:
-    """way: None finds out what the node offers. Used by several threads."""
+    """Reads blocks from one node. Used by several threads.
 
-    def __init__(self, rpc: Rpc, way: Way | None = None, sleep: Callable[[float], None] = time.sleep) -> None:
+    preferred: the method that is asked first; None: receipts. sprint: of the chain, see `completeness.SPRINTS`.
+    """
+
+    def __init__(
+        self,
+        rpc: RpcClient,
+        preferred: Method | None = None,
+        sprint: int | None = None,
+        *,
+        sleep: Callable[[float], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._rpc = rpc
-        self._way = way
-        self._sleep = sleep
-        self._range = float(BLOCKS_AT_ONCE)
+        self._methods = METHODS if preferred != "logs" else METHODS[::-1]
+        self.sprint = sprint
+        self._sleep = sleep or rpc.wait
+        self._clock = clock
+        self._range_size = AdaptiveSize(BLOCKS_AT_ONCE, MOST_BLOCKS, RANGE_STEP)
+        self._missing_until: dict[Method, float] = {}
+        self._warn_at = 0.0
+        self.incomplete = 0
+
+    @property
+    def label(self) -> str:
+        """Names the node without secrets."""
+        return self._rpc.label
 
     @property
     def span(self) -> int:
         """How many blocks to ask for at once now."""
-        return int(self._range)
+        return self._range_size.value if self._usable()[0] == "logs" else BLOCKS_AT_ONCE
 
     @property
     def retries(self) -> int:
-        """How often something was sent again."""
+        """How many requests were retries."""
         return self._rpc.retries
+
+    def wait(self, seconds: float) -> None:
+        """Wait so long, or until the fetcher is closed."""
+        self._sleep(seconds)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._rpc.close()
 
     def chain_id(self) -> int:
         """The chain's id (EIP-155). Raises NodeUnavailable."""
@@ -65,7 +124,7 @@ class Fetcher:
         return self.headers([block])[0]
 
     def headers(self, blocks: Sequence[int | str]) -> list[Header | None]:
-        """The same of several."""
+        """The headers of several blocks. Raises NodeUnavailable."""
         return [_decoded(_HEADER, raw) for raw in self._rpc.batch([_block_call(block) for block in blocks])]
 
     def blocks(self, first: int, last: int) -> list[Block]:
@@ -73,65 +132,263 @@ class Fetcher:
 
         Each is the parent of the next; whether the first follows on what came before, the caller checks.
         """
-        for _ in range(TRIES):
-            found = self._found(first, last)
-            blocks = [block for block in found if block is not None]
-            if len(blocks) == len(found) and all(a.hash == b.parent_hash for a, b in pairwise(blocks)):
+        gathering = _Gathering(range(first, last + 1), self.sprint)
+        for attempt in range(TRIES * len(METHODS)):
+            usable = self._usable()
+            if attempt >= len(usable):
+                self._sleep(PAUSE_S)
+            self._gather(gathering, usable[attempt % len(usable)])
+            if attempt + 1 >= len(usable):
+                self._find_state_syncs(gathering)
+            if (blocks := gathering.blocks()) is not None:
                 return blocks
-            self._sleep(PAUSE_S)
-        raise NodeUnavailable(f"The node does not have the blocks {first} to {last} yet, or reorganises them now.")
+        return gathering.accepted()
 
-    def _found(self, first: int, last: int) -> list[Block | None]:
-        if self._way != "logs":
-            try:
-                return self._by_receipts(first, last)
-            except NodeLacksMethod as error:
-                if self._way == "receipts":
-                    raise
-                log.info("the node lacks eth_getBlockReceipts; eth_getLogs is used", reason=error.detail)
-                self._way = "logs"
-        return self._by_logs(first, last)
+    def _usable(self) -> tuple[Method, ...]:
+        """The methods that the node offers, the preferred one first; all when it seems to offer none."""
+        now = self._clock()
+        return tuple(each for each in self._methods if self._missing_until.get(each, now) <= now) or self._methods
 
-    def _by_receipts(self, first: int, last: int) -> list[Block | None]:
+    def _gather(self, gathering: "_Gathering", method: Method) -> None:
+        wanted = gathering.open_numbers()
+        found = self._by_receipts(wanted) if method == "receipts" else self._by_logs(wanted)
+        missing = next((each for each in found.values() if isinstance(each, MethodMissing)), None)
+        if missing is not None:
+            self._note_missing(method, missing)
+        faulty = [number for number, each in found.items() if gathering.add(number, each)]
+        if faulty:
+            self._note_incomplete(len(faulty), gathering.reason(faulty[0]))
+
+    def _note_missing(self, method: Method, missing: MethodMissing) -> None:
+        self._missing_until[method] = self._clock() + MISSING_S
+        if not self._usable_besides(method):
+            raise missing
+        other = {"receipts": "eth_getLogs", "logs": "eth_getBlockReceipts"}[method]
+        log.info(f"the node lacks a method; {other} is used", node=self.label, reason=missing.detail)
+
+    def _usable_besides(self, method: Method) -> bool:
+        return any(each != method and self._missing_until.get(each, 0.0) <= self._clock() for each in METHODS)
+
+    def _note_incomplete(self, count: int, reason: str) -> None:
+        self.incomplete += count
+        if self._clock() >= self._warn_at:
+            self._warn_at = self._clock() + WARN_EVERY_S
+            log.warning("a node does not give a block whole; it is asked again", node=self.label, reason=reason)
+
+    def _by_receipts(self, numbers: Sequence[int]) -> dict[int, Found]:
         calls: list[Call] = []
-        for number in range(first, last + 1):
+        for number in numbers:
             calls += [_block_call(number), ("eth_getBlockReceipts", [hex(number)])]
-        results = self._rpc.batch(calls)
-        found: list[Block | None] = []
-        for raw_header, raw_receipts in zip(results[::2], results[1::2], strict=True):
-            header, receipts = _decoded(_HEADER, raw_header), _decoded(_RECEIPTS, raw_receipts)
-            found.append(None if header is None or receipts is None else from_receipts(header, receipts))
-        return found
+        outcomes = self._rpc.outcomes(calls)
+        pairs = zip(outcomes[::2], outcomes[1::2], strict=True)
+        return {number: _from_receipts(number, *pair) for number, pair in zip(numbers, pairs, strict=True)}
 
-    def _by_logs(self, first: int, last: int) -> list[Block | None]:
-        logs: dict[int, list[Log]] = {}
-        for each in self._logs(first, last):
-            logs.setdefault(int(each.block_number, 16), []).append(each)
-        numbers = range(first, last + 1)
-        raws = self._rpc.batch([_block_call(number, full=True) for number in numbers])
-        fulls = [_decoded(_FULL, raw) for raw in raws]
-        return [full and from_logs(full, logs.get(number, [])) for number, full in zip(numbers, fulls, strict=True)]
+    def _by_logs(self, numbers: Sequence[int]) -> dict[int, Found]:
+        logs: dict[int, list[Log] | NodeUnavailable] = {}
+        for first, last in _runs(numbers):
+            logs |= self._logs(first, last)
+        outcomes = self._rpc.outcomes([_block_call(number, full=True) for number in numbers])
+        return {
+            number: _from_logs(number, outcome, logs[number]) for number, outcome in zip(numbers, outcomes, strict=True)
+        }
 
-    def _logs(self, first: int, last: int) -> list[Log]:
-        try:
-            found = self._rpc.call("eth_getLogs", {"fromBlock": hex(first), "toBlock": hex(last)})
-        except NodeRefusesSize as error:
-            if first == last:
-                raise NodeUnavailable(f"The node refuses the logs of block {first} alone: {error.detail}") from error
-            self._range = max(1.0, min(self._range, (last - first + 1) / 2))
-            middle = (first + last) // 2
-            return self._logs(first, middle) + self._logs(middle + 1, last)
-        if last - first + 1 >= self.span:
-            self._range = min(MOST_BLOCKS, self._range * GROWTH)
-        return _decoded(_LOGS, found)
+    def _logs(self, first: int, last: int) -> dict[int, list[Log] | NodeUnavailable]:
+        """The logs of a range by block number; a range that fails is halved."""
+        width, numbers = last - first + 1, range(first, last + 1)
+        call: Call = ("eth_getLogs", [{"fromBlock": hex(first), "toBlock": hex(last)}])
+        (outcome,) = self._rpc.outcomes([call], TRIES_OF_A_RANGE if width > 1 else None)
+        if not isinstance(outcome, NodeUnavailable):
+            self._range_size.succeeded(width)
+            return _by_number(outcome, numbers)
+        if width == 1 or isinstance(outcome, MethodMissing | NodeBusy | NodeBehind):
+            return dict.fromkeys(numbers, outcome)
+        middle = (first + last) // 2
+        lower = self._logs(first, middle)
+        if all(
+            type(each) is NodeUnavailable for each in lower.values()
+        ):  # the node is away: its range is not the reason
+            return dict.fromkeys(numbers, outcome)
+        if isinstance(outcome, RangeTooLarge) or any(isinstance(each, list) for each in lower.values()):
+            self._range_size.refused(width)
+        return lower | self._logs(middle + 1, last)
+
+    def _find_state_syncs(self, gathering: "_Gathering") -> None:
+        """Ask for the receipt of each state-sync transaction that the methods left open."""
+        answers = gathering.without_state_sync()
+        calls: list[Call] = [("eth_getTransactionReceipt", [state_sync_transaction(each)]) for each in answers]
+        for answer, outcome in zip(answers, self._rpc.outcomes(calls) if calls else (), strict=True):
+            receipt = _of_outcome(_RECEIPT, outcome)
+            if not isinstance(receipt, NodeUnavailable):
+                gathering.add(answer.block.number, with_receipt(answer, receipt))
+
+
+class _Gathering:
+    """The blocks of one `Fetcher.blocks`, and what is known of each."""
+
+    def __init__(self, numbers: range, sprint: int | None) -> None:
+        self._numbers = numbers
+        self._sprint = sprint
+        self._answers: dict[int, Answer] = {}
+        self._errors: dict[int, NodeUnavailable] = {}
+        self._whole: dict[int, Block] = {}
+
+    def open_numbers(self) -> list[int]:
+        """The blocks that are not known to be whole."""
+        return [number for number in self._numbers if number not in self._whole]
+
+    def add(self, number: int, found: Found) -> bool:
+        """Take what a node said of a block; whether something of the block is missing for certain.
+
+        Raises NodeUnavailable when the node is away.
+        """
+        if isinstance(found, NodeUnavailable):
+            if not isinstance(found, RequestRefused | NodeBehind):
+                raise found
+            self._errors[number] = found
+            return False
+        answer = self._answers[number] = combined(self._answers.get(number), found)
+        fault = fault_of(answer, self._sprint)
+        if fault is None:
+            self._whole[number] = whole_block(answer, self._sprint)
+        return fault is not None and fault.certain and not self._is_half(answer)
+
+    def _is_half(self, answer: Answer) -> bool:
+        """Whether an answer of one method waits for the other, as those about the first blocks of sprints do."""
+        return fault_of(answer, None) is None and len(answer.methods) < len(METHODS)
+
+    def reason(self, number: int) -> str:
+        """Why a block is not known to be whole."""
+        fault, error = self._fault(number), self._errors.get(number)
+        reasons = [fault.reason] if fault else []
+        reasons += [error.detail.rstrip(".")] if error else []
+        return f"block {number} whole: {'; '.join(reasons)}"
+
+    def _fault(self, number: int) -> Fault | None:
+        answer = self._answers.get(number)
+        return fault_of(answer, self._sprint) if answer else None
+
+    def blocks(self) -> list[Block] | None:
+        """All blocks, when each is whole and the parent of the next. Those that are not linked are opened again."""
+        if len(self._whole) < len(self._numbers):
+            return None
+        found = [self._whole[number] for number in self._numbers]
+        for one, other in pairwise(found):
+            if one.hash != other.parent_hash:
+                for block in (one, other):
+                    self._whole.pop(block.number, None)
+                    self._answers.pop(block.number, None)
+        return found if len(self._whole) == len(found) else None
+
+    def without_state_sync(self) -> list[Answer]:
+        """The open answers that no receipt of a state-sync transaction is known for."""
+        return [
+            answer
+            for number, answer in self._answers.items()
+            if number not in self._whole
+            and self._sprint is not None
+            and number % self._sprint == 0
+            and state_sync_transaction(answer) not in answer.receipt_blooms
+        ]
+
+    def accepted(self) -> list[Block]:
+        """All blocks, those too that nothing proves to be incomplete. Raises BlockIncomplete, NodeBehind."""
+        for number in self.open_numbers():
+            fault = self._fault(number)
+            if fault is not None and not fault.certain:
+                log.warning("nothing proves that a block is whole; it is taken as it came", reason=self.reason(number))
+                self._whole[number] = whole_block(self._answers[number], self._sprint)
+        if (blocks := self.blocks()) is not None:
+            return blocks
+        for number in self.open_numbers():
+            if self._fault(number) or not isinstance(self._errors.get(number, NodeBehind("")), NodeBehind):
+                raise BlockIncomplete(
+                    f"The node does not give {self.reason(number)}. It is asked again; if that stays so, name another "
+                    "node beside it (--rpc may be repeated), and sync this one anew."
+                )
+        first, last = self._numbers[0], self._numbers[-1]
+        raise NodeBehind(f"The node does not have the blocks {first} to {last} yet, or reorganises them now.")
 
 
 def _block_call(block: int | str, *, full: bool = False) -> Call:
     return "eth_getBlockByNumber", [hex(block) if isinstance(block, int) else block, full]
 
 
+def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Consecutive numbers as ranges: the first and the last of each."""
+    first = previous = numbers[0]
+    for number in numbers[1:]:
+        if number != previous + 1:
+            yield first, previous
+            first = number
+        previous = number
+    yield first, previous
+
+
+def _by_number(raw: msgspec.Raw, numbers: range) -> dict[int, list[Log] | NodeUnavailable]:
+    logs = _tried(_LOGS, raw)
+    if isinstance(logs, NodeUnavailable):
+        return dict.fromkeys(numbers, logs)
+    found: dict[int, list[Log] | NodeUnavailable] = {number: [] for number in numbers}
+    for each in logs:
+        of_block = found.get(int(each.block_number, 16))
+        if isinstance(of_block, list):
+            of_block.append(each)
+    return found
+
+
+def _absent(number: int) -> NodeBehind:
+    return NodeBehind(f"The node does not have block {number} yet.")
+
+
+def _from_receipts(number: int, header_outcome: Outcome, receipts_outcome: Outcome) -> Found:
+    header = _of_outcome(_HASHES, header_outcome)
+    receipts = _of_outcome(_RECEIPTS, receipts_outcome)
+    if isinstance(header, NodeUnavailable):
+        return header
+    if isinstance(receipts, NodeUnavailable):
+        return _as_refused(receipts)
+    block = None if header is None or receipts is None else from_receipts(header, receipts)
+    if header is None or receipts is None or block is None:
+        return _absent(number)
+    blooms = {receipt.transaction_hash: receipt.logs_bloom for receipt in receipts}
+    return Answer(block, header.logs_bloom, frozenset(header.transactions), frozenset({"receipts"}), blooms)
+
+
+def _from_logs(number: int, full_outcome: Outcome, logs: list[Log] | NodeUnavailable) -> Found:
+    full = _of_outcome(_FULL, full_outcome)
+    if isinstance(full, NodeUnavailable):
+        return full
+    if isinstance(logs, NodeUnavailable):
+        return _as_refused(logs)
+    block = None if full is None else from_logs(full, logs)
+    if full is None or block is None:
+        return _absent(number)
+    hashes = frozenset(transaction.hash for transaction in full.transactions)
+    return Answer(block, full.logs_bloom, hashes, frozenset({"logs"}))
+
+
+def _as_refused(error: NodeUnavailable) -> NodeUnavailable:
+    """The node answers for the block and fails for its logs: the other method may serve."""
+    if isinstance(error, RequestRefused | NodeBusy | NodeBehind):
+        return error
+    return RequestRefused(error.detail, error.retry_after_s)
+
+
+def _of_outcome(decoder: "msgspec.json.Decoder[_T]", outcome: Outcome) -> _T | NodeUnavailable:
+    if isinstance(outcome, NodeUnavailable):
+        return outcome
+    return _tried(decoder, outcome)
+
+
+def _tried(decoder: "msgspec.json.Decoder[_T]", raw: msgspec.Raw) -> _T | NodeUnavailable:
+    try:
+        return _decoded(decoder, raw)
+    except NodeUnavailable as error:
+        return error
+
+
 def _decoded(decoder: "msgspec.json.Decoder[_T]", raw: msgspec.Raw) -> _T:
     try:
         return decoder.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise NodeUnavailable(f"The node sends what is no answer to the question: {error}.") from error
+        raise RequestRefused(f"The node sends what is no answer to the question: {error}.") from error

@@ -3,17 +3,15 @@
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Final
 
 import msgspec
 
 from headwater.errors import IngestStopped, NodeUnavailable
 from headwater.ingest.base import Step, StreamRecord
 from headwater.ingest.evm.blocks import Block
+from headwater.ingest.evm.pool import LATEST
 from headwater.ingest.evm.position import UNKNOWN, Mark
 from headwater.ingest.evm.steps import Work, grouped, step_of
-
-LATEST: Final = "latest"
 
 
 class FinalBlocks:
@@ -58,7 +56,7 @@ class FinalBlocks:
     def _newest(self) -> int:
         finality = self._work.options.finality
         tag = finality if isinstance(finality, str) else LATEST
-        header = self._work.fetcher.header(tag)
+        header = self._work.nodes.header(tag)
         if header is None:
             raise NodeUnavailable(
                 f"The node has no {tag} block. If that stays so, name a number of confirmations (--confirmations)."
@@ -68,12 +66,12 @@ class FinalBlocks:
     def _fetched(self, first: int, last: int) -> Iterator[list[Block]]:
         """Blocks in order, several requests in flight."""
         waiting: deque[Future[list[Block]]] = deque()
-        fetcher = self._work.fetcher
+        nodes = self._work.nodes
         try:
             while first <= last or waiting:
                 while first <= last and len(waiting) < self._work.options.parallel:
-                    end = min(last, first + fetcher.span - 1)
-                    waiting.append(self._pool.submit(fetcher.blocks, first, end))
+                    end = min(last, first + nodes.span - 1)
+                    waiting.append(self._pool.submit(nodes.blocks, first, end))
                     first = end + 1
                 yield waiting.popleft().result()
         finally:
@@ -85,8 +83,7 @@ class FinalBlocks:
         mark = self._mark
         if mark.hash in (UNKNOWN, block.parent_hash):
             return
-        now = self._work.fetcher.header(mark.number)
-        if now is None or now.hash == mark.hash:
+        if self._work.nodes.has_block(mark.number, mark.hash):
             raise NodeUnavailable(f"The node gives two chains of blocks at {block.number} at once.")
         raise IngestStopped(
             f"The chain {self._work.options.chain} has another block {mark.number} than the one whose records are in "

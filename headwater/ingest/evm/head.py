@@ -15,7 +15,7 @@ import msgspec
 from headwater.errors import IngestStopped, NodeUnavailable
 from headwater.ingest.base import Step, StreamRecord
 from headwater.ingest.evm.blocks import Block, Header
-from headwater.ingest.evm.final import LATEST
+from headwater.ingest.evm.pool import LATEST
 from headwater.ingest.evm.position import Recent
 from headwater.ingest.evm.records import STANDS, as_zerolag, retraction
 from headwater.ingest.evm.steps import STEP_RECORDS, ReadBack, Work, grouped, step_of
@@ -63,7 +63,7 @@ class HeadBlocks:
             self._remember([Recent(int(latest.number, 16), latest.hash, 0, BEFORE)])
 
     def _latest(self) -> Header:
-        latest = self._work.fetcher.header(LATEST)
+        latest = self._work.nodes.header(LATEST)
         if latest is None:
             raise NodeUnavailable("The node has no blocks yet.")
         return latest
@@ -75,7 +75,7 @@ class HeadBlocks:
         if self._is_replaced(number, latest):
             yield from self._retract()
         while (first := self._last.number + 1) <= number:
-            blocks = self._work.fetcher.blocks(first, min(number, first + self._work.fetcher.span - 1))
+            blocks = self._work.nodes.blocks(first, min(number, first + self._work.nodes.span - 1))
             if blocks[0].parent_hash == self._last.hash:
                 yield from self._append(blocks)
                 continue
@@ -140,7 +140,7 @@ class HeadBlocks:
         recent = self._work.position.recent
         for end in range(len(recent), 0, -LOOK_AT_ONCE):
             some = recent[max(0, end - LOOK_AT_ONCE) : end]
-            headers = self._work.fetcher.headers([block.number for block in some])
+            headers = self._work.nodes.headers([block.number for block in some])
             for block, header in zip(reversed(some), reversed(headers), strict=True):
                 if header is not None and header.hash == block.hash:
                     return block.number

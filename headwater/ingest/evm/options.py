@@ -4,8 +4,8 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator, model_validator
 
-from headwater.ingest.evm.fetch import Way
-from headwater.ingest.options import HttpUrl, IngestOptions, WebSocketUrl
+from headwater.ingest.evm.completeness import Method
+from headwater.ingest.options import HttpUrls, IngestOptions, WebSocketUrl
 
 CHAIN_IDS: Final = {"base": 8453, "polygon": 137}
 """Ids (EIP-155) that a node of a known chain must have."""
@@ -23,12 +23,17 @@ Finality = Annotated[Literal["finalized", "safe"] | Annotated[int, Field(ge=1)],
 
 
 class EvmOptions(IngestOptions):
-    """rpc, ws: URLs, or `$NAME` of a variable that holds one; they may carry keys. Blocks are counted from 0.
+    """Options of an EVM ingest. Blocks are counted from 0.
 
-    finality: the node's tag, or a number of blocks below the head. rate: calls a second, 0 for no limit.
+    Attributes:
+        rpc: URLs of nodes of the chain, the preferred one first, or `$NAME` of a variable that holds some.
+        ws: URL of a WebSocket, or `$NAME`. URLs may carry keys.
+        finality: the node's tag, or a number of blocks below the head.
+        rate: calls a second to each node, 0 for no limit.
+        fetch: the method that is asked first for the logs of a block.
     """
 
-    rpc: HttpUrl
+    rpc: HttpUrls
     ws: WebSocketUrl | None = None
     finality: Finality = "finalized"
     zerolag: bool = False
@@ -37,7 +42,7 @@ class EvmOptions(IngestOptions):
     rate: float = Field(0.0, ge=0)
     parallel: int = Field(4, ge=1, le=32)
     poll_s: float = Field(1.0, gt=0, le=60)
-    fetch: Way | None = None
+    fetch: Method | None = None
     reorg_depth: int = Field(256, ge=1, le=4096)
 
     @model_validator(mode="after")

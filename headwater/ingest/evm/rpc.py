@@ -1,40 +1,81 @@
-"""Batches of calls of an EVM node, as large as the node takes them. Used by several threads."""
+"""Calls of one EVM node: batches as large as the node takes, and refusals by meaning. Used by several threads."""
 
-import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import httpx
 import msgspec
 
-from headwater.errors import NodeLacksMethod, NodeRefusesSize
+from headwater.errors import MethodMissing, NodeBehind, NodeBusy, NodeUnavailable, RangeTooLarge, RequestRefused
 from headwater.ingest.closing import Closing
-from headwater.ingest.jsonrpc import Again, Answer, Error, Node
+from headwater.ingest.evm.adaptive import AdaptiveSize
+from headwater.ingest.evm.refusals import Refusal, refusal_of
+from headwater.ingest.jsonrpc import ATTEMPTS, TIMEOUT, Endpoint, ErrorObject, HttpReply, Response, TransientFailure
 
 Call = tuple[str, Sequence[Any]]
 """A method and its parameters."""
+Outcome = msgspec.Raw | NodeUnavailable
+"""The result of a call, or why there is none."""
 
 CALLS_AT_ONCE: Final = 20
-"""Calls in one HTTP request, at first: fewer when the node refuses so many."""
+"""The most calls in one HTTP request."""
 BATCH_S: Final = 0.25
 """With a limited rate a batch has at most the calls of this time, so that no call waits long for others."""
+TRIES_OF_A_CALL: Final = 2
+"""How often a call is sent that is refused in unknown words."""
 
-_METHOD_NOT_FOUND: Final = -32601
-_BUSY_CODES: Final = frozenset({429, -32007, -32029, -32090, -32097})
-# Nodes and providers agree on few codes, so the sentence decides; a limit of the rate comes before one of the size.
-_BUSY: Final = re.compile(
-    r"\brate\b|per (second|minute|day)|quota|credits|capacity|throughput|too many requests|throttl", re.IGNORECASE
-)
-_LACKS: Final = re.compile(r"method.*(not|n't|un)|unsupported method|not supported", re.IGNORECASE)
-_SIZE: Final = re.compile(
-    r"range|batch|too (large|big|many|wide|long)|more than|exceed|limit|max|size|timeout|timed out|aborted",
-    re.IGNORECASE,
-)
+SERVER_ERROR: Final = 500
+_SETTLED: Final = frozenset({Refusal.RANGE_TOO_LARGE, Refusal.METHOD_MISSING, Refusal.UNAUTHORIZED, Refusal.UNKNOWN})
+_ERRORS: Final = {Refusal.RATE_LIMITED: NodeBusy, Refusal.BEHIND: NodeBehind}
+_BATCH: Final = frozenset({Refusal.BATCH_TOO_LARGE, Refusal.BATCH_UNSUPPORTED})
 
 
-class Rpc:
-    """url: of the node. stop: ends all waits. rate: calls a second, 0 for no limit."""
+class _BatchRefused(Exception):
+    """A node refuses a batch as a whole.
+
+    limit: the number of calls that it takes, where that is known. lasting: whether its number of calls is the reason.
+    """
+
+    def __init__(self, limit: int | None = None, *, lasting: bool = True) -> None:
+        super().__init__()
+        self.limit = limit
+        self.lasting = lasting
+
+
+class _Exchange:
+    """The calls of one `outcomes`, and what is known of each.
+
+    Attributes:
+        settled: the outcome of each call that will not be sent again, by its place.
+        refused: how often each call was refused in unknown words, by its place.
+    """
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self.calls = calls
+        self.settled: dict[int, Outcome] = {}
+        self.refused: Counter[int] = Counter()
+
+    def open_places(self) -> list[int]:
+        """The places of calls that have no outcome yet."""
+        return [place for place in range(len(self.calls)) if place not in self.settled]
+
+    def body(self, places: Sequence[int]) -> bytes:
+        """The request of these calls: an array, or one object for a single call."""
+        objects = [
+            {"jsonrpc": "2.0", "id": place, "method": self.calls[place][0], "params": self.calls[place][1]}
+            for place in places
+        ]
+        return msgspec.json.encode(objects if len(objects) > 1 else objects[0])
+
+
+class RpcClient:
+    """url: of the node. stop: ends all waits. rate: calls a second, 0 for no limit.
+
+    attempts: how often a request is sent that fails; fewer than usual where another node may answer.
+    """
 
     def __init__(
         self,
@@ -42,81 +83,181 @@ class Rpc:
         stop: threading.Event,
         *,
         rate: float = 0.0,
+        attempts: int = ATTEMPTS,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] | None = None,
+        timeout: httpx.Timeout = TIMEOUT,
     ) -> None:
         self._closing = Closing(stop)
-        self._node = Node(url, rate, self._closing, clock, sleep)
-        self._at_once = max(1, min(CALLS_AT_ONCE, int(rate * BATCH_S))) if rate else CALLS_AT_ONCE
+        self._endpoint = Endpoint(url, rate, self._closing, clock, sleep, timeout)
+        self._attempts = attempts
+        most = max(1, min(CALLS_AT_ONCE, int(rate * BATCH_S))) if rate else CALLS_AT_ONCE
+        self._batch_size = AdaptiveSize(most, most)
+
+    @property
+    def label(self) -> str:
+        """Names the node without secrets."""
+        return self._endpoint.label
+
+    @property
+    def batch_size(self) -> int:
+        """How many calls one request has at most now."""
+        return self._batch_size.value
 
     @property
     def retries(self) -> int:
-        """How often something was sent again."""
-        return self._node.retries
+        """How many requests were retries."""
+        return self._endpoint.retries
+
+    def wait(self, seconds: float) -> None:
+        """Wait so long, or until the client is closed."""
+        self._closing.wait(seconds)
 
     def close(self) -> None:
         """Close the connections; calls of other threads fail soon, without the rest of their waits."""
         self._closing.set()
-        self._node.close()
+        self._endpoint.close()
 
-    def call(self, method: str, *params: Any) -> msgspec.Raw:
+    def call(self, method: str, *params: Any, attempts: int | None = None) -> msgspec.Raw:
         """The result of one call. Raises NodeUnavailable."""
-        return self.batch([(method, params)])[0]
+        return self.batch([(method, params)], attempts)[0]
 
-    def batch(self, calls: Sequence[Call]) -> list[msgspec.Raw]:
-        """The results of calls, in their order. Raises NodeUnavailable, NodeRefusesSize, NodeLacksMethod."""
-        results: dict[int, msgspec.Raw] = {}
-        self._node.patiently(lambda: self._round(calls, results))
-        return [results[place] for place in range(len(calls))]
+    def batch(self, calls: Sequence[Call], attempts: int | None = None) -> list[msgspec.Raw]:
+        """The results of calls, in their order. Raises NodeUnavailable when one has none."""
+        results: list[msgspec.Raw] = []
+        for outcome in self.outcomes(calls, attempts):
+            if isinstance(outcome, NodeUnavailable):
+                raise outcome
+            results.append(outcome)
+        return results
 
-    def _round(self, calls: Sequence[Call], results: dict[int, msgspec.Raw]) -> None:
-        """Ask for what has no result yet. Raises Again when something has none after it."""
-        left = [place for place in range(len(calls)) if place not in results]
-        failed: list[Again] = []
-        while left:
-            now, left = left[: self._at_once], left[self._at_once :]
+    def outcomes(self, calls: Sequence[Call], attempts: int | None = None) -> list[Outcome]:
+        """The outcomes of calls, in their order. Raises nothing: a node that is away is the outcome of each call."""
+        exchange = _Exchange(calls)
+        while left := exchange.open_places():
             try:
-                failed += self._send(calls, now, results)
-            except NodeRefusesSize:
-                if len(now) == 1:
-                    raise
-                self._at_once = len(now) // 2
-                left = now + left
-        if failed:
-            raise max(failed, key=lambda error: error.after_s)
+                self._endpoint.retried(lambda: self._round(exchange), attempts=attempts or self._attempts)
+            except NodeUnavailable as error:
+                if len(exchange.open_places()) < len(left) and not error.retry_after_s:
+                    continue
+                exchange.settled |= dict.fromkeys(exchange.open_places(), error)
+        return [exchange.settled[place] for place in range(len(calls))]
 
-    def _send(self, calls: Sequence[Call], places: Sequence[int], results: dict[int, msgspec.Raw]) -> list[Again]:
-        sent = [
-            {"jsonrpc": "2.0", "id": place, "method": calls[place][0], "params": calls[place][1]} for place in places
-        ]
-        answers = self._post(msgspec.json.encode(sent if len(sent) > 1 else sent[0]), len(sent))
-        by_id = {answer.id: answer for answer in answers}
-        failed: list[Again] = []
+    def _round(self, exchange: _Exchange) -> None:
+        """Send each open call once. Raises TransientFailure when calls stay open."""
+        left, failures, most = exchange.open_places(), list[TransientFailure](), CALLS_AT_ONCE
+        while left:
+            size = min(most, self._batch_size.value)
+            places, left = left[:size], left[size:]
+            try:
+                failures += self._send(exchange, places)
+                self._batch_size.succeeded(len(places))
+            except _BatchRefused as refused:
+                if refused.lasting:
+                    self._batch_size.refused(len(places), refused.limit)
+                else:
+                    most = 1
+                left = [place for place in places if place not in exchange.settled] + left
+            except TransientFailure as failure:
+                if len(places) > 1 and failure.error is NodeUnavailable:
+                    self._batch_size.suspected(len(places))
+                failures.append(failure)
+                break
+        if failures:
+            raise max(failures, key=lambda failure: failure.after_s)
+
+    def _send(self, exchange: _Exchange, places: Sequence[int]) -> list[TransientFailure]:
+        """Send these calls in one request. Returns failures of single calls.
+
+        Raises _BatchRefused, and TransientFailure when the whole request failed.
+        """
+        reply = self._endpoint.post(exchange.body(places), len(places))
+        by_id = self._responses(reply, places)
+        failures: list[TransientFailure] = []
         for place in places:
-            answer = by_id.get(place)
-            if answer is None:
-                failed.append(Again("it left out an answer"))
-            elif answer.error is None:
-                results[place] = answer.result
-            else:
-                failed.append(self._judge(answer.error))
-        return failed
+            response = by_id.get(place)
+            if response is None:
+                failures.append(TransientFailure("it left out a response"))
+            elif response.error is None:
+                exchange.settled[place] = response.result
+            elif failure := self._failed(exchange, place, reply, response.error, alone=len(places) == 1):
+                failures.append(failure)
+        return failures
 
-    def _post(self, body: bytes, count: int) -> list[Answer]:
-        answers = self._node.post(body, count)
-        if isinstance(answers, list):
-            return answers
-        if count > 1:  # one error in place of all answers
-            raise self._judge(answers.error or Error())
-        return [answers]
+    def _responses(self, reply: HttpReply, places: Sequence[int]) -> dict[Any, Response]:
+        """The responses by the place of their call."""
+        body = reply.body
+        if isinstance(body, list):
+            named = {response.id: response for response in body}
+            whole = named.get(None)
+            return named if len(named) > 1 or whole is None else self._for_all(reply, places, whole)
+        if body is not None and (body.error is not None or (len(places) == 1 and _is_success(reply))):
+            return self._for_all(reply, places, body)
+        if body is not None or _is_success(reply):
+            raise TransientFailure("the response is no JSON-RPC")
+        refusal = refusal_of(reply.status, 0, "")
+        if refusal is Refusal.RANGE_TOO_LARGE:
+            return self._for_all(reply, places, Response(error=ErrorObject(0, f"HTTP {reply.status}")))
+        if refusal is Refusal.UNAUTHORIZED or (refusal is Refusal.UNKNOWN and reply.status < SERVER_ERROR):
+            raise NodeUnavailable(f"The node refuses requests (HTTP {reply.status}): check the URL and the key in it.")
+        raise TransientFailure(f"HTTP {reply.status}", reply.retry_after_s, _ERRORS.get(refusal, NodeUnavailable))
 
-    def _judge(self, error: Error) -> Again:
-        """What an error means: returned when it may go better soon, raised otherwise."""
-        said = self._node.clean(error.message)
-        if error.code in _BUSY_CODES or _BUSY.search(error.message):
-            return Again(f"it is busy ({said})")
-        if error.code == _METHOD_NOT_FOUND or ("batch" not in error.message and _LACKS.search(error.message)):
-            raise NodeLacksMethod(f"The node lacks a method: {said}.")
-        if _SIZE.search(error.message):
-            raise NodeRefusesSize(f"The node refuses so much at once: {said}.")
-        return Again(f"it says {said!r} ({error.code})")
+    def _for_all(self, reply: HttpReply, places: Sequence[int], response: Response) -> dict[Any, Response]:
+        """One response in place of those to all calls. Raises _BatchRefused, TransientFailure."""
+        if len(places) == 1:
+            return {places[0]: response}
+        error = response.error or ErrorObject()
+        refusal = self._refusal(reply, error)
+        if refusal is Refusal.UNAUTHORIZED:
+            return dict.fromkeys(places, response)
+        if refusal is Refusal.BATCH_UNSUPPORTED:
+            raise _BatchRefused(limit=1)
+        if refusal in (Refusal.BATCH_TOO_LARGE, Refusal.RANGE_TOO_LARGE):
+            raise _BatchRefused
+        if refusal is Refusal.METHOD_MISSING:
+            raise _BatchRefused(lasting=False)
+        raise self._transient(reply, error, refusal)
+
+    def _failed(
+        self, exchange: _Exchange, place: int, reply: HttpReply, error: ErrorObject, *, alone: bool
+    ) -> TransientFailure | None:
+        """Settle a call that was refused, or return why it stays open. Raises _BatchRefused."""
+        refusal, method = self._refusal(reply, error), exchange.calls[place][0]
+        if refusal in _BATCH or (refusal is Refusal.RANGE_TOO_LARGE and method != "eth_getLogs"):
+            if not alone:
+                raise _BatchRefused(limit=1 if refusal is Refusal.BATCH_UNSUPPORTED else None)
+            refusal = Refusal.RANGE_TOO_LARGE
+        if refusal is Refusal.UNKNOWN:
+            exchange.refused[place] += 1
+        open_ = refusal is Refusal.UNKNOWN and exchange.refused[place] < TRIES_OF_A_CALL
+        if open_ or refusal not in _SETTLED:
+            return self._transient(reply, error, refusal)
+        exchange.settled[place] = _settled(refusal, method, f"{self._said(error)} ({error.code})")
+        return None
+
+    def _refusal(self, reply: HttpReply, error: ErrorObject) -> Refusal:
+        more = error.data if isinstance(error.data, str) else ""
+        return refusal_of(reply.status, error.code, f"{error.message} {more}".strip())
+
+    def _said(self, error: ErrorObject) -> str:
+        return self._endpoint.clean(error.message)
+
+    def _transient(self, reply: HttpReply, error: ErrorObject, refusal: Refusal) -> TransientFailure:
+        said = f"it says {self._said(error)!r} ({error.code})"
+        reason = f"it is busy: {said}" if refusal is Refusal.RATE_LIMITED else said
+        return TransientFailure(reason, reply.retry_after_s, _ERRORS.get(refusal, NodeUnavailable))
+
+
+def _is_success(reply: HttpReply) -> bool:
+    return httpx.codes.is_success(reply.status)
+
+
+def _settled(refusal: Refusal, method: str, said: str) -> NodeUnavailable:
+    """The outcome of a call that is not sent again. said: what the node says."""
+    if refusal is Refusal.RANGE_TOO_LARGE:
+        return RangeTooLarge(f"The node refuses so much at once by {method}: {said}.")
+    if refusal is Refusal.METHOD_MISSING:
+        return MethodMissing(f"The node does not offer {method}: {said}.")
+    if refusal is Refusal.UNAUTHORIZED:
+        return NodeUnavailable(f"The node refuses requests: {said}: check the URL and the key in it.")
+    return RequestRefused(f"The node refuses {method}: {said}.")

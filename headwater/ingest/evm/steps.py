@@ -7,8 +7,8 @@ from typing import Final
 
 from headwater.ingest.base import Step, StreamRecord
 from headwater.ingest.evm.blocks import Block
-from headwater.ingest.evm.fetch import Fetcher
 from headwater.ingest.evm.options import EvmOptions
+from headwater.ingest.evm.pool import NodePool
 from headwater.ingest.evm.position import Position
 from headwater.ingest.evm.records import Converter
 
@@ -24,18 +24,19 @@ class Work:
     """Shared by the two halves of an ingest. position: behind the last step that was handed out."""
 
     options: EvmOptions
-    fetcher: Fetcher
+    nodes: NodePool
     converter: Converter
     position: Position
     counts: Counter[str] = field(default_factory=Counter)
-    _retries: int = 0
+    _counted: Counter[str] = field(default_factory=Counter)
 
     def taken_counts(self) -> Counter[str]:
         """What was counted since the last call."""
+        nodes = self.nodes
+        now = Counter(retries=nodes.retries, failovers=nodes.failovers, incomplete=nodes.incomplete)
         counts, self.counts = self.counts, Counter()
-        retries = self.fetcher.retries
-        if retries > self._retries:
-            counts["retries"], self._retries = retries - self._retries, retries
+        counts += now - self._counted
+        self._counted = now
         return counts
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from headwater.errors import IngestStopped, NodeUnavailable
 from headwater.ingest.closing import Closing
-from headwater.ingest.jsonrpc import Again, Error, Node
+from headwater.ingest.jsonrpc import Endpoint, ErrorObject, TransientFailure, checked
 from headwater.ingest.solana.blocks import BLOCK, LINK, Block, Link
 
 _T = TypeVar("_T")
@@ -42,7 +42,7 @@ class Rpc:
             "maxSupportedTransactionVersion": 0,
             "rewards": False,
         }
-        self._node = Node(url, rate, closing)
+        self._node = Endpoint(url, rate, closing)
 
     def close(self) -> None:
         """Close the connections."""
@@ -80,24 +80,25 @@ class Rpc:
     def _ask(self, decoder: "msgspec.json.Decoder[_T]", method: str, *params: Any, of: str = "") -> _T:
         """The result of a call. of: what the call is about, for sentences that name it."""
         call = f" {method}{of}"
-        return self._node.patiently(lambda: self._once(decoder, method, params, call), call)
+        return self._node.retried(lambda: self._once(decoder, method, params, call), call)
 
     def _once(self, decoder: "msgspec.json.Decoder[_T]", method: str, params: tuple[Any, ...], call: str) -> _T:
-        answer = self._node.post(msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))
+        request = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+        answer = checked(self._node.post(request))
         if isinstance(answer, list):
-            raise Again("what it sends is no JSON-RPC")
+            raise TransientFailure("what it sends is no JSON-RPC")
         if answer.error is not None:
             raise self._judged(answer.error, call)
         try:
             return decoder.decode(answer.result)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise Again(f"what it sends is no answer to the question ({error})") from None
+            raise TransientFailure(f"what it sends is no answer to the question ({error})") from None
 
-    def _judged(self, error: Error, call: str) -> Exception:
+    def _judged(self, error: ErrorObject, call: str) -> Exception:
         """What may go better soon, or what takes longer."""
         said = self._node.clean(error.message)
         if error.code in _STOP:
             return IngestStopped(f"The node refuses{call}: {_STOP[error.code]} ({said}).")
         if error.code in _HELP:
             return NodeUnavailable(f"The node refuses{call}: {_HELP[error.code]} ({said}).")
-        return Again(f"it says {said!r} ({error.code})")
+        return TransientFailure(f"it says {said!r} ({error.code})")

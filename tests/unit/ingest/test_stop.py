@@ -114,7 +114,7 @@ def test_a_connection_that_is_made_too_late_is_closed(monkeypatch: pytest.Monkey
     monkeypatch.setattr("socket.create_connection", slowly)
     stop = Event()
     with Node(lambda request: results(request, result_of)) as node:
-        calls = jsonrpc.Node(node.address, 0, Closing(stop))
+        calls = jsonrpc.Endpoint(node.address, 0, Closing(stop))
         threading.Timer(0.1, stop.set).start()
         with pytest.raises(NodeUnavailable, match="ends"):
             calls.post(b'{"jsonrpc": "2.0", "id": 1, "method": "eth_chainId", "params": []}')

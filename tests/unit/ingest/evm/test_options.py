@@ -48,7 +48,7 @@ def test_what_makes_no_sense_is_refused_without_its_value(more: dict[str, Any], 
 def test_a_url_may_come_from_a_variable_and_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_NODE", URL)
     read = read_options(EvmOptions, options(rpc="$SOME_NODE"))
-    assert read.rpc.get_secret_value() == URL
+    assert [url.get_secret_value() for url in read.rpc] == [URL]
     assert KEY not in f"{read!r} {read}"
 
 

@@ -1,4 +1,4 @@
-"""The JSON-RPC client against an HTTP server that does what providers do; and blocks fetched through it."""
+"""The JSON-RPC client against an HTTP server that does what providers do."""
 
 import itertools
 import time
@@ -8,25 +8,25 @@ from contextlib import contextmanager
 from threading import Event
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.errors import NodeLacksMethod, NodeRefusesSize, NodeUnavailable
-from headwater.ingest.evm.fetch import Fetcher
-from headwater.ingest.evm.rpc import Rpc
-from headwater.ingest.jsonrpc import PATIENCE_S, Pace
-from tests.support.node import CUT, Behave, Node, Reply, calls_of, error, results
+from headwater.errors import MethodMissing, NodeUnavailable, RangeTooLarge, RequestRefused
+from headwater.ingest.evm.rpc import CALLS_AT_ONCE, RpcClient
+from headwater.ingest.jsonrpc import PATIENCE_S, RateLimiter
+from tests.support.node import CUT, Behave, CallError, Node, Reply, calls_of, error, results
 
 KEY = "abcdef0123456789"
 
 
 @contextmanager
-def client(behave: Behave, **options: Any) -> Iterator[tuple[Rpc, Node, list[float]]]:
+def client(behave: Behave, **options: Any) -> Iterator[tuple[RpcClient, Node, list[float]]]:
     """A client that writes its waits down in place of waiting."""
     waits: list[float] = []
     with Node(behave) as node:
-        rpc = Rpc(f"{node.address}/v2/{KEY}?token={KEY[::-1]}", Event(), sleep=waits.append, **options)
+        rpc = RpcClient(f"{node.address}/v2/{KEY}?token={KEY[::-1]}", Event(), sleep=waits.append, **options)
         try:
             yield rpc, node, waits
         finally:
@@ -55,7 +55,8 @@ def test_results_come_in_the_order_of_the_calls() -> None:
 @pytest.mark.parametrize(
     "fault",
     [
-        Reply(429), Reply(503), Reply(200, "no JSON-RPC"), CUT,
+        Reply(429), Reply(503), Reply(408), Reply(200, "no JSON-RPC"), CUT,
+        Reply(200, {"jsonrpc": "2.0", "id": 0, "error": {"code": -32000, "message": "call count limit exceeded"}}),
         Reply(200, {"jsonrpc": "2.0", "id": 0, "error": {"code": -32005, "message": "rate limit exceeded"}}),
         Reply(200, {"jsonrpc": "2.0", "id": 0, "error": {"code": -32000, "message": "header not found"}}),
     ],
@@ -99,35 +100,111 @@ def test_a_date_says_how_long_to_wait() -> None:
     assert PATIENCE_S - 5 < waits[0] < PATIENCE_S
 
 
-def test_a_batch_that_is_refused_is_parted() -> None:
-    def at_most_three(request: Any) -> Reply:
-        return error(request, -32600, "batch too large", 400) if len(calls_of(request)) > 3 else echo(request)
+def sizes(node: Node) -> list[int]:
+    """The number of calls of each request."""
+    return [len(calls_of(request)) for request in node.requests]
 
-    with client(at_most_three) as (rpc, node, _):
+
+BATCH_REFUSALS: list[Behave] = [
+    lambda request: error(request, -32600, "batch too large", 400),
+    lambda request: error(request, -32600, "batch too large"),
+    lambda request: Reply(413),
+    lambda request: results(request, lambda *_: CallError(31, "Batch of more than 3 requests are not allowed")),
+    lambda request: results(request, lambda *_: CallError(-32003, "response too large")),
+    lambda request: Reply(503),
+    lambda request: Reply(408),
+]
+
+
+@pytest.mark.parametrize("refusal", BATCH_REFUSALS)
+def test_a_batch_that_is_refused_is_parted(refusal: Behave) -> None:
+    with client(lambda request: refusal(request) if len(calls_of(request)) > 3 else echo(request)) as (rpc, node, _):
         assert len(rpc.batch([("a", [number]) for number in range(40)])) == 40
+        assert rpc.batch_size <= 4
         node.requests.clear()
-        rpc.batch([("a", [number]) for number in range(4)])
-    assert [len(calls_of(request)) for request in node.requests] == [2, 2]
+        rpc.batch([("a", [number]) for number in range(3)])
+    assert sum(sizes(node)) == 3
 
 
-def test_a_node_without_batches_gets_single_calls() -> None:
+def test_batches_grow_again() -> None:
+    capped = [True]
+
+    def behave(request: Any) -> Reply | str | None:
+        return Reply(503) if capped[0] and len(calls_of(request)) > 1 else echo(request)
+
+    with client(behave) as (rpc, node, _):
+        rpc.batch([("a", [number]) for number in range(20)])
+        assert rpc.batch_size <= 2
+        capped[0] = False
+        for _ in range(15):
+            rpc.batch([("a", [number]) for number in range(20)])
+        assert rpc.batch_size == CALLS_AT_ONCE
+        node.requests.clear()
+        rpc.batch([("a", [number]) for number in range(20)])
+    assert sizes(node) == [20]
+
+
+@pytest.mark.parametrize("words", ["batch requests are not supported", "Batch requests are not supported"])
+def test_a_node_without_batches_gets_single_calls(words: str) -> None:
     def no_batch(request: Any) -> Reply:
-        return (
-            error(request, -32600, "batch requests are not supported") if isinstance(request, list) else echo(request)
-        )
+        return error(request, -32600, words) if isinstance(request, list) else echo(request)
 
-    with client(no_batch) as (rpc, _, _):
+    with client(no_batch) as (rpc, node, _):
         assert len(rpc.batch([("a", []), ("b", [])])) == 2
+        assert len(rpc.batch([("a", []), ("b", [])])) == 2
+    assert sizes(node) == [2, 1, 1, 1, 1]
+
+
+def test_an_error_in_place_of_all_is_of_the_calls_that_have_it_alone() -> None:
+    def no_b(request: Any) -> Reply:
+        if any(call["method"] == "b" for call in calls_of(request)):
+            return error(request, -32601, "the method b does not exist")
+        return echo(request)
+
+    with client(no_b) as (rpc, _, _):
+        first_, second = rpc.outcomes([("a", []), ("b", [])])
+        assert isinstance(first_, msgspec.Raw)
+        assert isinstance(second, MethodMissing)
+        assert rpc.batch_size == CALLS_AT_ONCE
+
+
+def test_a_call_that_is_refused_in_unknown_words_is_the_only_one_without_a_result() -> None:
+    def answer(method: str, params: list[Any]) -> Any:
+        return CallError(-32000, "receipts length mismatch: 1 vs 0") if params == [2] else params
+
+    with client(lambda request: results(request, answer)) as (rpc, node, waits):
+        outcomes = rpc.outcomes([("a", [number]) for number in range(4)])
+    assert [isinstance(outcome, RequestRefused) for outcome in outcomes] == [False, False, True, False]
+    assert (sizes(node), len(waits)) == ([4, 1], 1)
+
+
+def test_calls_go_on_while_some_of_them_succeed() -> None:
+    turns = itertools.count()
+
+    def limited(request: Any) -> Reply:
+        answer: Any = lambda *_: CallError(-32005, "rate limit exceeded")  # noqa: E731
+        reply = results(request, answer)
+        if next(turns) % 2 and isinstance(reply.body, list):
+            reply.body[0] = echo(request).body[0]
+        return reply if isinstance(request, list) else echo(request)
+
+    with client(limited) as (rpc, _, _):
+        assert len(rpc.batch([("a", [number]) for number in range(12)])) == 12
 
 
 @pytest.mark.parametrize(
     ("reply", "raised"),
     [
-        (lambda request: error(request, -32601, "the method x does not exist"), NodeLacksMethod),
-        (lambda request: error(request, -32005, "query returned more than 10000 results"), NodeRefusesSize),
-        (lambda request: error(request, -32602, "exceed maximum block range: 2000"), NodeRefusesSize),
-        (lambda request: Reply(413), NodeRefusesSize),
+        (lambda request: error(request, -32601, "the method x does not exist"), MethodMissing),
+        (lambda request: error(request, -32005, "query returned more than 10000 results"), RangeTooLarge),
+        (lambda request: error(request, -32602, "exceed maximum block range: 2000"), RangeTooLarge),
+        (
+            lambda request: error(request, 35, "ranges over 10000 blocks are not supported on freetier", 400),
+            RangeTooLarge,
+        ),
+        (lambda request: Reply(413), RangeTooLarge),
         (lambda request: Reply(401), NodeUnavailable),
+        (lambda request: Reply(404), NodeUnavailable),
     ],
 )
 def test_what_is_refused_for_good_is_not_sent_again(reply: Behave, raised: type[NodeUnavailable]) -> None:
@@ -160,7 +237,7 @@ def test_calls_are_spaced_out(rate: float, batches: list[int]) -> None:
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    pace = Pace(rate, lambda: now[0], sleep)
+    pace = RateLimiter(rate, lambda: now[0], sleep)
     for calls in batches:
         pace.wait(calls)
     assert now[0] == pytest.approx(sum(batches[:-1]) / rate)
@@ -174,121 +251,9 @@ def test_a_limited_rate_makes_small_batches() -> None:
 
 def test_closing_ends_the_waits_of_other_threads() -> None:
     with Node(echo) as node, ThreadPoolExecutor(1) as pool:
-        rpc = Rpc(node.address, Event(), rate=0.01)
+        rpc = RpcClient(node.address, Event(), rate=0.01)
         rpc.call("a")
         waiting = pool.submit(rpc.call, "b")
         rpc.close()
         with pytest.raises(NodeUnavailable, match="The ingest ends"):
             waiting.result(5)
-
-
-# Blocks.
-
-
-def hash_of(number: int, fork: str = "0") -> str:
-    return f"0x{fork}{number:063x}"
-
-
-def log(number: int, index: int, fork: str = "0") -> dict[str, Any]:
-    block = {"blockHash": hash_of(number, fork), "blockNumber": hex(number)}
-    return {"address": "0xaa", "topics": [], "data": "0x", **block,
-            "transactionHash": f"0x{number}", "transactionIndex": "0x0", "logIndex": hex(index)}  # fmt: skip
-
-
-def node_of(method: str, params: list[Any]) -> Any:
-    """A chain with one transaction with two logs in each block."""
-    if method == "eth_getLogs":
-        first_number, last = int(params[0]["fromBlock"], 16), int(params[0]["toBlock"], 16)
-        return [log(number, index) for number in range(first_number, last + 1) for index in (0, 1)]
-    number = int(params[0], 16)
-    if method == "eth_getBlockReceipts":
-        return [{"transactionHash": f"0x{number}", "blockHash": hash_of(number), "from": "0xf", "to": None,
-                 "logs": [log(number, 0), log(number, 1)]}]  # fmt: skip
-    transaction = {"hash": f"0x{number}", "from": "0xf", "to": None} if params[1] else f"0x{number}"
-    return {"number": hex(number), "hash": hash_of(number), "parentHash": hash_of(number - 1), "timestamp": hex(number),
-            "logsBloom": "0x1", "transactions": [transaction]}  # fmt: skip
-
-
-def no_receipts(request: Any) -> Reply:
-    if any(call["method"] == "eth_getBlockReceipts" for call in calls_of(request)):
-        return error(request, -32601, "the method eth_getBlockReceipts does not exist")
-    return results(request, node_of)
-
-
-@pytest.mark.parametrize("behave", [lambda request: results(request, node_of), no_receipts])
-def test_both_ways_give_the_same_blocks(behave: Behave) -> None:
-    with client(behave) as (rpc, _, _):
-        blocks = Fetcher(rpc).blocks(5, 9)
-    assert [(block.number, block.hash, block.timestamp) for block in blocks] == [
-        (n, hash_of(n), n) for n in range(5, 10)
-    ]
-    assert [[int(each.log_index, 16) for each in block.logs] for block in blocks] == [[0, 1]] * 5
-    assert [block.parties for block in blocks] == [{f"0x{n}": ("0xf", None)} for n in range(5, 10)]
-
-
-def test_a_range_that_is_too_large_is_parted_and_grows_again() -> None:
-    def narrow(request: Any) -> Reply:
-        (call, *_) = calls_of(request)
-        if call["method"] == "eth_getLogs":
-            asked = call["params"][0]
-            if int(asked["toBlock"], 16) - int(asked["fromBlock"], 16) >= 4:
-                return error(request, -32005, "query returned more than 10000 results")
-        return results(request, node_of)
-
-    with client(narrow) as (rpc, _, _):
-        fetcher = Fetcher(rpc, "logs")
-        assert len(fetcher.blocks(0, 9)) == 10
-        assert fetcher.span <= 6
-        before = fetcher.span
-        for _ in range(5):
-            assert len(fetcher.blocks(0, fetcher.span - 1)) >= 1
-        assert fetcher.span >= min(before, 4)
-
-
-def test_a_block_that_is_refused_alone_is_an_error() -> None:
-    def none(request: Any) -> Reply:
-        return error(request, -32005, "response size exceeded")
-
-    with client(none) as (rpc, _, _), pytest.raises(NodeUnavailable, match="the logs of block 3 alone"):
-        Fetcher(rpc, "logs").blocks(3, 3)
-
-
-def torn_node(method: str, params: list[Any]) -> Any:
-    """Blocks of one fork, logs and receipts of another."""
-    if method == "eth_getLogs":
-        return [log(7, 0, "f")]
-    if method == "eth_getBlockReceipts":
-        return [{"transactionHash": "0x7", "blockHash": hash_of(7, "f"), "from": "0xf", "to": None, "logs": []}]
-    return node_of(method, params)
-
-
-def late_node(method: str, params: list[Any]) -> Any:
-    """The block is there, its logs are not yet: its bloom filter has some."""
-    return [] if method in ("eth_getLogs", "eth_getBlockReceipts") else node_of(method, params)
-
-
-def absent_node(method: str, params: list[Any]) -> Any:
-    return [] if method == "eth_getLogs" else None
-
-
-@pytest.mark.parametrize("bad", [torn_node, late_node, absent_node])
-@pytest.mark.parametrize("way", ["receipts", "logs"])
-def test_halves_of_a_block_that_do_not_fit_are_fetched_again(bad: Any, way: Any) -> None:
-    turns = itertools.count()
-    calls = {"receipts": 1, "logs": 2}[way]
-    with client(lambda request: results(request, bad if next(turns) < 2 * calls else node_of)) as (rpc, _, _):
-        waits: list[float] = []
-        (block,) = Fetcher(rpc, way, waits.append).blocks(7, 7)
-    assert (block.hash, len(block.logs), len(waits)) == (hash_of(7), 2, 2)
-
-
-def test_halves_that_never_fit_are_an_error() -> None:
-    with client(lambda request: results(request, torn_node)) as (rpc, _, _):
-        fetcher = Fetcher(rpc, sleep=lambda _: None)
-        with pytest.raises(NodeUnavailable, match="does not have the blocks 7 to 7 yet, or reorganises them"):
-            fetcher.blocks(7, 7)
-
-
-def test_an_answer_to_another_question_is_an_error() -> None:
-    with client(lambda request: results(request, lambda *_: 5)) as (rpc, _, _), pytest.raises(NodeUnavailable):
-        Fetcher(rpc).chain_id()

@@ -35,7 +35,7 @@ class Chain:
     """A node with a chain in memory. behind: how many of its newest blocks it does not show, like a slow one."""
 
     span = 4
-    retries = 0
+    retries = failovers = incomplete = 0
 
     def __init__(self) -> None:
         self.blocks_now: list[Block] = []
@@ -64,6 +64,10 @@ class Chain:
 
     def headers(self, blocks: Sequence[int | str]) -> list[Header | None]:
         return [self.header(block) for block in blocks]
+
+    def has_block(self, number: int, hash_: str) -> bool:
+        found = self.header(number)
+        return found is not None and found.hash == hash_
 
     def blocks(self, first: int, last: int) -> list[Block]:
         if last >= len(self.blocks_now):
@@ -110,7 +114,7 @@ def steps_of(
     options = EvmOptions(
         name="test",
         chain="base",
-        rpc=SecretStr("http://node"),
+        rpc=(SecretStr("http://node"),),
         finality=CONFIRMATIONS,
         from_block=from_block,
         reorg_depth=depth,

@@ -1,0 +1,96 @@
+"""What the refusals of EVM nodes and providers mean.
+
+They agree on few codes and on no sentences, so the first rule of the table that fits decides. A rule fits by the HTTP
+status, the code or the words of the error; upper and lower case are alike.
+"""
+
+import enum
+import re
+from dataclasses import dataclass
+from typing import Final
+
+
+class Refusal(enum.Enum):
+    """What a refusal asks of the client."""
+
+    RATE_LIMITED = "send less at a time, later"
+    BATCH_UNSUPPORTED = "send single calls"
+    BATCH_TOO_LARGE = "send fewer calls in one request"
+    BEHIND = "the node does not have the block yet"
+    RANGE_TOO_LARGE = "ask for fewer blocks, or for a smaller result"
+    METHOD_MISSING = "use another method"
+    TIMED_OUT = "ask for less, or later"
+    UNAUTHORIZED = "check the URL and its key"
+    UNKNOWN = "retry"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Fits an error with one of these HTTP statuses, one of these codes, or these words."""
+
+    refusal: Refusal
+    words: str = r"(?!)"
+    codes: frozenset[int] = frozenset()
+    statuses: frozenset[int] = frozenset()
+
+    def fits(self, status: int, code: int, words: str) -> bool:
+        """Whether the rule is about this error."""
+        return status in self.statuses or code in self.codes or bool(re.search(self.words, words, re.IGNORECASE))
+
+
+_A_LIMIT: Final = r"(too (large|big|many|long)|limit|exceed|max|more than|size|at most|up to)"
+
+RULES: Final = (
+    Rule(Refusal.BATCH_UNSUPPORTED, r"batch.*(not (supported|allowed|enabled|permitted)$|unsupported|disabled)"),
+    Rule(Refusal.BATCH_UNSUPPORTED, r"batch\w* (requests?|calls?) (are|is) not (supported|allowed|enabled|permitted)"),
+    Rule(Refusal.RATE_LIMITED, r"per (second|minute|hour|day|month)|/ ?(second|sec|s|minute|min)\b"),
+    Rule(Refusal.BATCH_TOO_LARGE, rf"batch.*{_A_LIMIT}|{_A_LIMIT}.*batch", frozenset({-32010})),
+    Rule(
+        Refusal.RATE_LIMITED,
+        r"\brate\b|rate.?limit|quota|credits?\b|capacity|throughput|too many requests|throttl|call count limit"
+        r"|requests? (count|limit)|usage limit|\bRPS\b|free tier limit|reached the free tier"
+        r"|too much load|daily request",
+        frozenset({429, -32007, -32029, -32090, -32097, -32016}),
+        frozenset({402, 429}),
+    ),
+    Rule(
+        Refusal.BEHIND,
+        r"beyond (the )?current|beyond (the )?(head|latest)|invalid block range params|blocks specified in filter"
+        r"|(greater|higher|newer) than (the )?(current|latest|head)|exceeds (the )?(current|latest|head)"
+        r"|after last accepted|header not found|unknown block|block not found|block .*not found",
+    ),
+    Rule(
+        Refusal.RANGE_TOO_LARGE,
+        r"\brang(e|es)\b|block.?range|returned more than|results?\b.*(limit|exceed|max|too)|exceeds? max (results|logs)"
+        r"|(response|result|content|body|payload|output).*(too (large|big)|size|exceed|limit)|too (large|big|wide)"
+        r"|query exceeds|exceed.*(blocks|logs|results|response)"
+        r"|(limited|limit the query|at most|up to).*(blocks?|results|logs|\d+)"
+        r"|more than \d+ (blocks|logs|results)|address filter|without an address|specify an address"
+        r"|specify less|max(imum)? (number of )?(blocks|logs|results)",
+        frozenset({-32003, -32008, -32012, -32062, -32614}),
+        frozenset({413}),
+    ),
+    Rule(
+        Refusal.METHOD_MISSING,
+        r"(method|module)\b.*(not|n't|unsupported|un\w+|disabled|unavailable|whitelist)|unsupported method"
+        r"|not supported|not implemented|not whitelisted|not (available|included) (on|in) your",
+        frozenset({-32601, -32004}),
+    ),
+    Rule(
+        Refusal.TIMED_OUT,
+        r"time[d -]*out|deadline|aborted|took too long|too slow",
+        frozenset({-32002}),
+        frozenset({408, 504, 522, 524}),
+    ),
+    Rule(Refusal.UNAUTHORIZED, r"unauthori[sz]ed|invalid (api.?key|project id|token)|forbidden",
+         statuses=frozenset({401, 403})),
+)  # fmt: skip
+"""In order: a limit of the rate comes before one of the size, and a size before "not supported"."""
+
+
+def refusal_of(status: int, code: int, words: str) -> Refusal:
+    """The meaning of a refusal. status: of HTTP, 200 where the error is in the body. words: the error's message."""
+    for rule in RULES:
+        if rule.fits(status, code, words):
+            return rule.refusal
+    return Refusal.UNKNOWN

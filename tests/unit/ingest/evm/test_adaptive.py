@@ -1,0 +1,54 @@
+"""Sizes that follow what a node takes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.ingest.evm.adaptive import PROBE_AFTER, AdaptiveSize
+
+
+def ask(size: AdaptiveSize, cap: int, times: int) -> int:
+    """Ask a node that takes at most `cap`; how many requests it refused."""
+    refused = 0
+    for _ in range(times):
+        value = size.value
+        if value > cap:
+            refused += 1
+            size.refused(value)
+        else:
+            size.succeeded(value)
+    return refused
+
+
+@given(start=st.integers(1, 300), most=st.integers(1, 300), cap=st.integers(1, 300), step=st.integers(1, 5))
+def test_the_size_settles_at_what_the_node_takes(start: int, most: int, cap: int, step: int) -> None:
+    size = AdaptiveSize(start, most, step)
+    ask(size, cap, 800)
+    assert ask(size, cap, 100) <= 5
+    assert min(cap, most) / 2 - 1 <= size.value <= most
+
+
+@pytest.mark.parametrize("failures", [5, 50])
+def test_failures_degrade_nothing_for_good(failures: int) -> None:
+    size = AdaptiveSize(20, 20)
+    for _ in range(failures):
+        size.suspected(size.value)
+    assert size.value == 1
+    ask(size, 20, 20)
+    assert size.value == 20
+
+
+def test_a_lasting_limit_is_tried_again_and_seldom() -> None:
+    size = AdaptiveSize(20, 20)
+    size.refused(20, limit=1)
+    assert size.value == 1
+    refused = ask(size, 1, 20 * PROBE_AFTER)
+    assert 1 <= refused <= 6
+    ask(size, 20, 100 * PROBE_AFTER)
+    assert size.value == 20
+
+
+def test_a_smaller_success_changes_nothing() -> None:
+    size = AdaptiveSize(10, 20)
+    size.succeeded(3)
+    assert size.value == 10

@@ -1,0 +1,212 @@
+"""Whether a block is whole: by its filter, by the numbers of its logs, and by its state sync."""
+
+import json
+import random
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.ingest.evm.blocks import FullBlock, HashesBlock, Log, Receipt, from_logs, from_receipts, in_order
+from headwater.ingest.evm.bloom import bloom_of, covers
+from headwater.ingest.evm.completeness import (
+    Answer,
+    combined,
+    fault_of,
+    has_gap,
+    state_sync_hash,
+    state_sync_transaction,
+    with_receipt,
+)
+from tests.support import evm_chain
+from tests.support.evm_chain import ChainBlock, FakeChain
+from tests.unit.ingest.evm.recorded import EVM, native, native_files, needs_recorded, squid, text
+
+SPRINT = 16
+
+
+def mined(seed: int, count: int = 40, **options: Any) -> list[ChainBlock]:
+    chain = FakeChain(random.Random(seed), **options)
+    chain.mine(count)
+    return chain.blocks
+
+
+def by_receipts(block: ChainBlock, receipts: list[dict[str, Any]] | None = None) -> Answer:
+    header = msgspec.convert(block.header(full=False), HashesBlock)
+    found = msgspec.convert(block.receipts() if receipts is None else receipts, list[Receipt])
+    made = from_receipts(header, found)
+    assert made is not None
+    blooms = {each.transaction_hash: each.logs_bloom for each in found}
+    return Answer(made, header.logs_bloom, frozenset(header.transactions), frozenset({"receipts"}), blooms)
+
+
+def by_logs(block: ChainBlock, logs: list[dict[str, Any]] | None = None) -> Answer:
+    full = msgspec.convert(block.header(full=True), FullBlock)
+    made = from_logs(full, msgspec.convert(block.logs if logs is None else logs, list[Log]))
+    assert made is not None
+    hashes = frozenset(each.hash for each in full.transactions)
+    return Answer(made, full.logs_bloom, hashes, frozenset({"logs"}))
+
+
+@given(st.integers(0, 2**32), st.data())
+def test_every_log_that_is_left_out_is_noticed(seed: int, data: st.DataObject) -> None:
+    for block in mined(seed, 6):
+        assert fault_of(by_receipts(block), None) is None
+        assert fault_of(by_logs(block), None) is None
+        if block.logs:
+            left = data.draw(st.integers(0, len(block.logs) - 1))
+            fault = fault_of(by_logs(block, block.logs[:left] + block.logs[left + 1 :]), None)
+            assert fault is not None
+            assert fault.certain
+
+
+@given(st.integers(0, 2**32))
+def test_the_filter_is_the_one_of_the_yellow_paper(seed: int) -> None:
+    for block in mined(seed, 5):
+        logs = msgspec.convert(block.logs, list[Log])
+        assert bloom_of(logs) == int(evm_chain.bloom_of(block.logs), 16)
+        assert covers(logs, block.bloom)
+
+
+@pytest.mark.parametrize("bloom", ["", "0x", "0x0"])
+def test_a_filter_without_bits_asks_for_nothing(bloom: str) -> None:
+    assert covers([], bloom)
+
+
+def logs_of(*places: tuple[str, int, int]) -> list[Log]:
+    return [Log("0x", [], "0x", "0x", "0x1", hash_, hex(at), hex(index)) for hash_, at, index in places]
+
+
+@pytest.mark.parametrize(
+    ("places", "gap"),
+    [
+        ([], False),
+        ([("a", 0, 0), ("a", 0, 1), ("b", 1, 2)], False),
+        ([("a", 0, 0), ("b", 1, 1), ("s", 2, 0), ("s", 2, 1)], False),
+        ([("a", 0, 0), ("a", 0, 0), ("b", 1, 1)], False),
+        ([("a", 0, 1)], True),
+        ([("a", 0, 0), ("a", 0, 2)], True),
+        ([("a", 0, 0), ("b", 1, 2)], True),
+    ],
+)
+def test_gaps_in_the_numbers_of_logs(places: list[tuple[str, int, int]], gap: bool) -> None:
+    logs = in_order(logs_of(*places))
+    block = by_logs(mined(1)[0], [])
+    assert has_gap(block.block._replace(logs=logs)) is gap
+
+
+def test_logs_come_once_and_in_order() -> None:
+    logs = logs_of(("s", 2, 0), ("b", 1, 1), ("a", 0, 0), ("b", 1, 1), ("a", 0, 0))
+    assert [(log.transaction_hash, log.log_index) for log in in_order(logs)] == [
+        ("a", "0x0"),
+        ("b", "0x1"),
+        ("s", "0x0"),
+    ]
+
+
+def synced(restarted: bool = False) -> ChainBlock:
+    """The first block of a sprint, with other transactions and a state sync."""
+    blocks = mined(3, 200, sprint=SPRINT, restarted=restarted)
+    return next(block for block in blocks if block.synced and len(block.transactions) > 1 and len(block.logs) > 2)
+
+
+def without_state_sync(block: ChainBlock) -> ChainBlock:
+    system = block.transactions[-1]["hash"]
+    logs = [log for log in block.logs if log["transactionHash"] != system]
+    return replace(block, transactions=block.transactions[:-1], logs=logs, synced=False)
+
+
+def test_the_filter_alone_does_not_tell_of_a_state_sync() -> None:
+    block = synced()
+    assert fault_of(by_receipts(block), SPRINT) is None
+    for lacking in (by_receipts(without_state_sync(block)), by_logs(without_state_sync(block))):
+        assert fault_of(lacking, None) is None
+        assert fault_of(lacking, SPRINT) is not None
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_either_method_may_lack_the_state_sync(restarted: bool) -> None:
+    block = synced(restarted)
+    for one, other in (
+        (by_receipts(without_state_sync(block)), by_logs(block)),
+        (by_logs(without_state_sync(block)), by_receipts(block)),
+    ):
+        both = combined(one, other)
+        if fault_of(both, SPRINT):
+            both = with_receipt(both, msgspec.convert(block.receipts()[-1], Receipt))
+        assert fault_of(both, SPRINT) is None
+        expected = by_receipts(block).block
+        assert (both.block.logs, both.block.parties) == (expected.logs, expected.parties)
+
+
+def test_two_ways_to_number_the_logs_of_a_state_sync_are_no_two_logs() -> None:
+    block, system = synced(), synced().transactions[-1]["hash"]
+    count, renumbered = 0, json.loads(json.dumps(block.logs))
+    for log in renumbered:
+        if log["transactionHash"] == system:
+            log["logIndex"], count = hex(count), count + 1
+    both = combined(by_receipts(block), by_logs(block, renumbered))
+    assert both.block.logs == by_receipts(block).block.logs
+
+
+def test_a_listed_state_sync_needs_its_logs_or_its_receipt() -> None:
+    block = synced()
+    system = block.transactions[-1]["hash"]
+    logs = [log for log in block.logs if log["transactionHash"] != system]
+    fault = fault_of(by_logs(block, logs), SPRINT)
+    assert fault is not None
+    assert (fault.certain, system in fault.reason) == (True, True)
+    receipts = block.receipts()
+    receipts[-1]["logs"] = []
+    both = combined(by_logs(block, logs), by_receipts(block, receipts))
+    fault = fault_of(both, SPRINT)
+    assert fault is not None
+    assert fault.certain
+
+
+def test_both_methods_together_tell_that_there_is_no_state_sync() -> None:
+    block = next(each for each in mined(5, 200, sprint=SPRINT) if each.number % SPRINT == 0 and not each.synced)
+    assert fault_of(by_receipts(block), SPRINT) is not None
+    assert fault_of(combined(by_receipts(block), by_logs(block)), SPRINT) is None
+    assert fault_of(with_receipt(by_logs(block), None), SPRINT) is None
+
+
+def test_an_answer_about_another_block_replaces_the_known_one() -> None:
+    one, other = (by_receipts(mined(seed)[7]) for seed in (1, 2))
+    assert combined(one, other) == other
+
+
+def test_a_missing_receipt_asks_for_the_other_method() -> None:
+    block = next(each for each in mined(9) if len(each.transactions) > 1 and not each.logs)
+    fault = fault_of(by_receipts(block, block.receipts()[1:]), None)
+    assert fault is not None
+    assert not fault.certain
+    assert fault_of(combined(by_receipts(block, []), by_logs(block)), None) is None
+
+
+@needs_recorded
+def test_recorded_blocks_are_whole() -> None:
+    for chain, number in (("ethereum", 18_000_000), ("polygon", 50_000_000)):
+        block = squid(chain, number)
+        header = json.loads(text(EVM / chain / f"squid_{number}_block.json.gz"))
+        assert covers(block.logs, header["logsBloom"])
+        assert not covers(block.logs[1:], header["logsBloom"]) or has_gap(block._replace(logs=block.logs[1:]))
+        assert not has_gap(block)
+
+
+@needs_recorded
+def test_recorded_state_syncs_have_the_derived_hash_and_are_in_no_filter() -> None:
+    found = 0
+    for path in native_files("polygon"):
+        block, _ = native(path)
+        bloom = json.loads(text(path))["ethereum"]["header"]["logsBloom"]
+        hash_ = state_sync_transaction(Answer(block, bloom, frozenset(), frozenset({"receipts"})))
+        assert hash_ == state_sync_hash(block.number, block.hash)
+        others = [log for log in block.logs if log.transaction_hash != hash_]
+        assert covers(others, bloom)
+        assert not has_gap(block)
+        found += len(others) < len(block.logs)
+    assert found == 2
