@@ -20,6 +20,7 @@ HeadwaterError
 ├── Unavailable                   503: something Headwater depends on is away; try again
 │   ├── StoreUnavailable
 │   ├── SetStoreUnavailable
+│   │   ├── SetStoreEvicts
 │   │   └── Superseded
 │   ├── BrokerUnavailable
 │   ├── OrchestratorUnavailable
@@ -164,6 +165,16 @@ class StoreUnavailable(Unavailable):
 
 class SetStoreUnavailable(Unavailable):
     """Valkey or Redis does not answer."""
+
+
+class SetStoreEvicts(SetStoreUnavailable):
+    """The set store may evict values when its memory is full. Nothing is read from it or written to it."""
+
+    def __init__(self, policy: str) -> None:
+        super().__init__(
+            f"The set store (Valkey or Redis) has the maxmemory-policy {policy} and may evict values, which would then "
+            "be missing without an error. Set its maxmemory-policy to noeviction."
+        )
 
 
 class Superseded(SetStoreUnavailable):

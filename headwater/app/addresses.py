@@ -2,13 +2,18 @@
 
 from dataclasses import dataclass
 
+import structlog
+
 from headwater.app.home import Home
 from headwater.brokers.embedded import EmbeddedKafka
-from headwater.errors import SetupError
+from headwater.errors import SetStoreEvicts, SetStoreUnavailable, SetupError
 from headwater.model.worker import KafkaAccess
 from headwater.settings import Settings
 from headwater.stores.embedded import EmbeddedValkey
+from headwater.stores.redis.client import Client, connect
 from headwater.stores.sql.sealed import decode_secret_key, load_or_create_secret_key
+
+log = structlog.get_logger(__name__)
 
 EMBEDDED_REPLICATION = 1
 OWN_CLUSTER_REPLICATION = 3
@@ -73,6 +78,17 @@ class Addresses:
     def redis_url(self) -> str:
         """The set store's URL."""
         return self.settings.redis_url.get_secret_value() or self.embedded_valkey().url
+
+    def set_store(self) -> Client:
+        """A client of the set store. Raises SetupError when the store evicts keys; one that is away may come back."""
+        client = connect(self.redis_url())
+        try:
+            client.call("PING")
+        except SetStoreEvicts as error:
+            raise SetupError(error.detail) from error
+        except SetStoreUnavailable as error:
+            log.warning("the set store can't be asked for its maxmemory-policy yet", reason=error.detail)
+        return client
 
     def database_url(self) -> str:
         """The SQLAlchemy URL of the database."""

@@ -78,7 +78,7 @@ def serve(settings: Settings, fd: int | None) -> None:
     addresses.make_home()
     allow_open_files(settings.http_connections)
     with open_control(addresses) as database:
-        app = create_api(_services(addresses, database, connect(addresses.redis_url())))
+        app = create_api(_services(addresses, database, addresses.set_store()))
         config = server_config(app, settings, app.state.metrics.refused)
         sockets = None if fd is None else [socket.socket(fileno=fd)]
         spare_a_server()

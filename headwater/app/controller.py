@@ -62,7 +62,7 @@ def run(settings: Settings) -> None:
         if addresses.embeds_kafka:
             create_topics(broker, stream_topics(bindings), stop)
         sources = sources_of(bindings, broker, database.deployments)
-        client = connect(addresses.redis_url())
+        client = addresses.set_store()
         sets = RedisSetStore(client)
         memory_limit = settings.worker_memory_mb << 20
         orchestrator = ProcessOrchestrator(

@@ -61,7 +61,7 @@ def run(settings: Settings) -> None:
     create_topics(KafkaBroker(addresses.kafka(), addresses.replication()), (TICKS,), stop)
     owner = secrets.token_hex(8)
     with (
-        closing(connect(addresses.redis_url())) as client,
+        closing(addresses.set_store()) as client,
         closing(connect(addresses.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)) as metrics,
     ):
         fold = PriceFold(RedisPrices(client), owner)

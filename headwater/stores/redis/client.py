@@ -29,6 +29,7 @@ from redis.connection import parse_url
 from redis.retry import Retry
 
 from headwater.errors import SetStoreUnavailable, SetupError
+from headwater.stores.redis.eviction import EvictionGuard
 
 CONNECT_TIMEOUT_S = 3.0
 ANSWER_TIMEOUT_S = 10.0
@@ -153,6 +154,7 @@ class Client:
     def __init__(self, server: redis.Redis) -> None:
         self._server: Any = server  # execute_command has no types
         self._lines = _Lines()
+        self._guard = EvictionGuard()
 
     def call(self, *command: Word) -> Any:
         """Send one command. Its first argument is its key."""
@@ -218,7 +220,8 @@ class Client:
             _tell(error)
 
     def _node(self, key: Word) -> Any:  # noqa: ARG002  # there is one
-        """The server that holds a key."""
+        """The server that holds a key. Raises SetStoreEvicts."""
+        self._guard.check(self._server)
         return self._server
 
     def version(self) -> tuple[int, int]:
@@ -239,6 +242,7 @@ class ClusterClient(Client):
 
     def __init__(self, open_cluster: Callable[[], Any]) -> None:
         self._lines = _Lines()
+        self._guard = EvictionGuard()
         self._open = open_cluster
         self._cluster: Any = None
         self._stale = False
@@ -277,7 +281,9 @@ class ClusterClient(Client):
             elif self._stale:
                 self._cluster.nodes_manager.initialize()
             self._stale = False
-        return self._cluster.get_redis_connection(self._cluster.get_node_from_key(key))
+            server = self._cluster.get_redis_connection(self._cluster.get_node_from_key(key))
+        self._guard.check(server)
+        return server
 
     def version(self) -> tuple[int, int]:
         """That of the oldest primary."""

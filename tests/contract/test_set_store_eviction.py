@@ -1,0 +1,90 @@
+"""A Valkey of one's own that evicts keys when its memory is full: no answer about a set is wrong without an error."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from headwater.app.addresses import Addresses
+from headwater.app.home import Home
+from headwater.errors import SetStoreEvicts, SetStoreUnavailable, SetupError
+from headwater.model.dataset import dataset_set
+from headwater.settings import Settings
+from headwater.stores.redis.client import connect
+from headwater.stores.redis.eviction import LOOK_EVERY_S
+from headwater.stores.redis.lookup import RedisSetLookup
+from headwater.stores.redis.sets import RedisSetStore
+from tests.support.valkey import ValkeyServer
+
+TARGET = dataset_set("watched")
+VALUES = [f"0x{number:040x}" for number in range(150_000)]
+MEMORY = "50mb"
+
+
+@pytest.fixture
+def admin(valkey_server: ValkeyServer) -> Iterator[redis.Redis]:
+    with redis.Redis.from_url(valkey_server.url) as client:
+        yield client
+
+
+def evict(admin: redis.Redis) -> None:
+    """Fill the memory from elsewhere until keys are evicted."""
+    admin.config_set("maxmemory-policy", "allkeys-lru")
+    admin.config_set("maxmemory", 1 << 20)
+    admin.set("filler", b"x" * (1 << 19))
+    assert admin.info("stats")["evicted_keys"] > 0
+
+
+def test_an_upload_to_one_that_may_evict_is_refused(valkey_server: ValkeyServer, admin: redis.Redis) -> None:
+    admin.config_set("maxmemory", MEMORY)
+    admin.config_set("maxmemory-policy", "allkeys-lru")
+    store = RedisSetStore(connect(valkey_server.url))
+    with pytest.raises(SetStoreEvicts):
+        store.replace(TARGET, VALUES)
+    with pytest.raises(SetStoreEvicts):
+        store.add(TARGET, VALUES[:10])
+    assert admin.dbsize() == 0
+
+
+def test_values_that_were_evicted_are_never_told_to_be_missing(
+    valkey_server: ValkeyServer, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = connect(valkey_server.url)
+    store, lookup = RedisSetStore(client), RedisSetLookup(client)
+    store.replace(TARGET, VALUES)
+    assert all(lookup.contains_many(TARGET, VALUES[:500]))
+    evict(admin)
+    now = [client._guard._clock() + LOOK_EVERY_S]
+    monkeypatch.setattr(client._guard, "_clock", lambda: now[0])
+    for ask in (
+        lambda: lookup.contains_many(TARGET, VALUES[:500]),
+        lambda: store.contains_many(TARGET, VALUES[:5]),
+        lambda: store.count(TARGET),
+        lambda: store.page(TARGET, None, 100),
+    ):
+        with pytest.raises(SetStoreEvicts):
+            ask()
+
+
+def test_one_that_keeps_all_is_full_and_says_so(valkey_server: ValkeyServer, admin: redis.Redis) -> None:
+    store = RedisSetStore(connect(valkey_server.url))
+    store.replace(TARGET, VALUES[:1000])
+    admin.config_set("maxmemory", 1 << 20)
+    with pytest.raises(SetStoreUnavailable, match="out of memory"):
+        store.replace(TARGET, VALUES)
+    assert store.count(TARGET)[0] == 1000
+    assert all(store.contains_many(TARGET, VALUES[:1000]))
+
+
+def test_processes_refuse_to_start_on_one_that_may_evict(
+    valkey_server: ValkeyServer, admin: redis.Redis, tmp_path: Path
+) -> None:
+    settings = Settings.model_validate({"data_dir": tmp_path, "redis_url": valkey_server.url})
+    addresses = Addresses(settings, Home(tmp_path))
+    addresses.set_store().close()
+    admin.config_set("maxmemory-policy", "allkeys-random")
+    with pytest.raises(SetupError, match="Set its maxmemory-policy to noeviction"):
+        addresses.set_store()
+    valkey_server.stop()
+    addresses.set_store().close()

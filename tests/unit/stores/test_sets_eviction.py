@@ -1,0 +1,88 @@
+"""What servers say of their policy, managed ones that say little too."""
+
+from typing import Any
+
+import pytest
+import redis
+
+from headwater.errors import SetStoreEvicts
+from headwater.stores.redis.eviction import LOOK_EVERY_S, EvictionGuard, Finding, find
+
+
+class Server:
+    """Answers INFO with what a test says, and counts the questions."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+        self.asked = 0
+
+    def execute_command(self, *words: str) -> Any:
+        assert words == ("INFO", "memory")
+        self.asked += 1
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize(
+    ("policy", "finding"),
+    [
+        ("noeviction", "keeps"),
+        ("allkeys-lru", "may evict anything"),
+        ("allkeys-random", "may evict anything"),
+        ("allkeys-lrm", "may evict anything"),
+        ("volatile-ttl", "may evict what expires"),
+        ("something-new", "does not say"),
+        (None, "does not say"),
+    ],
+)
+def test_findings(policy: str | None, finding: Finding) -> None:
+    assert find({} if policy is None else {"maxmemory_policy": policy}) == finding
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        redis.exceptions.NoPermissionError("this user has no permissions to run the 'info' command"),
+        redis.ResponseError("unknown command 'INFO'"),
+        "a text that is no INFO",
+        {"maxmemory_policy": "volatile-lru"},
+    ],
+)
+def test_one_that_does_not_tell_is_used(answer: Any) -> None:
+    server = Server(answer)
+    guard = EvictionGuard(Clock())
+    guard.check(server)
+    guard.check(server)
+    assert server.asked == 1
+
+
+def test_a_policy_that_changes_is_seen_and_asked_for_until_it_is_mended() -> None:
+    clock, server = Clock(), Server({"maxmemory_policy": "noeviction"})
+    guard = EvictionGuard(clock)
+    guard.check(server)
+    server.answer = {"maxmemory_policy": "allkeys-lfu"}
+    guard.check(server)
+    clock.now += LOOK_EVERY_S
+    for _ in range(2):
+        with pytest.raises(SetStoreEvicts, match=r"maxmemory-policy allkeys-lfu .* Set its maxmemory-policy to noevic"):
+            guard.check(server)
+    server.answer = {"maxmemory_policy": "noeviction"}
+    guard.check(server)
+
+
+def test_one_that_is_away_has_not_been_looked_at() -> None:
+    server = Server(redis.ConnectionError("away"))
+    guard = EvictionGuard(Clock())
+    with pytest.raises(redis.ConnectionError):
+        guard.check(server)
+    server.answer = {"maxmemory_policy": "allkeys-lru"}
+    with pytest.raises(SetStoreEvicts):
+        guard.check(server)
