@@ -30,11 +30,19 @@ function rendered(value, input, isLoose) {
   return RENDER[input.type]?.(value, isLoose) ?? String(value);
 }
 
+const readers = new Map();
+
+function readerOf(fragment, isLoose) {
+  const key = JSON.stringify([fragment, isLoose]);
+  const inputs = isLoose ? fragment.inputs.map(loosened) : fragment.inputs;
+  if (!readers.has(key)) readers.set(key, new Interface([{ ...fragment, inputs }]));
+  return readers.get(key);
+}
+
 function decoded({ fragment, topics, data }, isLoose) {
   AbiCoder._setDefaultMaxInflation(isLoose ? INFLATION.loose : INFLATION.strict);
-  const inputs = isLoose ? fragment.inputs.map(loosened) : fragment.inputs;
   try {
-    const reader = new Interface([{ ...fragment, inputs }]);
+    const reader = readerOf(fragment, isLoose);
     const event = reader.getEvent(fragment.name);
     if (event === null) return { error: "UNSUPPORTED_TYPE" };
     const result = reader.decodeEventLog(event, data, [event.topicHash, ...topics.slice(1)]);

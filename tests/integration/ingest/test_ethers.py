@@ -17,10 +17,13 @@ from typing import Any, Final
 import pytest
 from eth_abi.abi import encode
 
-from headwater.ingest.evm.abi import Abis, read_fragment
+from headwater.app.abis import import_abis, load_abis
+from headwater.ingest.evm.abi import Abis, read_fragment, write_fragment
 from headwater.ingest.evm.blocks import Log
 from headwater.ingest.evm.decode import Decoder
+from headwater.settings import Settings
 from tests.support import node_packages
+from tests.unit.ingest.evm.recorded import FOLDER, blocks_of, needs_recorded
 
 pytestmark = pytest.mark.long
 
@@ -30,6 +33,7 @@ PROGRAM: Final = Path(__file__).with_name("decode_with_ethers.js")
 PACKAGES: Final = Path(node_packages.__file__).with_name("ethers")
 WITHIN_S: Final = 240.0
 MAX_INDEXED: Final = 3
+CHAINS: Final = ("base", "polygon", "ethereum", "optimism")
 
 DIFFERENCES: Final = {
     "address": "An address has bits above its 20 bytes: ethers refuses it, the low 20 bytes count here.",
@@ -266,6 +270,20 @@ def with_low_bytes_true(ours: Any, strict: Any) -> Any:
     return strict if (ours, strict) == ("false", "true") else ours
 
 
+def differences(logs: Sequence[Entry], ours: Sequence[list[Any] | None]) -> Counter[str]:
+    """How often each stated difference was met. Any other fails the test."""
+    theirs = by_ethers(logs)
+    assert len(theirs) == len(logs)
+    found = Counter[str]()
+    for log, own, other in zip(logs, ours, theirs, strict=True):
+        name = difference(log, own, other)
+        found[name] += 1
+        assert name in ("", *DIFFERENCES), f"{json.dumps(log)}\nours: {own}\nethers: {other}"
+    equal = found.pop("", 0)
+    print(f"{equal} of {len(logs)} logs equal, {ours.count(None)} refused; stated differences: {dict(found)}")
+    return found
+
+
 def test_logs_are_decoded_as_ethers_decodes_them() -> None:
     dice = random.Random(SEED)
     logs: list[Entry] = []
@@ -274,15 +292,22 @@ def test_logs_are_decoded_as_ethers_decodes_them() -> None:
         hexes = ["0x" + "0" * 64, *(f"0x{topic.hex()}" for topic in topics)]
         logs.append({"fragment": fragment, "topics": hexes, "data": f"0x{data.hex()}"})
     ours = [by_headwater(**log) for log in logs]
-    theirs = by_ethers(logs)
-    assert len(theirs) == LOGS
-    found = Counter[str]()
-    for log, own, other in zip(logs, ours, theirs, strict=True):
-        name = difference(log, own, other)
-        found[name] += 1
-        assert name in ("", *DIFFERENCES), f"{json.dumps(log)}\nours: {own}\nethers: {other}"
-    print(
-        f"{found.pop('')} of {LOGS} logs equal, {ours.count(None)} of them refused; stated differences: {dict(found)}"
-    )
-    assert set(found) == set(DIFFERENCES), "each stated difference was met"
+    assert set(differences(logs, ours)) == set(DIFFERENCES), "each stated difference was met"
     assert LOGS / 2 < LOGS - ours.count(None) < LOGS, "most logs are decoded, and some are refused"
+
+
+@needs_recorded
+def test_recorded_logs_are_decoded_as_ethers_decodes_them(tmp_path: Path) -> None:
+    settings, folder = Settings(data_dir=tmp_path), FOLDER / "abi"
+    names = ["event_abis.jsonl.gz", "polygon_system_events.json"]
+    import_abis(settings, [*(folder / name for name in names), *sorted(folder.glob("*.abi.json"))])
+    abis = load_abis(settings)
+    logs: list[Entry] = [
+        {"fragment": write_fragment(event), "topics": log.topics, "data": log.data}
+        for chain in CHAINS
+        for block in blocks_of(chain)
+        for log in block.logs
+        for event in (abis.candidates(log.address, log.topics[0], len(log.topics))[:1] if log.topics else ())
+    ]
+    assert len(logs) > 16_000
+    assert not differences(logs, [by_headwater(**log) for log in logs])
