@@ -210,7 +210,7 @@ PRICES: dict[str, Any] = {
         }
     ],
     "cursor": None,
-    "message": "1 of 2 tokens have no price: 1 unknown.",
+    "message": "1 of 2 tokens have no price: 1 unknown token.",
     "statuses": [{**TOKENS[0], "status": "ok"}, {**TOKENS[1], "status": "unknown_token"}],
 }
 

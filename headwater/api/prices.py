@@ -1,5 +1,6 @@
 """Token prices."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -14,7 +15,7 @@ from headwater.api.schemas import Timestamp
 from headwater.api.services import Given
 from headwater.model.price.stats import Stats
 from headwater.model.price.tick import MAX_NAME_CHARS
-from headwater.services.prices import MAX_TOKENS, Quotes, Status, Token
+from headwater.services.prices import MAX_TOKENS, PriceAnswer, Status, Token
 
 router = guarded_router("/api/v1/developer/prices", "Prices")
 
@@ -51,7 +52,12 @@ class PriceStatus(BaseModel):
 
     token_address: str
     chain: str
-    status: Status
+    status: Status = Field(
+        description="`ok` and `held` tokens have an item. `held`: newer trades at other prices do not count yet."
+    )
+    held_since: Timestamp | None = Field(
+        None, description="The time of the first trade that does not count yet; left out unless the status is `held`."
+    )
 
 
 class PriceStats(BaseModel):
@@ -79,27 +85,36 @@ def stats(
     given: Given,
 ) -> Response:
     """Of each token: the latest price, and low, high and change over 24 hours and 1 hour, as of this moment."""
-    quotes = given.prices.quotes([Token(one.chain, one.token_address) for one in body])
-    return Response(msgspec.json.encode(_answer(quotes)), media_type="application/json")
+    answer = given.prices.answer([Token(one.chain, one.token_address) for one in body])
+    return Response(msgspec.json.encode(_body(answer)), media_type="application/json")
 
 
-def _answer(quotes: Quotes) -> dict[str, Any]:
+def _body(answer: PriceAnswer) -> dict[str, Any]:
     """As PriceStats has it; made by hand, since 200 tokens are to cost little."""
-    priced = [(token, one) for token, one in zip(quotes.tokens, quotes.stats, strict=True) if one is not None]
-    times = np.datetime_as_string(np.array([one.time_ms for _, one in priced], "datetime64[ms]"), timezone="UTC")
+    priced = [(token, one) for token, one in zip(answer.tokens, answer.stats, strict=True) if one is not None]
+    times = _timestamps([one.time_ms for _, one in priced])
     return {
-        "items": [_item(token, one, time) for (token, one), time in zip(priced, times.tolist(), strict=True)],
+        "items": [_item(token, one, time) for (token, one), time in zip(priced, times, strict=True)],
         "cursor": None,
-        "message": quotes.message,
-        "statuses": [
-            {"token_address": address, "chain": chain, "status": status}
-            for (chain, address), status in zip(quotes.tokens, quotes.statuses, strict=True)
-        ],
+        "message": answer.message,
+        "statuses": [*map(_status, answer.tokens, answer.statuses, answer.stats)],
     }
 
 
+def _timestamps(times_ms: Sequence[int]) -> list[str]:
+    texts: list[str] = np.datetime_as_string(np.array(times_ms, "datetime64[ms]"), timezone="UTC").tolist()
+    return texts
+
+
+def _status(token: Token, status: Status, stats: Stats | None) -> dict[str, Any]:
+    entry: dict[str, Any] = {"token_address": token.address, "chain": token.chain, "status": status}
+    if stats is not None and stats.held_since is not None:
+        [entry["held_since"]] = _timestamps([stats.held_since])
+    return entry
+
+
 def _item(token: Token, stats: Stats, time: str) -> dict[str, Any]:
-    mint, _, latest, low_24h, high_24h, low_1h, high_1h, change_24h, change_1h, decimals = stats
+    mint, _, latest, low_24h, high_24h, low_1h, high_1h, change_24h, change_1h, decimals, *_ = stats
     return {
         "mint": mint or token.address.lower(),
         "chain": token.chain.lower(),

@@ -116,7 +116,7 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
         ),
         filters=Filters(database.flows, database.deployments, audited),
         datasets=Datasets(database.datasets, names, audited, utc_now, new_id),
-        prices=Prices(RedisPrices(client), utc_now, judge=settings.price_filter),
+        prices=Prices(RedisPrices(client), utc_now, filter_outliers=settings.price_filter),
         bindings=bindings,
         kafka=_endpoint(addresses),
         limits=_limits(addresses),

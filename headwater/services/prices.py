@@ -1,7 +1,7 @@
 """Token prices: what readers ask for. docs/prices.md defines every figure."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -17,12 +17,14 @@ from headwater.stores.prices import PriceStore
 
 MAX_TOKENS = 200
 
-Status = Literal["ok", "stale", "unknown_token", "unknown_chain"]
-_WORDS: dict[Status, str] = {
-    "stale": "without a trade for 7 days",
-    "unknown_token": "unknown",
-    "unknown_chain": "on an unknown chain",
+Status = Literal["ok", "held", "stale", "unknown_token", "unknown_chain"]
+PRICED: Collection[Status] = ("ok", "held")
+_REASONS: Mapping[Status, str] = {
+    "stale": "stale (no trade for 7 days)",
+    "unknown_token": "unknown token",
+    "unknown_chain": "unknown chain",
 }
+"""Why a token has no price, by its status."""
 
 
 class Token(NamedTuple):
@@ -33,7 +35,7 @@ class Token(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Quotes:
+class PriceAnswer:
     """The answer for some tokens. stats: in their order, None where there is no price."""
 
     tokens: Sequence[Token]
@@ -43,22 +45,22 @@ class Quotes:
     @property
     def message(self) -> str:
         """How many have no price, and why."""
-        gaps: Counter[Status] = Counter(status for status in self.statuses if status != "ok")
+        gaps: Counter[Status] = Counter(status for status in self.statuses if status not in PRICED)
         if not gaps:
             return "All tokens have a price."
-        why = ", ".join(f"{gaps[status]} {words}" for status, words in _WORDS.items() if gaps[status])
+        why = ", ".join(f"{gaps[status]} {reason}" for status, reason in _REASONS.items() if gaps[status])
         return f"{gaps.total()} of {len(self.tokens)} tokens have no price: {why}."
 
 
 class Prices:
-    """judge: leave out prices that are far from all others (stats.accepted). Raises SetStoreUnavailable."""
+    """filter_outliers: leave out prices that are far from all others (stats.accepted). Raises SetStoreUnavailable."""
 
-    def __init__(self, store: PriceStore, now: Clock, *, judge: bool) -> None:
+    def __init__(self, store: PriceStore, now: Clock, *, filter_outliers: bool) -> None:
         self._store = store
         self._now = now
-        self._judge = judge
+        self._filter_outliers = filter_outliers
 
-    def quotes(self, tokens: Sequence[Token]) -> Quotes:
+    def answer(self, tokens: Sequence[Token]) -> PriceAnswer:
         """The statistics of tokens at this moment."""
         now = int(self._now().timestamp() * 1000)
         keys = [b"" if ":" in token.chain else token_key(*token).encode() for token in tokens]
@@ -68,8 +70,8 @@ class Prices:
         unknown = {chain for chain in chains if find_chain(chain) is None}
         unknown -= set(self._store.chains()) if unknown else set()
         statuses = [_status(token, one, unknown, now) for token, one in zip(tokens, stats, strict=True)]
-        fresh = [one if status == "ok" else None for one, status in zip(stats, statuses, strict=True)]
-        return Quotes(tokens, fresh, statuses)
+        fresh = [one if status in PRICED else None for one, status in zip(stats, statuses, strict=True)]
+        return PriceAnswer(tokens, fresh, statuses)
 
     def _evaluate(self, keys: Sequence[bytes], now: int) -> dict[bytes, Stats | None]:
         """Most tokens are plain; of the others, what some need besides is asked for together."""
@@ -82,7 +84,7 @@ class Prices:
         for key, (state, tail, ticks) in zip(keys, stored, strict=True):
             if found[key] is None and (state or tail):
                 states[key] = known = read_at(state, tail, now)
-                if lacking := missing(known, now, judge=self._judge):
+                if lacking := missing(known, now, filter_outliers=self._filter_outliers):
                     wanted[key] = lacking
                     chunks[key, usual] = ticks
         others = [(key, chunk) for key, some in wanted.items() for chunk in some if chunk != usual]
@@ -90,11 +92,13 @@ class Prices:
             chunks |= dict(zip(others, self._store.read_left(others), strict=True))
         for key, known in states.items():
             left = [Left(chunk, chunks[key, chunk] or b"") for chunk in wanted.get(key, ())]
-            found[key] = evaluate(known, now, left, judge=self._judge)
+            found[key] = evaluate(known, now, left, filter_outliers=self._filter_outliers)
         return found
 
 
 def _status(token: Token, stats: Stats | None, unknown_chains: Collection[str], now: int) -> Status:
     if stats is not None:
-        return "ok" if now - stats.time_ms < STALE_MS else "stale"
+        if now - stats.time_ms >= STALE_MS:
+            return "stale"
+        return "ok" if stats.held_since is None else "held"
     return "unknown_chain" if token.chain.lower() in unknown_chains else "unknown_token"

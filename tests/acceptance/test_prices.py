@@ -47,12 +47,17 @@ def record(address: str, trade: Trade) -> dict[str, Any]:
 
 
 def ask(client: httpx.Client, tokens: Sequence[str]) -> tuple[int, int, list[dict[str, Any]]]:
-    """The items, and times in ms between which they were computed."""
+    """The items with their `held_since`, and times in ms between which they were computed."""
     began = int(time.time() * 1000)
     answer = client.post(STATS, json=[{"token_address": address, "chain": "base"} for address in tokens])
     assert answer.status_code == 200, answer.text
     assert [item["mint"] for item in answer.json()["items"]] == list(tokens), answer.json()["message"]
-    return began, int(time.time() * 1000) + 1, answer.json()["items"]
+    ended, found = int(time.time() * 1000) + 1, answer.json()
+    items = [
+        item | {"held_since": status.get("held_since")}
+        for item, status in zip(found["items"], found["statuses"], strict=True)
+    ]
+    return began, ended, items
 
 
 def possible(trades: Sequence[Trade], began: int, ended: int) -> list[Brute | None]:
@@ -64,8 +69,12 @@ def possible(trades: Sequence[Trade], began: int, ended: int) -> list[Brute | No
 def figures(item: dict[str, Any]) -> Brute:
     """As brute_force has them."""
     names = ("latest_price", "low_24h", "high_24h", "low_1h", "high_1h", "percent_change_24h", "percent_change_1h")
-    at = datetime.fromisoformat(item["timestamp"])
-    return Brute(round(at.timestamp() * 1000), *(item[name] for name in names))
+    held_since = item["held_since"] and milliseconds(item["held_since"])
+    return Brute(*[milliseconds(item["timestamp"]), *(item[name] for name in names), held_since])
+
+
+def milliseconds(time: str) -> int:
+    return round(datetime.fromisoformat(time).timestamp() * 1000)
 
 
 def address(run: int, number: int) -> str:

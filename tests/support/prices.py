@@ -10,7 +10,7 @@ MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 
 
 class Brute(NamedTuple):
-    """What a token answers; None for a percentage without a base."""
+    """What a token answers; None for a percentage without a base, and where nothing is held."""
 
     time_ms: int
     latest: float
@@ -20,20 +20,21 @@ class Brute(NamedTuple):
     high_1h: float
     change_24h: float | None
     change_1h: float | None
+    held_since: int | None
 
 
 def figures(stats: Stats | None) -> Brute | None:
     """What the package says, in the form of what it should."""
-    return None if stats is None else Brute(*stats[1:-1])
+    return None if stats is None else Brute(*stats[1:9], stats.held_since)
 
 
-def brute_force(ticks: Iterable[tuple[int, int, float]], now: int, *, judge: bool = True) -> Brute | None:
+def brute_force(ticks: Iterable[tuple[int, int, float]], now: int, *, filter_outliers: bool = True) -> Brute | None:
     """The statistics at a moment, of the ticks (time in ms, order, price) until then."""
     known = sorted({tick for tick in ticks if tick[0] <= now})
     if not known:
         return None
     horizon = (known[-1][0] - 25 * HOUR) // HOUR * HOUR
-    counted = _accepted(known, horizon) if judge else {_band(tick[2]) for tick in known}
+    counted = _accepted(known, horizon) if filter_outliers else {_band(tick[2]) for tick in known}
     trades = [tick for tick in known if _band(tick[2]) in counted]
     latest = trades[-1]
 
@@ -45,7 +46,8 @@ def brute_force(ticks: Iterable[tuple[int, int, float]], now: int, *, judge: boo
 
     low_24h, high_24h, change_24h = window(DAY)
     low_1h, high_1h, change_1h = window(HOUR)
-    return Brute(latest[0], latest[2], low_24h, high_24h, low_1h, high_1h, change_24h, change_1h)
+    held_since = next((tick[0] for tick in known if tick > latest), None)
+    return Brute(latest[0], latest[2], low_24h, high_24h, low_1h, high_1h, change_24h, change_1h, held_since)
 
 
 def _band(price: float) -> int:

@@ -153,6 +153,16 @@ class Band:
                 return series[count - 1]
         return None
 
+    def first_after(self, tick: Tick) -> Tick | None:
+        """The first tick after this one that is known here: before the recent ones some may be missing."""
+        found = [first for series in (self.recent, self.closes) if (first := series.after(tick))]
+        return min(found, default=None)
+
+    @property
+    def traded(self) -> dict[int, int]:
+        """By hour, a bit for each minute with a tick."""
+        return dict(zip(self.hours, self.minutes, strict=True))
+
     def minutes_of(self, hour: int) -> int:
         """A bit for each minute of an hour with a tick."""
         at = bisect_left(self.hours, hour)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from headwater.errors import PriceStateUnreadable
 from headwater.model.price.band import Band
 from headwater.model.price.series import Series
-from headwater.model.price.state import TokenState, Told
+from headwater.model.price.state import PricedTick, TokenState
 
 FORMAT = 3
 _HEAD = struct.Struct("<BBHIqq")
@@ -33,8 +33,8 @@ class Head(NamedTuple):
     kept: int
     split: set[int]
     bands: int
-    newest: Told | None
-    ahead: list[Told]
+    newest: PricedTick | None
+    ahead: list[PricedTick]
     end: int
 
 
@@ -88,7 +88,7 @@ def decode_head(data: bytes) -> Head:
     if written != FORMAT:
         raise PriceStateUnreadable
     at = _HEAD.size + 8 * split
-    hours, told = set(array("q", data[_HEAD.size : at])) if split else set[int](), list[Told]()
+    hours, told = set(array("q", data[_HEAD.size : at])) if split else set[int](), list[PricedTick]()
     for _ in range(ticks):
         time, order, price, decimals, length = _TOLD.unpack_from(data, at)
         at += _TOLD.size

@@ -52,6 +52,11 @@ class Left:
                 return self.chunk.hour + times[at], orders[at], prices[at]
         return None
 
+    def first_after(self, tick: Tick, bands: Collection[int]) -> Tick | None:
+        """The first tick after this one whose price is in one of the bands."""
+        later = (one for one in self.ticks() if one > tick and band_of(one[2]) in bands)
+        return next(later, None)
+
     def ticks(self) -> list[Tick]:
         """All of them, in order."""
         hour = self.chunk.hour

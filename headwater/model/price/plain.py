@@ -159,6 +159,7 @@ class _Plain:
             _changes(latest, day_base),
             _changes(latest, hour_base),
             self._decimals(),
+            latest.orders,
             self._is_plain(),
         )
         rows = zip(*(column.tolist() for column in columns), strict=True)

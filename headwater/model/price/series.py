@@ -71,6 +71,13 @@ class Series:
             at += 1
         return at
 
+    def after(self, tick: Tick) -> Tick | None:
+        """The first tick that comes after this one."""
+        at = self.place(tick)
+        while at < len(self.times) and self[at] == tick:
+            at += 1
+        return self[at] if at < len(self.times) else None
+
     def until(self, time: int) -> int:
         """The number of ticks at or before a time."""
         return bisect_right(self.times, time)

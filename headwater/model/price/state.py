@@ -20,7 +20,7 @@ MANY = 1_024
 FEW = 4
 """So few ticks are taken one by one."""
 
-Told = tuple[int, int, float, int, bytes]
+PricedTick = tuple[int, int, float, int, bytes]
 """A tick, and the token's decimals and address as it tells them; b"" where the address is in lower case."""
 
 
@@ -46,10 +46,10 @@ class TokenState:
 
     def __init__(self) -> None:
         self.bands: dict[int, Band] = {}
-        self.newest: Told | None = None
+        self.newest: PricedTick | None = None
         self.begin_at(-RECENT_MS - HOUR_MS)
         self.kept = self.since
-        self.ahead: set[Told] = set()
+        self.ahead: set[PricedTick] = set()
         self.left: dict[Chunk, list[Tick]] = {}
         self.split: set[int] = set()
 
@@ -63,7 +63,7 @@ class TokenState:
         """What is before is of no account, but for the last tick."""
         return horizon_of(self.since)
 
-    def fold(self, tick: Told, now: int) -> None:
+    def fold(self, tick: PricedTick, now: int) -> None:
         """Take a tick; one whose time has not come waits for it."""
         time, order, price, _, _ = tick
         if time > now:
@@ -90,7 +90,7 @@ class TokenState:
             band.close((time, order, price))
             band.forget(self.horizon)
 
-    def fold_all(self, ticks: Iterable[Told], now: int) -> None:
+    def fold_all(self, ticks: Iterable[PricedTick], now: int) -> None:
         """Take ticks in any order. Those that are later than all before are taken together, band by band."""
         told = sorted(ticks)
         start = 0 if self.newest is None else bisect_right(told, self.newest[0], key=itemgetter(0))
@@ -102,9 +102,9 @@ class TokenState:
         if start < end:
             self._extend(told[start:end])
 
-    def _extend(self, ticks: Sequence[Told]) -> None:
+    def _extend(self, ticks: Sequence[PricedTick]) -> None:
         """Take ticks in order that are later than all."""
-        of_bands: dict[int, list[Told]] = {}
+        of_bands: dict[int, list[PricedTick]] = {}
         for tick in ticks:
             of_bands.setdefault(frexp(tick[2])[1], []).append(tick)
         for number, some in of_bands.items():

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Sequence
 from functools import cache
 
-from headwater.model.price.state import Told
+from headwater.model.price.state import PricedTick
 from headwater.model.price.tick import from_topic
 
 TAIL_BYTES = 512
@@ -34,7 +34,7 @@ def is_unnamed(tail: bytes) -> bool:
     return tail[::ENTRY] == _LENGTHS[ENTRY - 1] * -(-len(tail) // ENTRY)
 
 
-def unpack(tail: bytes) -> list[Told]:
+def unpack(tail: bytes) -> list[PricedTick]:
     """The ticks of a tail."""
     step = tail[0] + 1
     if tail[::step] == tail[:1] * (len(tail) // step):  # all are of one length: as good as always

@@ -13,7 +13,7 @@ from zlib import crc32
 
 import msgspec
 
-from headwater.model.price.state import Told
+from headwater.model.price.state import PricedTick
 from headwater.model.record import RecordBatch
 from headwater.model.time import milliseconds
 
@@ -89,7 +89,7 @@ def ticks_of(records: RecordBatch) -> RecordBatch:
     return records.select(key >= 0 and value >= _VALUE.size for key, value in sizes)
 
 
-def from_topic(values: Sequence[bytes]) -> list[Told]:
+def from_topic(values: Sequence[bytes]) -> list[PricedTick]:
     """The ticks of records of the ticks topic that `ticks_of` gives."""
     if {*map(len, values)} == {_VALUE.size}:
         return [*_TOLD.iter_unpack(b"".join(values))]

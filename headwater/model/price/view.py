@@ -9,7 +9,7 @@ from headwater.model.price.band import Extremes, band_of
 from headwater.model.price.codec import BAND_HEAD, Head, decode, decode_head
 from headwater.model.price.left import Chunk
 from headwater.model.price.series import Tick
-from headwater.model.price.state import TokenState, Told, horizon_of, since_of
+from headwater.model.price.state import PricedTick, TokenState, horizon_of, since_of
 from headwater.model.price.stats import Evaluable, Figures
 from headwater.model.price.tail import unpack
 
@@ -20,7 +20,7 @@ _NO_HEAD = Head(since=0, kept=0, split=set(), bands=0, newest=None, ahead=[], en
 class StateView(NamedTuple):
     """Implements Evaluable; its ticks `ahead` are not among its figures."""
 
-    newest: Told | None
+    newest: PricedTick | None
     kept: int
     horizon: int
     split: set[int]
@@ -50,8 +50,7 @@ class BandView:
         return self._tick(self._recent, recent, recent - 1) if recent else self._tick(self._closes, closes, closes - 1)
 
     @property
-    def minutes(self) -> dict[int, int]:
-        """By hour, a bit for each minute with a tick."""
+    def traded(self) -> dict[int, int]:
         start, count = self._hours, self._counts[4]
         hours, bits = self._words[start : start + count], self._words[start + count : start + 2 * count]
         return dict(zip(hours, bits, strict=True))
@@ -76,6 +75,17 @@ class BandView:
                 return self._tick(start, count, at - 1)
         return None
 
+    def first_after(self, tick: Tick) -> Tick | None:
+        _, _, recent, closes, _ = self._counts
+        found = []
+        for start, count in ((self._recent, recent), (self._closes, closes)):
+            at = bisect_left(self._words, tick[0], start, start + count) - start
+            while at < count and self._tick(start, count, at) <= tick:
+                at += 1
+            if at < count:
+                found.append(self._tick(start, count, at))
+        return min(found, default=None)
+
     def minutes_of(self, hour: int) -> int:
         start, count = self._hours, self._counts[4]
         at = bisect_left(self._words, hour, start, start + count)
@@ -94,7 +104,7 @@ class TailedBand:
 
     __slots__ = ("_base", "_horizon", "_prices", "_ticks", "_times")
 
-    def __init__(self, base: BandView | None, ticks: Sequence[Told], horizon: int) -> None:
+    def __init__(self, base: BandView | None, ticks: Sequence[PricedTick], horizon: int) -> None:
         self._base, self._ticks, self._horizon = base, ticks, horizon
         self._times = tuple([tick[0] for tick in ticks])
         self._prices = tuple([tick[2] for tick in ticks])
@@ -107,11 +117,20 @@ class TailedBand:
 
     @property
     def support(self) -> int:
-        minutes = self._base.minutes if self._base else {}
+        return sum(map(int.bit_count, self.traded.values()))
+
+    @property
+    def traded(self) -> dict[int, int]:
+        minutes = self._base.traded if self._base else {}
         for time in self._times:
             hour, minute = Chunk.of_minute(time)
             minutes[hour] = minutes.get(hour, 0) | 1 << minute
-        return sum(bits.bit_count() for hour, bits in minutes.items() if hour >= self._horizon)
+        return {hour: bits for hour, bits in minutes.items() if hour >= self._horizon}
+
+    def first_after(self, tick: Tick) -> Tick | None:
+        found = self._base.first_after(tick) if self._base else None
+        first = next((one[:3] for one in self._ticks if one[:3] > tick), None)
+        return min((one for one in (found, first) if one), default=None)
 
     def extremes_after(self, time: int) -> Extremes | None:
         prices = self._prices[bisect_right(self._times, time) :]
@@ -160,12 +179,12 @@ def _bands(data: bytes, head: Head) -> dict[int, BandView]:
     return bands
 
 
-def _tailed(bands: Mapping[int, BandView], ticks: Sequence[Told], horizon: int) -> dict[int, Figures]:
+def _tailed(bands: Mapping[int, BandView], ticks: Sequence[PricedTick], horizon: int) -> dict[int, Figures]:
     prices = [tick[2] for tick in ticks]
     lowest = band_of(min(prices))
     if lowest == band_of(max(prices)) and bands.keys() <= {lowest}:  # as with most tokens
         return {lowest: TailedBand(bands.get(lowest), ticks, horizon)}
-    found: dict[int, list[Told]] = {number: [] for number in bands}
+    found: dict[int, list[PricedTick]] = {number: [] for number in bands}
     for tick in ticks:
         found.setdefault(band_of(tick[2]), []).append(tick)
     return {number: TailedBand(bands.get(number), some, horizon) for number, some in found.items()}

@@ -118,7 +118,9 @@ class TestStats:
         assert [item["mint"] for item in answer["items"]] == [token(1), token(1)]
         statuses = ["unknown_token", "ok", "stale", "unknown_chain", "ok", "unknown_token"]
         assert answer["statuses"] == [one | {"status": s} for one, s in zip(body, statuses, strict=True)]
-        assert answer["message"].startswith("4 of 6 tokens have no price: ")
+        assert answer["message"] == (
+            "4 of 6 tokens have no price: 1 stale (no trade for 7 days), 2 unknown token, 1 unknown chain."
+        )
 
     def test_a_quiet_token(self, fed: httpx.Client) -> None:
         [item] = ask(fed, token(2))["items"]
@@ -127,8 +129,11 @@ class TestStats:
         assert (item["percent_change_24h"], item["percent_change_1h"]) == (0.0, 0.0)
 
     def test_a_price_that_is_far_off_does_not_count(self, fed: httpx.Client) -> None:
-        [item] = ask(fed, token(4))["items"]
+        answer = ask(fed, token(4))
+        [item], [status] = answer["items"], answer["statuses"]
         assert (item["latest_price"], item["high_24h"]) == (50.0, 50.0)
+        assert status["status"] == "held"
+        assert item["timestamp"] < status["held_since"]
 
     @pytest.mark.proves("2.9/mint", "4.1/Object fields")
     @pytest.mark.parametrize("address", [MINT, MINT.lower(), MINT.upper()])

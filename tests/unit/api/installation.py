@@ -278,7 +278,7 @@ class Installation:
             metrics=Metrics(self.metrics, lambda _, group: self.broker.lag([group]).get(group), self.clock),
             filters=Filters(flows, self.controller, audited),
             datasets=Datasets(self.database.datasets, self.names, audited, self.clock, new_id),
-            prices=Prices(self.prices, self.clock, judge=True),
+            prices=Prices(self.prices, self.clock, filter_outliers=True),
             bindings=self.bindings,
             kafka=KafkaEndpoint("kafka.example:9092", "SASL_PLAINTEXT"),
             probes=self.probes,

@@ -49,21 +49,21 @@ class Stored:
     def _stored(self, chunk: Chunk) -> Left:
         return Left(chunk, self.left.get(chunk, b""))
 
-    def evaluate(self, now: int, *, judge: bool = True) -> Stats | None:
+    def evaluate(self, now: int, *, filter_outliers: bool = True) -> Stats | None:
         read = read_at(self.state, self.tail, now)
-        stats = self._evaluated(read, now, judge=judge)
+        stats = self._evaluated(read, now, filter_outliers=filter_outliers)
         folded = decode(self.state) if self.state else TokenState()
         folded.settle(now)
         folded.fold_all(tail.unpack(self.tail) if self.tail else (), now)
-        assert self._evaluated(folded, now, judge=judge) == stats
+        assert self._evaluated(folded, now, filter_outliers=filter_outliers) == stats
         hour = Chunk(hour_of(now - DAY))
         [plain] = evaluate_plain([(self.state, self.tail, self.left.get(hour))], hour.hour, now)
         assert plain in (None, stats)
         return stats
 
-    def _evaluated(self, state: Evaluable, now: int, *, judge: bool) -> Stats | None:
-        stored = [self._stored(chunk) for chunk in missing(state, now, judge=judge)]
-        return evaluate(state, now, stored, judge=judge)
+    def _evaluated(self, state: Evaluable, now: int, *, filter_outliers: bool) -> Stats | None:
+        stored = [self._stored(chunk) for chunk in missing(state, now, filter_outliers=filter_outliers)]
+        return evaluate(state, now, stored, filter_outliers=filter_outliers)
 
 
 def batches(ticks: Sequence[Tick], draw: random.Random) -> Iterable[Sequence[Tick]]:
@@ -88,7 +88,9 @@ ticks = st.lists(st.tuples(times.map(lambda t: START + t), st.integers(0, 3), pr
     ticks, st.integers(0, 80 * HOUR), st.booleans(), st.randoms(use_true_random=False), st.sampled_from([0, 5, 1024])
 )
 @settings(max_examples=600)
-def test_any_ticks_in_any_order(ticks: list[Tick], wait: int, judge: bool, draw: random.Random, many: int) -> None:
+def test_any_ticks_in_any_order(
+    ticks: list[Tick], wait: int, filter_outliers: bool, draw: random.Random, many: int
+) -> None:
     now = max(time for time, _, _ in ticks) + wait
     told = ticks + draw.sample(ticks, len(ticks) // 10)
     draw.shuffle(told)
@@ -99,7 +101,9 @@ def test_any_ticks_in_any_order(ticks: list[Tick], wait: int, judge: bool, draw:
                 stored.append(batch)
             else:
                 stored.fold(batch)
-    assert figures(stored.evaluate(now, judge=judge)) == brute_force(ticks, now, judge=judge)
+    assert figures(stored.evaluate(now, filter_outliers=filter_outliers)) == brute_force(
+        ticks, now, filter_outliers=filter_outliers
+    )
 
 
 one_band = st.tuples(times.map(lambda t: START + t), st.integers(0, 3), st.sampled_from([1.0, 1.5, 1.75, 1.99]))
@@ -156,9 +160,11 @@ def test_three_days_of_trade(seed: int, many: int, monkeypatch: pytest.MonkeyPat
             stored.fold(told[at:end])
             stored.append(told[end : at + 300])
         for wait in (0, draw.randrange(HOUR), draw.randrange(2 * DAY)):
-            for judge in (True, False):
+            for filter_outliers in (True, False):
                 now = seen[-1][0] + wait
-                assert figures(stored.evaluate(now, judge=judge)) == brute_force(seen, now, judge=judge)
+                assert figures(stored.evaluate(now, filter_outliers=filter_outliers)) == brute_force(
+                    seen, now, filter_outliers=filter_outliers
+                )
 
 
 def test_ticks_ahead_of_the_clock_wait() -> None:
