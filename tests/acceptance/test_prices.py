@@ -126,7 +126,7 @@ def feed(stack: Stack, client: httpx.Client, records: Sequence[dict[str, Any]]) 
 
 @pytest.mark.parametrize("count", [30, pytest.param(1000, marks=pytest.mark.slow)])
 def test_any_moment_of_recorded_trades(stack: Stack, client: httpx.Client, count: int) -> None:
-    moments = Moments(count, seed=11)
+    moments = Moments(count, seed=count)
     with deployed(client, PRICES):
         feed(stack, client, moments.records)
         moments.check(client)
@@ -136,7 +136,7 @@ def test_any_moment_of_recorded_trades(stack: Stack, client: httpx.Client, count
 @pytest.mark.parametrize("kills", [3, pytest.param(12, marks=pytest.mark.slow)])
 def test_a_killed_worker_loses_nothing(stack: Stack, client: httpx.Client, kills: int) -> None:
     """Every tick is fed once, while the worker is killed again and again."""
-    moments, fed, killed = Moments(10, seed=12), threading.Event(), set[int]()
+    moments, fed, killed = Moments(10, seed=kills), threading.Event(), set[int]()
 
     def kill_now_and_then() -> None:
         while not fed.wait(1.5):
