@@ -58,6 +58,11 @@ class PriceStatus(BaseModel):
     held_since: Timestamp | None = Field(
         None, description="The time of the first trade that does not count yet; left out unless the status is `held`."
     )
+    quote_stale: bool | None = Field(
+        None,
+        description="True where the latest price comes from a price of the quote token that was more than an hour old; "
+        "else left out.",
+    )
 
 
 class PriceStats(BaseModel):
@@ -97,7 +102,7 @@ def _body(answer: PriceAnswer) -> dict[str, Any]:
         "items": [_item(token, one, time) for (token, one), time in zip(priced, times, strict=True)],
         "cursor": None,
         "message": answer.message,
-        "statuses": [*map(_status, answer.tokens, answer.statuses, answer.stats)],
+        "statuses": [*map(_status, answer.tokens, answer.statuses, answer.stats, answer.quote_stale)],
     }
 
 
@@ -106,10 +111,12 @@ def _timestamps(times_ms: Sequence[int]) -> list[str]:
     return texts
 
 
-def _status(token: Token, status: Status, stats: Stats | None) -> dict[str, Any]:
+def _status(token: Token, status: Status, stats: Stats | None, is_quote_stale: bool) -> dict[str, Any]:
     entry: dict[str, Any] = {"token_address": token.address, "chain": token.chain, "status": status}
     if stats is not None and stats.held_since is not None:
         [entry["held_since"]] = _timestamps([stats.held_since])
+    if stats is not None and is_quote_stale:
+        entry["quote_stale"] = True
     return entry
 
 

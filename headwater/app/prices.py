@@ -48,6 +48,9 @@ class PriceCollector(Collector):
         yield CounterMetricFamily(
             "headwater_price_ticks_outside", "Of these, those whose price does not count.", self._fold.outside
         )
+        yield CounterMetricFamily(
+            "headwater_price_ticks_unpriced", "Quoted ticks without a price of their quote token.", self._fold.unpriced
+        )
 
 
 def run(settings: Settings) -> None:

@@ -14,6 +14,7 @@ import structlog
 
 from headwater.engine.chain import Flight
 from headwater.engine.delivery import ANY_NUMBER
+from headwater.engine.quoted_ticks import QuotedTicks
 from headwater.errors import SetStoreUnavailable, WorkerError
 from headwater.model.price import left
 from headwater.model.price.band import band_of
@@ -23,7 +24,7 @@ from headwater.model.price.series import Tick
 from headwater.model.price.state import TokenState
 from headwater.model.price.stats import accepted
 from headwater.model.price.tail import TAIL_BYTES, fits, pack, unpack
-from headwater.model.price.tick import from_topic, price_of, ticks_of
+from headwater.model.price.tick import from_topic, is_quoted, price_of, ticks_of
 from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.sources.base import Positions, Source
 from headwater.stores.prices import PriceStore, PriceWrite
@@ -51,19 +52,26 @@ class PriceFold:
 
     Few ticks of a token are appended to its tail. They are folded into its state when the tail is long or they are
     many, and when their prices lie in other bands than those of the last ones: what does not count is noticed soon.
+    Ticks that are quoted in another token take a way of their own (quoted_ticks.py).
 
-    ticks, outside: how many came, and how many of those that were folded have a price that does not count
-    (stats.accepted). held: how many came since the last write. now: seconds since the epoch.
+    Attributes:
+        ticks: How many came.
+        outside: How many of those that were folded have a price that does not count (stats.accepted).
+        unpriced: How many quoted ticks were left out because there is no price of their quote token.
+        held: How many came since the last write.
     """
 
     def __init__(self, store: PriceStore, owner: str, now: Callable[[], float] = time.time) -> None:
-        self.ticks = self.outside = self.held = 0
+        """now: seconds since the epoch."""
+        self.ticks = self.outside = self.unpriced = self.held = 0
         self._store = store
         self._owner = owner
         self._now = now
         self._waiting: dict[int, defaultdict[bytes, list[bytes]]] = {}
         self._long: defaultdict[int, set[bytes]] = defaultdict(set)
+        self._quoted: dict[int, QuotedTicks] = {}
         self._unstored: dict[int, int] = {}
+        self._ends: dict[int, int] = {}
         self._bands: dict[bytes, frozenset[int]] = {}
         self._chains: set[bytes] = set()
 
@@ -73,14 +81,20 @@ class PriceFold:
         Raises SetStoreUnavailable.
         """
         self.forget(partitions)
-        return dict(self._store.take(self._owner, topic_id, partitions))
+        ends = dict(self._store.take(self._owner, topic_id, partitions))
+        for partition in partitions:
+            self._quoted_of(partition)
+        self._ends.update(ends)
+        return ends
 
     def forget(self, partitions: Iterable[int]) -> None:
         """These partitions are another worker's."""
         for partition in partitions:
             self._waiting.pop(partition, None)
             self._long.pop(partition, None)
+            self._quoted.pop(partition, None)
             self._unstored.pop(partition, None)
+            self._ends.pop(partition, None)
 
     def fold(self, batch: RecordBatch) -> None:
         """Take the ticks of a batch. Raises SetStoreUnavailable: nothing was taken then."""
@@ -97,37 +111,57 @@ class PriceFold:
         self.ticks += len(tokens)
 
     def store(self, positions: Positions) -> None:
-        """Write what came, up to these positions. Raises SetStoreUnavailable: call it again; WorkerError."""
+        """Write what came, up to these positions, and settle quoted ticks that are due.
+
+        Raises SetStoreUnavailable: call it again; WorkerError.
+        """
         self._unstored.update(positions)
-        for partition, end in [*self._unstored.items()]:
-            self._write(partition, end)
-            del self._unstored[partition]
+        now = int(self._now() * 1000)
+        for partition, end in (self._ends | self._unstored).items():
+            due = self._quoted_of(partition).due(now)
+            if due or partition in self._unstored:
+                self._write(partition, end, due, now)
+                self._ends[partition] = end
+                self._unstored.pop(partition, None)
         self.held = 0
         if len(self._bands) > MAX_KNOWN:
             self._bands.clear()
 
-    def _write(self, partition: int, end: int) -> None:
+    def _write(self, partition: int, end: int, due: Sequence[bytes], now: int) -> None:
         waiting: dict[bytes, list[bytes]] = self._waiting.get(partition, {})
         self._note_chains({token.partition(b":")[0] for token in waiting if token not in self._bands})
+        quoted = self._quoted_of(partition).prepare({key: waiting[key] for key in waiting if is_quoted(key)}, due, now)
         tails, together = dict[bytes, bytes](), {token: waiting.get(token, []) for token in self._long[partition]}
         for token, values in waiting.items():
-            if token not in together:
+            if token not in together and not is_quoted(token):
                 if self._is_usual(token, values):
                     tails[token] = pack(values)
                 else:
                     together[token] = values
-        states = self._folded(partition, together)
-        leaving = {(token, chunk): ticks for token, state in states.items() for chunk, ticks in state.left.items()}
+        states = self._folded(partition, together, now)
         encoded = {token: encode(state) for token, state in states.items()}
-        grown = self._store.write(partition, self._owner, PriceWrite(end, encoded, self._merged(leaving), tails))
+        encoded |= {key: settled.stored.encode() for key, settled in quoted.settled.items()}
+        states |= {key: settled.state for key, settled in quoted.settled.items()}
+        leaving = {(token, chunk): ticks for token, state in states.items() for chunk, ticks in state.left.items()}
+        written = PriceWrite(
+            end, encoded, self._merged(leaving), tails | quoted.tails, quoted.unsettled_keys, quoted.settled_keys
+        )
+        grown = self._store.write(partition, self._owner, written)
         if grown is None:
             raise WorkerError(
                 f"Partition {partition} of the prices is another worker's now, or the store lost its last write."
             )
         for token, state in states.items():
             self._count(token, state)
-        self._long[partition] = {token for token, size in grown.items() if size > TAIL_BYTES}
+        self._quoted_of(partition).done(quoted, grown, now)
+        self.unpriced += quoted.unpriced
+        self._long[partition] = {token for token in tails if grown[token] > TAIL_BYTES}
         waiting.clear()
+
+    def _quoted_of(self, partition: int) -> QuotedTicks:
+        if partition not in self._quoted:
+            self._quoted[partition] = QuotedTicks(self._store, partition)
+        return self._quoted[partition]
 
     def _is_usual(self, token: bytes, values: Sequence[bytes]) -> bool:
         """Whether ticks are few, and like those that came before as far as this worker knows."""
@@ -139,9 +173,9 @@ class PriceFold:
         self._bands[token] = _same(*bands)
         return True
 
-    def _folded(self, partition: int, ticks: Mapping[bytes, Sequence[bytes]]) -> dict[bytes, TokenState]:
+    def _folded(self, partition: int, ticks: Mapping[bytes, Sequence[bytes]], now: int) -> dict[bytes, TokenState]:
         """The states of tokens with their tails and these ticks."""
-        now, states = int(self._now() * 1000), dict[bytes, TokenState]()
+        states = dict[bytes, TokenState]()
         for token, (data, tail) in zip(ticks, self._store.read(partition, [*ticks]), strict=True):
             states[token] = state = TokenState() if data is None else decode(data)
             state.settle(now)

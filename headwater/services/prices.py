@@ -7,13 +7,14 @@ from typing import Literal, NamedTuple
 
 from headwater.model.price.band import hour_of
 from headwater.model.price.left import Chunk, Leaving, Left
-from headwater.model.price.plain import evaluate_plain
-from headwater.model.price.stats import DAY, STALE_MS, Evaluable, Stats, evaluate, missing
-from headwater.model.price.tick import token_key
-from headwater.model.price.view import read_at
+from headwater.model.price.plain import NOTHING, evaluate_plain
+from headwater.model.price.stats import DAY, STALE_MS, Stats, evaluate, missing
+from headwater.model.price.tick import quoted_key, token_key
+from headwater.model.price.view import merged, read_at
 from headwater.model.stream import find_chain
 from headwater.services.ids import Clock
-from headwater.stores.prices import PriceStore
+from headwater.services.quoted_prices import QuotedToken, read_quoted
+from headwater.stores.prices import Found, PriceStore
 
 MAX_TOKENS = 200
 
@@ -36,11 +37,17 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PriceAnswer:
-    """The answer for some tokens. stats: in their order, None where there is no price."""
+    """The answer for some tokens, in their order.
+
+    Attributes:
+        stats: None where there is no price.
+        quote_stale: Whether the latest price comes from a price of the quote token that was older than its limit.
+    """
 
     tokens: Sequence[Token]
     stats: Sequence[Stats | None]
     statuses: Sequence[Status]
+    quote_stale: Sequence[bool]
 
     @property
     def message(self) -> str:
@@ -50,6 +57,13 @@ class PriceAnswer:
             return "All tokens have a price."
         why = ", ".join(f"{gaps[status]} {reason}" for status, reason in _REASONS.items() if gaps[status])
         return f"{gaps.total()} of {len(self.tokens)} tokens have no price: {why}."
+
+
+class _Evaluated(NamedTuple):
+    """The statistics of a token, and whether its latest price comes from a stale price of a quote token."""
+
+    stats: Stats | None
+    is_quote_stale: bool
 
 
 class Prices:
@@ -65,35 +79,74 @@ class Prices:
         now = int(self._now().timestamp() * 1000)
         keys = [b"" if ":" in token.chain else token_key(*token).encode() for token in tokens]
         found = self._evaluate([*dict.fromkeys(keys)], now)
-        stats = [found[key] for key in keys]
+        stats = [found[key].stats for key in keys]
         chains = {token.chain.lower() for token, one in zip(tokens, stats, strict=True) if one is None}
         unknown = {chain for chain in chains if find_chain(chain) is None}
         unknown -= set(self._store.chains()) if unknown else set()
         statuses = [_status(token, one, unknown, now) for token, one in zip(tokens, stats, strict=True)]
         fresh = [one if status in PRICED else None for one, status in zip(stats, statuses, strict=True)]
-        return PriceAnswer(tokens, fresh, statuses)
+        return PriceAnswer(tokens, fresh, statuses, [found[key].is_quote_stale for key in keys])
 
-    def _evaluate(self, keys: Sequence[bytes], now: int) -> dict[bytes, Stats | None]:
+    def _evaluate(self, keys: Sequence[bytes], now: int) -> dict[bytes, _Evaluated]:
         """Most tokens are plain; of the others, what some need besides is asked for together."""
         usual = Chunk(hour_of(now - DAY))
-        stored = self._store.look_up(keys, usual.hour)
-        found = dict(zip(keys, evaluate_plain(stored, usual.hour, now), strict=True))
-        states: dict[bytes, Evaluable] = {}
-        chunks: dict[Leaving, bytes | None] = {}
-        wanted: dict[bytes, list[Chunk]] = {}
-        for key, (state, tail, ticks) in zip(keys, stored, strict=True):
-            if found[key] is None and (state or tail):
-                states[key] = known = read_at(state, tail, now)
-                if lacking := missing(known, now, filter_outliers=self._filter_outliers):
-                    wanted[key] = lacking
-                    chunks[key, usual] = ticks
-        others = [(key, chunk) for key, some in wanted.items() for chunk in some if chunk != usual]
-        if others:
-            chunks |= dict(zip(others, self._store.read_left(others), strict=True))
-        for key, known in states.items():
-            left = [Left(chunk, chunks[key, chunk] or b"") for chunk in wanted.get(key, ())]
-            found[key] = evaluate(known, now, left, filter_outliers=self._filter_outliers)
-        return found
+        stored = dict(zip(keys, self._store.look_up(keys, usual.hour), strict=True))
+        quoted = read_quoted(self._store, stored, usual, now)
+        stats = dict(zip(keys, _plain(stored, quoted, usual, now), strict=True))
+        by_themselves = [key for key in keys if stats[key] is None and any(stored[key])]
+        others = [_Parts(key, stored[key], quoted.get(key), usual, now) for key in by_themselves]
+        wanted = [parts.missing(self._filter_outliers) for parts in others]
+        lacking = [*dict.fromkeys(key for some in wanted for key in some if key[1] != usual)]
+        archived = dict(zip(lacking, self._store.read_left(lacking), strict=True)) if lacking else {}
+        for parts, some in zip(others, wanted, strict=True):
+            found = [Left(key[1], (parts.usual | archived)[key] or b"") for key in some]
+            stats[parts.key] = evaluate(parts.whole, now, found, filter_outliers=self._filter_outliers)
+        return {key: _Evaluated(one, _is_quote_stale(one, quoted.get(key))) for key, one in stats.items()}
+
+
+class _Parts:
+    """A token that is evaluated by itself: the states of its USD ticks and of its quoted ticks, and both as one.
+
+    usual: What was read of the archive already, by its key.
+    """
+
+    def __init__(self, key: bytes, found: Found, quoted: QuotedToken | None, hour: Chunk, now: int) -> None:
+        self.key, self._now = key, now
+        self._views = {key: read_at(found.state, found.tail, now)}
+        self.usual: dict[Leaving, bytes | None] = {(key, hour): found.ticks}
+        if quoted:
+            self._views[quoted_key(key)] = quoted.view(now)
+            self.usual[quoted_key(key), hour] = quoted.archived
+        self.whole = merged([*self._views.values()])
+
+    def missing(self, filter_outliers: bool) -> list[Leaving]:
+        """What has to be read of the archive."""
+        return [
+            (key, chunk)
+            for key, view in self._views.items()
+            for chunk in missing(self.whole, self._now, filter_outliers=filter_outliers, part=view)
+        ]
+
+
+def _plain(
+    stored: Mapping[bytes, Found], quoted: Mapping[bytes, QuotedToken], hour: Chunk, now: int
+) -> list[Stats | None]:
+    """The statistics of plain tokens. A token whose quoted ticks are named is none."""
+    own = [found[:3] for found in stored.values()]
+    if not quoted:
+        return evaluate_plain(own, hour.hour, now)
+    beside = [NOTHING] * len(own)
+    for row, key in enumerate(stored):
+        if token := quoted.get(key):
+            if token.is_named:
+                own[row] = NOTHING
+            else:
+                beside[row] = token.stored
+    return evaluate_plain(own, hour.hour, now, beside)
+
+
+def _is_quote_stale(stats: Stats | None, quoted: QuotedToken | None) -> bool:
+    return stats is not None and quoted is not None and (stats.time_ms, stats.order, stats.latest) in quoted.stale
 
 
 def _status(token: Token, stats: Stats | None, unknown_chains: Collection[str], now: int) -> Status:

@@ -9,7 +9,7 @@ import redis
 
 from headwater.model.price.band import HOUR_MS, hour_of
 from headwater.model.price.left import Chunk, Leaving
-from headwater.model.price.tick import PARTITIONS, partition_of, token_key
+from headwater.model.price.tick import PARTITIONS, partition_of, quoted_key, token_key
 from headwater.stores.memory.prices import MemoryPrices
 from headwater.stores.prices import Found, PriceStore, PriceWrite
 from headwater.stores.redis.client import connect
@@ -159,6 +159,38 @@ def test_many_tails_at_once(store: PriceStore) -> None:
         grown = store.write(P, "a", write(1, tails={token: token for token in tokens}))
         assert grown == {token: times * len(token) for token in tokens}
     assert store.read(P, tokens) == [(None, token + token) for token in tokens]
+
+
+def test_quoted_ticks_are_found_beside_the_token(store: PriceStore) -> None:
+    quoted = quoted_key(X)
+    assert partition_of(quoted) == P
+    store.take("a", ID, [P])
+    assert store.unsettled(P) == frozenset()
+    first = PriceWrite(1, {X: b"own"}, {(quoted, HOUR): b"h"}, {quoted: b"one"}, unsettled=[quoted])
+    assert store.write(P, "a", first) == {quoted: 3}
+    assert store.look_up([X, b"y"], HOUR.hour) == [Found(b"own", None, None, None, b"one"), Found()]
+    assert store.read_left([(quoted, HOUR), (X, HOUR)]) == [b"h", None]
+    assert store.unsettled(P) == {quoted}
+    assert store.write(P, "a", PriceWrite(2, {quoted: b"state"}, {}, {}, settled=[quoted, b"other"])) == {}
+    assert store.look_up([X], HOUR.hour) == [Found(b"own", None, None, b"state", None)]
+    assert store.unsettled(P) == frozenset()
+
+
+def test_an_earlier_owner_notes_nothing(store: PriceStore) -> None:
+    store.take("a", ID, [P])
+    store.write(P, "a", PriceWrite(1, {}, {}, {}, unsettled=[X]))
+    store.take("b", ID, [P])
+    assert store.write(P, "a", PriceWrite(2, {}, {}, {}, unsettled=[b"y"], settled=[X])) is None
+    assert store.unsettled(P) == {X}
+
+
+def test_many_unsettled_at_once(store: PriceStore) -> None:
+    keys = [b"t%d" % n for n in range(2 * PER_SCRIPT + 1)]
+    store.take("a", ID, [P])
+    store.write(P, "a", PriceWrite(1, {}, {}, {}, unsettled=keys))
+    assert store.unsettled(P) == {*keys}
+    store.write(P, "a", PriceWrite(2, {}, {}, {}, settled=keys[1:]))
+    assert store.unsettled(P) == {keys[0]}
 
 
 def test_chains(store: PriceStore) -> None:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from headwater.model.price.series import Tick
 from headwater.model.price.stats import Stats
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
@@ -26,6 +27,16 @@ class Brute(NamedTuple):
 def figures(stats: Stats | None) -> Brute | None:
     """What the package says, in the form of what it should."""
     return None if stats is None else Brute(*stats[1:9], stats.held_since)
+
+
+def in_usd(quoted: Iterable[Tick], quote: Iterable[Tick]) -> dict[Tick, int]:
+    """Quoted ticks at their prices in USD, and how old the quote token's were; without one a tick is left out."""
+    known, found = sorted(quote), dict[Tick, int]()
+    for time, order, price in quoted:
+        before = [tick for tick in known if tick[0] <= time]
+        if before and time - before[-1][0] < 7 * DAY:
+            found[time, order, price * before[-1][2]] = time - before[-1][0]
+    return found
 
 
 def brute_force(ticks: Iterable[tuple[int, int, float]], now: int, *, filter_outliers: bool = True) -> Brute | None:

@@ -3,7 +3,8 @@
 The figures are those of stats.evaluate, which does a token at a time; with this one 200 tokens take what 20 took.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import reduce
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -13,17 +14,17 @@ from headwater.model.price.codec import EMPTY, NEVER, is_plain
 from headwater.model.price.left import Chunk, Left
 from headwater.model.price.series import Tick
 from headwater.model.price.stats import DAY, GREATEST, HOUR, Stats
-from headwater.model.price.tail import ENTRY, is_unnamed
+from headwater.model.price.tail import ENTRY, UNNAMED_ENTRY, is_unnamed
 
 Ints: TypeAlias = NDArray[np.int64]
 Flags: TypeAlias = NDArray[np.bool_]
 Floats: TypeAlias = NDArray[np.float64]
 Stored: TypeAlias = tuple[bytes | None, bytes | None, bytes | None]
 """State, tail, and the ticks of the hour that contains the moment a day ago."""
+NOTHING: Stored = (None, None, None)
 
 _LOW_HALF = (1 << 32) - 1
 _NOTHING: Tick = (NEVER, 0, 1.0)
-_ENTRIES = np.dtype([("length", "u1"), ("time", "<i8"), ("order", "<u8"), ("price", "<f8"), ("decimals", "u1")])
 
 
 class Ticks(NamedTuple):
@@ -100,7 +101,7 @@ class _Tails:
 
     def __init__(self, tails: Sequence[bytes]) -> None:
         self.counts = np.array([*map(len, tails)]) // ENTRY
-        entries: Any = np.frombuffer(b"".join(tails), _ENTRIES)
+        entries: Any = np.frombuffer(b"".join(tails), UNNAMED_ENTRY)
         rows = np.repeat(np.arange(len(tails)), self.counts)
         order = np.lexsort((entries["time"], rows))
         if not np.diff(entries["time"][order]).all():  # as seldom: ticks of one moment, or of two tokens
@@ -136,28 +137,86 @@ class _Tails:
         return Ticks(np.where(numbers > 0, self.times[at], NEVER), self.orders[at], self.prices[at])
 
 
+class _Part:
+    """One state of each token, with its tail and its archived ticks of the hour of a day ago."""
+
+    def __init__(self, found: Sequence[Stored], hour: int, day: int) -> None:
+        self.states = _States([state or EMPTY for state, _, _ in found])
+        self.tails = _Tails([tail or b"" for _, tail, _ in found])
+        self._archived = self._last_archived([ticks for _, _, ticks in found], hour, day)
+        self._day = day
+        self.is_there = self.states.known | self.tails.is_there
+
+    def latest(self, now: int) -> Ticks:
+        """The last ticks."""
+        return self.states.last(self.states.counts).or_later(self.tails.last(now))
+
+    def base(self, start: int, until: "Ints") -> Ticks:
+        """The last ticks at or before a time; until: the numbers of the states' ticks at or before it."""
+        base = self.states.last(until).or_later(self.tails.last(start))
+        return base.or_later(self._archived) if start == self._day else base
+
+    def extremes(self, after: int, until: "Ints") -> tuple[Floats, Floats]:
+        """The lowest and highest prices after a time; infinite where there is no tick."""
+        states, tails = self.states, self.tails
+        is_within = tails.times > after
+        low = tails.reduced(np.minimum, np.where(is_within, tails.prices, np.inf), np.inf)
+        high = tails.reduced(np.maximum, np.where(is_within, tails.prices, -np.inf), -np.inf)
+        return (
+            np.minimum(low, states.price(0, until[0], np.inf)),
+            np.maximum(high, -states.price(1, until[1], np.inf)),
+        )
+
+    def bands(self) -> tuple[Ints, Flags]:
+        """The band of each token, and whether all of its prices lie in one."""
+        states, tails = self.states, self.tails
+        bands = np.frexp(tails.prices)[1].astype(np.int64)
+        lowest, highest = tails.reduced(np.minimum, bands, 0), tails.reduced(np.maximum, bands, 0)
+        is_one: Flags = (lowest == highest) & ((lowest == states.bands) | ~tails.is_there | ~states.known)
+        return np.where(states.known, states.bands, lowest), is_one
+
+    def is_complete(self, now: int, start: int) -> Flags:
+        """Whether no tick is ahead, and nothing after `start` is archived."""
+        newest = np.maximum(self.states.newest.times, self.tails.reduced(np.maximum, self.tails.times, NEVER))
+        is_complete: Flags = (newest <= now) & (self.states.kept <= start)
+        return is_complete
+
+    def newest(self, now: int) -> list[tuple[Ticks, Ints]]:
+        """Ticks of which one is the newest of each token, and the decimals that they tell."""
+        return [(self.states.newest, self.states.decimals), (self.tails.last(now), self.tails.last_decimals())]
+
+    def _last_archived(self, archived: Sequence[bytes | None], hour: int, day: int) -> Ticks:
+        """The last ticks until a day ago that have left their states."""
+        found: list[Tick] = [_NOTHING] * len(archived)
+        bands = self.states.bands.tolist()
+        for row in np.flatnonzero(self.states.kept > day).tolist():
+            if ticks := archived[row]:
+                found[row] = Left(Chunk(hour), ticks).last_until(day, (bands[row],)) or _NOTHING
+        times, orders, prices = zip(*found, strict=True)
+        return Ticks(np.array(times), np.array(orders, np.uint64), np.array(prices))
+
+
 class _Plain:
     """The tokens of one evaluation. hour: of the moment a day ago."""
 
-    def __init__(self, found: Sequence[Stored], hour: int, now: int) -> None:
+    def __init__(self, columns: Sequence[Sequence[Stored]], hour: int, now: int) -> None:
         self._day, self._hour, self._now = now - DAY, now - HOUR, now
-        self._states = _States([state or EMPTY for state, _, _ in found])
-        self._tails = _Tails([tail or b"" for _, tail, _ in found])
-        self._left = self._last_left([ticks for _, _, ticks in found], hour)
+        self._parts = [_Part(found, hour, self._day) for found in columns]
 
     def stats(self) -> list[Stats | None]:
         """None where a token is not plain after all."""
-        of_day, of_hour = self._states.until(self._day, self._hour)
-        latest = self._states.last(self._states.counts).or_later(self._tails.last(self._now))
-        day_base = self._states.last(of_day).or_later(self._tails.last(self._day)).or_later(self._left)
-        hour_base = self._states.last(of_hour).or_later(self._tails.last(self._hour))
+        until = [part.states.until(self._day, self._hour) for part in self._parts]
+        latest = self._last(part.latest(self._now) for part in self._parts)
+        bases = [
+            self._last(part.base(start, some[at]) for part, some in zip(self._parts, until, strict=True))
+            for at, start in enumerate((self._day, self._hour))
+        ]
         columns = (
             latest.times,
             latest.prices,
-            *self._extremes(self._day, of_day, latest.prices),
-            *self._extremes(self._hour, of_hour, latest.prices),
-            _changes(latest, day_base),
-            _changes(latest, hour_base),
+            *self._extremes(self._day, [of_day for of_day, _ in until], latest.prices),
+            *self._extremes(self._hour, [of_hour for _, of_hour in until], latest.prices),
+            *(_changes(latest, base) for base in bases),
             self._decimals(),
             latest.orders,
             self._is_plain(),
@@ -167,39 +226,35 @@ class _Plain:
 
     def _is_plain(self) -> Flags:
         """Whether all prices lie in one band, no tick is ahead, and nothing but the hour of a day ago is missing."""
-        states, tails = self._states, self._tails
-        bands = np.frexp(tails.prices)[1].astype(np.int64)
-        lowest, highest = tails.reduced(np.minimum, bands, 0), tails.reduced(np.maximum, bands, 0)
-        is_one = (lowest == highest) & ((lowest == states.bands) | ~tails.is_there | ~states.known)
-        newest = np.maximum(states.newest.times, tails.reduced(np.maximum, tails.times, NEVER))
-        is_plain: Flags = is_one & (newest <= self._now) & (states.kept <= self._hour)
+        is_plain = np.ones(len(self._parts[0].is_there), np.bool_)
+        bands, is_known = np.zeros(len(is_plain), np.int64), np.zeros(len(is_plain), np.bool_)
+        for part in self._parts:
+            own, is_one = part.bands()
+            is_plain &= ~part.is_there | is_one & part.is_complete(self._now, self._hour)
+            is_plain &= ~(part.is_there & is_known) | (own == bands)
+            bands, is_known = np.where(part.is_there, own, bands), is_known | part.is_there
         return is_plain
 
-    def _extremes(self, after: int, until: Ints, latest: Floats) -> tuple[Floats, Floats]:
-        states, tails = self._states, self._tails
-        is_within = tails.times > after
-        low = tails.reduced(np.minimum, np.where(is_within, tails.prices, np.inf), np.inf)
-        high = tails.reduced(np.maximum, np.where(is_within, tails.prices, -np.inf), -np.inf)
-        low = np.minimum(low, states.price(0, until[0], np.inf))
-        high = np.maximum(high, -states.price(1, until[1], np.inf))
+    @staticmethod
+    def _last(ticks: Iterable[Ticks]) -> Ticks:
+        return reduce(Ticks.or_later, ticks)
+
+    def _extremes(self, after: int, until: "Sequence[Ints]", latest: Floats) -> tuple[Floats, Floats]:
+        found = [part.extremes(after, some) for part, some in zip(self._parts, until, strict=True)]
+        low, high = reduce(np.minimum, [low for low, _ in found]), reduce(np.maximum, [high for _, high in found])
         is_none = low > high
         return np.where(is_none, latest, low), np.where(is_none, latest, high)
 
-    def _last_left(self, chunks: Sequence[bytes | None], hour: int) -> Ticks:
-        """The last ticks until a day ago that have left their states."""
-        found: list[Tick] = [_NOTHING] * len(chunks)
-        bands = self._states.bands.tolist()
-        for row in np.flatnonzero(self._states.kept > self._day).tolist():
-            if ticks := chunks[row]:
-                found[row] = Left(Chunk(hour), ticks).last_until(self._day, (bands[row],)) or _NOTHING
-        times, orders, prices = zip(*found, strict=True)
-        return Ticks(np.array(times), np.array(orders, np.uint64), np.array(prices))
-
     def _decimals(self) -> Ints:
-        """As the newest tick tells them."""
-        ours, theirs = self._states.decimals, self._tails.last_decimals()
-        newest, last = self._states.newest, self._tails.last(self._now)
-        return np.where(last.is_after(newest), theirs, np.where(newest.is_after(last), ours, np.maximum(ours, theirs)))
+        """As the newest tick tells them; of two equal ones the greater number."""
+        [(newest, decimals), *others] = [pair for part in self._parts for pair in part.newest(self._now)]
+        for ticks, theirs in others:
+            is_equal = ~ticks.is_after(newest) & ~newest.is_after(ticks)
+            decimals = np.where(
+                is_equal, np.maximum(decimals, theirs), np.where(ticks.is_after(newest), theirs, decimals)
+            )
+            newest = newest.or_later(ticks)
+        return decimals
 
 
 def _changes(latest: Ticks, base: Ticks) -> NDArray[np.object_]:
@@ -210,18 +265,23 @@ def _changes(latest: Ticks, base: Ticks) -> NDArray[np.object_]:
     return changes
 
 
-def evaluate_plain(found: Sequence[Stored], hour: int, now: int) -> list[Stats | None]:
+def evaluate_plain(found: Sequence[Stored], hour: int, now: int, quoted: Sequence[Stored] = ()) -> list[Stats | None]:
     """The statistics at a moment; None for a token that is to be evaluated by itself, or has nothing.
 
-    hour: the start of that which `found` has the ticks of. It contains the moment a day before `now`.
+    hour: The start of that which `found` has the ticks of. It contains the moment a day before `now`.
+    quoted: What there is of the quoted ticks of the same tokens, priced; may be left out when no token has any.
     """
-    rows = [row for row, (state, tail, _) in enumerate(found) if _may_be_plain(state, tail)]
+    columns = [found, quoted] if quoted else [found]
+    rows = [row for row, parts in enumerate(zip(*columns, strict=True)) if _may_be_plain(parts)]
     stats: list[Stats | None] = [None] * len(found)
     if rows:
-        for row, one in zip(rows, _Plain([found[row] for row in rows], hour, now).stats(), strict=True):
+        chosen = [[column[row] for row in rows] for column in columns]
+        for row, one in zip(rows, _Plain(chosen, hour, now).stats(), strict=True):
             stats[row] = one
     return stats
 
 
-def _may_be_plain(state: bytes | None, tail: bytes | None) -> bool:
-    return bool(state or tail) and (not state or is_plain(state)) and (not tail or is_unnamed(tail))
+def _may_be_plain(parts: Sequence[Stored]) -> bool:
+    if not any(state or tail for state, tail, _ in parts):
+        return False
+    return all((not state or is_plain(state)) and (not tail or is_unnamed(tail)) for state, tail, _ in parts)

@@ -104,14 +104,14 @@ def missing(state: Evaluable, now: int, *, filter_outliers: bool = True, part: E
     now = _now(state, now)
     numbers = _bands(state, filter_outliers=filter_outliers)
     wanted = [
-        chunk for start in (now - DAY, now - HOUR) if start < part.kept for chunk in _base_chunks(part, start, numbers)
+        chunk for start in (now - DAY, now - HOUR) if start < part.kept for chunk in base_chunks(part, start, numbers)
     ]
     if len(numbers) < len(state.bands):
         wanted += _held_chunks(part, _latest(state, numbers), state.bands.keys() - numbers)
     return [*dict.fromkeys(wanted)]
 
 
-def _base_chunks(state: Evaluable, start: int, numbers: Collection[int]) -> Iterator[Chunk]:
+def base_chunks(state: Evaluable, start: int, numbers: Collection[int]) -> Iterator[Chunk]:
     """Where the last tick at or before `start` may be. Of a split hour: in that minute, or in the one traded before."""
     hour, minute = Chunk.of_minute(start)
     yield Chunk(hour)

@@ -6,6 +6,9 @@ A tail holds values of the ticks topic, each behind its length in a byte.
 import struct
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
+
+import numpy as np
 
 from headwater.model.price.state import PricedTick
 from headwater.model.price.tick import from_topic
@@ -14,6 +17,10 @@ TAIL_BYTES = 512
 """A longer tail is about to be folded, and so much at once is folded without becoming one."""
 ENTRY = 26
 """Bytes of a tick whose key tells its address, with its length."""
+UNNAMED_ENTRY: np.dtype[Any] = np.dtype(
+    [("length", "u1"), ("time", "<i8"), ("order", "<u8"), ("price", "<f8"), ("decimals", "u1")]
+)
+"""Such an entry as columns."""
 _MOST_OF_ONE = 255
 _LENGTHS = [bytes([length]) for length in range(_MOST_OF_ONE + 1)]
 

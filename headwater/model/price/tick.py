@@ -2,6 +2,9 @@
 
 On the topic, the key is `<chain>:<address in lower case>`, and the partition follows from it. The value is 25 bytes
 (time, order, price, decimals; little-endian), and the address as on chain where it is not in lower case.
+
+The key of a tick that is quoted in another token ends with QUOTED. Its price is in units of the quote token, whose
+address in lower case follows the 25 bytes; behind SEPARATOR comes the token's own address, or nothing as above.
 """
 
 import math
@@ -28,7 +31,12 @@ FEWEST_SECONDS = 10**8
 _LOG_BITS, _BLOCK_BITS = 24, 40
 _DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
+SEPARATOR = b"\0"
+QUOTED = SEPARATOR + b"quoted"
+"""No address has a NUL."""
+
 _VALUE = struct.Struct("<qQdB")
+VALUE_BYTES = _VALUE.size
 _TOLD = struct.Struct("<qQdB0s")
 _PRICE, _PRICE_AT = struct.Struct("<d"), 16
 
@@ -46,6 +54,8 @@ class _Record(msgspec.Struct):
     chain: Any = None
     token_address: Any = None
     price_usd: Any = None
+    price_quote: Any = None
+    quote_address: Any = None
     timestamp: Any = None
     decimals: Any = None
     block_number: Any = None
@@ -60,20 +70,50 @@ def token_key(chain: str, address: str) -> str:
     return f"{chain}:{address}".lower()
 
 
+def quoted_key(token: bytes) -> bytes:
+    """The key of a token's quoted ticks, by the key of the token."""
+    return token + QUOTED
+
+
+def is_quoted(key: bytes) -> bool:
+    """Whether it is the key of quoted ticks."""
+    return key.endswith(QUOTED)
+
+
+def quote_key(key: bytes, quote: bytes) -> bytes:
+    """The key of a quote token, by a key of a token on the same chain and the quote's address in lower case."""
+    return key[: key.index(b":") + 1] + quote
+
+
 def partition_of(key: bytes) -> int:
-    """The partition of a token, by its key."""
-    return crc32(key) % PARTITIONS
+    """The partition of a token, by its key or that of its quoted ticks."""
+    return crc32(key.removesuffix(QUOTED)) % PARTITIONS
 
 
 def to_topic(value: bytes | None, now: int) -> tuple[bytes, bytes]:
     """Key and value on the ticks topic of a record as a pipeline makes it. now: ms since the epoch. Raises BadTick."""
     record = _parse(value)
-    chain, address = _chain(record.chain), _address(record.token_address)
+    chain, address = _chain(record.chain), _address("token_address", record.token_address)
     key = token_key(chain, address).encode()
     order = _whole("block_number", record.block_number, _BLOCK_BITS) << _LOG_BITS
     order |= _whole("log_index", record.log_index, _LOG_BITS)
-    packed = pack(_time(record.timestamp, now), order, _price(record.price_usd), _decimals(record.decimals))
-    return key, packed if address == address.lower() else packed + address.encode()
+    time, decimals = _time(record.timestamp, now), _decimals(record.decimals)
+    mint = b"" if address == address.lower() else address.encode()
+    if record.price_quote is None and record.quote_address is None:
+        return key, pack(time, order, _price("price_usd", record.price_usd), decimals) + mint
+    quote = _quote(record, address)
+    packed = pack(time, order, _price("price_quote", record.price_quote), decimals)
+    return quoted_key(key), packed + quote.encode() + SEPARATOR + mint
+
+
+def _quote(record: _Record, address: str) -> str:
+    """The address of the quote token in lower case."""
+    if record.price_usd is not None:
+        raise BadTick("BadTick", "A tick has price_usd, or else price_quote and quote_address; not both.")
+    quote = _address("quote_address", record.quote_address).lower()
+    if quote == address.lower():
+        raise BadTick("BadTick", "quote_address is the token's own address.")
+    return quote
 
 
 def pack(time: int, order: int, price: float, decimals: int) -> bytes:
@@ -102,6 +142,11 @@ def price_of(value: bytes) -> float:
     return price
 
 
+def time_of(value: bytes) -> int:
+    """The time in such a record."""
+    return int.from_bytes(value[:8], "little", signed=True)
+
+
 def _parse(value: bytes | None) -> _Record:
     try:
         return _decode(value or b"")
@@ -122,9 +167,9 @@ def _chain(given: Any) -> str:
     return chain
 
 
-def _address(given: Any) -> str:
+def _address(member: str, given: Any) -> str:
     """As on chain; hexadecimal addresses, which may come in any case, in lower case."""
-    address = _name("token_address", given)
+    address = _name(member, given)
     return address.lower() if address[:2] in ("0x", "0X") else address
 
 
@@ -141,10 +186,10 @@ def _number(member: str, given: Any) -> float:
     raise BadTick("BadTick", f"{member} has to be a number or a decimal string.")
 
 
-def _price(given: Any) -> float:
-    price = _number("price_usd", given)
+def _price(member: str, given: Any) -> float:
+    price = _number(member, given)
     if not 0 < price < math.inf:
-        raise BadTick("BadTick", "price_usd has to be finite and above 0.")
+        raise BadTick("BadTick", f"{member} has to be finite and above 0.")
     return price
 
 

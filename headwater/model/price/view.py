@@ -1,7 +1,9 @@
 """A stored state and its tail as readers need them: figures come straight from the bytes, nothing is folded."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -150,10 +152,74 @@ class TailedBand:
         return self._base.minutes_of(hour) if self._base else 0
 
 
+class MergedBand:
+    """A band of several states of one token: implements stats.Figures. horizon: of the states together."""
+
+    __slots__ = ("_horizon", "_parts")
+
+    def __init__(self, parts: Sequence[Figures], horizon: int) -> None:
+        self._parts, self._horizon = parts, horizon
+
+    @property
+    def last(self) -> Tick:
+        return max(part.last for part in self._parts)
+
+    @property
+    def support(self) -> int:
+        return sum(map(int.bit_count, self.traded.values()))
+
+    @property
+    def traded(self) -> dict[int, int]:
+        minutes = dict[int, int]()
+        for part in self._parts:
+            for hour, bits in part.traded.items():
+                if hour >= self._horizon:
+                    minutes[hour] = minutes.get(hour, 0) | bits
+        return minutes
+
+    def extremes_after(self, time: int) -> Extremes | None:
+        found = [extremes for part in self._parts if (extremes := part.extremes_after(time))]
+        return (min(low for low, _ in found), max(high for _, high in found)) if found else None
+
+    def last_until(self, time: int) -> Tick | None:
+        found = (part.last_until(time) for part in self._parts)
+        return max((tick for tick in found if tick), default=None)
+
+    def first_after(self, tick: Tick) -> Tick | None:
+        found = (part.first_after(tick) for part in self._parts)
+        return min((first for first in found if first), default=None)
+
+    def minutes_of(self, hour: int) -> int:
+        return reduce(or_, (part.minutes_of(hour) for part in self._parts))
+
+
+def merged(states: Sequence[Evaluable]) -> Evaluable:
+    """One or more states of a token as one. It has no split hours: ask `missing` for each part of it."""
+    parts = [state for state in states if state.newest is not None] or states[:1]
+    if len(parts) == 1:
+        return parts[0]
+    horizon = max(part.horizon for part in parts)
+    numbers = {number for part in parts for number in part.bands}
+    bands = {
+        number: MergedBand([part.bands[number] for part in parts if number in part.bands], horizon)
+        for number in numbers
+    }
+    left: dict[Chunk, list[Tick]] = {}
+    for part in parts:
+        for chunk, ticks in part.left.items():
+            left.setdefault(chunk, []).extend(ticks)
+    newest = max(part.newest for part in parts if part.newest is not None)
+    return StateView(newest, max(part.kept for part in parts), horizon, set(), bands, left)
+
+
 def read_at(data: bytes | None, tail: bytes | None, now: int) -> Evaluable:
     """A token at a moment: its state, which codec.encode made, and its tail. Raises PriceStateUnreadable."""
-    ticks = unpack(tail) if tail else []
-    ticks.sort()
+    return view_of(data, unpack(tail) if tail else [], now)
+
+
+def view_of(data: bytes | None, ticks: Iterable[PricedTick], now: int) -> Evaluable:
+    """A token at a moment: its state, and ticks in any order that came since. Raises PriceStateUnreadable."""
+    ticks = sorted(ticks)
     head = decode_head(data) if data else _NO_HEAD
     if (ticks and ticks[-1][0] > now) or (head.ahead and min(head.ahead)[0] <= now):
         state = decode(data) if data else TokenState()

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Collection, Mapping, Sequence
 
 from headwater.model.price.left import Chunk, Leaving
-from headwater.model.price.tick import partition_of
+from headwater.model.price.tick import partition_of, quoted_key
 from headwater.stores.prices import Found, PriceWrite
 
 
@@ -19,6 +19,7 @@ class MemoryPrices:
         self._states: dict[tuple[int, bytes], bytes] = {}
         self._tails: dict[tuple[int, bytes], bytes] = {}
         self._left: dict[Leaving, bytes] = {}
+        self._unsettled: dict[int, set[bytes]] = {}
         self._chains: set[str] = set()
 
     def take(self, owner: str, topic_id: str, partitions: Collection[int]) -> Mapping[int, int]:
@@ -46,13 +47,20 @@ class MemoryPrices:
             if took[0] != owner or self._known[owner, partition] != self._ends.get(partition):
                 return None
             self._left |= written.left
+            self._unsettled.setdefault(partition, set()).update(written.unsettled)
             for token, state in written.states.items():
                 self._states[partition, token] = state
                 self._tails.pop((partition, token), None)
             for token, tail in written.tails.items():
                 self._tails[partition, token] = self._tails.get((partition, token), b"") + tail
+            self._unsettled[partition].difference_update(written.settled)
             self._ends[partition] = self._known[owner, partition] = took[1], written.end
             return {token: len(self._tails[partition, token]) for token in written.tails}
+
+    def unsettled(self, partition: int) -> Collection[bytes]:
+        """See PriceStore."""
+        with self._lock:
+            return frozenset(self._unsettled.get(partition, ()))
 
     def note_chains(self, chains: Collection[str]) -> None:
         """See PriceStore."""
@@ -66,6 +74,6 @@ class MemoryPrices:
 
     def look_up(self, tokens: Sequence[bytes], hour: int) -> list[Found]:
         """See PriceStore."""
-        stored = [self.read(partition_of(token), [token])[0] for token in tokens]
+        stored = [self.read(partition_of(token), [token, quoted_key(token)]) for token in tokens]
         ticks = self.read_left([(token, Chunk(hour)) for token in tokens])
-        return [Found(state, tail, some) for (state, tail), some in zip(stored, ticks, strict=True)]
+        return [Found(*own, some, *quoted) for (own, quoted), some in zip(stored, ticks, strict=True)]

@@ -3,6 +3,7 @@
 {px:P}:who       hash    `owner`, and `end`: the topic's id and the position on it that the states reach, with a colon
 {px:P}:t:TOKEN   string  the state of a token
 {px:P}:n:TOKEN   string  its tail; both expire 30 days after either was written last
+{px:P}:unsettled set     the keys of quoted ticks of which some are unsettled
 {px:P}:h:HOUR    hash    digest of a token → its ticks of an hour, which have left the state; with the number of one of
                          its minutes behind it: those of the minute; expires once nobody asks
 {px}:chains      set     the chains of ticks
@@ -11,11 +12,12 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
+from itertools import islice
 from typing import TypeVar
 
 from headwater.model.price.band import HOUR_MS
 from headwater.model.price.left import WHOLE, Chunk, Leaving
-from headwater.model.price.tick import partition_of
+from headwater.model.price.tick import partition_of, quoted_key
 from headwater.stores.prices import Found, PriceWrite
 from headwater.stores.redis.client import Client, Command, Script, Word
 
@@ -66,14 +68,18 @@ class RedisPrices:
         tails = [*_parts(written.tails.items())]
         scripts: list[tuple[list[Word], list[Word]]] = [
             *(self._left(partition, some) for some in _parts(written.left.items())),
+            *_noted(written.unsettled, settled=False),
             *(self._tokens(partition, some, []) for some in _parts(written.states.items())),
             *(self._tokens(partition, [], some) for some in tails),
-            ([], [0, 0]),
+            *_noted(written.settled, settled=True),
+            ([], [0, 0, 0, 0]),
         ]
         sizes: list[int] = []
         for number, (keys, args) in enumerate(scripts, 1):
             end = after if number == len(scripts) else ""
-            grown = self._client.run(_WRITE, [_who(partition), *keys], [owner, before, end, TTL_S, *args])
+            grown = self._client.run(
+                _WRITE, [_who(partition), _unsettled(partition), *keys], [owner, before, end, TTL_S, *args]
+            )
             if grown is None:
                 return None
             sizes += grown
@@ -85,14 +91,24 @@ class RedisPrices:
         partition: int, states: Sequence[tuple[bytes, bytes]], tails: Sequence[tuple[bytes, bytes]]
     ) -> tuple[list[Word], list[Word]]:
         some = [*states, *tails]
-        return _keys(partition, [token for token, _ in some]), [len(states), len(tails), *(data for _, data in some)]
+        return _keys(partition, [token for token, _ in some]), [
+            len(states),
+            len(tails),
+            0,
+            0,
+            *(data for _, data in some),
+        ]
 
     @staticmethod
     def _left(partition: int, some: Sequence[tuple[Leaving, bytes]]) -> tuple[list[Word], list[Word]]:
-        args: list[Word] = [0, 0]
+        args: list[Word] = [0, 0, 0, 0]
         for (token, chunk), ticks in some:
             args += (_field(token, chunk), ticks, chunk.hour // 1000 + HOUR_TTL_S)
         return [_hour(partition, chunk.hour) for (_, chunk), _ in some], args
+
+    def unsettled(self, partition: int) -> Collection[bytes]:
+        """See PriceStore."""
+        return frozenset(self._client.call("SMEMBERS", _unsettled(partition)))
 
     def note_chains(self, chains: Collection[str]) -> None:
         """See PriceStore."""
@@ -110,15 +126,16 @@ class RedisPrices:
         chunk = Chunk(hour)
         commands: list[list[Command]] = [
             [
-                _get(partition, [tokens[row] for row in some]),
+                _get(partition, [key for row in some for key in (tokens[row], quoted_key(tokens[row]))]),
                 ("HMGET", _hour(partition, hour), *[_field(tokens[row], chunk) for row in some]),
             ]
             for partition, some in rows.items()
         ]
         found = [Found()] * len(tokens)
         for some, (data, hours) in zip(rows.values(), self._client.pipelines(commands), strict=True):
-            for row, state, tail, ticks in zip(some, data[::2], data[1::2], hours, strict=True):
-                found[row] = Found(state, tail, ticks)
+            of_tokens = zip(data[::4], data[1::4], hours, data[2::4], data[3::4], strict=True)
+            for row, of_token in zip(some, of_tokens, strict=True):
+                found[row] = Found(*of_token)
         return found
 
 
@@ -134,6 +151,18 @@ def _parts(entries: Iterable[tuple[_K, bytes]]) -> Iterator[list[tuple[_K, bytes
             part, size = [], 0
     if part:
         yield part
+
+
+def _noted(keys: Collection[bytes], *, settled: bool) -> Iterator[tuple[list[Word], list[Word]]]:
+    """Scripts that note keys with unsettled ticks, or with none any more."""
+    rest = iter(keys)
+    while some := [*islice(rest, PER_SCRIPT)]:
+        counts = (0, len(some)) if settled else (len(some), 0)
+        yield [], [0, 0, *counts, *some]
+
+
+def _unsettled(partition: int) -> str:
+    return f"{{px:{partition}}}:unsettled"
 
 
 def _who(partition: int) -> str:

@@ -1,13 +1,15 @@
--- Write hours or states or tails, or move the position; returns the sizes of the tails, or nil when another owner took
--- the partition, or when the position is not the one that this owner wrote last: the server lost that write.
--- KEYS: who, then state and tail of each token, hour...   ARGV: owner, position before or "", position or "", seconds
---   that states and tails are kept, number of states, number of tails, states (their tails end), tails (they grow),
---   then per hour: token, ticks, when it expires in seconds since the epoch
+-- Write hours or states or tails, note tokens, or move the position; returns the sizes of the tails, or nil when another
+-- owner took the partition, or when the position is not the one that this owner wrote last: the server lost that write.
+-- KEYS: who, unsettled, then state and tail of each token, hour...
+-- ARGV: owner, position before or "", position or "", seconds that states and tails are kept, number of states, number
+--   of tails, number of tokens that become unsettled, number of tokens that are settled, states (their tails end), tails
+--   (they grow), tokens that become unsettled, tokens that are settled, then per hour: token, ticks, when it expires in
+--   seconds since the epoch
 local known = redis.call('HMGET', KEYS[1], 'owner', 'end')
 if known[1] ~= ARGV[1] or (known[2] or '') ~= ARGV[2] then return false end
 local kept, states, tokens, sizes = ARGV[4], tonumber(ARGV[5]), ARGV[5] + ARGV[6], {}
 for i = 1, tokens do
-  local state, tail, bytes = KEYS[2 * i], KEYS[2 * i + 1], ARGV[6 + i]
+  local state, tail, bytes = KEYS[2 * i + 1], KEYS[2 * i + 2], ARGV[8 + i]
   if i <= states then
     redis.call('SET', state, bytes, 'EX', kept)
     redis.call('DEL', tail)
@@ -17,8 +19,12 @@ for i = 1, tokens do
     redis.call('EXPIRE', state, kept)
   end
 end
-local at = 6 + tokens
-for i = 2 + 2 * tokens, #KEYS do
+local at = 8 + tokens
+for i = at + 1, at + ARGV[7] do redis.call('SADD', KEYS[2], ARGV[i]) end
+at = at + ARGV[7]
+for i = at + 1, at + ARGV[8] do redis.call('SREM', KEYS[2], ARGV[i]) end
+at = at + ARGV[8]
+for i = 3 + 2 * tokens, #KEYS do
   redis.call('HSET', KEYS[i], ARGV[at + 1], ARGV[at + 2])
   redis.call('EXPIREAT', KEYS[i], ARGV[at + 3])
   at = at + 3
