@@ -296,3 +296,19 @@ def test_quoted_ticks_are_ticks_or_say_what_is_wrong() -> None:
     [(key, value)] = [record for records in worker._topic for record in records]
     assert (key, value[25:]) == (b"base:so11\0quoted", b"0xee\0So11")
     assert partition_of(key) == partition_of(b"base:so11")
+
+
+@pytest.mark.parametrize("is_settled", [False, True])
+def test_quoted_prices_are_judged_with_those_in_dollars(*, is_settled: bool) -> None:
+    worker = Worker()
+    worker.feed([Fed("0xee", (START - HOUR, 0, 1000.0)), Fed("0xaa", (START, 0, 1000.0), "0xee")])
+    worker.feed(Fed("0xaa", (START - minute * MINUTE, 0, 100.0)) for minute in range(1, 6))
+    worker.store_all()
+    if is_settled:
+        worker.settle()
+    answer = worker.ask("0xaa")
+    [stats] = answer.stats
+    assert stats is not None
+    assert (stats.latest, stats.high_24h, stats.held_since) == (100.0, 100.0, START)
+    assert answer.statuses == ["held"]
+    worker.check()
