@@ -7,12 +7,14 @@ of one method or the other.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
 from typing import Final, Literal, NamedTuple
 
 from eth_hash.auto import keccak
 
 from headwater.ingest.evm.blocks import SYSTEM_PARTIES, Block, Log, Receipt, united
-from headwater.ingest.evm.bloom import covers
+from headwater.ingest.evm.bloom import bloom_of, missing_bits
 
 Method = Literal["receipts", "logs"]
 METHODS: Final[tuple[Method, Method]] = ("receipts", "logs")
@@ -82,14 +84,14 @@ def with_receipt(answer: Answer, receipt: Receipt | None) -> Answer:
 
 def fault_of(answer: Answer, sprint: int | None) -> Fault | None:
     """What is wrong with an answer, or None. sprint: of the chain; None: it has no state-sync transactions."""
-    block = answer.block
-    if not covers(block.logs, answer.bloom):
+    block, logs = answer.block, _by_transaction(answer.block)
+    blooms = {hash_: bloom_of(of_transaction) for hash_, of_transaction in logs.items()}
+    if missing_bits(answer.bloom, reduce(or_, blooms.values(), 0)):
         return Fault("its bloom filter has bits that no log explains", certain=True)
     if has_gap(block):
         return Fault("the numbers of its logs have a gap", certain=True)
-    logs = _by_transaction(block)
     for hash_, bloom in answer.receipt_blooms.items():
-        if not covers(logs.get(hash_, ()), bloom):
+        if missing_bits(bloom, blooms.get(hash_, 0)):
             return Fault(f"logs of its transaction {hash_} are missing", certain=True)
     if sprint is not None and block.number % sprint == 0 and (fault := _state_sync_fault(answer, logs)):
         return fault
