@@ -55,7 +55,7 @@ class Connection:
         self._socket.settimeout(timeout_s)
 
     def close(self) -> None:
-        """Wake up whoever waits for an answer: nothing more comes. From any thread."""
+        """HeadNotifier up whoever waits for an answer: nothing more comes. From any thread."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()

@@ -13,13 +13,13 @@ from headwater.ingest.evm.decode import Decoder
 from headwater.ingest.evm.fetch import Fetcher
 from headwater.ingest.evm.final import FinalBlocks
 from headwater.ingest.evm.head import SUFFIX, HeadBlocks
+from headwater.ingest.evm.head_notifier import HeadNotifier
 from headwater.ingest.evm.options import CHAIN_IDS, EvmOptions
 from headwater.ingest.evm.pool import NodePool
 from headwater.ingest.evm.position import Position, decode
 from headwater.ingest.evm.records import ENTITIES, Converter, Token
 from headwater.ingest.evm.rpc import RpcClient
 from headwater.ingest.evm.steps import ReadBack, Work, step_of
-from headwater.ingest.evm.wake import Wake
 from headwater.ingest.jsonrpc import ATTEMPTS
 
 STOP_S = 1.0
@@ -61,7 +61,7 @@ class EvmFeed:
         """See Feed. What is learnt of the nodes is kept while they are waited for."""
         options = self._options
         nodes = self._nodes = self._nodes or self._open_nodes()
-        wake = Wake(options.ws.get_secret_value() if options.ws else None, options.poll_s)
+        notifier = HeadNotifier(options.ws.get_secret_value() if options.ws else None, options.poll_s)
         pool = ThreadPoolExecutor(options.parallel, "fetch")
         is_waiting = False
         try:
@@ -69,13 +69,13 @@ class EvmFeed:
             head = HeadBlocks(work, self._zerolag, self._read_back) if self._zerolag else None
             final = FinalBlocks(work, pool)
             yield from begun(work, final, head)
-            yield from self._loop(work, wake, final.steps(), head)
+            yield from self._loop(work, notifier, final.steps(), head)
         except NodeUnavailable:
             is_waiting = True
             raise
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-            wake.close()
+            notifier.close()
             if not is_waiting or self._stop.is_set():
                 nodes.close()
                 self._nodes = None
@@ -104,7 +104,7 @@ class EvmFeed:
         return decode(position, self._options.name, chain_id)
 
     def _loop(
-        self, work: Work, wake: Wake, final: Iterator[Step | None], head: HeadBlocks | None
+        self, work: Work, notifier: HeadNotifier, final: Iterator[Step | None], head: HeadBlocks | None
     ) -> Iterator[Step | None]:
         look = True
         while True:
@@ -119,9 +119,9 @@ class EvmFeed:
             yield final_step
             if final_step is not None and work.position.final is not None:
                 self.progress(work.position.final.number)
-            look = wake.wait(0.0)
+            look = notifier.wait(0.0)
             while not (look or moved or final_step):
-                look = wake.wait(STOP_S)
+                look = notifier.wait(STOP_S)
                 yield None
 
 

@@ -147,6 +147,8 @@ class HeadBlocks:
         if recent[0].written_ms == BEFORE and header is not None:
             self._remember([Recent(recent[0].number, header.hash, 0, BEFORE), *recent[1:]])
             return recent[0].number
+        if self._work.nodes.has_block(recent[0].number, recent[0].hash):
+            raise NodeUnavailable(f"The node gives two chains of blocks at {recent[0].number} at once.")
         raise IngestStopped(
             f"The chain {self._work.options.chain} was reorganised below block {recent[0].number}, deeper than the "
             f"{len(recent)} blocks that are kept: the records of older ones in the zerolag streams can't be retracted. "

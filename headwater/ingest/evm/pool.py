@@ -269,8 +269,11 @@ class NodePool:
 
     def _check(self) -> None:
         for node in self._nodes:
-            if node.health.rest_until <= self._clock():
-                self._try(node, partial(self._compare, node))
+            try:
+                if node.health.rest_until <= self._clock():
+                    self._try(node, partial(self._compare, node))
+            except Exception as error:  # noqa: BLE001  # the check is repeated; its fault must not stay unseen
+                log.error("the look at a node failed", node=node.name, reason=type(error).__name__)
 
     def _compare(self, node: _Node, fetcher: Fetcher) -> None:
         """Take note of a node's head, and of its hash of the newest block that was read."""

@@ -24,7 +24,7 @@ from tests.integration.ingest.evm import (
 )
 from tests.support.anvil import Anvil
 from tests.support.kafka import KafkaServer
-from tests.support.node import CUT, Node, Reply, calls_of, error
+from tests.support.node import CUT, Node, Reply, calls_of, error, results
 from tests.support.ports import free_port
 
 KEY = "a-key-of-the-provider"
@@ -315,6 +315,43 @@ def width(call: dict[str, Any]) -> int:
         return 0
     asked = call["params"][0]
     return int(asked["toBlock"], 16) - int(asked["fromBlock"], 16) + 1
+
+
+@pytest.mark.long
+def test_another_node_takes_over_without_loss_or_repeat(streams: Streams, anvil: Anvil) -> None:
+    """The first node is away from its fourth request on, and the second leaves logs out of receipts."""
+    tokens = Tokens(anvil)
+    first = anvil.height + 1
+    for number in range(6):
+        tokens.all_kinds(number)
+    last = anvil.height
+    anvil.mine(2)
+    with Node(lambda _: CUT if len(dying.requests) > 3 else None, anvil.url) as dying, Node(Forgetful(anvil)) as other:
+        urls = f"{dying.address}/v2/{KEY} {other.address}/v2/{KEY}"
+        flags = ("--from-block", str(first), "--to-block", str(last), "--confirmations", "1", "--rate", "80")
+        process = streams.start(urls, *flags)
+        output, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert_once(streams, tokens, anvil, first, last)
+    assert "the ingest uses another node" in errors
+    assert "does not give a block whole" in errors
+    assert KEY not in output + errors
+
+
+class Forgetful:
+    """Leaves the last log of a block out of the block's receipts."""
+
+    def __init__(self, anvil: Anvil) -> None:
+        self._anvil = anvil
+
+    def __call__(self, request: Any) -> Reply:
+        return results(request, self._answer)
+
+    def _answer(self, method: str, params: list[Any]) -> Any:
+        found = self._anvil.rpc(method, *params)
+        if method == "eth_getBlockReceipts" and found:
+            found[-1]["logs"] = found[-1]["logs"][:-1]
+        return found
 
 
 @pytest.mark.slow

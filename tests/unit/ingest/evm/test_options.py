@@ -27,6 +27,9 @@ def options(**more: Any) -> dict[str, Any]:
     ("more", "fault"),
     [
         ({"rpc": f"ftp://{KEY}"}, "--rpc is not valid.*http"),
+        ({"rpc": [URL, f"ftp://{KEY}"]}, "--rpc is not valid.*http"),
+        ({"rpc": []}, "--rpc is not valid"),
+        ({"rpc": 5}, "--rpc is not valid"),
         ({"rpc": "$NOT_SET_ANYWHERE"}, "NOT_SET_ANYWHERE is not set"),
         ({"ws": URL}, "--ws is not valid.*ws"),
         ({"finality": "latest"}, "^--finality is not valid: must be finalized, safe or a number of blocks"),
@@ -49,6 +52,25 @@ def test_a_url_may_come_from_a_variable_and_is_not_shown(monkeypatch: pytest.Mon
     monkeypatch.setenv("SOME_NODE", URL)
     read = read_options(EvmOptions, options(rpc="$SOME_NODE"))
     assert [url.get_secret_value() for url in read.rpc] == [URL]
+    assert KEY not in f"{read!r} {read}"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [URL, f"{URL}2"],
+        (f"{URL} {URL}2",),
+        ["$SOME_NODES"],
+        "$SOME_NODES",
+        ["$ONE_NODE", f"{URL}2"],
+        [URL, URL, f"{URL}2"],
+    ],
+)
+def test_there_may_be_several_nodes(monkeypatch: pytest.MonkeyPatch, given: Any) -> None:
+    monkeypatch.setenv("SOME_NODES", f"{URL} {URL}2")
+    monkeypatch.setenv("ONE_NODE", URL)
+    read = read_options(EvmOptions, options(rpc=given))
+    assert [url.get_secret_value() for url in read.rpc] == [URL, f"{URL}2"]
     assert KEY not in f"{read!r} {read}"
 
 

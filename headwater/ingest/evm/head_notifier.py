@@ -1,4 +1,4 @@
-"""Tells of new heads: by a WebSocket subscription while there is one, else by the clock."""
+"""Waits for new heads: by a WebSocket subscription while there is one, else by the clock."""
 
 import threading
 import time
@@ -14,10 +14,10 @@ from headwater.children import Backoff
 
 SUBSCRIBE: Final = msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": ["newHeads"]})
 SILENCE_S: Final = 30.0
-"""A subscription that tells nothing for this long is made anew; the head is looked at as often."""
+"""A subscription that is silent for this long is made anew; the head is looked at as often."""
 OPEN_S: Final = 10.0
 END_S: Final = 1.0
-"""How long the end waits for the subscription's. An attempt to connect takes longer, and is left alone."""
+"""How long `close` waits for the subscription to end. An attempt to connect takes longer, and is left alone."""
 
 
 class _Message(msgspec.Struct):
@@ -29,7 +29,7 @@ _ERROR: Final = msgspec.json.Decoder(_Message)
 log = structlog.get_logger(__name__)
 
 
-class Wake:
+class HeadNotifier:
     """url: of the WebSocket, or None. poll_s: seconds between two looks without a subscription."""
 
     def __init__(self, url: str | None, poll_s: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -46,13 +46,13 @@ class Wake:
 
     @property
     def subscribed(self) -> bool:
-        """Whether a subscription stands."""
+        """Whether there is a subscription."""
         return self._subscribed.is_set()
 
     def wait(self, at_most_s: float) -> bool:
-        """Wait for a new head, but no longer than this or a turn of the clock; whether to look at the head now."""
-        told = self._news.wait(max(0.0, min(at_most_s, self._look_at - self._clock())))
-        if not told and self._clock() < self._look_at:
+        """Wait for a new head, for this long or until the next poll is due; whether to look at the head now."""
+        is_new = self._news.wait(max(0.0, min(at_most_s, self._look_at - self._clock())))
+        if not is_new and self._clock() < self._look_at:
             return False
         self._news.clear()
         self._look_at = self._clock() + (SILENCE_S if self.subscribed else self._poll_s)
@@ -69,11 +69,8 @@ class Wake:
         while not self._stop.is_set():
             try:
                 self._subscribe(backoff)
-            except (
-                OSError,
-                WebSocketException,
-                msgspec.DecodeError,
-            ) as error:  # its text may have the URL, which may carry a key
+            except Exception as error:  # noqa: BLE001  # whatever fails, the next subscription may work
+                # The text of an error may have the URL, which may carry a key.
                 log.warning("no new heads by WebSocket; the node is polled", reason=type(error).__name__)
             finally:
                 self._subscribed.clear()

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import structlog
 from websockets.sync.server import ServerConnection, serve
 
-from headwater.ingest.evm.wake import Wake
+from headwater.ingest.evm.head_notifier import HeadNotifier
 from tests.support.ports import free_port
 
 POLL_S = 0.2
@@ -30,8 +30,8 @@ def server(talk: Callable[[ServerConnection], None], port: int = 0) -> Iterator[
 
 
 @contextmanager
-def waking(url: str | None, poll_s: float = POLL_S) -> Iterator[Wake]:
-    wake = Wake(url, poll_s)
+def waking(url: str | None, poll_s: float = POLL_S) -> Iterator[HeadNotifier]:
+    wake = HeadNotifier(url, poll_s)
     try:
         yield wake
     finally:
@@ -45,7 +45,7 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def told_by(wake: Wake, within_s: float = 20) -> bool:
+def told_by(wake: HeadNotifier, within_s: float = 20) -> bool:
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         if wake.wait(0.05):
