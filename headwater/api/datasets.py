@@ -112,7 +112,9 @@ def read(dataset_id: str, caller: Caller, given: Given) -> DatasetBody:
     openapi_extra=needs("sets:write"),
 )
 def delete(dataset_id: str, caller: Caller, given: Given) -> None:
-    """With all its entries. Scripts that look values up in it fail from now on."""
+    """With all its entries. Scripts that look values up in it fail from now on. After a 503 send it again: it answers
+    204 once all of it is removed, and 404 when it had been removed meanwhile.
+    """
     given.datasets.delete(caller.owner, dataset_id)
 
 

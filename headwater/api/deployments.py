@@ -1,8 +1,10 @@
 """Deployments: start, read, stop, health."""
 
+import asyncio
+from concurrent.futures import Future
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from anyio import to_thread
 from fastapi import Query
@@ -39,7 +41,11 @@ from headwater.stores.base import MAX_LOG_LINES
 
 router = guarded_router("/api/v1/flow/{config_id}", "Deployments")
 
+T = TypeVar("T")
+
 DEFAULT_LOG_LINES = 100
+KNOWN_WITHIN_S = 1.0
+"""How long `deploy/stats` waits for what it can do without."""
 UNSEEN = (
     "No controller runs, so nobody has looked after this worker since; it may have ended. Start `headwater controller`."
 )
@@ -138,11 +144,21 @@ def logs(
     responses=failures(404),
     openapi_extra=needs("flow:read"),
 )
-def stats(config_id: str, caller: Caller, given: Given) -> DeploymentStats:
-    """A change of a worker shows within 5 seconds. The lag is that of this moment."""
-    deployment = given.deployments.get(caller.owner, config_id)
-    workers = deployment.workers if given.is_led() else tuple(map(_unseen, deployment.workers))
-    return DeploymentStats.of(workers, given.metrics.lag(deployment), given.metrics.last_progress(deployment))
+async def stats(config_id: str, caller: Caller, given: Given) -> DeploymentStats:
+    """A change of a worker shows within 5 seconds. The lag is that of this moment, and null when Kafka does not tell it
+    within a second.
+    """
+    deployment = await to_thread.run_sync(given.deployments.get, caller.owner, config_id)
+    lag, progress = given.metrics.lag(deployment), given.metrics.last_progress(deployment)
+    is_led = await to_thread.run_sync(given.is_led)
+    workers = deployment.workers if is_led else tuple(map(_unseen, deployment.workers))
+    return DeploymentStats.of(workers, await _within(lag), await _within(progress))
+
+
+async def _within(value: "Future[T | None]") -> T | None:
+    """The value when it is known within KNOWN_WITHIN_S. Others may wait for the same read, so it goes on."""
+    done, _ = await asyncio.wait([asyncio.wrap_future(value)], timeout=KNOWN_WITHIN_S)
+    return next(iter(done)).result() if done else None
 
 
 def _unseen(worker: WorkerStatus) -> WorkerStatus:

@@ -53,8 +53,11 @@ class Datasets:
         return found[0]
 
     def delete(self, owner: str, dataset_id: str) -> None:
-        """Remove a dataset, its name and its values. Raises NotFound."""
-        dataset = self._store.get(owner, dataset_id)
+        """Remove a dataset, its name and its values. Raises NotFound.
+
+        A removal that was cut off, by a store that was away, goes on when it is asked for again.
+        """
+        dataset = self._store.removable(owner, dataset_id)
         self._store.set_state(dataset.id, "deleting")
         self._names.discard(owner, dataset.name, dataset.id)
         self._sets.drop(dataset_set(dataset.id))

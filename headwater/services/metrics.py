@@ -1,19 +1,16 @@
 """What was measured of a deployment: as series over time, and in sum."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-import structlog
-
-from headwater.errors import BrokerUnavailable, SetStoreUnavailable
 from headwater.model.deployment import Deployment, source_group
 from headwater.model.flow import Source
 from headwater.model.metric import COUNT_TYPES, METRIC_TYPES, CountType, Histogram, Interval, MetricType, TimeRange
 from headwater.services.ids import Clock
+from headwater.services.optional_reads import OptionalReads
 from headwater.stores.base import MetricStore
-
-log = structlog.get_logger(__name__)
 
 SHORTEST = timedelta(seconds=1)
 """A rate per minute is of at least that long."""
@@ -50,6 +47,8 @@ class Metrics:
         self._store = store
         self._lag = lag
         self._now = now
+        self._lags = OptionalReads[int]("lag")
+        self._progress = OptionalReads[datetime]("last progress")
 
     def series(
         self, deployment: Deployment, time_range: TimeRange, types: Collection[MetricType]
@@ -74,22 +73,17 @@ class Metrics:
         deployed = max(now - max(first, deployment.created_at), SHORTEST)
         return Summary(whole, deployed / timedelta(minutes=1))
 
-    def lag(self, deployment: Deployment) -> int | None:
-        """How many offsets of the source are not committed yet; None when that is not known."""
-        group = source_group(deployment.id, deployment.shown.source_epoch)
-        try:
-            return self._lag(deployment.shown.config.source, group)
-        except BrokerUnavailable as error:
-            log.warning("the lag is not known", deployment=deployment.id, reason=error.detail)
-            return None
+    def lag(self, deployment: Deployment) -> "Future[int | None]":
+        """How many offsets of the source are not committed yet; None when that is not known. Does not block."""
+        source, group = deployment.shown.config.source, source_group(deployment.id, deployment.shown.source_epoch)
+        return self._lags.ask(group, lambda: self._lag(source, group))
 
-    def last_progress(self, deployment: Deployment) -> datetime | None:
-        """When positions were committed last; None when that is not known."""
-        try:
-            at = self._store.last_progress(deployment.id)
-        except SetStoreUnavailable as error:
-            log.warning("the last progress is not known", deployment=deployment.id, reason=error.detail)
-            return None
+    def last_progress(self, deployment: Deployment) -> "Future[datetime | None]":
+        """When positions were committed last; None when that is not known. Does not block."""
+        return self._progress.ask(deployment.id, lambda: self._last_progress(deployment.id))
+
+    def _last_progress(self, deployment_id: str) -> datetime | None:
+        at = self._store.last_progress(deployment_id)
         return None if at is None else _time(at)
 
 

@@ -190,6 +190,9 @@ class DatasetStore(Protocol):
     def get(self, owner: str, dataset_id: str) -> Dataset:
         """A live dataset. Raises NotFound."""
 
+    def removable(self, owner: str, dataset_id: str) -> Dataset:
+        """A dataset that is live, or whose removal was cut off. Raises NotFound."""
+
     def list(self, owner: str, names: Sequence[str] = ()) -> Sequence[Dataset]:
         """Live datasets of an owner, newest first; only those of the given names, when some are given."""
 

@@ -207,6 +207,19 @@ class TestDatasets:
             stores.datasets.set_state("s1", "live")
         assert [d.id for d in stores.datasets.unsettled()] == ["s1"]
 
+    def test_one_that_is_going_away_can_still_be_removed(self, stores: ControlStores) -> None:
+        stores.datasets.create(a_dataset())
+        with pytest.raises(NotFound):
+            stores.datasets.removable(OWNER, "s1")
+        for state in ("live", "deleting"):
+            stores.datasets.set_state("s1", state)
+            assert stores.datasets.removable(OWNER, "s1").state == state
+        with pytest.raises(NotFound):
+            stores.datasets.removable("bob", "s1")
+        stores.datasets.remove("s1")
+        with pytest.raises(NotFound):
+            stores.datasets.removable(OWNER, "s1")
+
     def test_remove(self, stores: ControlStores) -> None:
         self.live(stores, "s1", "wallets")
         stores.datasets.remove("s1")

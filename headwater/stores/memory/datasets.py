@@ -45,9 +45,15 @@ class MemoryDatasets:
             raise rules.name_taken(dataset.name)
 
     def get(self, owner: str, dataset_id: str) -> Dataset:
+        return self._one(owner, dataset_id, "live")
+
+    def removable(self, owner: str, dataset_id: str) -> Dataset:
+        return self._one(owner, dataset_id, "live", "deleting")
+
+    def _one(self, owner: str, dataset_id: str, *states: str) -> Dataset:
         with self._lock:
             dataset = self._datasets.get(dataset_id)
-            if dataset is None or dataset.owner != owner or dataset.state != "live":
+            if dataset is None or dataset.owner != owner or dataset.state not in states:
                 raise rules.no_dataset(dataset_id)
             return dataset
 

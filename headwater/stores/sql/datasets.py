@@ -41,7 +41,14 @@ class SqlDatasets:
             raise rules.name_taken(self._select(this)[0].name) from error
 
     def get(self, owner: str, dataset_id: str) -> Dataset:
-        found = self._select(datasets.c.owner == owner, datasets.c.id == dataset_id, datasets.c.state == "live")
+        return self._one(owner, dataset_id, "live")
+
+    def removable(self, owner: str, dataset_id: str) -> Dataset:
+        return self._one(owner, dataset_id, "live", "deleting")
+
+    def _one(self, owner: str, dataset_id: str, *states: str) -> Dataset:
+        of_owner = (datasets.c.owner == owner) & (datasets.c.id == dataset_id)
+        found = self._select(of_owner, datasets.c.state.in_(states))
         if not found:
             raise rules.no_dataset(dataset_id)
         return found[0]

@@ -126,6 +126,28 @@ class TestDelete:
         assert headwater.sets.count(dataset_set(dataset_id)) == (0, 0)
         made(alice)
 
+    @pytest.mark.parametrize(("part", "method"), [("names", "discard"), ("datasets", "remove")])
+    def test_one_that_was_cut_off_is_gone_for_readers_and_can_be_sent_again_until_it_ends(
+        self, headwater: Installation, alice: User, bob: User, monkeypatch: pytest.MonkeyPatch, part: str, method: str
+    ) -> None:
+        def away(*_: object) -> None:
+            raise SetStoreUnavailable("away")
+
+        path = f"{DATASETS}/{made(alice)}"
+        alice.post(f"{path}/entries", {"values": ["a"]})
+        with monkeypatch.context() as patch:
+            owner = headwater.names if part == "names" else headwater.database.datasets
+            patch.setattr(owner, method, away)
+            for _ in range(2):
+                alice.problem(alice.delete(path), 503, "set-store-unavailable")
+        for address in (path, f"{path}/entries"):
+            alice.problem(alice.get(address), 404, "not-found")
+        bob.problem(bob.delete(path), 404, "not-found")
+        assert alice.delete(path).status_code == 204
+        alice.problem(alice.delete(path), 404, "not-found")
+        assert headwater.sets.count(dataset_set(path.rsplit("/", 1)[1])) == (0, 0)
+        assert headwater.database.datasets.unsettled() == []
+
     def test_another_owners_is_not_found(self, alice: User, bob: User) -> None:
         path = f"{DATASETS}/{made(alice)}"
         bob.problem(bob.delete(path), 404, "not-found")

@@ -1,5 +1,6 @@
 """Deployments: /api/v1/flow/{config_id}/deploy and …/teardown."""
 
+import threading
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -330,6 +331,27 @@ class TestStats:
         monkeypatch.setattr(headwater.metrics, "last_progress", away)
         stats = alice.get(f"{FLOW}/{config_id}/deploy/stats").json()
         assert (stats["lag"], stats["last_progress_at"]) == (None, None)
+
+    def test_other_requests_do_not_wait_while_kafka_hangs(
+        self, headwater: Installation, alice: User, config_id: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        answered = threading.Event()
+
+        def hang(_: object) -> dict[str, int]:
+            answered.wait(20)
+            return {}
+
+        alice.post(f"{FLOW}/{config_id}/deploy")
+        monkeypatch.setattr(headwater.broker, "lag", hang)
+        asked = [alice.start("GET", f"{FLOW}/{config_id}/deploy/stats") for _ in range(100)]
+        try:
+            assert alice.get(FLOW).status_code == 200
+            assert not answered.is_set()
+            answers = [response.result(10) for response in asked]
+            assert {answer.status_code for answer in answers} == {200}
+            assert {answer.json()["lag"] for answer in answers} == {None}
+        finally:
+            answered.set()
 
     def test_nothing_is_ready_while_no_controller_looks_after_it(self) -> None:
         with installation(is_led=lambda: False) as made:

@@ -1,0 +1,54 @@
+"""Reads from a store that an answer can do without, on threads of their own.
+
+A store that is away must not hold up the threads that all requests share. So a read has a thread of its own, reads of
+the same thing share one, and while the store is known to be away nothing is asked.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Generic, TypeVar
+
+import structlog
+
+from headwater.errors import Unavailable
+
+log = structlog.get_logger(__name__)
+
+THREADS = 4
+AWAY_FOR_S = 2.0
+"""How long a store counts as away after a read of it failed."""
+
+T = TypeVar("T")
+
+
+class OptionalReads(Generic[T]):
+    """Reads of one store. what: named in the log when it can't be read. Thread-safe."""
+
+    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._what = what
+        self._clock = clock
+        self._away_until = float("-inf")
+        self._lock = threading.Lock()
+        self._running: dict[str, Future[T | None]] = {}
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix=f"read {what}")
+
+    def ask(self, key: str, read: Callable[[], T | None]) -> "Future[T | None]":
+        """Begin to read, unless a read of the same key is under way. The result is None while the store is away."""
+        with self._lock:
+            running = self._running.get(key)
+            if running is None:
+                running = self._running[key] = self._threads.submit(self._read, key, read)
+            return running
+
+    def _read(self, key: str, read: Callable[[], T | None]) -> T | None:
+        try:
+            return None if self._clock() < self._away_until else read()
+        except Unavailable as error:
+            self._away_until = self._clock() + AWAY_FOR_S
+            log.warning("a value that an answer can do without is not known", value=self._what, reason=error.detail)
+            return None
+        finally:
+            with self._lock:
+                self._running.pop(key, None)

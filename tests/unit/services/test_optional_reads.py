@@ -1,0 +1,56 @@
+"""Reads that an answer can do without: a store that is away costs a thread of their own, and nobody else's."""
+
+import threading
+from concurrent.futures import Future
+
+from headwater.errors import BrokerUnavailable
+from headwater.services.optional_reads import AWAY_FOR_S, THREADS, OptionalReads
+
+WITHIN_S = 10
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def away() -> int:
+    raise BrokerUnavailable("Kafka does not answer.")
+
+
+def test_reads_of_one_thing_share_a_thread() -> None:
+    reads, go, begun = OptionalReads[int]("lag"), threading.Event(), []
+
+    def read() -> int:
+        begun.append(True)
+        go.wait(WITHIN_S)
+        return 7
+
+    asked = [reads.ask("group", read) for _ in range(100)]
+    assert len(set(map(id, asked))) == 1
+    go.set()
+    assert asked[0].result(WITHIN_S) == 7
+    assert len(begun) == 1
+    assert reads.ask("group", lambda: 8).result(WITHIN_S) == 8
+
+
+def test_many_things_wait_in_a_few_threads() -> None:
+    reads, go = OptionalReads[int]("lag"), threading.Event()
+    before = threading.active_count()
+    asked: list[Future[int | None]] = [
+        reads.ask(str(number), lambda: int(go.wait(WITHIN_S))) for number in range(10 * THREADS)
+    ]
+    assert threading.active_count() - before <= THREADS
+    go.set()
+    assert [each.result(WITHIN_S) for each in asked] == [1] * len(asked)
+
+
+def test_nothing_is_asked_while_the_store_is_away() -> None:
+    clock = Clock()
+    reads = OptionalReads[int]("lag", clock)
+    assert reads.ask("a", away).result(WITHIN_S) is None
+    assert reads.ask("b", lambda: 7).result(WITHIN_S) is None
+    clock.now += AWAY_FOR_S
+    assert reads.ask("b", lambda: 7).result(WITHIN_S) == 7
