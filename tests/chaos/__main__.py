@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from tests.chaos import soak
+from tests.chaos.attack import Attack, attack
 from tests.chaos.copy import Strikes, copy
 from tests.chaos.load import KINDS
 from tests.chaos.proofs import away, busy, loops
@@ -30,7 +31,7 @@ def drawn(seed: int) -> int:
     return run_number
 
 
-def conclude(run: Callable[[Path], Report]) -> None:
+def conclude(run: Callable[[Path], Report | Attack]) -> None:
     """Run in a directory that stays when the run fails, and print the report."""
     directory = Path(tempfile.mkdtemp(prefix="headwater-chaos-"))
     typer.echo(f"in {directory}; removed when the run passes", err=True)
@@ -101,6 +102,15 @@ def run_soak(hours: Annotated[float, typer.Option(help="How long.")] = 2.0, seed
     """Everything runs for hours under steady load and change: nothing grows."""
     options = Options(drawn(seed), 0, soak.KINDS, rate=rate, network=False, reread=False)
     conclude(lambda directory: soak.soak(directory, options, soak.Pace(hours)))
+
+
+@app.command("attack")
+def run_attack(
+    minutes: Annotated[float, typer.Option(help="How long the attack lasts.")] = 20.0,
+    scale: Annotated[float, typer.Option(help="1 is 10,000 slow connections and 1 GB of headers.")] = 1.0,
+) -> None:
+    """Somebody without a key floods the API: a user beside does not notice, and no process grows."""
+    conclude(lambda directory: attack(directory, minutes, scale))
 
 
 @app.callback()

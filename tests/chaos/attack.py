@@ -1,0 +1,167 @@
+"""The attack: somebody without a key does his worst beside a user, who must not notice it."""
+
+import itertools
+import json
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.acceptance.stack import ROOT, Stack, beside, pipeline
+from tests.chaos.soak import measure, roles
+
+WARM_UP_S = 20.0
+SAMPLE_S = 1.0
+CALLS_PER_S = 20
+NEW_CONNECTION_EVERY = 10
+MOST_P99_MS = 200.0
+MOST_GROWTH_MIB = 50.0
+STOP_WITHIN_S = 90.0
+
+
+@dataclass
+class Attack:
+    """What a run found. growth_mib: of each process, from the end of the warm-up to its largest during the attack."""
+
+    minutes: float
+    calls: int = 0
+    failed: list[str] = field(default_factory=list)
+    p50_ms: float = 0.0
+    p99_ms: float = 0.0
+    max_ms: float = 0.0
+    quiet_p99_ms: float = 0.0
+    growth_mib: dict[str, float] = field(default_factory=dict)
+    descriptors_max: dict[str, int] = field(default_factory=dict)
+    attacker: dict[str, int] = field(default_factory=dict)
+    load: float = 0.0
+    faults: list[str] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        return not self.faults
+
+    def text(self) -> str:
+        return json.dumps(asdict(self), indent=2)
+
+
+class User:
+    """A user on 127.0.0.1 who lists, reads, checks and writes at a steady pace."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._stack = stack
+        self.took_ms: list[float] = []
+        self.failed: list[str] = []
+        with stack.client() as client:
+            filter_ = {"type": "redis_set_filter", "filter_expr": "root = this.a", "set_values": ["x"]}
+            self._flow = client.post("/api/v1/flow", json=pipeline(transforms=[filter_])).json()
+        uid = self._flow["pipeline_config"]["transforms"][0]["uid"]
+        self._path = f"/api/v1/flow/{self._flow['id']}"
+        self._values = f"{self._path}/transforms/{uid}/filter-values"
+
+    def run(self, stop: threading.Event) -> None:
+        """Call until `stop`."""
+        numbers = itertools.count()
+        client = self._stack.client()
+        while not stop.wait(1 / CALLS_PER_S):
+            number = next(numbers)
+            if number % NEW_CONNECTION_EVERY == 0:
+                client.close()
+                client = self._stack.client()
+            self._call(client, number)
+        client.close()
+
+    def _call(self, client: httpx.Client, number: int) -> None:
+        calls: list[Callable[[], httpx.Response]] = [
+            lambda: client.get("/api/v1/flow"),
+            lambda: client.get(self._path),
+            lambda: client.get(f"{self._values}/check", params={"value": "x"}),
+            lambda: client.post(self._values, json={"values": [f"v{number % 1000}"]}),
+        ]
+        began = time.perf_counter()
+        try:
+            answer = calls[number % len(calls)]()
+        except httpx.TransportError as error:
+            self.failed.append(f"call {number}: {error!r}")
+        else:
+            if answer.status_code != 200:
+                self.failed.append(f"call {number}: {answer.status_code} {answer.text[:200]}")
+        self.took_ms.append((time.perf_counter() - began) * 1000)
+
+
+def attack(directory: Path, minutes: float, scale: float = 1.0, warm_up_s: float = WARM_UP_S) -> Attack:
+    """One run. Raises what starting an installation raises."""
+    stack = Stack(directory / "data")
+    stack.start()
+    try:
+        return _Run(stack, minutes, scale, warm_up_s).run()
+    finally:
+        stack.stop()
+
+
+class _Run:
+    def __init__(self, stack: Stack, minutes: float, scale: float, warm_up_s: float) -> None:
+        self._stack = stack
+        self._seconds = minutes * 60
+        self._scale = scale
+        self._warm_up_s = warm_up_s
+        self._report = Attack(minutes)
+        self._before: dict[str, float] = {}
+
+    def run(self) -> Attack:
+        user = User(self._stack)
+        with beside(user.run):
+            time.sleep(self._warm_up_s)
+            quiet = len(user.took_ms)
+            self._before = {role: found[0] for role, found in self._sample().items()}
+            self._attack()
+        self._report.quiet_p99_ms = _percentile(user.took_ms[:quiet], 99)
+        self._judge(user.took_ms[quiet:], user.failed)
+        return self._report
+
+    def _attack(self) -> None:
+        command = [sys.executable, "-m", "tests.chaos.attacker", str(self._stack.port)]
+        command += [str(self._seconds), str(self._scale)]
+        loads = []
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
+            deadline = time.monotonic() + self._seconds + STOP_WITHIN_S
+            while process.poll() is None and time.monotonic() < deadline:
+                time.sleep(SAMPLE_S)
+                loads.append(float(Path("/proc/loadavg").read_text().split()[0]))
+                for role, (mib, descriptors, _) in self._sample().items():
+                    grown = round(mib - self._before.get(role, mib), 2)
+                    self._report.growth_mib[role] = max(grown, self._report.growth_mib.get(role, 0.0))
+                    most = self._report.descriptors_max.get(role, 0)
+                    self._report.descriptors_max[role] = max(descriptors, most)
+            process.kill()
+            assert process.stdout is not None
+            said = process.stdout.read()
+        self._report.attacker = json.loads(said) if said else {}
+        self._report.load = round(statistics.mean(loads), 1)
+
+    def _sample(self) -> dict[str, tuple[float, int, int]]:
+        seen = dict(roles(self._stack, ()))
+        return {role: found for role, pids in seen.items() if (found := measure(pids)) is not None}
+
+    def _judge(self, took_ms: list[float], failed: list[str]) -> None:
+        report = self._report
+        report.calls, report.failed = len(took_ms), failed[:10]
+        report.p50_ms, report.p99_ms = _percentile(took_ms, 50), _percentile(took_ms, 99)
+        report.max_ms = round(max(took_ms), 1)
+        faults = [f"{len(failed)} calls of the user failed"] if failed else []
+        if report.p99_ms > MOST_P99_MS:
+            faults.append(f"the user's p99 is {report.p99_ms} ms")
+        faults += [f"{role} grew by {mib} MiB" for role, mib in report.growth_mib.items() if mib > MOST_GROWTH_MIB]
+        faults += [] if report.attacker else ["the attacker did not say what it did"]
+        report.faults = faults
+
+
+def _percentile(values: list[float], percent: int) -> float:
+    ordered: list[Any] = sorted(values)
+    return round(ordered[min(len(ordered) - 1, len(ordered) * percent // 100)], 1) if ordered else 0.0

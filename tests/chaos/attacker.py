@@ -1,0 +1,172 @@
+"""An attacker without a key, as a process of its own: `python -m tests.chaos.attacker PORT SECONDS SCALE`.
+
+It comes from 127.0.0.2 to 127.0.0.9 and does everything at once, for so many seconds: slow heads, endless heads, slow
+bodies, answers that it never fetches, pipelines without an end, and keys that nobody made. The last line that it prints
+is what it did, as JSON.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import resource
+import socket
+import sys
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from headwater.model.key import mint
+
+SOURCES = tuple(f"127.0.0.{last}" for last in range(2, 10))
+SLOW_CONNECTIONS = 10_000
+HEAD_BYTES = 1_000_000_000
+HEADS_AT_ONCE, BODIES_AT_ONCE, READERS_AT_ONCE, PIPELINES_AT_ONCE, KEYS_AT_ONCE = 32, 64, 64, 8, 16
+KEYS_PER_S = 400
+COME_BACK_S = (5.0, 35.0)
+"""A client whose connection was closed comes back after a pause of this length."""
+CHUNK = b"X-Attack: " + b"a" * 8_000 + b"\r\n"
+
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Attacker:
+    """scale: 1 is the whole attack."""
+
+    def __init__(self, port: int, seconds: float, scale: float) -> None:
+        self._port = port
+        self._seconds = seconds
+        self._until = time.monotonic() + seconds
+        self._scale = scale
+        self._sources = 0
+        self.did: Counter[str] = Counter()
+
+    async def run(self) -> None:
+        deeds: list[tuple[Callable[[], Awaitable[None]], int]] = [
+            (self._slow_head, self._scaled(SLOW_CONNECTIONS)),
+            (self._endless_head, self._scaled(HEADS_AT_ONCE)),
+            (self._slow_body, self._scaled(BODIES_AT_ONCE)),
+            (self._never_reads, self._scaled(READERS_AT_ONCE)),
+            (self._pipeline, self._scaled(PIPELINES_AT_ONCE)),
+            (self._bad_key, KEYS_AT_ONCE),
+        ]
+        await asyncio.gather(*(self._again(deed) for deed, count in deeds for _ in range(count)))
+
+    def _scaled(self, count: int) -> int:
+        return max(1, int(count * self._scale))
+
+    async def _again(self, deed: Callable[[], Awaitable[None]]) -> None:
+        await asyncio.sleep(random.uniform(0, min(10.0, self._seconds / 3)))
+        while time.monotonic() < self._until:
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError, TimeoutError):
+                async with asyncio.timeout(max(0.1, self._until - time.monotonic())):
+                    await deed()
+            if deed != self._bad_key:
+                await self._sleep(random.uniform(*COME_BACK_S))
+
+    async def _sleep(self, seconds: float) -> None:
+        await asyncio.sleep(max(0.0, min(seconds, self._until - time.monotonic())))
+
+    async def _connect(self, buffer_bytes: int = 2_048) -> Connection:
+        self._sources += 1
+        made = socket.socket()
+        try:
+            made.setblocking(False)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
+            made.bind((SOURCES[self._sources % len(SOURCES)], 0))
+            await asyncio.wait_for(asyncio.get_running_loop().sock_connect(made, ("127.0.0.1", self._port)), 30)
+        except BaseException:
+            made.close()
+            raise
+        self.did["connections"] += 1
+        return await asyncio.open_connection(sock=made, limit=4_096)
+
+    @contextlib.asynccontextmanager
+    async def _connected(self):  # type: ignore[no-untyped-def]  # noqa: ANN202
+        reader, writer = await self._connect()
+        try:
+            yield reader, writer
+        finally:
+            writer.transport.abort()
+
+    async def _slow_head(self) -> None:
+        async with self._connected() as (reader, writer):
+            self.did["slow heads"] += 1
+            writer.write(b"GET /api/v1/flow HTTP/1.1\r\nHost: a\r\nX: ")
+            while not reader.at_eof():
+                writer.write(b"a")
+                await writer.drain()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(reader.read(4_096), random.uniform(3, 9))
+            self.did["slow heads ended by the server"] += 1
+
+    async def _endless_head(self) -> None:
+        if self.did["bytes of heads"] >= HEAD_BYTES * self._scale:
+            return
+        async with self._connected() as (reader, writer):
+            writer.write(b"GET /api/v1/flow HTTP/1.1\r\nHost: a\r\n")
+            while self.did["bytes of heads"] < HEAD_BYTES * self._scale:
+                writer.write(CHUNK * 8)
+                await writer.drain()
+                self.did["bytes of heads"] += 8 * len(CHUNK)
+
+    async def _slow_body(self) -> None:
+        async with self._connected() as (reader, writer):
+            self.did["slow bodies"] += 1
+            head = (
+                "POST /api/v1/flow HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100000000"
+            )
+            writer.write(f"{head}\r\n\r\n".encode())
+            while not reader.at_eof():
+                writer.write(b" " * 64)
+                await writer.drain()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(reader.read(4_096), 1)
+
+    async def _never_reads(self) -> None:
+        async with self._connected() as (_, writer):
+            self.did["answers not fetched"] += 1
+            for path in ("/openapi.json", "/metrics", "/docs/assets/swagger-ui-bundle.js"):
+                writer.write(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+            await writer.drain()
+            await self._sleep(120)
+
+    async def _pipeline(self) -> None:
+        async with self._connected() as (reader, writer):
+            self.did["pipelines"] += 1
+            writer.write(b"GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n" * 5_000)
+            await writer.drain()
+            while await reader.read(4_096):
+                pass
+
+    async def _bad_key(self) -> None:
+        """Half of the keys are well formed."""
+        async with self._connected() as (reader, writer):
+            for number in range(50):
+                key = mint()[0] if number % 2 else "hw_live_guess"
+                head = f"GET /api/v1/flow HTTP/1.1\r\nHost: a\r\nX-API-Key: {key}\r\n\r\n"
+                writer.write(head.encode())
+                status = (await reader.readuntil(b"\r\n")).split()[1].decode()
+                self.did[f"keys answered {status}"] += 1
+                length = (await reader.readuntil(b"\r\n\r\n")).lower().partition(b"content-length: ")[2]
+                await reader.readexactly(int(length.partition(b"\r\n")[0]))
+                await self._sleep(KEYS_AT_ONCE / KEYS_PER_S)
+        await self._sleep(1)
+
+
+def main() -> None:
+    port, seconds, scale = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    os.nice(10)  # a real one computes on machines of its own
+    attacker = Attacker(port, seconds, scale)
+    runner = partial(asyncio.wait_for, attacker.run(), seconds + 60)
+    with contextlib.suppress(TimeoutError):
+        asyncio.run(runner())
+    print(json.dumps(dict(sorted(attacker.did.items()))), flush=True)
+
+
+if __name__ == "__main__":
+    main()
