@@ -5,6 +5,7 @@ HeadwaterError
 │   ├── MalformedRequest          400
 │   ├── Unauthenticated           401
 │   ├── Forbidden                 403
+│   ├── QuotaExceeded             403
 │   ├── NotFound                  404
 │   ├── Conflict                  409
 │   │   ├── TeardownGoesOn
@@ -84,6 +85,10 @@ class Forbidden(RequestError):
     def __init__(self, scope: str) -> None:
         super().__init__(f"This API key lacks the scope {scope}. Use a key that has it.")
         self.scope = scope
+
+
+class QuotaExceeded(RequestError):
+    """The owner, or all owners together, would have more than a quota allows. Remove something, or ask the operator."""
 
 
 class NotFound(RequestError):

@@ -140,6 +140,44 @@ class Settings(BaseSettings):
 
     rate_limit: float = Field(0.0, ge=0, description="Requests a second that each key may send; 0 means no limit.")
     rate_burst: int = Field(20, ge=1, description="Requests that a key may send at once, with a limit.")
+    quota_configurations: int = Field(
+        0, ge=0, description="Configurations that each owner may have; 0 means any number."
+    )
+    quota_stored_bytes: int = Field(
+        0, ge=0, description="Bytes of stored revisions that each owner may have; 0 means any number."
+    )
+    quota_script_bytes: int = Field(
+        0, ge=0, description="Bytes of scripts that each owner may have; 0 means any number."
+    )
+    quota_deployments: int = Field(0, ge=0, description="Deployments that each owner may have; 0 means any number.")
+    quota_workers: int = Field(
+        0, ge=0, description="Workers of deployments that each owner may have; 0 means any number."
+    )
+    quota_datasets: int = Field(0, ge=0, description="Datasets that each owner may have; 0 means any number.")
+    quota_set_values: int = Field(
+        0, ge=0, description="Values of filters and datasets that each owner may have; 0 means any number."
+    )
+    quota_total_configurations: int = Field(
+        0, ge=0, description="Configurations that all owners may have together; 0 means any number."
+    )
+    quota_total_stored_bytes: int = Field(
+        0, ge=0, description="Bytes of stored revisions that all owners may have together; 0 means any number."
+    )
+    quota_total_script_bytes: int = Field(
+        0, ge=0, description="Bytes of scripts that all owners may have together; 0 means any number."
+    )
+    quota_total_deployments: int = Field(
+        0, ge=0, description="Deployments that all owners may have together; 0 means any number."
+    )
+    quota_total_workers: int = Field(
+        0, ge=0, description="Workers of deployments that all owners may have together; 0 means any number."
+    )
+    quota_total_datasets: int = Field(
+        0, ge=0, description="Datasets that all owners may have together; 0 means any number."
+    )
+    quota_total_set_values: int = Field(
+        0, ge=0, description="Values of filters and datasets that all owners may have together; 0 means any number."
+    )
     audit_days: int = Field(0, ge=0, description="Days that entries of the audit log are kept; 0 means for ever.")
     deploy_timeout_s: float = Field(55.0, gt=0, description="How long a deploy call waits for its workers.")
     worker_memory_mb: int = Field(

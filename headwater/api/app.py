@@ -21,6 +21,7 @@ from headwater.api import (
     openapi,
     prices,
     problems,
+    quota_limits,
     streams,
     transforms,
     validate,
@@ -44,6 +45,7 @@ ROUTERS = (
     prices.router,  # the one that is asked most often: routes are tried in their order
     streams.router,
     datasets.router,
+    quota_limits.router,
     flow.router,
     validate.router,
     transforms.router,

@@ -40,7 +40,10 @@ from headwater.services.keys import Keys
 
 MAX_BODY_BYTES = 32 << 20
 MAX_KEY_CHECKS_AT_ONCE = 8
-RESERVED_IDS = {"config_id": frozenset({"datasets", "streams", "validate"}), "dataset_id": frozenset({"entries"})}
+RESERVED_IDS = {
+    "config_id": frozenset({"datasets", "limits", "streams", "validate"}),
+    "dataset_id": frozenset({"entries"}),
+}
 """Names that stand where an id stands, by the id's parameter."""
 
 DEPLOY_SCOPE = "flow:deploy"

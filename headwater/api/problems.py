@@ -41,6 +41,7 @@ KINDS: dict[type[HeadwaterError], Kind] = {
     errors.MalformedRequest: Kind(HTTPStatus.BAD_REQUEST, "malformed-request", "The request can't be read"),
     errors.Unauthenticated: Kind(HTTPStatus.UNAUTHORIZED, "unauthenticated", "No valid API key"),
     errors.Forbidden: Kind(HTTPStatus.FORBIDDEN, "forbidden", "The API key lacks a scope"),
+    errors.QuotaExceeded: Kind(HTTPStatus.FORBIDDEN, "quota", "A quota is used up"),
     errors.NotFound: Kind(HTTPStatus.NOT_FOUND, "not-found", "Not found"),
     errors.Conflict: Kind(HTTPStatus.CONFLICT, "conflict", "Not possible in the present state"),
     errors.Unreadable: Kind(HTTPStatus.CONFLICT, "unreadable", "What is stored can't be read"),

@@ -19,6 +19,7 @@ from headwater.services.keys import Keys
 from headwater.services.limits import RateLimits
 from headwater.services.metrics import Metrics
 from headwater.services.prices import Prices
+from headwater.services.quotas import QuotaStores
 from headwater.services.trials import Trials
 
 Probe = Callable[[], object]
@@ -45,6 +46,7 @@ class Services:
     filters: Filters
     datasets: Datasets
     prices: Prices
+    quotas: QuotaStores
     bindings: Bindings
     kafka: KafkaEndpoint
     is_led: Callable[[], bool]

@@ -42,6 +42,7 @@ from headwater.services.keys import Keys
 from headwater.services.limits import RateLimits
 from headwater.services.metrics import Metrics
 from headwater.services.prices import Prices
+from headwater.services.quotas import QuotaSets, QuotaStores
 from headwater.services.trials import Trials
 from headwater.settings import Settings
 from headwater.stores.base import Leases
@@ -51,6 +52,7 @@ from headwater.stores.redis.drafts import RedisDraftSets
 from headwater.stores.redis.metrics import RedisMetrics
 from headwater.stores.redis.names import RedisDatasetNames
 from headwater.stores.redis.prices import RedisPrices
+from headwater.stores.redis.reservations import RedisReservations
 from headwater.stores.redis.sets import RedisSetStore
 from headwater.stores.sql.database import Database
 from headwater.transforms import TRANSFORMS
@@ -90,7 +92,8 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
     bindings = load_bindings(settings)
     broker = KafkaBroker(addresses.kafka(), addresses.replication())
     any_topic = next((topic for _, topic in bindings), TICKS_TOPIC)
-    sets, names = RedisSetStore(client), RedisDatasetNames(client)
+    quotas = QuotaStores(database.quotas, RedisSetStore(client), RedisReservations(client))
+    sets, names = QuotaSets(quotas), RedisDatasetNames(client)
     audited = AuditedSets(sets, database.audit)
     checker = PipelineChecker(bindings, partial(validate, jit=settings.v8_jit), parse, new_id)
 
@@ -117,6 +120,7 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
         filters=Filters(database.flows, database.deployments, audited),
         datasets=Datasets(database.datasets, names, audited, utc_now, new_id),
         prices=Prices(RedisPrices(client), utc_now, filter_outliers=settings.price_filter),
+        quotas=quotas,
         bindings=bindings,
         kafka=_endpoint(addresses),
         limits=_limits(addresses),

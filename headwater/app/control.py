@@ -1,17 +1,21 @@
 """Composition of the control stores: the database of configurations, deployments, keys and datasets."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from headwater.app.addresses import Addresses
 from headwater.app.home import Home
 from headwater.brokers.embedded.files import write_private
 from headwater.model.key import LOCAL_SCOPES
+from headwater.model.quota import QUOTA_NAMES, QuotaDefaults, QuotaName
 from headwater.services.ids import utc_now
 from headwater.services.keys import Keys
+from headwater.services.quotas import Limit, limits
 from headwater.settings import Settings
-from headwater.stores.base import AuditLog
+from headwater.stores.base import AuditLog, QuotaStore
+from headwater.stores.redis.client import connect
+from headwater.stores.redis.sets import RedisSetStore
 from headwater.stores.sql.database import Database, open_database
 from headwater.stores.sql.sealed import Sealer
 
@@ -21,7 +25,8 @@ LOCAL_OWNER = "local"
 @contextmanager
 def open_control(addresses: Addresses) -> Iterator[Database]:
     """The database, migrated. Raises SetupError (a newer database, a wrong secret key), StoreUnavailable."""
-    database = open_database(addresses.database_url(), Sealer(addresses.secret_key()))
+    sealer = Sealer(addresses.secret_key())
+    database = open_database(addresses.database_url(), sealer, quota_defaults(addresses.settings))
     try:
         yield database
     finally:
@@ -50,6 +55,31 @@ def audit_of(settings: Settings) -> Iterator[AuditLog]:
     """The audit log of the installation that the settings name. Raises SetupError when there is none."""
     with _control_of(settings) as database:
         yield database.audit
+
+
+@contextmanager
+def quotas_of(settings: Settings) -> Iterator[QuotaStore]:
+    """The owners' quotas of the installation that the settings name. Raises SetupError when there is none."""
+    with _control_of(settings) as database:
+        yield database.quotas
+
+
+def limits_of(settings: Settings, owner: str) -> Sequence[Limit]:
+    """What an owner has and may have. Raises SetupError, StoreUnavailable, SetStoreUnavailable."""
+    addresses = Addresses(settings, Home(settings.data_dir))
+    with _control_of(settings) as database:
+        return limits(database.quotas, RedisSetStore(connect(addresses.redis_url())), owner)
+
+
+def quota_defaults(settings: Settings) -> QuotaDefaults:
+    """The quotas in the settings; 0 is none."""
+    per_owner = {name: getattr(settings, f"quota_{name}") for name in QUOTA_NAMES}
+    total = {name: getattr(settings, f"quota_total_{name}") for name in QUOTA_NAMES}
+    return QuotaDefaults(_without_zeros(per_owner), _without_zeros(total))
+
+
+def _without_zeros(numbers: dict[QuotaName, int]) -> dict[QuotaName, int]:
+    return {name: number for name, number in numbers.items() if number}
 
 
 def provide_local_key(addresses: Addresses) -> None:

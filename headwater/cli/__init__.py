@@ -5,7 +5,7 @@ Commands import what they compose when they run: `headwater --help` and a worker
 
 import typer
 
-from headwater.cli import abi, audit, docs, ingest, keys, parts, prices, sweep, tools
+from headwater.cli import abi, audit, docs, ingest, keys, owners, parts, prices, sweep, tools
 from headwater.model.audit import CLI, act_as
 
 app = typer.Typer(
@@ -28,6 +28,7 @@ audit.register(app)
 sweep.register(app)
 docs.register(app)
 app.add_typer(keys.app, name="keys")
+app.add_typer(owners.app, name="owners")
 app.add_typer(ingest.app, name="ingest")
 app.add_typer(abi.app, name="abi")
 app.add_typer(prices.app, name="prices")

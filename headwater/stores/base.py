@@ -17,6 +17,7 @@ from headwater.model.idempotency import Answered, Claim
 from headwater.model.key import ApiKey
 from headwater.model.lease import Candidate, Fence, Leader
 from headwater.model.metric import Interval, Measured, TimeRange
+from headwater.model.quota import Allowed, QuotaName, Reservation, Usage
 
 MAX_LOG_LINES = 1000
 
@@ -125,6 +126,31 @@ class DeploymentStore(Protocol):
 
     def read_logs(self, deployment_id: str, limit: int) -> Sequence[LogLine]:
         """The last lines, newest first."""
+
+
+class QuotaStore(Protocol):
+    """What owners may have, and what they have of it. The other stores check it when they write."""
+
+    total: Mapping[QuotaName, int]
+    """What all owners together may have."""
+
+    def allowed(self, owner: str) -> Allowed:
+        """What an owner may have."""
+
+    def used(self, owner: str) -> Usage:
+        """What an owner has, of all quotas but `set_values`: those are in the set store."""
+
+    def change(self, owner: str, changes: Allowed, defaults: Sequence[QuotaName]) -> None:
+        """Set some quotas of an owner (None: any number), and let some be what the settings say."""
+
+    def own(self) -> Mapping[str, Allowed]:
+        """The quotas of their own that owners have, by owner."""
+
+    def sets(self, owner: str | None = None) -> Sequence[SetId]:
+        """The sets of an owner, or of all: datasets, and the filters of all stored revisions. Each set is there once.
+
+        The filters that ended are among them for as long as a stored revision has them.
+        """
 
 
 class Doorbell(Protocol):
@@ -320,6 +346,26 @@ class SetStore(SetLookup, Protocol):
 
     def sweep(self) -> None:
         """Remove what replaces that were cut off an hour ago or more left behind. Called from time to time."""
+
+
+class SetCounts(Protocol):
+    """How many values sets hold."""
+
+    def counts(self, targets: Sequence[SetId]) -> Sequence[int]:
+        """The number of values of each set, in order."""
+
+
+class Reservations(Protocol):
+    """Numbers of values that writes under way may still add. All API processes share them."""
+
+    def put(self, reservation: Reservation) -> None:
+        """Write a reservation, in place of an earlier one of the same id."""
+
+    def all(self) -> Sequence[Reservation]:
+        """All reservations, also those whose time is over."""
+
+    def remove(self, ids: Collection[str]) -> None:
+        """Remove reservations; unknown ids are no error."""
 
 
 class DraftSets(Protocol):

@@ -105,7 +105,7 @@ class Attacker:
     async def _endless_head(self) -> None:
         if self.did["bytes of heads"] >= HEAD_BYTES * self._scale:
             return
-        async with self._connected() as (reader, writer):
+        async with self._connected() as (_, writer):
             writer.write(b"GET /api/v1/flow HTTP/1.1\r\nHost: a\r\n")
             while self.did["bytes of heads"] < HEAD_BYTES * self._scale:
                 writer.write(CHUNK * 8)

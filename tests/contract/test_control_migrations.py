@@ -13,12 +13,13 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, inspect, text
 
 from headwater.errors import SetupError
+from headwater.model.dataset import filter_set
 from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.database import open_database
 from headwater.stores.sql.migrate import SCRIPTS, migrate
 from headwater.stores.sql.sealed import Sealer
 from headwater.stores.sql.tables import metadata
-from tests.support.sql import OWNER, SECRET_KEY, a_dataset, a_flow
+from tests.support.sql import OWNER, SECRET_KEY, a_config, a_dataset, a_flow
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -107,3 +108,17 @@ def test_a_newer_schema_is_refused(url: str, engine: Engine) -> None:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(SetupError, match=r"newer Headwater \(schema 9999\)"):
         open_database(url, Sealer(SECRET_KEY))
+
+
+def test_revisions_that_are_stored_already_are_counted(url: str, engine: Engine) -> None:
+    database = open_database(url, Sealer(SECRET_KEY))
+    filter_ = {"uid": "t2", "type": "redis_set_filter", "filter_expr": "root = this.a"}
+    database.flows.create(a_flow(pipeline_config=a_config(transforms=[filter_], parallelism=3)))
+    used, sets = database.quotas.used(OWNER), database.quotas.sets(OWNER)
+    database.close()
+    _move(engine, "down", "0006")
+    migrate(engine)
+    again = open_database(url, Sealer(SECRET_KEY))
+    assert again.quotas.sets(OWNER) == sets == [filter_set("f1", "t2")]
+    assert {**used, "stored_bytes": 0} == {**again.quotas.used(OWNER), "stored_bytes": 0}
+    again.close()

@@ -18,6 +18,7 @@ from headwater.stores.base import (
     FlowStore,
     KeyStore,
     Leases,
+    QuotaStore,
     RevisionStore,
 )
 from headwater.stores.sql.database import Database, open_database
@@ -51,6 +52,9 @@ class ControlStores(Protocol):
 
     @property
     def datasets(self) -> DatasetStore: ...
+
+    @property
+    def quotas(self) -> QuotaStore: ...
 
     @property
     def audit(self) -> AuditLog: ...

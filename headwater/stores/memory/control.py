@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice, pairwise
 
+from headwater.model.dataset import SetId, filter_set
 from headwater.model.deployment import Deployment, LogLine, Marker, Observed, Phase, Progress, WorkerStatus
 from headwater.model.flow import Flow
+from headwater.model.quota import NO_QUOTAS, Content, QuotaDefaults, QuotaName, Usage, content_of
 from headwater.stores.base import MAX_LOG_LINES
 from headwater.stores.memory.audit import MemoryAudit
 from headwater.stores.memory.datasets import MemoryDatasets
@@ -17,6 +19,7 @@ from headwater.stores.memory.idempotency import MemoryCalls
 from headwater.stores.memory.keys import MemoryKeys
 from headwater.stores.memory.leases import MemoryLeases
 from headwater.stores.memory.order import newest_first
+from headwater.stores.memory.quotas import MemoryQuotas
 from headwater.stores.sql import changes, rules
 from headwater.stores.sql.rules import Rollout
 
@@ -27,6 +30,8 @@ class _Tables:
 
     audit: MemoryAudit
     leases: MemoryLeases
+    datasets: MemoryDatasets
+    quotas: MemoryQuotas = field(init=False)
     lock: threading.RLock = field(default_factory=threading.RLock)
     flows: dict[str, Flow] = field(default_factory=dict)
     revisions: dict[str, dict[int, Flow]] = field(default_factory=lambda: defaultdict(dict))
@@ -41,6 +46,46 @@ class _Tables:
     def writing(self) -> Iterator[None]:
         """A transaction that changes something. Raises LeaseLost inside `model.lease.fenced_by`."""
         with self.lock, self.leases.fenced():
+            yield
+
+    def usage(self, owner: str | None) -> Usage:
+        """What an owner has, or all together, of what is not in the set store."""
+        mine = [flow for flow in self.flows.values() if owner in (None, flow.owner)]
+        live = [flow for flow in mine if flow.id not in self.deleted]
+        active = [d for d in self.deployments.values() if owner in (None, d.owner) and d.phase is not Phase.ABSENT]
+        stored = [revision for flow in mine for revision in self.revisions[flow.id].values()]
+        return {
+            "configurations": len(live),
+            "stored_bytes": sum(_content(flow).stored_bytes for flow in stored),
+            "script_bytes": sum(_content(flow).script_bytes for flow in live),
+            "deployments": len(active),
+            "workers": sum(content_of(d.config.model_dump_json()).workers for d in active),
+            "datasets": self.datasets.number_of(owner),
+        }
+
+    def sets(self, owner: str | None = None) -> Sequence[SetId]:
+        """The sets of an owner, or of all."""
+        with self.lock:
+            mine = [flow for flow in self.flows.values() if owner in (None, flow.owner)]
+            uids = {
+                filter_set(flow.id, uid)
+                for flow in mine
+                for revision in self.revisions[flow.id].values()
+                for uid in revision.pipeline_config.filter_uids
+            }
+        return [*uids, *self.datasets.sets(owner)]
+
+    @contextmanager
+    def within_quotas(self, owner: str, *names: QuotaName) -> Iterator[None]:
+        """Make a change, unless a quota forbids it."""
+        flows, deployments, rings = dict(self.flows), dict(self.deployments), self.rings
+        revisions = {flow_id: dict(stored) for flow_id, stored in self.revisions.items()}
+
+        def undo() -> None:
+            self.flows, self.deployments, self.rings = flows, deployments, rings
+            self.revisions = defaultdict(dict, revisions)
+
+        with self.quotas.enforced(owner, *names, undo=undo):
             yield
 
     def visible(self, owner: str, flow_id: str) -> Flow:
@@ -71,6 +116,10 @@ class _Tables:
         return deployment
 
 
+def _content(flow: Flow) -> Content:
+    return content_of(flow.pipeline_config.model_dump_json(), flow.name, flow.description, *flow.tags)
+
+
 class MemoryFlows:
     """FlowStore in memory."""
 
@@ -79,7 +128,8 @@ class MemoryFlows:
 
     def create(self, flow: Flow) -> None:
         with self._tables.writing():
-            self._tables.store(replace(flow, revision=1))
+            with self._tables.within_quotas(flow.owner, "configurations", "stored_bytes", "script_bytes"):
+                self._tables.store(replace(flow, revision=1))
             self._tables.audit.record(changes.created(flow))
 
     def save(self, flow: Flow) -> None:
@@ -87,7 +137,8 @@ class MemoryFlows:
             stored = self._tables.visible(flow.owner, flow.id)
             if flow.revision != stored.revision + 1:
                 raise rules.saved_meanwhile(flow.id)
-            self._tables.store(replace(flow, created_at=stored.created_at))
+            with self._tables.within_quotas(flow.owner, "stored_bytes", "script_bytes"):
+                self._tables.store(replace(flow, created_at=stored.created_at))
             self._tables.audit.record(changes.saved(stored, flow))
 
     def get(self, owner: str, flow_id: str) -> Flow:
@@ -177,8 +228,10 @@ class MemoryDeployments:
                 changed = rules.roll_out(current, flow, self._tables.rollouts[current.id])
             else:
                 return current
+            with self._tables.within_quotas(owner, "deployments", "workers"):
+                desired = self._tables.desire(changed)
             self._tables.audit.record(changes.deployed(current, changed))
-            return self._tables.desire(changed)
+            return desired
 
     def desire_credentials(self, owner: str, flow_id: str, reader_password: str) -> Deployment:
         with self._tables.writing():
@@ -272,17 +325,19 @@ class MemoryDoorbell:
 class MemoryDatabase:
     """All control stores, as `stores.sql.database.Database` has them."""
 
-    def __init__(self) -> None:
+    def __init__(self, defaults: QuotaDefaults = NO_QUOTAS) -> None:
         self.audit = MemoryAudit()
         self.calls = MemoryCalls()
         self.leases = MemoryLeases()
-        tables = _Tables(self.audit, self.leases)
+        self.datasets = MemoryDatasets(self.audit, self.leases)
+        tables = _Tables(self.audit, self.leases, self.datasets)
+        self.quotas = tables.quotas = MemoryQuotas(defaults, tables.usage, tables.sets)
+        self.datasets.quotas = self.quotas
         self.flows = MemoryFlows(tables)
         self.revisions = MemoryRevisions(tables)
         self.deployments = MemoryDeployments(tables)
         self.doorbell = MemoryDoorbell(tables)
         self.keys = MemoryKeys(self.audit)
-        self.datasets = MemoryDatasets(self.audit, self.leases)
 
     def close(self) -> None:
         """Nothing to close."""

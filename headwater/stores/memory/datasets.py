@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from headwater.model.dataset import Dataset
+from headwater.model.dataset import Dataset, SetId, dataset_set
 from headwater.stores.memory.audit import MemoryAudit
 from headwater.stores.memory.leases import MemoryLeases
 from headwater.stores.memory.order import newest_first
+from headwater.stores.memory.quotas import MemoryQuotas
 from headwater.stores.sql import changes, rules
 
 
@@ -18,13 +19,15 @@ class MemoryDatasets:
     def __init__(self, audit: MemoryAudit, leases: MemoryLeases) -> None:
         self._audit = audit
         self._leases = leases
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self.quotas: MemoryQuotas
         self._datasets: dict[str, Dataset] = {}
 
     def create(self, dataset: Dataset) -> None:
         with self._lock, self._leases.fenced():
             self._check_name(dataset)
-            self._datasets[dataset.id] = replace(dataset, state="pending")
+            with self.quotas.enforced(dataset.owner, "datasets", undo=lambda: self._forget(dataset)):
+                self._datasets[dataset.id] = replace(dataset, state="pending")
             self._audit.record(changes.dataset_created(dataset))
 
     def set_state(self, dataset_id: str, state: Literal["live", "deleting"]) -> None:
@@ -36,6 +39,19 @@ class MemoryDatasets:
                 self._datasets[dataset_id] = moved
                 if state == "deleting" != dataset.state:
                     self._audit.record(changes.dataset_deleted(dataset))
+
+    def _forget(self, dataset: Dataset) -> None:
+        del self._datasets[dataset.id]
+
+    def number_of(self, owner: str | None) -> int:
+        """How many datasets that are not going away an owner has, or all together."""
+        with self._lock:
+            return sum(d.state != "deleting" and owner in (None, d.owner) for d in self._datasets.values())
+
+    def sets(self, owner: str | None) -> Sequence[SetId]:
+        """The sets of an owner's datasets, or of all."""
+        with self._lock:
+            return [dataset_set(d.id) for d in self._datasets.values() if owner in (None, d.owner)]
 
     def _check_name(self, dataset: Dataset) -> None:
         """Raise Conflict when another dataset of the owner holds the name; one that is going away holds none."""

@@ -3,11 +3,12 @@
 import secrets
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from headwater.model.dataset import SetId
+from headwater.model.quota import Reservation
 from headwater.stores.base import Page, Written
 from headwater.stores.redis import values as stored_values
 
@@ -84,6 +85,10 @@ class MemorySetStore:
             found = self._sets[target]
             return len(found.values), found.version
 
+    def counts(self, targets: Sequence[SetId]) -> Sequence[int]:
+        """See SetCounts."""
+        return [self.count(target)[0] for target in targets]
+
     def drop(self, target: SetId) -> None:
         """See SetStore."""
         with self._lock:
@@ -111,6 +116,30 @@ class MemoryDraftSets:
     def begun_before(self, time: datetime) -> Sequence[SetId]:
         """See DraftSets."""
         return [target for target, begun in self._begun.items() if begun < time]
+
+
+class MemoryReservations:
+    """Reservations of one process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._reservations: dict[str, Reservation] = {}
+
+    def put(self, reservation: Reservation) -> None:
+        """See Reservations."""
+        with self._lock:
+            self._reservations[reservation.id] = reservation
+
+    def all(self) -> Sequence[Reservation]:
+        """See Reservations."""
+        with self._lock:
+            return list(self._reservations.values())
+
+    def remove(self, ids: Collection[str]) -> None:
+        """See Reservations."""
+        with self._lock:
+            for reservation_id in ids:
+                self._reservations.pop(reservation_id, None)
 
 
 class MemoryDatasetNames:

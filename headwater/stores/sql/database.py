@@ -1,6 +1,7 @@
 """Opens the database and composes its stores: the one entrance to this package."""
 
 from headwater.errors import SetupError, StoreUnavailable
+from headwater.model.quota import NO_QUOTAS, QuotaDefaults
 from headwater.stores.sql.audit import SqlAudit
 from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.datasets import SqlDatasets
@@ -12,6 +13,7 @@ from headwater.stores.sql.idempotency import SqlCalls
 from headwater.stores.sql.keys import SqlKeys
 from headwater.stores.sql.leases import SqlLeases
 from headwater.stores.sql.migrate import migrate
+from headwater.stores.sql.quotas import QuotaRows, SqlQuotas
 from headwater.stores.sql.revisions import SqlRevisions
 from headwater.stores.sql.sealed import Sealer
 
@@ -19,15 +21,17 @@ from headwater.stores.sql.sealed import Sealer
 class Database:
     """All control stores on one database. Thread-safe; several processes may have one each."""
 
-    def __init__(self, connections: Connections, rows: DeploymentRows) -> None:
+    def __init__(self, connections: Connections, rows: DeploymentRows, defaults: QuotaDefaults) -> None:
+        quota_rows = QuotaRows(defaults)
         self._connections = connections
-        self.flows = SqlFlows(connections, rows)
+        self.flows = SqlFlows(connections, rows, quota_rows)
         self.revisions = SqlRevisions(connections)
-        self.deployments = SqlDeployments(connections, rows)
+        self.deployments = SqlDeployments(connections, rows, quota_rows)
         self.doorbell = SqlDoorbell(connections)
         self.leases = SqlLeases(connections)
         self.keys = SqlKeys(connections)
-        self.datasets = SqlDatasets(connections)
+        self.datasets = SqlDatasets(connections, quota_rows)
+        self.quotas = SqlQuotas(connections, quota_rows, defaults)
         self.audit = SqlAudit(connections)
         self.calls = SqlCalls(connections)
 
@@ -36,9 +40,10 @@ class Database:
         self._connections.close()
 
 
-def open_database(url: str, sealer: Sealer) -> Database:
+def open_database(url: str, sealer: Sealer, defaults: QuotaDefaults = NO_QUOTAS) -> Database:
     """Open `sqlite:///PATH` or `postgresql://…`, migrate it when it is older, and check the secret key.
 
+    defaults: the quotas that hold for what is written here.
     Raises SetupError when the database can't be reached, is newer, or was sealed with another key.
     """
     engine = make_engine(url)
@@ -54,7 +59,7 @@ def open_database(url: str, sealer: Sealer) -> Database:
     except SetupError:
         connections.close()
         raise
-    return Database(connections, rows)
+    return Database(connections, rows, defaults)
 
 
 def _reason(error: StoreUnavailable) -> str:

@@ -11,19 +11,24 @@ from headwater.model.dataset import Dataset
 from headwater.stores.sql import changes, rules
 from headwater.stores.sql.audit import record
 from headwater.stores.sql.connections import Connections
+from headwater.stores.sql.quotas import QuotaRows
 from headwater.stores.sql.tables import datasets
 
 
 class SqlDatasets:
     """DatasetStore in SQL."""
 
-    def __init__(self, connections: Connections) -> None:
+    def __init__(self, connections: Connections, quotas: QuotaRows) -> None:
         self._connections = connections
+        self._quotas = quotas
 
     def create(self, dataset: Dataset) -> None:
         pending = replace(dataset, state="pending")
         try:
-            with self._connections.writing() as connection:
+            with (
+                self._connections.writing() as connection,
+                self._quotas.enforced(connection, dataset.owner, "datasets"),
+            ):
                 connection.execute(insert(datasets).values(**asdict(pending)))
                 record(connection, changes.dataset_created(dataset))
         except IntegrityError as error:

@@ -13,6 +13,7 @@ from headwater.stores.sql.audit import record
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.deployment_rows import DeploymentRows
 from headwater.stores.sql.flows import visible
+from headwater.stores.sql.quotas import QuotaRows
 from headwater.stores.sql.tables import ACTIVE, deployments, tombstones
 
 # Databases limit the parameters of a statement; SQLite's limit is 32,766.
@@ -22,12 +23,16 @@ IDS_PER_QUERY = 10_000
 class SqlDeployments:
     """DeploymentStore in SQL."""
 
-    def __init__(self, connections: Connections, rows: DeploymentRows) -> None:
+    def __init__(self, connections: Connections, rows: DeploymentRows, quotas: QuotaRows) -> None:
         self._connections = connections
         self._rows = rows
+        self._quotas = quotas
 
     def desire_running(self, owner: str, flow_id: str, new: Deployment | None) -> Deployment:
-        with self._connections.writing() as connection:
+        with (
+            self._connections.writing() as connection,
+            self._quotas.enforced(connection, owner, "deployments", "workers"),
+        ):
             flow = visible(connection, owner, flow_id, lock=True)
             current = self._rows.active(connection, flow_id)
             if current is None:

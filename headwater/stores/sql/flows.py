@@ -2,17 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, delete, exists, false, insert, select, true, update
 from sqlalchemy.exc import IntegrityError
 
 from headwater.model.flow import Flow, PipelineConfig
+from headwater.model.quota import QuotaName, content_of
 from headwater.stores.sql import changes, rules
 from headwater.stores.sql.audit import record
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.deployment_rows import DeploymentRows
 from headwater.stores.sql.doorbell import ring
+from headwater.stores.sql.quotas import QuotaRows
 from headwater.stores.sql.tables import ACTIVE, deployments, flow_revisions, flows
 
 _NEWEST = select(flows, flow_revisions.c.config).join(
@@ -37,19 +40,20 @@ def visible(connection: Connection, owner: str, flow_id: str, *, lock: bool = Fa
 class SqlFlows:
     """FlowStore in SQL."""
 
-    def __init__(self, connections: Connections, rows: DeploymentRows) -> None:
+    def __init__(self, connections: Connections, rows: DeploymentRows, quotas: QuotaRows) -> None:
         self._connections = connections
         self._rows = rows
+        self._quotas = quotas
 
     def create(self, flow: Flow) -> None:
-        with _external_id_checked(flow), self._connections.writing() as connection:
+        with self._writing(flow, "configurations", "stored_bytes", "script_bytes") as connection:
             first = {"id": flow.id, "owner": flow.owner, "created_at": flow.created_at, "deleted": False}
             connection.execute(insert(flows).values(**first, **_saved(flow), revision=1))
             _insert_revision(connection, flow, 1)
             record(connection, changes.created(flow))
 
     def save(self, flow: Flow) -> None:
-        with _external_id_checked(flow), self._connections.writing() as connection:
+        with self._writing(flow, "stored_bytes", "script_bytes") as connection:
             stored = visible(connection, flow.owner, flow.id, lock=True)
             if flow.revision != stored.revision + 1:
                 raise rules.saved_meanwhile(flow.id)
@@ -57,6 +61,15 @@ class SqlFlows:
             connection.execute(this.values(**_saved(flow), revision=flow.revision))
             _insert_revision(connection, flow, flow.revision)
             record(connection, changes.saved(stored, flow))
+
+    @contextmanager
+    def _writing(self, flow: Flow, *names: QuotaName) -> Iterator[Connection]:
+        with (
+            _external_id_checked(flow),
+            self._connections.writing() as connection,
+            self._quotas.enforced(connection, flow.owner, *names),
+        ):
+            yield connection
 
     def get(self, owner: str, flow_id: str) -> Flow:
         with self._connections.reading() as connection:
@@ -123,7 +136,9 @@ def _external_id_checked(flow: Flow) -> Iterator[None]:
 def _insert_revision(connection: Connection, flow: Flow, revision: int) -> None:
     config = flow.pipeline_config.model_dump_json()
     saved = {"flow_id": flow.id, "revision": revision, "config": config, "saved_at": flow.updated_at}
-    connection.execute(insert(flow_revisions).values(**saved))
+    counted = asdict(content_of(config, flow.name, flow.description, *flow.tags))
+    counted["filter_uids"] = " ".join(counted["filter_uids"])
+    connection.execute(insert(flow_revisions).values(**saved, **counted))
 
 
 def _flow(row: Row[Any]) -> Flow:

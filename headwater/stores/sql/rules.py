@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from headwater.errors import Conflict, NotFound, SavedMeanwhile, TeardownGoesOn
+from headwater.errors import Conflict, NotFound, QuotaExceeded, SavedMeanwhile, TeardownGoesOn
 from headwater.model.deployment import Condition, Deployment, Desired, Observed, Phase
 from headwater.model.flow import Flow, Source
 from headwater.model.lease import Candidate
+from headwater.model.quota import MEANINGS, Excess
 from headwater.model.stream import stream_name
 
 
@@ -197,6 +198,16 @@ def saved_meanwhile(flow_id: str) -> SavedMeanwhile:
     return SavedMeanwhile(
         f"Pipeline {flow_id} was saved by another request meanwhile. Read it and send your change again."
     )
+
+
+def quota_exceeded(over: Excess) -> QuotaExceeded:
+    """The sentence for a quota of all owners does not say how much of it is used: that would tell of other owners."""
+    what = MEANINGS[over.name]
+    if over.of_all:
+        text = f"All owners together may have {over.allowed:,} {what}, and that is used up."
+    else:
+        text = f"You have {over.used:,} of {over.allowed:,} {what}, and would have {over.wanted:,}."
+    return QuotaExceeded(f"{text} Remove some that you do not need, or ask the operator for more (quota {over.name}).")
 
 
 def no_key(key_id: str) -> NotFound:

@@ -48,6 +48,9 @@ class UtcDateTime(TypeDecorator[datetime]):
         return value.replace(tzinfo=UTC) if dialect.name == "sqlite" else value.astimezone(UTC)
 
 
+COUNTED = ("stored_bytes", "script_bytes", "workers")
+"""Columns of a revision: what it counts for. `filter_uids` is the fourth one, the uids separated by spaces."""
+
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -80,6 +83,16 @@ flow_revisions = Table(
     Column("revision", Integer, primary_key=True),
     Column("config", Text, nullable=False),
     Column("saved_at", UtcDateTime, nullable=False),
+    Column("stored_bytes", BigInteger, nullable=False, server_default="0"),
+    Column("script_bytes", BigInteger, nullable=False, server_default="0"),
+    Column("workers", BigInteger, nullable=False, server_default="0"),
+    Column("filter_uids", Text, nullable=False, server_default=""),
+)
+
+# What revisions count for is read from the index alone: SQLite would walk through all scripts to reach these columns.
+Index(
+    "ix_flow_revisions_counted",
+    *(flow_revisions.c[name] for name in ("flow_id", "revision", *COUNTED, "filter_uids")),
 )
 
 deployments = Table(
@@ -171,6 +184,15 @@ api_keys = Table(
     Column("expires_at", UtcDateTime),
     Column("revoked_at", UtcDateTime),
     Column("last_used_at", UtcDateTime),
+)
+
+# Quotas of single owners. A row without a number means that the owner has no such quota.
+quotas = Table(
+    "quotas",
+    metadata,
+    Column("owner", String, primary_key=True),
+    Column("name", String, primary_key=True),
+    Column("allowed", BigInteger),
 )
 
 datasets = Table(

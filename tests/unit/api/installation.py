@@ -33,12 +33,13 @@ from headwater.services.ids import new_id
 from headwater.services.keys import Keys
 from headwater.services.metrics import Metrics
 from headwater.services.prices import Prices
+from headwater.services.quotas import QuotaSets, QuotaStores
 from headwater.services.trials import Trials
 from headwater.stores.base import DeploymentStore
 from headwater.stores.memory.control import MemoryDatabase
 from headwater.stores.memory.metrics import MemoryMetrics
 from headwater.stores.memory.prices import MemoryPrices
-from headwater.stores.memory.sets import MemoryDatasetNames, MemoryDraftSets, MemorySetStore
+from headwater.stores.memory.sets import MemoryDatasetNames, MemoryDraftSets, MemoryReservations, MemorySetStore
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import Resources
 from headwater.transforms.expression import parse
@@ -239,6 +240,7 @@ class Installation:
 
     portal: BlockingPortal
     database: MemoryDatabase = field(default_factory=MemoryDatabase)
+    reservations: MemoryReservations = field(default_factory=MemoryReservations)
     sets: MemorySetStore = field(default_factory=MemorySetStore)
     names: MemoryDatasetNames = field(default_factory=MemoryDatasetNames)
     metrics: MemoryMetrics = field(default_factory=MemoryMetrics)
@@ -256,7 +258,8 @@ class Installation:
     def services(self, **changes: Any) -> Services:
         """What app would pass."""
         numbers = itertools.count(1)
-        flows, sets = self.database.flows, self.sets
+        quotas = QuotaStores(self.database.quotas, self.sets, self.reservations, self.clock.monotonic)
+        flows, sets = self.database.flows, QuotaSets(quotas)
         audited = AuditedSets(sets, self.database.audit)
         services = Services(
             keys=self.keys,
@@ -279,6 +282,7 @@ class Installation:
             filters=Filters(flows, self.controller, audited),
             datasets=Datasets(self.database.datasets, self.names, audited, self.clock, new_id),
             prices=Prices(self.prices, self.clock, filter_outliers=True),
+            quotas=quotas,
             bindings=self.bindings,
             kafka=KafkaEndpoint("kafka.example:9092", "SASL_PLAINTEXT"),
             probes=self.probes,

@@ -1,0 +1,30 @@
+"""Reservations of values in Valkey or Redis: one hash, id → the reservation in JSON."""
+
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from headwater.model.quota import Reservation
+from headwater.stores.redis.client import Client
+
+_KEY = "headwater:reservations"
+
+
+class RedisReservations:
+    """Reservations on one server, replica group or cluster. Thread-safe."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def put(self, reservation: Reservation) -> None:
+        """See Reservations."""
+        self._client.call("HSET", _KEY, reservation.id, msgspec.json.encode(reservation))
+
+    def all(self) -> Sequence[Reservation]:
+        """See Reservations."""
+        return [msgspec.json.decode(stored, type=Reservation) for stored in self._client.call("HVALS", _KEY)]
+
+    def remove(self, ids: Collection[str]) -> None:
+        """See Reservations."""
+        if ids:
+            self._client.call("HDEL", _KEY, *ids)

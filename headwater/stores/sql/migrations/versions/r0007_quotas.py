@@ -1,0 +1,65 @@
+"""Quotas of owners, and what each stored revision counts for."""
+
+import json
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0007"
+down_revision = "0006"
+branch_labels = None
+depends_on = None
+
+COUNTED = ("stored_bytes", "script_bytes", "workers")
+
+
+def upgrade() -> None:
+    """Bring the tables to this revision."""
+    op.create_table(
+        "quotas",
+        sa.Column("owner", sa.String(), nullable=False),
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("allowed", sa.BigInteger()),
+        sa.PrimaryKeyConstraint("owner", "name", name="pk_quotas"),
+    )
+    for name in COUNTED:
+        op.add_column("flow_revisions", sa.Column(name, sa.BigInteger(), nullable=False, server_default="0"))
+    op.add_column("flow_revisions", sa.Column("filter_uids", sa.Text(), nullable=False, server_default=""))
+    op.create_index("ix_flow_revisions_counted", "flow_revisions", ["flow_id", "revision", *COUNTED, "filter_uids"])
+    _count_stored_revisions()
+
+
+def _count_stored_revisions() -> None:
+    """One revision after the other: each may hold megabytes of scripts."""
+    connection = op.get_bind()
+    table = sa.table(
+        "flow_revisions",
+        *(sa.column(name, sa.Integer()) for name in ("revision", *COUNTED)),
+        *(sa.column(name, sa.String()) for name in ("flow_id", "config", "filter_uids")),
+    )
+    this = (table.c.flow_id == sa.bindparam("of")) & (table.c.revision == sa.bindparam("number"))
+    for flow_id, number in connection.execute(sa.select(table.c.flow_id, table.c.revision)).all():
+        place = {"of": flow_id, "number": number}
+        [config] = connection.scalars(sa.select(table.c.config).where(this), place)
+        connection.execute(sa.update(table).where(this).values(**_content(config)), place)
+
+
+def _content(config: str) -> dict[str, Any]:
+    read = json.loads(config)
+    transforms = read.get("transforms") or ()
+    return {
+        "stored_bytes": len(config.encode()),
+        "script_bytes": sum(len((one.get("script") or "").encode()) for one in transforms),
+        "workers": read.get("parallelism", 1),
+        "filter_uids": " ".join(one["uid"] for one in transforms if one.get("type") == "redis_set_filter"),
+    }
+
+
+def downgrade() -> None:
+    """Take it back."""
+    op.drop_index("ix_flow_revisions_counted", "flow_revisions")
+    with op.batch_alter_table("flow_revisions") as table:
+        for name in ("filter_uids", *COUNTED):
+            table.drop_column(name)
+    op.drop_table("quotas")

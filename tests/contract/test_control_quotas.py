@@ -1,0 +1,240 @@
+"""One suite for every QuotaStore, and for the checks of the stores that write."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.errors import QuotaExceeded
+from headwater.model.dataset import SetId
+from headwater.model.deployment import Phase
+from headwater.model.quota import QUOTA_NAMES, QuotaDefaults
+from headwater.stores.memory.control import MemoryDatabase
+from headwater.stores.sql.database import open_database
+from headwater.stores.sql.sealed import Sealer
+from tests.support.sql import (
+    OWNER,
+    SECRET_KEY,
+    ControlStores,
+    a_config,
+    a_dataset,
+    a_deployment,
+    a_flow,
+    next_revision,
+    seen,
+)
+
+Open = Callable[[QuotaDefaults], ControlStores]
+
+
+def script(size: int) -> dict[str, Any]:
+    return {"uid": "t1", "type": "v8", "script": "/" * size}
+
+
+def sized(size: int, flow_id: str = "f1", owner: str = OWNER) -> Any:
+    return a_flow(flow_id, owner, pipeline_config=a_config(transforms=[script(size)]))
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
+    """Opens the stores with quotas in the settings."""
+    made: list[ControlStores] = []
+
+    def open_with(defaults: QuotaDefaults) -> ControlStores:
+        if request.param == "memory":
+            made.append(MemoryDatabase(defaults))
+        else:
+            lite = f"sqlite:///{tmp_path / 'headwater.db'}"
+            url = lite if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+            made.append(open_database(url, Sealer(SECRET_KEY), defaults))
+        return made[-1]
+
+    yield open_with
+    for stores in made:
+        stores.close()
+
+
+class TestUsed:
+    def test_nothing_yet(self, stores: ControlStores) -> None:
+        assert set(stores.quotas.used(OWNER).values()) == {0}
+        assert stores.quotas.allowed(OWNER) == dict.fromkeys(QUOTA_NAMES)
+
+    def test_what_is_stored_deployed_and_named(self, stores: ControlStores) -> None:
+        config = a_config(transforms=[script(100)], parallelism=3)
+        stores.flows.create(a_flow("f1", pipeline_config=config))
+        stores.flows.create(sized(10, "f2"))
+        stores.flows.create(sized(1_000, "f3", "bob"))
+        stores.deployments.desire_running(OWNER, "f1", a_deployment())
+        stores.datasets.create(a_dataset())
+        used = dict(stores.quotas.used(OWNER))
+        assert used.pop("stored_bytes") > 110
+        expected = {"configurations": 2, "script_bytes": 110, "deployments": 1, "workers": 3, "datasets": 1}
+        assert used == expected
+
+    def test_every_revision_is_stored_and_the_newest_scripts_count(self, stores: ControlStores) -> None:
+        flow = sized(1_000)
+        stores.flows.create(flow)
+        stores.flows.save(next_revision(flow, pipeline_config=a_config(transforms=[script(10)])))
+        used = stores.quotas.used(OWNER)
+        assert used["script_bytes"] == 10
+        assert used["stored_bytes"] > 1_010
+        stores.revisions.remove("f1", [1])
+        assert stores.quotas.used(OWNER)["stored_bytes"] < 1_000
+
+    def test_what_is_removed_counts_no_more(self, stores: ControlStores) -> None:
+        stores.flows.create(a_flow())
+        made = stores.deployments.desire_running(OWNER, "f1", a_deployment())
+        stores.datasets.create(a_dataset())
+        stores.flows.delete(OWNER, "f1")
+        assert stores.quotas.used(OWNER)["workers"] == 1
+        stores.deployments.observe([seen(made, Phase.ABSENT, observed_generation=9)])
+        stores.flows.purge("f1")
+        stores.datasets.set_state("s1", "deleting")
+        assert set(stores.quotas.used(OWNER).values()) == {0}
+
+
+class TestOwn:
+    def test_replace_those_of_the_settings(self, opened: Open) -> None:
+        stores = opened(QuotaDefaults({"workers": 5, "datasets": 2}))
+        stores.quotas.change(OWNER, {"workers": 9, "datasets": None, "configurations": 0}, [])
+        allowed = stores.quotas.allowed(OWNER)
+        assert (allowed["workers"], allowed["datasets"], allowed["configurations"]) == (9, None, 0)
+        assert stores.quotas.allowed("bob")["workers"] == 5
+        assert stores.quotas.own() == {OWNER: {"workers": 9, "datasets": None, "configurations": 0}}
+
+    def test_go_back_to_the_settings(self, opened: Open) -> None:
+        stores = opened(QuotaDefaults({"workers": 5}))
+        stores.quotas.change(OWNER, {"workers": 9, "datasets": 1}, [])
+        stores.quotas.change(OWNER, {}, ["workers"])
+        assert stores.quotas.allowed(OWNER)["workers"] == 5
+        stores.quotas.change(OWNER, {}, ["datasets"])
+        assert stores.quotas.own() == {}
+
+
+class TestEnforced:
+    def test_configurations(self, stores: ControlStores) -> None:
+        stores.quotas.change(OWNER, {"configurations": 1}, [])
+        stores.flows.create(a_flow())
+        with pytest.raises(QuotaExceeded, match=r"You have 1 of 1 configurations .* would have 2"):
+            stores.flows.create(a_flow("f2"))
+        assert [flow.id for flow in stores.flows.list(OWNER)] == ["f1"]
+        stores.flows.create(a_flow("f3", "bob"))
+        stores.flows.delete(OWNER, "f1")
+        stores.flows.create(a_flow("f2"))
+
+    @pytest.mark.parametrize("name", ["script_bytes", "stored_bytes"])
+    def test_bytes(self, stores: ControlStores, name: Any) -> None:
+        stores.quotas.change(OWNER, {name: 2_000}, [])
+        flow = sized(100)
+        stores.flows.create(flow)
+        with pytest.raises(QuotaExceeded):
+            stores.flows.save(next_revision(flow, pipeline_config=a_config(transforms=[script(3_000)])))
+        assert stores.flows.get(OWNER, "f1") == flow
+        with pytest.raises(QuotaExceeded):
+            stores.flows.create(sized(2_500, "f2"))
+
+    def test_a_lowered_quota_lets_what_does_not_grow(self, stores: ControlStores) -> None:
+        flow = sized(1_000)
+        stores.flows.create(flow)
+        stores.quotas.change(OWNER, {"script_bytes": 10, "configurations": 0}, [])
+        smaller = next_revision(flow, pipeline_config=a_config(transforms=[script(999)]))
+        stores.flows.save(smaller)
+        with pytest.raises(QuotaExceeded):
+            stores.flows.save(next_revision(smaller, pipeline_config=a_config(transforms=[script(1_001)])))
+
+    def test_deployments_and_workers(self, stores: ControlStores) -> None:
+        stores.quotas.change(OWNER, {"deployments": 2, "workers": 3}, [])
+        for number, parallelism in ((1, 2), (2, 2), (3, 1), (4, 1)):
+            config = a_config(parallelism=parallelism)
+            stores.flows.create(a_flow(f"f{number}", pipeline_config=config))
+        deploy = stores.deployments.desire_running
+        first = deploy(OWNER, "f1", a_deployment("d1"))
+        rung = stores.doorbell.value()
+        with pytest.raises(QuotaExceeded, match="You have 2 of 3 workers"):
+            deploy(OWNER, "f2", a_deployment("d2"))
+        assert stores.deployments.active("f2") is None
+        assert stores.doorbell.value() == rung
+        deploy(OWNER, "f3", a_deployment("d3"))
+        with pytest.raises(QuotaExceeded, match="You have 2 of 2 deployments"):
+            deploy(OWNER, "f4", a_deployment("d4"))
+        assert deploy(OWNER, "f1", None).id == first.id
+
+    def test_a_redeploy_counts_what_it_adds(self, stores: ControlStores) -> None:
+        stores.quotas.change(OWNER, {"workers": 3}, [])
+        flow = a_flow(pipeline_config=a_config(parallelism=2))
+        stores.flows.create(flow)
+        stores.deployments.desire_running(OWNER, "f1", a_deployment())
+        larger = next_revision(flow, pipeline_config=a_config(parallelism=4))
+        stores.flows.save(larger)
+        with pytest.raises(QuotaExceeded):
+            stores.deployments.desire_running(OWNER, "f1", None)
+        stores.flows.save(next_revision(larger, pipeline_config=a_config(parallelism=3)))
+        assert stores.deployments.desire_running(OWNER, "f1", None).desired_revision == 3
+
+    def test_datasets(self, stores: ControlStores) -> None:
+        stores.quotas.change(OWNER, {"datasets": 1}, [])
+        stores.datasets.create(a_dataset())
+        with pytest.raises(QuotaExceeded):
+            stores.datasets.create(a_dataset("s2", "other"))
+        stores.datasets.set_state("s1", "deleting")
+        stores.datasets.create(a_dataset("s2", "other"))
+
+    def test_all_owners_together(self, opened: Open) -> None:
+        stores = opened(QuotaDefaults(total={"configurations": 2}))
+        stores.flows.create(a_flow("f1"))
+        stores.flows.create(a_flow("f2", "bob"))
+        with pytest.raises(QuotaExceeded) as refused:
+            stores.flows.create(a_flow("f3", "eve"))
+        assert "All owners together may have 2 configurations" in refused.value.detail
+        assert stores.quotas.allowed("eve")["configurations"] is None
+
+    @pytest.mark.parametrize(
+        "defaults", [QuotaDefaults({"configurations": 5}), QuotaDefaults(total={"configurations": 5})]
+    )
+    def test_many_at_once_never_exceed_it(self, opened: Open, defaults: QuotaDefaults) -> None:
+        stores = opened(defaults)
+
+        def create(number: int) -> bool:
+            try:
+                stores.flows.create(a_flow(f"f{number}"))
+            except QuotaExceeded:
+                return False
+            return True
+
+        with ThreadPoolExecutor(16) as pool:
+            assert sum(pool.map(create, range(32))) == 5
+        assert len(stores.flows.list(OWNER)) == 5
+
+    def test_many_deploys_at_once_never_exceed_it(self, opened: Open) -> None:
+        stores = opened(QuotaDefaults({"workers": 7}))
+        for number in range(16):
+            stores.flows.create(a_flow(f"f{number}", pipeline_config=a_config(parallelism=2)))
+
+        def deploy(number: int) -> bool:
+            try:
+                stores.deployments.desire_running(OWNER, f"f{number}", a_deployment(f"d{number}"))
+            except QuotaExceeded:
+                return False
+            return True
+
+        with ThreadPoolExecutor(16) as pool:
+            assert sum(pool.map(deploy, range(16))) == 3
+        assert stores.quotas.used(OWNER)["workers"] == 6
+
+
+class TestSets:
+    def test_filters_of_all_stored_revisions_and_datasets(self, stores: ControlStores) -> None:
+        def with_filter(uid: str) -> Any:
+            return a_config(transforms=[{"uid": uid, "type": "redis_set_filter", "filter_expr": "root = this.a"}])
+
+        flow = a_flow(pipeline_config=with_filter("a"))
+        stores.flows.create(flow)
+        stores.flows.save(next_revision(flow, pipeline_config=with_filter("b")))
+        stores.flows.create(a_flow("f2", "bob", pipeline_config=with_filter("c")))
+        stores.datasets.create(a_dataset())
+        mine = {SetId("fs", "f1.a"), SetId("fs", "f1.b"), SetId("ds", "s1")}
+        assert set(stores.quotas.sets(OWNER)) == mine
+        assert set(stores.quotas.sets()) == {*mine, SetId("fs", "f2.c")}
+        assert len(stores.quotas.sets(OWNER)) == 3

@@ -1,0 +1,58 @@
+"""`headwater owners` on the database of a data directory."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from headwater.app.control import quotas_of
+from headwater.cli import app
+from headwater.model.quota import QUOTA_NAMES
+from headwater.settings import Settings
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    assert CliRunner().invoke(app, ["keys", "create", "--owner", "ann", "--data-dir", str(tmp_path)]).exit_code == 0
+    return tmp_path
+
+
+def run(data_dir: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(app, ["owners", *arguments, "--data-dir", str(data_dir)])
+
+
+def test_set_numbers_none_and_default(data_dir: Path) -> None:
+    assert run(data_dir, "set", "ann", "--max-workers", "10", "--max-set-values", "none").exit_code == 0
+    settings = Settings(data_dir=data_dir, quota_workers=3, quota_set_values=5, quota_datasets=7)
+    with quotas_of(settings) as quotas:
+        allowed = quotas.allowed("ann")
+        assert (allowed["workers"], allowed["set_values"], allowed["datasets"]) == (10, None, 7)
+        assert quotas.allowed("bob")["workers"] == 3
+    assert run(data_dir, "set", "ann", "--max-workers", "default").exit_code == 0
+    with quotas_of(settings) as quotas:
+        assert quotas.allowed("ann")["workers"] == 3
+
+
+def test_list_shows_the_owners_with_quotas_of_their_own(data_dir: Path) -> None:
+    run(data_dir, "set", "ann", "--max-workers", "1234", "--max-datasets", "none")
+    shown = run(data_dir, "list").stdout
+    assert "ann" in shown
+    assert "1,234" in shown
+    assert "none" in shown
+    assert "default" in shown
+
+
+@pytest.mark.parametrize("value", ["-1", "many", "1.5", "٣", ""])
+def test_what_is_no_number_is_refused(data_dir: Path, value: str) -> None:
+    refused = run(data_dir, "set", "ann", "--max-workers", value)
+    assert refused.exit_code == 2
+    assert "--max-workers takes a whole number, none or default." in refused.stderr
+
+
+def test_set_needs_a_quota(data_dir: Path) -> None:
+    assert "Name at least one quota" in run(data_dir, "set", "ann").stderr
+
+
+def test_every_quota_has_a_flag() -> None:
+    shown = CliRunner().invoke(app, ["owners", "set", "--help"], env={"COLUMNS": "400"}).stdout
+    assert all(f"--max-{name.replace('_', '-')}" in shown for name in QUOTA_NAMES)
