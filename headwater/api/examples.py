@@ -244,6 +244,7 @@ OF_OPERATIONS: dict[str, Any] = {
     "getDeploymentMetrics": SERIES,
     "changeTransform": SAVED_TRANSFORMS[0],
     "replaceTransforms": [{**SAVED_TRANSFORMS[0], "warnings": [FILTER_ENDS]}, SAVED_TRANSFORMS[1]],
+    "getLimits": {"limits": [{"name": "configurations", "used": 12, "allowed": 100}]},
     "deleteConfiguration": {"message": f"Pipeline {CONFIG_ID} successfully deleted"},
 }
 """Examples of responses that differ from the one of their schema, by operation."""

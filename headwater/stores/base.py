@@ -131,8 +131,9 @@ class DeploymentStore(Protocol):
 class QuotaStore(Protocol):
     """What owners may have, and what they have of it. The other stores check it when they write."""
 
-    total: Mapping[QuotaName, int]
-    """What all owners together may have."""
+    @property
+    def total(self) -> Mapping[QuotaName, int]:
+        """What all owners together may have."""
 
     def allowed(self, owner: str) -> Allowed:
         """What an owner may have."""

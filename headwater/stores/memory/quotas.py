@@ -21,7 +21,7 @@ class MemoryQuotas:
         self._usage = usage
         self._own: dict[str, dict[QuotaName, int | None]] = {}
         self.total = defaults.total
-        self.sets = sets
+        self._sets = sets
 
     @contextmanager
     def enforced(self, owner: str, *names: QuotaName, undo: Callable[[], None]) -> Iterator[None]:
@@ -54,3 +54,6 @@ class MemoryQuotas:
 
     def own(self) -> Mapping[str, Allowed]:
         return dict(sorted(self._own.items()))
+
+    def sets(self, owner: str | None = None) -> Sequence[SetId]:
+        return self._sets(owner)

@@ -8,7 +8,7 @@ from tests.unit.api.installation import FLOW, Installation, User
 @pytest.mark.parametrize(
     ("path", "known"),
     [
-        (FLOW, "it takes none"),
+        (FLOW, "it takes external_id"),
         (f"{FLOW}/x", "it takes none"),
         (f"{FLOW}/datasets", "it takes names"),
         (f"{FLOW}/x/deploy/metrics", "it takes aggregated, metrics, time_range"),

@@ -103,7 +103,7 @@ class TestReplace:
 
     def test_a_body_without_an_end_is_refused_in_time(self, scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(quotas, "VALUES_PER_STEP", 4)
-        given_out = []
+        given_out: list[str] = []
 
         def endless() -> Iterator[str]:
             while True:
@@ -159,7 +159,8 @@ class TestAtOnce:
         def watch() -> None:
             nonlocal most
             while not stop.is_set():
-                most = max(most, scene.used())
+                with scene.sets._lock:
+                    most = max(most, sum(len(found.values) for found in scene.sets._sets.values()))
 
         def write(number: int) -> bool:
             act_as(Actor("key", OWNER, "", ""))
