@@ -57,13 +57,13 @@ class Api:
         """Deploy it."""
         self._call("POST", f"/api/v1/flow/{flow_id}/deploy")
 
-    def usd(self, chain: str, addresses: Iterable[str]) -> dict[str, float]:
-        """The latest prices of those tokens that have one."""
+    def priced(self, chain: str, addresses: Iterable[str]) -> set[str]:
+        """Those tokens that have a price now."""
         asked = [{"token_address": address, "chain": chain} for address in dict.fromkeys(addresses)]
-        found: dict[str, float] = {}
+        found = set[str]()
         for first in range(0, len(asked), MAX_TOKENS):
             answer = self._call("POST", "/api/v1/developer/prices/stats", asked[first : first + MAX_TOKENS])
-            found |= {item["mint"]: item["latest_price"] for item in answer["items"]}
+            found |= {item["mint"] for item in answer["items"]}
         return found
 
     def _call(self, method: str, path: str, body: Any = None) -> Any:

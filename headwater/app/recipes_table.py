@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from headwater.app.recipes import Api, read_file, read_text_lines, read_tokens
 from headwater.errors import SetupError
 from headwater.services.recipes import pools as pool_files
-from headwater.services.recipes.known_addresses import FACTORIES, STABLECOINS
+from headwater.services.recipes.known_addresses import FACTORIES, QUOTES, STABLECOINS
 from headwater.services.recipes.pools import ListedToken, Pool
 from headwater.services.recipes.tokens import read_markets
 from headwater.settings import Settings
@@ -29,6 +29,7 @@ class TableSources:
         markets: A file with the answer of Hyperliquid's `meta`.
         factories: Addresses of factories that are allowed beside the known ones.
         stablecoins: Addresses of tokens that count as one USD beside the known ones.
+        quotes: Addresses of tokens that pools may be quoted in beside the known ones.
     """
 
     pools: Path | None = None
@@ -36,6 +37,7 @@ class TableSources:
     markets: Path | None = None
     factories: Sequence[str] = ()
     stablecoins: Sequence[str] = ()
+    quotes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +66,12 @@ def table_of(settings: Settings, api: Api, recipe: str, chain: str, sources: Tab
     if not tokens:
         raise SetupError(f"No tokens of {chain} are known: `headwater tokens import` a Token List first.")
     stable = {*STABLECOINS.get(chain, {}), *map(pool_files.as_on_chain, sources.stablecoins)}
-    others = {address for pool in pools for address in (pool.first, pool.second)} & tokens.keys() - stable
-    choice = pool_files.choose(pools, tokens, stable, api.usd(chain, others))
+    quotes = [*QUOTES.get(chain, {}), *map(pool_files.as_on_chain, sources.quotes)]
+    choice = pool_files.choose(pools, tokens, stable, quotes)
     if not choice.table:
         raise SetupError(f"None of the pools can tell a price: {_words(choice.left_out)}.")
-    return RecipeTable(choice.table, _note(choice) + _refused(refused), _dollars(pools, tokens, stable))
+    note = _note(choice, tokens, api.priced(chain, choice.quoted)) + _refused(refused)
+    return RecipeTable(choice.table, note, _dollars(pools, tokens, stable))
 
 
 def _coins(sources: TableSources) -> RecipeTable:
@@ -112,19 +115,20 @@ def _text(file: Path) -> str:
         raise SetupError(f"{file} is no UTF-8: {error}.") from error
 
 
-def _note(choice: pool_files.Choice) -> str:
-    parts = [f"{choice.exact} pools against a stablecoin, which counts as 1 USD."]
-    if choice.approximate:
-        parts.append(
-            f"{choice.approximate} pools against another token, at its price of the moment when this was made: "
-            "enable the recipe again to bring it up to date."
+def _note(choice: pool_files.Choice, tokens: Mapping[str, ListedToken], priced: Collection[str]) -> str:
+    parts = [f"{choice.in_usd} pools against a stablecoin, which counts as 1 USD."]
+    fed = {entry[0] for entry in choice.table.values() if entry[-1] is None}
+    for quote, count in choice.quoted.most_common():
+        unpriced = (
+            "" if quote in fed or quote in priced else f", which has no price yet: feed {tokens[quote].symbol} too"
         )
+        parts.append(f"{count} pools quoted in {tokens[quote].symbol} ({quote}){unpriced}.")
     if choice.left_out:
         parts.append(f"Left out: {_words(choice.left_out)}.")
     return " ".join(parts)
 
 
-def _words(left_out: dict[str, int]) -> str:
+def _words(left_out: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {reason}" for reason, count in left_out.items())
 
 

@@ -38,6 +38,9 @@ def enable(
     stablecoin: Annotated[
         list[str] | None, typer.Option(help="Address of a token that counts as one USD beside the known ones.")
     ] = None,
+    quote: Annotated[
+        list[str] | None, typer.Option(help="Address of a token that pools may be quoted in beside the usual ones.")
+    ] = None,
     markets: Annotated[Path | None, typer.Option(help="An answer of Hyperliquid's `meta`.")] = None,
     url: Annotated[str, typer.Option(help="Address of the API; default: this machine's.")] = "",
     deploy: Annotated[bool, typer.Option(help="Deploy it as well.")] = True,
@@ -49,7 +52,7 @@ def enable(
 
     known, chain, entity = find(recipe, chain, entity)
     with closing(Api(settings, url)) as api:
-        sources = TableSources(pools, learn or (), markets, factory or (), stablecoin or ())
+        sources = TableSources(pools, learn or (), markets, factory or (), stablecoin or (), quote or ())
         made_of = table_of(settings, api, known.name, chain, sources)
         made = api.put(known.configuration(chain, entity, made_of.table, made_of.note))
         if deploy:

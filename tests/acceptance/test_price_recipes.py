@@ -31,6 +31,7 @@ PAIR_CREATED = "0x0d3648bd0f6ba80134a33ba9275ac585d9d315f0ad8355cddefde31afa28d0
 
 USDC, WETH = "0x833589fcd6edb6e08f4c7c32d4f71b54bda02913", "0x4200000000000000000000000000000000000006"
 FACTORY = "0x8909dc15e40173ff4699343b6eb8132c65e18ec6"
+TOKEN, TOKEN_POOL = f"0x{0xC0:040x}", f"0x{0xCC:040x}"
 POOL = "0x88e6a0c2ddd26feeb64f039a2c41296fcb3f5640"
 WHIRLPOOLS = "whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc"
 TOKEN_PROGRAM = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
@@ -95,8 +96,27 @@ def v3_generated() -> Case:
     return Case("uniswap-v3", "base", "log", records, expected, BASE_TOKENS, pool_file((POOL, USDC, WETH)))
 
 
+def v3_quoted() -> Case:
+    """A token that is traded for WETH alone, beside a pool that tells what WETH is worth."""
+    draw, records, expected, weth = random.Random(6), [], {}, 0.0
+    for place in range(60):
+        if place % 2 == 0:
+            weth = draw.uniform(1500, 2500)
+            root = math.isqrt(int((1e12 / weth) * 2**192))
+            records.append(log([V3_SWAP], [-(10**9), 10**18, root, 10**20, 200_000], place))
+            expected[100 + place // 3, place % 3] = weth, 1e-12
+        else:
+            price = draw.uniform(1e-6, 2e-6)
+            root = math.isqrt(int(price * 2**192))
+            records.append(log([V3_SWAP], [-(10**18), 10**12, root, 10**20, 1], place, address=TOKEN_POOL))
+            expected[100 + place // 3, place % 3] = price, 1e-9
+    pools = pool_file((POOL, USDC, WETH), (TOKEN_POOL, TOKEN, WETH))
+    tokens = BASE_TOKENS + listed(8453, (TOKEN, "TOKEN", 18))
+    return Case("uniswap-v3", "base", "log", records, expected, tokens, pools, token=TOKEN)
+
+
 def v3_decoded() -> Case:
-    made = v3_generated()
+    made = v3_quoted()
     records = [
         {
             **record,
@@ -109,9 +129,9 @@ def v3_decoded() -> Case:
                 )
             ),
         }
-        for record in made.records[:60]
+        for record in made.records
     ]
-    return Case("uniswap-v3", "base", "decoded_log", records, made.expected, BASE_TOKENS, made.files)
+    return Case("uniswap-v3", "base", "decoded_log", records, made.expected, made.tokens, made.files, token=TOKEN)
 
 
 def v3_recorded() -> Case:
@@ -307,6 +327,7 @@ GENERATED = (v3_generated, v2_generated, orca_generated, hyperliquid_generated)
 IN_PLACE_OF_RECORDS = [pytest.mark.slow] if FOLDER.exists() else []
 CASES = [
     v3_decoded,
+    pytest.param(v3_quoted, marks=pytest.mark.slow),
     *(pytest.param(case, marks=IN_PLACE_OF_RECORDS) for case in GENERATED),
     *(pytest.param(case, marks=RECORDED) for case in (v2_recorded, orca_recorded)),
     *(pytest.param(case, marks=[RECORDED, pytest.mark.slow]) for case in (v3_recorded, hyperliquid_recorded)),
@@ -331,11 +352,30 @@ def test_every_trade_becomes_its_price(
     assert len({case.key(tick) for tick in ticks}) == len(case.expected)
     for tick in ticks:
         price, off = case.expected[case.key(tick)]
-        assert tick["price_usd"] == pytest.approx(price, rel=max(off, 1e-15)), tick
-        assert tick["volume_usd"] > 0
+        told = tick["price_quote"] if "quote_address" in tick else tick["price_usd"]
+        assert told == pytest.approx(price, rel=max(off, 1e-15)), tick
+        assert tick.get("quote_address") == WETH or tick["volume_usd"] > 0
     body = [{"token_address": case.token, "chain": case.chain}]
     until(lambda: client.post(STATS, json=body).json()["items"], what="the token's price")
+    check_quoted(client, ticks, case)
     assert client.delete(path).status_code == 200
+
+
+def check_quoted(client: httpx.Client, ticks: Sequence[dict[str, Any]], case: Case) -> None:
+    """What a token that is quoted alone costs: all ticks have one time, so one price of WETH counts, the last one."""
+    quoted = [tick for tick in ticks if "quote_address" in tick]
+    if not quoted:
+        return
+    place = case.key
+    weth = max((tick for tick in ticks if "quote_address" not in tick), key=place)["price_usd"]
+    prices = [tick["price_quote"] * weth for tick in quoted]
+    wanted = max(quoted, key=place)["price_quote"] * weth, min(prices), max(prices)
+
+    def figures() -> tuple[float, float, float]:
+        [item] = client.post(STATS, json=[{"token_address": case.token, "chain": case.chain}]).json()["items"]
+        return item["latest_price"], item["low_1h"], item["high_1h"]
+
+    until(lambda: figures() == pytest.approx(wanted, rel=1e-12), what="prices with the quote's last one")
 
 
 class TestEnabling:

@@ -1,4 +1,4 @@
-"""Contracts that price recipes trust, by chain: pool factories, stablecoins and the tokens that pools are quoted in.
+"""Contracts that price recipes trust, by chain: pool factories, stablecoins, and the tokens that pools are quoted in.
 
 Anybody can deploy a contract that emits PairCreated, and a token with any symbol, so addresses decide and nothing else.
 Source: the deployment pages of Uniswap, SushiSwap, QuickSwap, PancakeSwap and BaseSwap for the factories, and those of
@@ -60,3 +60,19 @@ STABLECOINS: Final[Mapping[str, Addresses]] = {
     },
 }
 """Tokens that count as one US dollar each."""
+
+QUOTES: Final[Mapping[str, Addresses]] = {
+    "base": {
+        "0x4200000000000000000000000000000000000006": "WETH",
+        "0xcbb7c0000ab88b473b1f5afd9ef808440eed33bf": "cbBTC",
+    },
+    "polygon": {
+        "0x7ceb23fd6bc0add59e62ac25578270cff1b9f619": "WETH",
+        "0x0d500b1d8e8ef31e21c99d1db9a6444d3adf1270": "WPOL",
+        "0x1bfd67037b42cf73acf2047067bd4f2c47d9bfd6": "WBTC",
+    },
+    "solana": {
+        "So11111111111111111111111111111111111111112": "SOL",
+    },
+}
+"""Tokens that pools are quoted in where no stablecoin is; of two of them the first one is the quote."""

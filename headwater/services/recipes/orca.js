@@ -1,4 +1,5 @@
-// POOLS: whirlpool → [token, its decimals, the quote's decimals, 1 when the token is token A else 0, USD of the quote]
+// POOLS: whirlpool → [token, its decimals, the quote's decimals, 1 when the token is token A else 0, quote]
+// quote: the address of the token that the pool is quoted in; null where that counts as one US dollar
 const WHIRLPOOLS = "whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc";
 const SWAPS = { f8c69e91e17587c8: 2, "2b04ed0b1ac91e62": 4 }; // swap, swap_v2: where the whirlpool is among the accounts
 const TOKEN_PROGRAMS = ["TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"];
@@ -40,16 +41,16 @@ function priced(transaction, pool, position, instruction, after, number) {
   if (!paid || !bought || paid.amount < FEWEST || bought.amount < FEWEST) return [];
   const vaultA = instruction.accounts[position === 2 ? 4 : 8];
   const [a, b] = paid.to === vaultA ? [paid.amount, bought.amount] : [bought.amount, paid.amount];
-  const [token, decimals, quoteDecimals, isFirst, usd] = pool;
-  const [own, quote] = isFirst ? [a, b] : [b, a];
-  const usdPaid = (Number(quote) / 10 ** quoteDecimals) * usd;
+  const [token, decimals, quoteDecimals, isFirst, quote] = pool;
+  const [own, other] = isFirst ? [a, b] : [b, a];
+  const sum = Number(other) / 10 ** quoteDecimals;
+  const price = sum / (Number(own) / 10 ** decimals);
   return [{
     chain: CHAIN,
     token_address: token,
-    price_usd: usdPaid / (Number(own) / 10 ** decimals),
+    ...(quote === null ? { price_usd: price, volume_usd: sum } : { price_quote: price, quote_address: quote }),
     timestamp: transaction.block_timestamp,
     decimals,
-    volume_usd: usdPaid,
     block_number: transaction.block_slot,
     log_index: transaction.txn_index * 256 + number,
   }];

@@ -51,12 +51,20 @@ class ListedToken:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The table that a script is given, how many pools are in it by kind, and how many are left out, by reason."""
+    """The table that a script is given, how many of its pools are of which kind, and how many pools are left out.
+
+    Attributes:
+        table: By pool: the token, its decimals, the quote's decimals, 1 when the token is the pool's first one, and the
+            quote token's address, or null where it counts as one USD.
+        in_usd: How many pools are quoted in a stablecoin.
+        quoted: How many pools are quoted in another token, by its address.
+        left_out: How many pools are left out, by reason.
+    """
 
     table: dict[str, list[Any]]
-    exact: int
-    approximate: int
-    left_out: dict[str, int]
+    in_usd: int
+    quoted: Counter[str]
+    left_out: Counter[str]
 
 
 def read(text: str) -> list[Pool]:
@@ -123,39 +131,47 @@ def _created(topics: Sequence[str], data: str) -> Pool:
 
 
 def choose(
-    pools: Iterable[Pool], tokens: Mapping[str, ListedToken], stable: Collection[str], usd: Mapping[str, float]
+    pools: Iterable[Pool], tokens: Mapping[str, ListedToken], stable: Collection[str], quotes: Sequence[str]
 ) -> Choice:
-    """The pools of which a script can tell a price in USD; those with a stablecoin first.
+    """The pools that a script can tell prices from; those with a stablecoin first.
 
-    tokens: by address. stable: the stablecoins among them. usd: what other tokens are worth, about.
+    Of the other pools one side has to be a token with a price in USD: one of `quotes`, or a token that has a pool with
+    a stablecoin here.
+
+    tokens: By address. stable: The stablecoins among them.
+    quotes: The usual quote tokens; of two in a pool, the first of these is the quote.
     """
-    exact: dict[str, list[Any]] = {}
-    approximate: dict[str, list[Any]] = {}
-    left_out: dict[str, int] = {}
+    in_usd, others = dict[str, list[Any]](), list[Pool]()
+    left_out = Counter[str]()
     for pool in pools:
-        first, second = tokens.get(pool.first), tokens.get(pool.second)
-        if first is None or second is None:
-            _count(left_out, "with a token that is in no token list")
-        elif pool.second in stable:
-            exact[pool.address] = [pool.first, first.decimals, second.decimals, 1, 1.0]
-        elif pool.first in stable:
-            exact[pool.address] = [pool.second, second.decimals, first.decimals, 0, 1.0]
-        elif pool.second in usd:
-            approximate[pool.address] = [pool.first, first.decimals, second.decimals, 1, usd[pool.second]]
-        elif pool.first in usd:
-            approximate[pool.address] = [pool.second, second.decimals, first.decimals, 0, usd[pool.first]]
+        if pool.first not in tokens or pool.second not in tokens:
+            left_out["with a token that is in no token list"] += 1
+        elif quote := next((side for side in (pool.second, pool.first) if side in stable), None):
+            in_usd[pool.address] = _entry(pool, tokens, quote, None)
         else:
-            _count(left_out, "without a side whose price in USD is known")
-    priced = {entry[0] for entry in exact.values()}
-    for address, entry in [*approximate.items()]:
-        if entry[0] in priced:  # an approximation beside exact prices would only blur them
-            del approximate[address]
-            _count(left_out, "against another token, of a token that has a pool against a stablecoin")
-    table = dict([*exact.items(), *approximate.items()][:MAX_POOLS])
-    if over := len(exact) + len(approximate) - len(table):
+            others.append(pool)
+    priced = dict.fromkeys(entry[0] for entry in in_usd.values())
+    ranks = {quote: rank for rank, quote in enumerate(dict.fromkeys([*quotes, *priced]))}
+    quoted = dict[str, list[Any]]()
+    for pool in others:
+        sides = [side for side in (pool.second, pool.first) if side in ranks]
+        if not sides:
+            left_out["without a side that is a stablecoin, a usual quote token or has a pool with a stablecoin"] += 1
+            continue
+        entry = _entry(pool, tokens, quote := min(sides, key=ranks.__getitem__), quote)
+        if entry[0] in priced and quote not in quotes:  # two tokens of little trade would only blur each other
+            left_out["against an unusual quote token, of a token that has a pool with a stablecoin"] += 1
+        else:
+            quoted[pool.address] = entry
+    table = dict([*in_usd.items(), *quoted.items()][:MAX_POOLS])
+    if over := len(in_usd) + len(quoted) - len(table):
         left_out[f"above the {MAX_POOLS} that a script may have"] = over
-    return Choice(table, len(table.keys() & exact.keys()), len(table.keys() - exact.keys()), left_out)
+    counts = Counter(entry[-1] for entry in table.values())
+    return Choice(table, counts.pop(None, 0), counts, left_out)
 
 
-def _count(counts: dict[str, int], reason: str) -> None:
-    counts[reason] = counts.get(reason, 0) + 1
+def _entry(pool: Pool, tokens: Mapping[str, ListedToken], side: str, quote: str | None) -> list[Any]:
+    """The entry of a pool. side: The token that it is quoted in; quote: the same, or None where that is a dollar."""
+    is_first = pool.second == side
+    token = pool.first if is_first else pool.second
+    return [token, tokens[token].decimals, tokens[side].decimals, int(is_first), quote]

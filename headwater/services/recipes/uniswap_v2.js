@@ -1,4 +1,5 @@
-// POOLS: pool → [token, its decimals, the quote's decimals, 1 when the token is token0 else 0, USD of the quote]
+// POOLS: pool → [token, its decimals, the quote's decimals, 1 when the token is token0 else 0, quote]
+// quote: the address of the token that the pool is quoted in; null where that counts as one US dollar
 const SWAP = "0xd78ad95fa46c994b6551d0da85fc275fe613ce37657fb8d5e3d130840159d822";
 const FEWEST = 1000n; // raw units of each side: with fewer, rounding moves the price by more than 0.1 %
 const word = (data, n) => BigInt("0x" + data.slice(2 + 64 * n, 66 + 64 * n));
@@ -17,18 +18,18 @@ function process(record) {
   const pool = POOLS[record.address];
   const found = pool && !record.removed && swap(record);
   if (!found) return null;
-  const [token, decimals, quoteDecimals, isFirst, usd] = pool;
+  const [token, decimals, quoteDecimals, isFirst, quote] = pool;
   const amounts = [size(found[0] - found[2]), size(found[1] - found[3])];
   if (amounts.some((amount) => amount < FEWEST)) return null;
-  const [own, quote] = isFirst ? amounts : amounts.reverse();
-  const paid = (Number(quote) / 10 ** quoteDecimals) * usd;
+  const [own, other] = isFirst ? amounts : amounts.reverse();
+  const paid = Number(other) / 10 ** quoteDecimals;
+  const price = paid / (Number(own) / 10 ** decimals);
   return {
     chain: CHAIN,
     token_address: token,
-    price_usd: paid / (Number(own) / 10 ** decimals),
+    ...(quote === null ? { price_usd: price, volume_usd: paid } : { price_quote: price, quote_address: quote }),
     timestamp: record.block_timestamp,
     decimals,
-    volume_usd: paid,
     block_number: record.block_number,
     log_index: record.log_index,
   };

@@ -1,4 +1,5 @@
-// POOLS: pool → [token, its decimals, the quote's decimals, 1 when the token is token0 else 0, USD of the quote]
+// POOLS: pool → [token, its decimals, the quote's decimals, 1 when the token is token0 else 0, quote]
+// quote: the address of the token that the pool is quoted in; null where that counts as one US dollar
 const SWAP = "0xc42079f94a6350d7e6235f29174924f928cc2ac818eb64fed8004e115fbcca67";
 const word = (data, n) => BigInt("0x" + data.slice(2 + 64 * n, 66 + 64 * n));
 const size = (n) => Number(BigInt.asIntN(256, n) < 0n ? -BigInt.asIntN(256, n) : n);
@@ -16,18 +17,19 @@ function process(record) {
   const pool = POOLS[record.address];
   const found = pool && !record.removed && swap(record);
   if (!found) return null;
-  const [token, decimals, quoteDecimals, isFirst, usd] = pool;
+  const [token, decimals, quoteDecimals, isFirst, quote] = pool;
   const [root, amount0, amount1] = found;
   if (root === 0n) return null;
   // The pool's price after the swap, in raw token1 per raw token0; rounded less than the amounts of a small swap.
   const raw = (Number(root) / 2 ** 96) ** 2;
+  const price = (isFirst ? raw : 1 / raw) * 10 ** (decimals - quoteDecimals);
+  const paid = size(isFirst ? amount1 : amount0) / 10 ** quoteDecimals;
   return {
     chain: CHAIN,
     token_address: token,
-    price_usd: (isFirst ? raw : 1 / raw) * 10 ** (decimals - quoteDecimals) * usd,
+    ...(quote === null ? { price_usd: price, volume_usd: paid } : { price_quote: price, quote_address: quote }),
     timestamp: record.block_timestamp,
     decimals,
-    volume_usd: (size(isFirst ? amount1 : amount0) / 10 ** quoteDecimals) * usd,
     block_number: record.block_number,
     log_index: record.log_index,
   };

@@ -73,7 +73,7 @@ def test_prices_of_recorded_swaps(name: str) -> None:
     transactions = read(name, slot)
     found = [swap for transaction in transactions for swap in swaps(transaction)]
     assert len(found) == count
-    pools = {swap.pool: [swap.mints[0], *swap.decimals, 1, 1.0] for swap in found}
+    pools = {swap.pool: [swap.mints[0], *swap.decimals, 1, None] for swap in found}
     script = RECIPES["orca"].configuration("solana", "nonvoting_transaction", pools, "")
     bench = Bench()
     kept, failures = bench.run(

@@ -35,8 +35,8 @@ class UnpricedApi(Api):
     def __init__(self) -> None:
         """Connect to nothing."""
 
-    def usd(self, chain: str, addresses: Iterable[str]) -> dict[str, float]:
-        return {}
+    def priced(self, chain: str, addresses: Iterable[str]) -> set[str]:
+        return set()
 
 
 def made(folder: Path, recipe: str, chain: str, sources: TableSources) -> RecipeTable:
@@ -96,11 +96,22 @@ def test_a_symbol_makes_no_stablecoin(tmp_path: Path) -> None:
     import_tokens(tmp_path, 101, (SOL, "SOL", 9), (SOL_USDC, "USDC", 6), (dark, "DAI", 0))
     pools = pool_file(tmp_path, ("real", SOL, SOL_USDC), ("fake", SOL, dark))
     found = made(tmp_path, "orca", "solana", TableSources(pools))
-    assert [*found.table] == ["real"]
+    assert found.table == {"real": [SOL, 9, 6, 1, None], "fake": [dark, 0, 9, 0, SOL]}
     assert found.dollars == {SOL_USDC: "USDC"}
     named = made(tmp_path, "orca", "solana", TableSources(pools, stablecoins=[dark]))
-    assert named.table.keys() == {"real", "fake"}
+    assert named.table["fake"] == [SOL, 9, 0, 1, None]
     assert named.dollars.keys() == {SOL_USDC, dark}
+
+
+def test_pools_may_be_quoted_in_other_tokens(tmp_path: Path) -> None:
+    other = f"0x{0xC0:040x}"
+    import_tokens(tmp_path, 8453, (WETH, "WETH", 18), (STRANGER, "TOKEN", 9), (other, "OTHER", 6))
+    pools = pool_file(tmp_path, ("0xaa", WETH, STRANGER), ("0xbb", STRANGER, other))
+    found = made(tmp_path, "uniswap-v3", "base", TableSources(pools))
+    assert found.table == {"0xaa": [STRANGER, 9, 18, 0, WETH]}
+    assert f"1 pools quoted in WETH ({WETH}), which has no price yet: feed WETH too." in found.note
+    named = made(tmp_path, "uniswap-v3", "base", TableSources(pools, quotes=[other]))
+    assert named.table["0xbb"] == [STRANGER, 9, 6, 1, other]
 
 
 def test_an_address_that_is_none(tmp_path: Path) -> None:

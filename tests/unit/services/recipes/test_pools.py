@@ -1,6 +1,7 @@
 """Pools and tokens as price recipes take them."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from headwater.errors import SetupError
 from headwater.model.transform import MAX_SCRIPT_BYTES
 from headwater.services.recipes import RECIPES
-from headwater.services.recipes.known_addresses import FACTORIES, STABLECOINS
+from headwater.services.recipes.known_addresses import FACTORIES, QUOTES, STABLECOINS
 from headwater.services.recipes.pools import MAX_POOLS, ListedToken, Pool, choose, learn, read
 from headwater.services.recipes.tokens import decode, encode, read_list, read_markets
 
@@ -18,9 +19,9 @@ BAD_DECIMALS = b'{"tokens": [{"chainId": 1, "address": "0x", "symbol": "A", "dec
 TOKENS = {USDC: ListedToken("USDC", 6), WETH: ListedToken("WETH", 18), PEPE: ListedToken("PEPE", 9)}
 
 
-def table(*pools: tuple[str, str], usd: dict[str, float] | None = None) -> dict[str, list[Any]]:
+def table(*pools: tuple[str, str], quotes: Sequence[str] = ()) -> dict[str, list[Any]]:
     made = [Pool(f"pool{number}", *pair) for number, pair in enumerate(pools)]
-    return choose(made, TOKENS, {USDC}, usd or {}).table
+    return choose(made, TOKENS, {USDC}, quotes).table
 
 
 class TestReading:
@@ -73,34 +74,43 @@ class TestReading:
 
 class TestChoosing:
     def test_against_a_stablecoin(self) -> None:
-        assert table((WETH, USDC), (USDC, WETH)) == {"pool0": [WETH, 18, 6, 1, 1.0], "pool1": [WETH, 18, 6, 0, 1.0]}
+        assert table((WETH, USDC), (USDC, WETH)) == {"pool0": [WETH, 18, 6, 1, None], "pool1": [WETH, 18, 6, 0, None]}
 
-    def test_against_a_token_with_a_price(self) -> None:
-        usd = {WETH: 2000.0}
-        assert table((PEPE, WETH), (WETH, PEPE), (WETH, USDC), usd=usd) == {
-            "pool2": [WETH, 18, 6, 1, 1.0],
-            "pool0": [PEPE, 9, 18, 1, 2000.0],
-            "pool1": [PEPE, 9, 18, 0, 2000.0],
+    def test_quoted_in_another_token(self) -> None:
+        assert table((PEPE, WETH), (WETH, PEPE), (WETH, USDC), quotes=[WETH]) == {
+            "pool2": [WETH, 18, 6, 1, None],
+            "pool0": [PEPE, 9, 18, 1, WETH],
+            "pool1": [PEPE, 9, 18, 0, WETH],
         }
 
-    def test_no_approximation_beside_exact_prices(self) -> None:
-        usd = {PEPE: 0.1}
-        assert table((WETH, USDC), (WETH, PEPE), usd=usd) == {"pool0": [WETH, 18, 6, 1, 1.0]}
+    def test_the_first_of_two_quotes_is_the_quote(self) -> None:
+        assert table((WETH, PEPE), quotes=[WETH, PEPE]) == {"pool0": [PEPE, 9, 18, 0, WETH]}
+        assert table((WETH, PEPE), quotes=[PEPE, WETH]) == {"pool0": [WETH, 18, 9, 1, PEPE]}
+
+    def test_a_token_with_a_stablecoin_pool_is_a_quote(self) -> None:
+        assert table((WETH, USDC), (WETH, PEPE)) == {
+            "pool0": [WETH, 18, 6, 1, None],
+            "pool1": [PEPE, 9, 18, 0, WETH],
+        }
+
+    def test_a_token_with_a_stablecoin_pool_is_quoted_in_usual_quotes_alone(self) -> None:
+        pools = ((PEPE, USDC), (WETH, USDC), (PEPE, WETH))
+        assert table(*pools).keys() == {"pool0", "pool1"}
+        assert table(*pools, quotes=[WETH])["pool2"] == [PEPE, 9, 18, 1, WETH]
 
     def test_what_is_left_out_is_told(self) -> None:
-        pools = [Pool("a", DUST, USDC), Pool("b", PEPE, WETH), Pool("c", WETH, USDC)]
-        choice = choose(pools, TOKENS, {USDC}, {})
-        assert (choice.exact, choice.approximate, len(choice.table)) == (1, 0, 1)
+        pools = [Pool("a", DUST, USDC), Pool("b", PEPE, WETH), Pool("c", USDC, USDC)]
+        choice = choose(pools, TOKENS, {USDC}, [])
+        assert (choice.in_usd, choice.quoted, len(choice.table)) == (1, {}, 1)
         assert list(choice.left_out.values()) == [1, 1]
 
     def test_stablecoins_come_first_where_there_are_too_many(self) -> None:
-        usd = {WETH: 2000.0}
         pools = [Pool(f"weth{n}", PEPE, WETH) for n in range(10)] + [
-            Pool(f"usd{n}", WETH, USDC) for n in range(MAX_POOLS)
+            Pool(f"usd{n}", WETH, USDC) for n in range(MAX_POOLS - 3)
         ]
-        choice = choose(pools, TOKENS, {USDC}, usd)
-        assert (choice.exact, choice.approximate, len(choice.table)) == (MAX_POOLS, 0, MAX_POOLS)
-        assert choice.left_out == {f"above the {MAX_POOLS} that a script may have": 10}
+        choice = choose(pools, TOKENS, {USDC}, [WETH])
+        assert (choice.in_usd, choice.quoted, len(choice.table)) == (MAX_POOLS - 3, {WETH: 3}, MAX_POOLS)
+        assert choice.left_out == {f"above the {MAX_POOLS} that a script may have": 7}
 
 
 class TestTokens:
@@ -136,7 +146,11 @@ class TestKnownAddresses:
         assert STABLECOINS.keys() == {chain for name in ("uniswap-v3", "orca") for chain in RECIPES[name].chains}
 
     def test_hexadecimal_addresses_are_in_lower_case(self) -> None:
-        tables = [*STABLECOINS.values(), *(some for chains in FACTORIES.values() for some in chains.values())]
+        tables = [
+            *STABLECOINS.values(),
+            *QUOTES.values(),
+            *(some for chains in FACTORIES.values() for some in chains.values()),
+        ]
         found = [address for table in tables for address in table if address.startswith("0x")]
         assert len(found) > 15
         assert all(len(address) == 42 and address == address.lower() for address in found)
@@ -144,7 +158,7 @@ class TestKnownAddresses:
 
 def test_the_largest_table_fits_into_a_script() -> None:
     address = "A" * 44
-    pools = {f"{number:044d}": [address, 18, 18, 1, 2000.123456] for number in range(MAX_POOLS)}
+    pools = {f"{number:044d}": [address, 18, 18, 1, address] for number in range(MAX_POOLS)}
     body = RECIPES["orca"].configuration("solana", "nonvoting_transaction", pools, "")
     [script] = body["pipeline_config"]["transforms"]
     assert len(script["script"].encode()) < MAX_SCRIPT_BYTES
