@@ -100,6 +100,7 @@ class Endpoint:
         retries: how many requests were retries.
 
     rate: calls a second. closing: once it is set, nothing waits and nothing is retried.
+    attempts: how often a request is sent that fails.
     """
 
     def __init__(
@@ -110,8 +111,10 @@ class Endpoint:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] | None = None,
         timeout: httpx.Timeout = TIMEOUT,
+        attempts: int = ATTEMPTS,
     ) -> None:
         self._url = url
+        self._attempts = attempts
         self._http = httpx.Client(timeout=timeout)
         self._closing = closing
         self._sleep = sleep or closing.wait
@@ -124,13 +127,13 @@ class Endpoint:
         """Close the connections."""
         self._http.close()
 
-    def retried(self, call: Callable[[], T], what: str = "", attempts: int = ATTEMPTS) -> T:
-        """Call, and retry on TransientFailure; a busy node gets ATTEMPTS. what: names the call in the error.
+    def retried(self, call: Callable[[], T], what: str = "", attempts: int | None = None) -> T:
+        """Call, and retry on TransientFailure. what: names the call in the error. Raises NodeUnavailable.
 
-        Raises NodeUnavailable.
+        attempts: fewer than usual, for a node that fails and is not just busy.
         """
         try:
-            return self._retrying(attempts)(call)
+            return self._retrying(min(attempts or self._attempts, self._attempts))(call)
         except TransientFailure as failure:
             detail = f"The node does not answer{what}: {failure.reason}."
             raise failure.error(detail, math.ceil(failure.after_s)) from None
@@ -144,7 +147,7 @@ class Endpoint:
 
         def stop(state: tenacity.RetryCallState) -> bool:
             spent_s = (state.seconds_since_start or 0.0) + _after_s(state)
-            most = ATTEMPTS if _is_busy(state) else attempts
+            most = self._attempts if _is_busy(state) else attempts
             return state.attempt_number >= most or spent_s > PATIENCE_S or self._closing.is_set()
 
         return tenacity.Retrying(

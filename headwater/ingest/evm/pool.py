@@ -23,6 +23,8 @@ CHECK_S: Final = 15.0
 """How often the nodes that are not in use are looked at."""
 LAG_BLOCKS: Final = 5
 """A node that is so many blocks behind another one is not used while the other one is healthy."""
+LOOKS_TO_RETURN: Final = 4
+"""After so many good looks in a row a node is used again that comes before the one in use."""
 HEAD_KEPT_S: Final = 60.0
 """How long the highest head stands although no node tells of it any more."""
 SERVED_BLOCKS: Final = 512
@@ -43,6 +45,7 @@ class EndpointHealth:
         rest_until: when it is asked again after failures, by the pool's clock.
         is_checked: whether it is known to be of the ingest's chain.
         disagrees: whether it gave another hash for a block than the node in use.
+        good_looks: how often in a row it was well when the pool looked at it.
     """
 
     head: int = -1
@@ -50,12 +53,14 @@ class EndpointHealth:
     rest_until: float = 0.0
     is_checked: bool = False
     disagrees: bool = False
+    good_looks: int = 0
     backoff: Backoff = field(default_factory=lambda: Backoff(1.0, 60.0))
 
-    def failed(self, now: float) -> None:
+    def failed(self, now: float, error: NodeUnavailable) -> None:
         """A request failed."""
         self.failures += 1
-        self.rest_until = now + self.backoff.next_s()
+        self.good_looks = 0
+        self.rest_until = now + max(self.backoff.next_s(), error.retry_after_s)
 
     def succeeded(self) -> None:
         """A request was answered."""
@@ -146,6 +151,7 @@ class NodePool:
             return self._ask(lambda fetcher: fetcher.header(block))
         self._check_others()
         self._leave_a_laggard()
+        self._return_to_a_preferred_node()
         return self._highest(block, self._ask(lambda fetcher: fetcher.header(block)))
 
     def headers(self, blocks: Sequence[int | str]) -> list[Header | None]:
@@ -208,7 +214,7 @@ class NodePool:
         except NodeBehind as error:  # the node is well; it is only a little later than others
             return error
         except NodeUnavailable as error:
-            node.health.failed(self._clock())
+            node.health.failed(self._clock(), error)
             return error
         node.health.succeeded()
         return answer
@@ -260,6 +266,15 @@ class NodePool:
             best = max(ahead, key=lambda node: node.health.head)
             self._use(best, f"its head is block {head}, and another node has {best.health.head}")
 
+    def _return_to_a_preferred_node(self) -> None:
+        """Use a node that comes before the one in use, once it is well again."""
+        least_head = self._current.health.head - LAG_BLOCKS
+        for node in self._nodes[: self._nodes.index(self._current)]:
+            health = node.health
+            if health.good_looks >= LOOKS_TO_RETURN and not health.disagrees and health.head >= least_head:
+                self._use(node, "a node that comes before it is well again")
+                return
+
     def _check_others(self) -> None:
         """Look at the heads of all nodes and at a block's hash, beside the work."""
         if self._clock() < self._check_at or not (self._checking is None or self._checking.done()):
@@ -281,6 +296,7 @@ class NodePool:
         if latest is None:
             return
         node.health.head = _number(latest)
+        node.health.good_looks += 1
         with self._lock:
             served = [each for each in self._served if each[0] <= node.health.head]
         if not served or node is self._current:

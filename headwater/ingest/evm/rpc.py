@@ -89,8 +89,7 @@ class RpcClient:
         timeout: httpx.Timeout = TIMEOUT,
     ) -> None:
         self._closing = Closing(stop)
-        self._endpoint = Endpoint(url, rate, self._closing, clock, sleep, timeout)
-        self._attempts = attempts
+        self._endpoint = Endpoint(url, rate, self._closing, clock, sleep, timeout, attempts)
         most = max(1, min(CALLS_AT_ONCE, int(rate * BATCH_S))) if rate else CALLS_AT_ONCE
         self._batch_size = AdaptiveSize(most, most)
 
@@ -136,7 +135,7 @@ class RpcClient:
         exchange = _Exchange(calls)
         while left := exchange.open_places():
             try:
-                self._endpoint.retried(lambda: self._round(exchange), attempts=attempts or self._attempts)
+                self._endpoint.retried(lambda: self._round(exchange), attempts=attempts)
             except NodeUnavailable as error:
                 if len(exchange.open_places()) < len(left) and not error.retry_after_s:
                     continue

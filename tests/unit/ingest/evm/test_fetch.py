@@ -10,7 +10,6 @@ import httpx
 import pytest
 
 from headwater.errors import BlockIncomplete, MethodMissing, NodeBehind, NodeUnavailable
-from headwater.ingest.evm.adaptive import PROBE_AFTER
 from headwater.ingest.evm.blocks import Block
 from headwater.ingest.evm.completeness import Method
 from headwater.ingest.evm.fetch import MISSING_S, PAUSE_S, Fetcher
@@ -137,16 +136,17 @@ def test_a_range_that_takes_too_long_is_narrowed() -> None:
 
     def slow(request: Any) -> Reply:
         if any(width(call) > 3 for call in calls_of(request)):
-            time.sleep(1.5)
+            time.sleep(0.6)
         return results(request, true.answer)
 
-    timeout = httpx.Timeout(0.3, connect=5)
+    timeout = httpx.Timeout(0.2, connect=5)
     blocks, fetcher, _ = fetched(slow, "logs", timeout=timeout)
     assert_whole(blocks, true.blocks[:10])
     assert fetcher.span < 10
 
 
-def test_a_range_grows_again_when_the_node_takes_more() -> None:
+def test_a_range_grows_again_when_the_node_takes_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.ingest.evm.adaptive.PROBE_AFTER", 5)
     true = chain(12)
     most = [3]
 
@@ -160,7 +160,7 @@ def test_a_range_grows_again_when_the_node_takes_more() -> None:
         fetcher.blocks(0, 9)
         assert fetcher.span <= 5
         most[0] = 1000
-        for _ in range(PROBE_AFTER + 5):
+        for _ in range(15):
             fetcher.blocks(0, fetcher.span - 1)
         assert fetcher.span > 5
 

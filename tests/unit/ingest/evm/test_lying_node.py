@@ -111,7 +111,7 @@ class World:
 
     def _happen(self) -> None:
         self.chain.mine(self.dice.choice([1, 1, 2, 5]))
-        if self.dice.random() < 0.05:
+        if self.dice.random() < 0.05 or (not self.reorganisations and self.chain.head > 60):
             self.reorganisations += 1
             self.chain.reorganise(self.dice.randint(1, FINAL_BLOCKS - 3))
         if len(self.liars) > 1 and self.dice.random() < 0.2:
@@ -169,7 +169,7 @@ def streams_equal_those_of_an_honest_node(seed: int, chain: str, nodes: int, blo
         for server in servers:
             server.__exit__()
     assert world.failure is None, world.failure
-    assert world.reorganisations > blocks // 200
+    assert world.reorganisations
     told = sum((liar.told for liar in world.liars), start=type(world.liars[0].told)())
     print(f"{world.fetch} first, reorganisations {world.reorganisations}, waits {world.meters.errors}, {dict(told)}")
     final = world.honest(world.chain.blocks[: world.chain.head - FINAL_BLOCKS + 1])
@@ -190,7 +190,7 @@ def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headwater.ingest.evm.pool.HASH_PAUSE_S", 0.002)
 
 
-@pytest.mark.parametrize("chain", ["base", "polygon"])
+@pytest.mark.parametrize("chain", ["base", "polygon whose system logs count from 0"])
 def test_a_lying_node(chain: str) -> None:
     streams_equal_those_of_an_honest_node(random.randrange(2**32), chain, 1, 120, 120)
 

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from headwater.errors import NodeBehind, NodeUnavailable
 from headwater.ingest.evm.fetch import Fetcher
-from headwater.ingest.evm.pool import CHECK_S, HEAD_KEPT_S, LAG_BLOCKS, NodePool
+from headwater.ingest.evm.pool import CHECK_S, HEAD_KEPT_S, LAG_BLOCKS, LOOKS_TO_RETURN, NodePool
 from headwater.ingest.evm.rpc import RpcClient
 from tests.support.evm_chain import FakeChain
 from tests.support.node import CUT, Behave, Node, Reply, results
@@ -154,6 +154,30 @@ def test_a_node_that_falls_behind_is_left(open_pool: Callable[..., Pool]) -> Non
     assert head is not None
     assert int(head.number, 16) == 39
     assert [each["node"] for each in logs] == ["2 (127.0.0.1)"]
+
+
+def test_a_preferred_node_is_used_again_when_it_is_well_for_some_time(open_pool: Callable[..., Pool]) -> None:
+    true = chain()
+    pool = open_pool(lambda _: CUT, node_of(true))
+    pool.pool.blocks(0, 9)
+    pool.servers[0].behave = node_of(true)
+    for _ in range(LOOKS_TO_RETURN - 1):
+        pool.check()
+    assert pool.pool._current is pool.pool._nodes[1]
+    pool.check()
+    pool.pool.header("latest")
+    assert pool.pool._current is pool.pool._nodes[0]
+
+
+def test_a_node_that_asked_for_a_pause_gets_it(open_pool: Callable[..., Pool]) -> None:
+    true = chain()
+    pool = open_pool(lambda _: Reply(429, headers=(("Retry-After", "90"),)), node_of(true))
+    pool.pool.blocks(0, 9)
+    pool.now += 70
+    pool.asked()
+    pool.pool.blocks(10, 19)
+    pool.check()
+    assert pool.asked()[0] == 0
 
 
 def test_a_node_that_disagrees_about_a_block_is_named_and_asked_last(open_pool: Callable[..., Pool]) -> None:
