@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from headwater.api import examples
 from headwater.api.guard import guarded_router, needs
+from headwater.api.listing import LINK, Cursor, Limit, streamed
 from headwater.api.openapi import body_failures, failures
 from headwater.api.queries import IN_DIGITS, NULL_AS_NONE
 from headwater.api.schemas import DatasetBody, EntriesPage, EntriesWritten, Existence
@@ -16,6 +17,7 @@ from headwater.api.services import Caller, Given
 from headwater.api.uploads import upload
 from headwater.api.values_body import needs_with_values, read_values, value_query
 from headwater.model.dataset import DEFAULT_DATASET_PAGE, MAX_CURSOR, MAX_DATASET_NAME_CHARS, MAX_DATASET_PAGE
+from headwater.model.listing import place_of
 from headwater.model.text import Text
 from headwater.stores.base import Written
 
@@ -60,16 +62,21 @@ def create(
     "",
     operation_id="listDatasets",
     summary="List your datasets",
-    responses=failures(422),
+    response_model=list[DatasetBody],
+    responses=LINK | failures(422),
     openapi_extra=needs("flow:read"),
 )
 def list_all(
+    request: Request,
     caller: Caller,
     given: Given,
     names: Annotated[list[Text], Query(description="Only those of these names.")] = [],  # noqa: B006  # FastAPI copies it
-) -> list[DatasetBody]:
+    limit: Limit = None,
+    cursor: Cursor = None,
+) -> Response:
     """Newest first."""
-    return [DatasetBody.of(dataset) for dataset in given.datasets.list(caller.owner, names)]
+    found, following = given.datasets.list(caller.owner, names, place_of(cursor) if cursor else None, limit)
+    return streamed(request, [map(DatasetBody.of, found)], following)
 
 
 @router.post(

@@ -4,17 +4,20 @@ from functools import partial
 from typing import Annotated
 
 from anyio import to_thread
-from fastapi import Body, Query, Response
+from fastapi import Body, Query, Request, Response
 
 from headwater.api import examples
 from headwater.api.guard import guarded_router, needs, require_prices_scope
+from headwater.api.listing import LINK, Cursor, Limit, streamed
 from headwater.api.openapi import body_failures, etag, failures
 from headwater.api.preconditions import Expected, set_etag
 from headwater.api.schemas import FlowConfig, Message
 from headwater.api.services import Caller, Given, Waits
 from headwater.api.turns import InTurn
 from headwater.model.flow import MAX_EXTERNAL_ID_CHARS, NewFlow
+from headwater.model.listing import place_of
 from headwater.model.text import Text
+from headwater.services.flows import FlowList
 
 PATH = "/api/v1/flow"
 
@@ -50,14 +53,27 @@ async def create(body: Created, response: Response, caller: Caller, given: Given
     "",
     operation_id="listConfigurations",
     summary="List your configurations",
-    responses=failures(422),
+    response_model=list[FlowConfig],
+    responses=LINK | failures(422),
     openapi_extra=needs("flow:read"),
 )
-def list_all(caller: Caller, given: Given, external_id: ExternalId = None) -> list[FlowConfig]:
-    """Newest first. With `external_id` an array of none or one."""
+def list_all(
+    request: Request,
+    caller: Caller,
+    given: Given,
+    external_id: ExternalId = None,
+    limit: Limit = None,
+    cursor: Cursor = None,
+) -> Response:
+    """Newest first. With `external_id` an array of none or one.
+
+    A configuration that is there during the whole listing is on exactly one page.
+    """
     if external_id is None:
-        return [FlowConfig.of(flow) for flow in given.flows.list(caller.owner)]
-    return [FlowConfig.of(flow) for flow in given.flows.with_external_id(caller.owner, external_id)]
+        found = given.flows.list(caller.owner, place_of(cursor) if cursor else None, limit)
+    else:
+        found = FlowList(iter([given.flows.with_external_id(caller.owner, external_id)]), None)
+    return streamed(request, (map(FlowConfig.of, part) for part in found.parts), found.following)
 
 
 @router.get(

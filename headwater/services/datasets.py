@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from headwater.errors import NotFound, SetStoreUnavailable
 from headwater.model.dataset import Dataset, dataset_set, normalise_all
+from headwater.model.listing import Place
 from headwater.services.ids import Clock, NewId
 from headwater.services.values import Values, normalise_one
 from headwater.stores.base import DatasetNames, DatasetStore, Page, SetStore, Written
@@ -41,9 +42,18 @@ class Datasets:
         """Raises NotFound."""
         return self._store.get(owner, dataset_id)
 
-    def list(self, owner: str, names: Sequence[str] = ()) -> Sequence[Dataset]:
-        """The owner's datasets, newest first; only those of the given names, when some are given."""
-        return self._store.list(owner, names)
+    def list(
+        self, owner: str, names: Sequence[str] = (), after: Place | None = None, limit: int | None = None
+    ) -> tuple[Sequence[Dataset], Place | None]:
+        """The owner's datasets behind a place, newest first, and the place where the next page begins.
+
+        Only those of the given names, when some are given; all of them without a limit.
+        """
+        found = self._store.list(owner, names)
+        rest = [one for one in found if after is None or _place(one).order < after.order]
+        if limit is None or len(rest) <= limit:
+            return rest, None
+        return rest[:limit], _place(rest[limit - 1])
 
     def by_name(self, owner: str, name: str) -> Dataset:
         """Raises NotFound."""
@@ -93,3 +103,7 @@ class Datasets:
         except NotFound:
             self._sets.drop(dataset_set(dataset_id))
             raise
+
+
+def _place(dataset: Dataset) -> Place:
+    return Place(dataset.created_at, dataset.id)

@@ -16,11 +16,14 @@ from headwater.errors import (
 )
 from headwater.model.dataset import SetId, filter_set
 from headwater.model.flow import Flow, NewFlow, PipelineConfig
+from headwater.model.listing import Place, parts_of
 from headwater.model.transform import KnownTransform, NewTransform
 from headwater.services.checks import Checked, PipelineChecker
 from headwater.services.ids import Clock, NewId
 from headwater.stores import removal
 from headwater.stores.base import DraftSets, FlowStore, RevisionStore, SetStore
+
+PLACES_AT_ONCE = 500
 
 IfMatch = frozenset[int] | None
 """The revisions that a caller is ready to change; None for whichever is the newest."""
@@ -36,6 +39,14 @@ class Saved:
 
     flow: Flow
     warnings: list[Problem]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowList:
+    """Configurations, read part by part while they are taken. following: the place where the next page begins."""
+
+    parts: Iterator[Sequence[Flow]]
+    following: Place | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,9 +204,20 @@ class Flows:
         """The newest revision. Raises NotFound."""
         return self._store.get(owner, flow_id)
 
-    def list(self, owner: str) -> Sequence[Flow]:
-        """All configurations of an owner, newest first."""
-        return self._store.list(owner)
+    def list(self, owner: str, after: Place | None = None, limit: int | None = None) -> FlowList:
+        """The configurations of an owner behind a place, newest first; all of them without a limit."""
+        if limit is None:
+            return FlowList(self._all(owner, after), None)
+        places = self._store.places(owner, after, limit + 1)
+        return FlowList(self._read(owner, places[:limit]), places[limit - 1] if len(places) > limit else None)
+
+    def _all(self, owner: str, after: Place | None) -> Iterator[Sequence[Flow]]:
+        while places := self._store.places(owner, after, PLACES_AT_ONCE):
+            yield from self._read(owner, places)
+            after = places[-1]
+
+    def _read(self, owner: str, places: Sequence[Place]) -> Iterator[Sequence[Flow]]:
+        return (self._store.many(owner, [place.id for place in part]) for part in parts_of(places))
 
     def with_external_id(self, owner: str, external_id: str) -> Sequence[Flow]:
         """The owner's configuration with this external_id: a list of none or one."""

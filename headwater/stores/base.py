@@ -16,6 +16,7 @@ from headwater.model.flow import Flow
 from headwater.model.idempotency import Answered, Claim
 from headwater.model.key import ApiKey
 from headwater.model.lease import Candidate, Fence, Leader
+from headwater.model.listing import Place
 from headwater.model.metric import Interval, Measured, TimeRange
 from headwater.model.quota import Allowed, QuotaName, Reservation, Usage
 
@@ -40,6 +41,12 @@ class FlowStore(Protocol):
 
     def list(self, owner: str) -> Sequence[Flow]:
         """All configurations of an owner, newest first."""
+
+    def places(self, owner: str, after: Place | None, limit: int) -> Sequence[Place]:
+        """The places of the next configurations of an owner, newest first; those behind `after`, where it is given."""
+
+    def many(self, owner: str, flow_ids: Collection[str]) -> Sequence[Flow]:
+        """Those of these configurations that the owner has, newest first."""
 
     def with_external_id(self, owner: str, external_id: str) -> Sequence[Flow]:
         """The owner's configuration with this external_id: a list of none or one."""

@@ -56,6 +56,33 @@ class TestList:
         assert list(stores.flows.list(OWNER)) == [saved]
 
 
+class TestPlaces:
+    def test_of_the_owner_newest_first(self, stores: ControlStores) -> None:
+        for flow_id, created_s in (("f1", 0), ("f4", 1), ("f2", 1), ("f3", 1), ("f5", 2)):
+            stores.flows.create(a_flow(flow_id, created_s=created_s))
+        stores.flows.create(a_flow("b1", "bob"))
+        stores.flows.delete(OWNER, "f5")
+        places = stores.flows.places(OWNER, None, 10)
+        assert [place.id for place in places] == ["f4", "f3", "f2", "f1"]
+        assert places[0].created_at == at(1)
+        assert all(place.size > 0 for place in places)
+        for number, place in enumerate(places):
+            assert stores.flows.places(OWNER, place, 2) == places[number + 1 : number + 3]
+
+    def test_a_place_needs_no_configuration(self, stores: ControlStores) -> None:
+        for flow_id in ("f1", "f2", "f3"):
+            stores.flows.create(a_flow(flow_id))
+        [_, middle, last] = stores.flows.places(OWNER, None, 3)
+        stores.flows.delete(OWNER, middle.id)
+        assert stores.flows.places(OWNER, middle, 3) == [last]
+
+    def test_many_are_those_of_the_owner(self, stores: ControlStores) -> None:
+        for flow_id, created_s in (("f1", 0), ("f2", 1), ("f3", 2)):
+            stores.flows.create(a_flow(flow_id, created_s=created_s))
+        stores.flows.create(a_flow("b1", "bob"))
+        assert stores.flows.many(OWNER, ["f1", "f3", "b1", "f9"]) == [a_flow("f3", created_s=2), a_flow("f1")]
+
+
 class TestSave:
     def test_replaces_all_that_a_user_writes(self, stores: ControlStores) -> None:
         stores.flows.create(a_flow())

@@ -11,6 +11,7 @@ from itertools import islice, pairwise
 from headwater.model.dataset import SetId, filter_set
 from headwater.model.deployment import Deployment, LogLine, Marker, Observed, Phase, Progress, WorkerStatus
 from headwater.model.flow import Flow
+from headwater.model.listing import Place
 from headwater.model.quota import NO_QUOTAS, Content, QuotaDefaults, QuotaName, Usage, content_of
 from headwater.stores.base import MAX_LOG_LINES
 from headwater.stores.memory.audit import MemoryAudit
@@ -149,6 +150,13 @@ class MemoryFlows:
         with self._tables.lock:
             flows = self._tables.flows.values()
             return newest_first([f for f in flows if f.owner == owner and f.id not in self._tables.deleted])
+
+    def places(self, owner: str, after: Place | None, limit: int) -> Sequence[Place]:
+        places = [Place(flow.created_at, flow.id, _content(flow).stored_bytes) for flow in self.list(owner)]
+        return [place for place in places if after is None or place.order < after.order][:limit]
+
+    def many(self, owner: str, flow_ids: Collection[str]) -> Sequence[Flow]:
+        return [flow for flow in self.list(owner) if flow.id in flow_ids]
 
     def with_external_id(self, owner: str, external_id: str) -> Sequence[Flow]:
         return [flow for flow in self.list(owner) if flow.external_id == external_id]

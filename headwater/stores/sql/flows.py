@@ -1,6 +1,6 @@
 """Configurations and their revisions."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Row, delete, exists, false, in
 from sqlalchemy.exc import IntegrityError
 
 from headwater.model.flow import Flow, PipelineConfig
+from headwater.model.listing import Place
 from headwater.model.quota import QuotaName, content_of
 from headwater.stores.sql import changes, rules
 from headwater.stores.sql.audit import record
@@ -21,6 +22,11 @@ from headwater.stores.sql.tables import ACTIVE, deployments, flow_revisions, flo
 _NEWEST = select(flows, flow_revisions.c.config).join(
     flow_revisions, (flow_revisions.c.flow_id == flows.c.id) & (flow_revisions.c.revision == flows.c.revision)
 )
+
+_PLACES = select(flows.c.created_at, flows.c.id, flow_revisions.c.stored_bytes).join(
+    flow_revisions, (flow_revisions.c.flow_id == flows.c.id) & (flow_revisions.c.revision == flows.c.revision)
+)
+_NEWEST_FIRST = (flows.c.created_at.desc(), flows.c.id.desc())
 
 
 def visible(connection: Connection, owner: str, flow_id: str, *, lock: bool = False) -> Flow:
@@ -78,6 +84,18 @@ class SqlFlows:
     def list(self, owner: str) -> Sequence[Flow]:
         return self._select(flows.c.owner == owner, flows.c.deleted == false())
 
+    def places(self, owner: str, after: Place | None, limit: int) -> Sequence[Place]:
+        mine = [flows.c.owner == owner, flows.c.deleted == false()]
+        if after is not None:
+            same_time = (flows.c.created_at == after.created_at) & (flows.c.id < after.id)
+            mine.append((flows.c.created_at < after.created_at) | same_time)
+        found = _PLACES.where(*mine).order_by(*_NEWEST_FIRST).limit(limit)
+        with self._connections.reading() as connection:
+            return [Place(*row) for row in connection.execute(found)]
+
+    def many(self, owner: str, flow_ids: Collection[str]) -> Sequence[Flow]:
+        return self._select(flows.c.owner == owner, flows.c.deleted == false(), flows.c.id.in_(flow_ids))
+
     def with_external_id(self, owner: str, external_id: str) -> Sequence[Flow]:
         return self._select(flows.c.owner == owner, flows.c.deleted == false(), flows.c.external_id == external_id)
 
@@ -106,7 +124,7 @@ class SqlFlows:
 
     def _select(self, *where: ColumnElement[Any]) -> Sequence[Flow]:
         """Newest first."""
-        found = _NEWEST.where(*where).order_by(flows.c.created_at.desc(), flows.c.id.desc())
+        found = _NEWEST.where(*where).order_by(*_NEWEST_FIRST)
         with self._connections.reading() as connection:
             return [_flow(row) for row in connection.execute(found)]
 

@@ -8,9 +8,9 @@ from tests.unit.api.installation import FLOW, Installation, User
 @pytest.mark.parametrize(
     ("path", "known"),
     [
-        (FLOW, "it takes external_id"),
+        (FLOW, "it takes cursor, external_id, limit"),
         (f"{FLOW}/x", "it takes none"),
-        (f"{FLOW}/datasets", "it takes names"),
+        (f"{FLOW}/datasets", "it takes cursor, limit, names"),
         (f"{FLOW}/x/deploy/metrics", "it takes aggregated, metrics, time_range"),
         (f"{FLOW}/x/transforms/t/filter-values", "it takes count, cursor"),
     ],
