@@ -24,7 +24,8 @@ LOCAL_OWNER = "local"
 
 @contextmanager
 def open_control(addresses: Addresses) -> Iterator[Database]:
-    """The database, migrated. Raises SetupError (a newer database, a wrong secret key), StoreUnavailable."""
+    """The database, migrated. Raises SetupError (a newer one, a wrong secret key, half a restore), StoreUnavailable."""
+    addresses.home.require_restored()
     sealer = Sealer(addresses.secret_key())
     database = open_database(addresses.database_url(), sealer, quota_defaults(addresses.settings))
     try:

@@ -36,6 +36,7 @@ class Home:
         self.workers = self.path / "workers"
         self.metrics = self.path / "run" / "metrics"
         self.logs = self.path / "logs"
+        self._restoring = self.path / "restore-unfinished"
 
     def create(self) -> None:
         """Make the directory. Raises SetupError when that can't be done."""
@@ -68,6 +69,29 @@ class Home:
             file.write(str(os.getpid()))
             file.flush()
             yield _lock_name(file.fileno())
+
+    def is_locked(self, by: str) -> bool:
+        """Whether a process of the kind `by` holds the directory now."""
+        try:
+            with self.locked(by):
+                return False
+        except SetupError:
+            return True
+
+    @contextlib.contextmanager
+    def restoring(self) -> Iterator[None]:
+        """Mark the directory as half restored until the block has ended without an error."""
+        self._restoring.touch()
+        yield
+        self._restoring.unlink()
+
+    def require_restored(self) -> None:
+        """Raise SetupError when a restore was cut off in this directory."""
+        if self._restoring.exists():
+            raise SetupError(
+                f"A restore into {self.path} was cut off, so it holds a part of the backup. Run `headwater restore "
+                "--replace` again."
+            )
 
     def fresh_metrics_dir(self) -> Path:
         """An empty directory in which the processes of one `up` share their metrics."""

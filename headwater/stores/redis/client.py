@@ -224,6 +224,16 @@ class Client:
         self._guard.check(self._server)
         return self._server
 
+    def scan(self, pattern: str) -> Iterator[bytes]:
+        """The keys that match a pattern of SCAN; one that is written meanwhile may come twice, or not at all."""
+        with _told():
+            for server in self._servers():
+                yield from server.scan_iter(match=pattern, count=KEYS_PER_SCAN)
+
+    def _servers(self) -> list[Any]:
+        """All servers that hold keys of their own."""
+        return [self._server]
+
     def version(self) -> tuple[int, int]:
         """Major and minor version of Redis that the server is compatible with."""
         with _told():
@@ -285,11 +295,15 @@ class ClusterClient(Client):
         self._guard.check(server)
         return server
 
+    def _servers(self) -> list[Any]:
+        """See Client."""
+        self._node("")
+        return [self._cluster.get_redis_connection(node) for node in self._cluster.get_primaries()]
+
     def version(self) -> tuple[int, int]:
         """That of the oldest primary."""
         with _told():
-            self._node("")
-            return min(_version(self._cluster.get_redis_connection(node)) for node in self._cluster.get_primaries())
+            return min(map(_version, self._servers()))
 
     def close(self) -> None:
         """See Client."""
@@ -297,6 +311,7 @@ class ClusterClient(Client):
             self._cluster.close()
 
 
+KEYS_PER_SCAN = 1_000
 _CLUSTER = re.compile(r"(rediss?)-cluster://((?:[^/?#]*@)?)([^/?#@]+)/?(\?[^#]*)?")
 _BAD_URL = (
     "redis_url is no URL of the form redis://, rediss:// (TLS), unix://, redis-cluster://host:port,host:port or "

@@ -1,0 +1,238 @@
+"""Backups of what only Headwater knows: the database, the secret key and the set store. Kafka's data is not part of it.
+
+The database is read as of one moment. The set store is read after that: what the database names was there, and a write
+that comes meanwhile may be in the backup.
+"""
+
+import base64
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import headwater
+from headwater.app.addresses import Addresses
+from headwater.app.archive import Archive, ArchiveWriter, reading, writing
+from headwater.app.home import Home
+from headwater.brokers.embedded.files import write_private
+from headwater.controller.leadership import LEASE
+from headwater.errors import SetupError
+from headwater.settings import Settings
+from headwater.stores.redis import transfer as set_transfer
+from headwater.stores.redis.client import Client, connect
+from headwater.stores.sql import transfer
+from headwater.stores.sql.database import open_database
+from headwater.stores.sql.sealed import Sealer, decode_secret_key
+
+DATABASE, SET_STORE, SECRET_KEY = "database.jsonl", "set-store.jsonl", "secret-key"
+FILES = ("api-key", "tokens.json", "abis.json")
+"""Further files of the data directory that only this installation has."""
+ANSWER_TIMEOUT_S = 60.0
+READY_WITHIN_S = 60.0
+
+
+def backup(settings: Settings, path: Path, *, with_key: bool = True) -> dict[str, Any]:
+    """Write a backup of the installation, which may run. Returns the manifest. Raises SetupError, Unavailable."""
+    addresses = _addresses(settings)
+    key = addresses.secret_key()
+    path = path.expanduser().absolute()
+    with _set_store(addresses) as client, writing(path) as archive:
+        about = _write(archive, addresses, client)
+        if with_key:
+            archive.add(SECRET_KEY, _key_text(key))
+        for name in FILES:
+            if (file := addresses.home.path / name).exists():
+                archive.add(name, file.read_bytes())
+        archive.close(about)
+    with reading(path) as written:
+        return written.manifest
+
+
+def _write(archive: ArchiveWriter, addresses: Addresses, client: Client) -> dict[str, Any]:
+    url = addresses.database_url()
+    with transfer.snapshot(url) as snapshot:
+        about = {
+            "headwater": headwater.__version__,
+            "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "schema": snapshot.revision,
+            "database": url.partition(":")[0],
+        }
+        archive.add_lines(DATABASE, snapshot.rows, lambda row: str(row[0]))
+    archive.add_lines(SET_STORE, set_transfer.dump(client), _kind)
+    return about
+
+
+def _kind(entry: set_transfer.Entry) -> str:
+    if "key" in entry:
+        return "keys"
+    return "sets" if entry.get("begin") else "pages"
+
+
+def verify(path: Path) -> dict[str, Any]:
+    """Read a backup as a whole. Returns its manifest. Raises SetupError when it is damaged."""
+    with reading(path) as archive:
+        archive.verify()
+        return archive.manifest
+
+
+def restore(settings: Settings, path: Path, *, replace: bool = False) -> dict[str, Any]:
+    """Put a backup in place of what is there. Returns the manifest. Raises SetupError, Unavailable.
+
+    replace: also when the installation holds something; its database file and set store are kept beside the new ones.
+    Cut off, nothing starts on the data directory until it is done again.
+    """
+    addresses = Addresses(settings, Home(settings.data_dir))
+    home = addresses.home
+    with reading(path) as archive:
+        archive.verify()
+        home.create()
+        with home.locked("up"), home.locked("controller"):
+            _require_stopped(addresses)
+            if not replace:
+                _require_empty(addresses)
+            key = _key(addresses, archive)
+            with home.restoring():
+                stamp = f"before-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+                _restore_database(addresses, archive, key, stamp)
+                _restore_set_store(addresses, archive, stamp)
+                _restore_files(addresses, archive)
+        return archive.manifest
+
+
+def _addresses(settings: Settings) -> Addresses:
+    addresses = Addresses(settings, Home(settings.data_dir))
+    if not settings.database_url.get_secret_value():
+        addresses.require_home("HEADWATER_DATABASE_URL")
+    addresses.home.require_restored()
+    return addresses
+
+
+def _key_text(key: bytes) -> bytes:
+    return base64.b64encode(key) + b"\n"
+
+
+def _key(addresses: Addresses, archive: Archive) -> bytes:
+    """The secret key of the backup; without one in it, that of the installation. Raises SetupError."""
+    given = addresses.settings.secret_key.get_secret_value()
+    if not archive.has(SECRET_KEY):
+        if not given and not addresses.home.secret_key.exists():
+            raise SetupError(
+                "The backup was made without the secret key. Put the installation's secret-key file into "
+                f"{addresses.home.path}, or set HEADWATER_SECRET_KEY, and restore again."
+            )
+        return addresses.secret_key()
+    key = decode_secret_key(archive.read(SECRET_KEY).decode().strip(), SECRET_KEY)
+    if given and decode_secret_key(given, "HEADWATER_SECRET_KEY") != key:
+        raise SetupError("HEADWATER_SECRET_KEY is not the key of this backup. Unset it, or restore another backup.")
+    return key
+
+
+def _uses_own_database(addresses: Addresses) -> bool:
+    return bool(addresses.settings.database_url.get_secret_value())
+
+
+def _require_stopped(addresses: Addresses) -> None:
+    """Raise SetupError when a controller leads. The locks of the data directory have told of this machine."""
+    if not _uses_own_database(addresses) and not addresses.home.database.exists():
+        return
+    url = addresses.database_url()
+    if not transfer.is_empty(url) and transfer.is_led(url, LEASE):
+        raise SetupError(
+            "A controller leads on this database. Stop all processes of Headwater; after a kill, wait for 10 s."
+        )
+
+
+def _require_empty(addresses: Addresses) -> None:
+    """Raise SetupError when something is there that a restore would replace."""
+    own = _uses_own_database(addresses)
+    if (own and not transfer.is_empty(addresses.database_url())) or (not own and addresses.home.database.exists()):
+        raise SetupError("There is a database already. `headwater restore --replace` puts the backup in its place.")
+    if addresses.embeds_valkey:
+        if any((addresses.home.path / "valkey").glob("appendonly*")):
+            raise SetupError(
+                "There is a set store already. `headwater restore --replace` puts the backup in its place."
+            )
+        return
+    client = connect(addresses.redis_url(), answer_timeout_s=ANSWER_TIMEOUT_S)
+    if not set_transfer.is_empty(client):
+        raise SetupError("The set store holds data already. `headwater restore --replace` replaces it.")
+
+
+def _restore_database(addresses: Addresses, archive: Archive, key: bytes, stamp: str) -> None:
+    """Write the database, check that the key opens it, and only then put it in its place."""
+    rows = ((str(name), values) for name, values in archive.lines(DATABASE))
+    revision = str(archive.manifest["schema"])
+    if _uses_own_database(addresses):
+        _check_counts(transfer.load(addresses.database_url(), revision, rows), archive)
+        open_database(addresses.database_url(), Sealer(key)).close()
+        return
+    final = addresses.home.database
+    draft = final.with_name(f"{final.name}.restoring")
+    _remove(draft)
+    fencing = transfer.fencing(addresses.database_url()) if final.exists() else 0
+    _check_counts(transfer.load(f"sqlite:///{draft}", revision, rows, fencing), archive)
+    open_database(f"sqlite:///{draft}", Sealer(key)).close()
+    for suffix in ("", "-wal", "-shm"):
+        if (old := final.with_name(final.name + suffix)).exists():
+            old.rename(final.with_name(f"{final.name}.{stamp}{suffix}"))
+    draft.rename(final)
+    _remove(draft)
+
+
+def _remove(database: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        database.with_name(database.name + suffix).unlink(missing_ok=True)
+
+
+def _check_counts(written: Counter[str], archive: Archive) -> None:
+    expected = archive.manifest["members"][DATABASE]["lines"]
+    if dict(written) != expected:
+        raise SetupError(
+            f"The database took {dict(written)} rows of {expected}. Restore again, or take another backup."
+        )
+
+
+def _restore_set_store(addresses: Addresses, archive: Archive, stamp: str) -> None:
+    if addresses.embeds_valkey and (old := addresses.home.path / "valkey").exists():
+        old.rename(old.with_name(f"valkey.{stamp}"))
+    with _set_store(addresses, locked=True) as client:
+        set_transfer.clear(client)
+        loaded = set_transfer.load(client, _entries(archive))
+    expected = archive.manifest["members"][SET_STORE]["lines"]
+    if (loaded.sets, loaded.keys + loaded.unreadable) != (expected.get("sets", 0), expected.get("keys", 0)):
+        raise SetupError(f"The set store took {loaded} of {expected}. Restore again, or take another backup.")
+    archive.manifest["unreadable_keys"] = loaded.unreadable
+
+
+def _entries(archive: Archive) -> Iterable[set_transfer.Entry]:
+    return archive.lines(SET_STORE)
+
+
+def _restore_files(addresses: Addresses, archive: Archive) -> None:
+    home = addresses.home
+    for name in (*FILES, SECRET_KEY):
+        if archive.has(name) and not (name == SECRET_KEY and addresses.settings.secret_key.get_secret_value()):
+            write_private(home.path / name, archive.read(name).decode())
+
+
+@contextmanager
+def _set_store(addresses: Addresses, *, locked: bool = False) -> Iterator[Client]:
+    """A client of the set store. The embedded one is started when no `up` runs it. locked: nobody else can run it."""
+    if not addresses.embeds_valkey or (not locked and addresses.home.is_locked("up")):
+        client = connect(addresses.redis_url(), answer_timeout_s=ANSWER_TIMEOUT_S)
+        try:
+            yield client
+        finally:
+            client.close()
+        return
+    valkey = addresses.embedded_valkey()
+    child = valkey.start()
+    try:
+        valkey.wait_ready(child, READY_WITHIN_S)
+        client = connect(valkey.url, answer_timeout_s=ANSWER_TIMEOUT_S)
+        yield client
+        client.close()
+    finally:
+        child.stop(READY_WITHIN_S)

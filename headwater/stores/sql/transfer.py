@@ -1,0 +1,214 @@
+"""Reads all rows of a database at one moment, and writes them into another one, SQLite or PostgreSQL.
+
+The rows travel with the schema revision that they have. They are written into tables of that revision; the next start
+brings them up to date.
+"""
+
+import base64
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, MetaData, Table, delete, func, insert, inspect, select, text
+
+from headwater.errors import SetupError
+from headwater.stores.sql.connections import Connections, make_engine
+from headwater.stores.sql.leases import SqlLeases
+from headwater.stores.sql.migrate import SCRIPTS
+from headwater.stores.sql.tables import metadata
+
+ROWS_PER_TURN = 100
+_VERSION_TABLE = "alembic_version"
+_OTHERS = text(
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+    " AND application_name = 'headwater' AND pid <> pg_backend_pid()"
+)
+
+Row = tuple[str, dict[str, Any]]
+"""A table's name, and the values of a row in JSON's types."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All rows of one moment. revision: of the schema. rows: can be read once, in the order of foreign keys."""
+
+    revision: str
+    rows: Iterator[Row]
+
+
+@contextmanager
+def snapshot(url: str) -> Iterator[Snapshot]:
+    """All rows of a database that may be in use, as of one moment. Raises SetupError, StoreUnavailable."""
+    engine = make_engine(url)
+    connections = Connections(engine)
+    try:
+        with connections.reading() as connection:
+            if engine.name == "postgresql":
+                connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
+                connection.execute(text("SET LOCAL statement_timeout = 0"))
+                connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
+            revision = MigrationContext.configure(connection).get_current_revision()
+            if revision is None:
+                raise SetupError("The database holds no Headwater. Name the one that is in use.")
+            yield Snapshot(revision, _rows(connection))
+    finally:
+        connections.close()
+
+
+def _rows(connection: Connection) -> Iterator[Row]:
+    for table in _tables(connection):
+        streamed = connection.execution_options(yield_per=ROWS_PER_TURN).execute(select(table))
+        for row in streamed:
+            yield table.name, {name: _encode(value) for name, value in row._mapping.items()}
+
+
+def _tables(connection: Connection) -> list[Table]:
+    """Headwater's tables as they are there: the schema may be an older one than this version's."""
+    known = set(metadata.tables)
+    found = MetaData()
+    found.reflect(connection, only=lambda name, _: name in known)
+    return found.sorted_tables
+
+
+def load(url: str, revision: str, rows: Iterable[Row], fencing: int = 0) -> Counter[str]:
+    """Replace everything in a database by rows of a snapshot, in one transaction. Returns the rows by table.
+
+    Nobody holds a lease afterwards, and the next holder has a higher fencing number than any before: in this database,
+    in the snapshot, and than `fencing`. Raises SetupError
+    when the rows are of a newer Headwater, or others use the database; StoreUnavailable.
+    """
+    engine = make_engine(url)
+    connections = Connections(engine)
+    try:
+        with connections.writing() as connection:
+            if engine.name == "postgresql":
+                _require_alone(connection)
+            fencing = max(fencing, _fencing(connection))
+            _drop_tables(connection)
+            _create_tables(connection, revision)
+            written = _insert(connection, rows)
+            _finish(connection, fencing)
+        return written
+    finally:
+        connections.close()
+
+
+def is_empty(url: str) -> bool:
+    """Whether a database holds no Headwater. Raises SetupError, StoreUnavailable."""
+    with _reading(url) as connection:
+        return not inspect(connection).has_table(_VERSION_TABLE)
+
+
+def fencing(url: str) -> int:
+    """The highest fencing number of a database's leases. Raises SetupError, StoreUnavailable."""
+    with _reading(url) as connection:
+        return _fencing(connection)
+
+
+def is_led(url: str, lease: str) -> bool:
+    """Whether somebody holds a lease. Raises SetupError, StoreUnavailable."""
+    connections = Connections(make_engine(url))
+    try:
+        return SqlLeases(connections).leader(lease) is not None
+    finally:
+        connections.close()
+
+
+@contextmanager
+def _reading(url: str) -> Iterator[Connection]:
+    connections = Connections(make_engine(url))
+    try:
+        with connections.reading() as connection:
+            yield connection
+    finally:
+        connections.close()
+
+
+def _require_alone(connection: Connection) -> None:
+    connection.execute(text("SET LOCAL statement_timeout = 0"))
+    if others := connection.execute(_OTHERS).scalar_one():
+        raise SetupError(
+            f"Headwater uses this database ({others} connections). Stop all its processes, on all machines, first."
+        )
+
+
+def _fencing(connection: Connection) -> int:
+    if not inspect(connection).has_table("leases"):
+        return 0
+    return int(connection.execute(text("SELECT coalesce(max(fencing), 0) FROM leases")).scalar_one())
+
+
+def _drop_tables(connection: Connection) -> None:
+    existing = MetaData()
+    names = {*metadata.tables, _VERSION_TABLE}
+    existing.reflect(connection, only=lambda name, _: name in names)
+    existing.drop_all(connection)
+
+
+def _create_tables(connection: Connection, revision: str) -> None:
+    config = Config()
+    config.set_main_option("script_location", SCRIPTS)
+    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    if revision not in known:
+        raise SetupError(
+            f"The backup was made by a newer Headwater (schema {revision}). Restore it with that one, or a later one."
+        )
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
+
+
+def _insert(connection: Connection, rows: Iterable[Row]) -> Counter[str]:
+    tables = {table.name: table for table in _tables(connection)}
+    for table in reversed(tables.values()):
+        connection.execute(delete(table))  # migrations write rows too
+    written: Counter[str] = Counter()
+    is_sqlite = connection.dialect.name == "sqlite"
+    for name, values in rows:
+        if name not in tables:
+            raise SetupError(f"The backup has rows of a table {name} that its schema does not know: it is damaged.")
+        decoded = {column: _decode(value, is_sqlite) for column, value in values.items()}
+        connection.execute(insert(tables[name]).values(**decoded))
+        written[name] += 1
+    return written
+
+
+def _finish(connection: Connection, fencing: int) -> None:
+    connection.execute(
+        text("UPDATE leases SET holder = NULL, fencing = CASE WHEN fencing > :n THEN fencing ELSE :n END + 1"),
+        {"n": fencing},
+    )
+    if connection.dialect.name == "postgresql":
+        audit = metadata.tables["audit"]
+        last = connection.execute(select(func.max(audit.c.id))).scalar_one()
+        if last is not None:
+            sequence = func.pg_get_serial_sequence("audit", "id")
+            connection.execute(select(func.setval(sequence, last)))
+
+
+def _encode(value: object) -> Any:
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case datetime():
+            utc = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+            return {"time": utc.isoformat()}
+        case bytes() | memoryview():
+            return {"bytes": base64.b64encode(bytes(value)).decode()}
+        case _:
+            return {"json": value}
+
+
+def _decode(value: Any, is_sqlite: bool) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    if "time" in value:
+        time = datetime.fromisoformat(value["time"])
+        return time.replace(tzinfo=None) if is_sqlite else time
+    return base64.b64decode(value["bytes"]) if "bytes" in value else value["json"]

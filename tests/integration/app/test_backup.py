@@ -1,0 +1,190 @@
+"""Backup and restore of a data directory, with a real SQLite and Valkey."""
+
+import os
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from headwater.app import backup as backups
+from headwater.app.addresses import Addresses
+from headwater.app.backup import backup, restore, verify
+from headwater.app.control import open_control
+from headwater.app.home import Home
+from headwater.errors import SetupError
+from headwater.model.dataset import filter_set
+from headwater.model.lease import Candidate
+from headwater.settings import Settings
+from headwater.stores.redis.client import Client
+from headwater.stores.redis.sets import RedisSetStore
+from headwater.stores.sql.database import Database
+from tests.support.deployments import deploy
+from tests.support.sql import OWNER, a_flow
+
+FILTER = filter_set("f1", "t1")
+
+
+def settings_of(directory: Path) -> Settings:
+    return Settings(data_dir=directory)
+
+
+@contextmanager
+def stores(directory: Path) -> Iterator[tuple[Database, Client]]:
+    """The stores of a data directory, whose set store runs meanwhile."""
+    addresses = Addresses(settings_of(directory), Home(directory))
+    with open_control(addresses) as database, backups._set_store(addresses) as client:
+        yield database, client
+
+
+@pytest.fixture
+def installation(tmp_path: Path) -> Path:
+    directory = tmp_path / "data"
+    Home(directory).create()
+    with stores(directory) as (database, client):
+        database.flows.create(a_flow())
+        deploy(database)
+        RedisSetStore(client).replace(FILTER, ["0xaa", "0xbb"])
+    (directory / "api-key").write_text("hw_live_key\n")
+    return directory
+
+
+def change(directory: Path) -> None:
+    """What comes after the backup."""
+    with stores(directory) as (database, client):
+        database.flows.create(a_flow("f2"))
+        RedisSetStore(client).replace(FILTER, ["0xcc"])
+
+
+def content(directory: Path) -> tuple[object, ...]:
+    with stores(directory) as (database, client):
+        sets = RedisSetStore(client)
+        flows = [flow.id for flow in database.flows.list(OWNER)]
+        passwords = [deployment.reader_password for deployment in database.deployments.unfinished()]
+        return flows, passwords, sets.contains_many(FILTER, ["0xaa", "0xbb", "0xcc"]), sets.count(FILTER)[0]
+
+
+def test_what_was_there_comes_back(installation: Path, tmp_path: Path) -> None:
+    settings, file, before = settings_of(installation), tmp_path / "backup", content(installation)
+    assert backup(settings, file) == verify(file)
+    assert file.stat().st_mode & 0o777 == 0o600
+    change(installation)
+    assert content(installation) != before
+    restore(settings, file, replace=True)
+    assert content(installation) == before
+    kept = sorted(path.name for path in installation.glob("*.before-*"))
+    assert [name.partition(".before-")[0] for name in kept if "-wal" not in name and "-shm" not in name] == [
+        "headwater.db",
+        "valkey",
+    ]
+
+
+def test_into_an_empty_directory(installation: Path, tmp_path: Path) -> None:
+    file, elsewhere = tmp_path / "backup", tmp_path / "elsewhere"
+    before = content(installation)
+    backup(settings_of(installation), file)
+    restore(settings_of(elsewhere), file)
+    assert content(elsewhere) == before
+    assert (elsewhere / "api-key").read_text() == "hw_live_key\n"
+    assert {(elsewhere / name).stat().st_mode & 0o777 for name in ("api-key", "secret-key", "headwater.db")} == {0o600}
+
+
+def test_without_the_key_it_takes_the_one_that_is_there(installation: Path, tmp_path: Path) -> None:
+    file, before = tmp_path / "backup", content(installation)
+    backup(settings_of(installation), file, with_key=False)
+    with pytest.raises(SetupError, match="without the secret key"):
+        restore(settings_of(tmp_path / "elsewhere"), file)
+    change(installation)
+    restore(settings_of(installation), file, replace=True)
+    assert content(installation) == before
+
+
+def _hold(directory: Path) -> Callable[[], object]:
+    lock = Home(directory).locked("up")
+    lock.__enter__()
+    return lambda: lock.__exit__(None, None, None)
+
+
+def test_a_running_installation_is_not_touched(installation: Path, tmp_path: Path) -> None:
+    settings, file = settings_of(installation), tmp_path / "backup"
+    backup(settings, file)
+    change(installation)
+    before = content(installation)
+    release = _hold(installation)
+    with pytest.raises(SetupError, match="in use by another"):
+        restore(settings, file, replace=True)
+    release()
+    with stores(installation) as (database, _):
+        database.leases.acquire("controller", Candidate("a"), 3600)
+    with pytest.raises(SetupError, match="A controller leads"):
+        restore(settings, file, replace=True)
+    assert content(installation) == before
+
+
+def test_what_is_there_is_not_replaced_unasked(installation: Path, tmp_path: Path) -> None:
+    settings, file = settings_of(installation), tmp_path / "backup"
+    backup(settings, file)
+    change(installation)
+    before = content(installation)
+    with pytest.raises(SetupError, match="--replace"):
+        restore(settings, file)
+    (installation / "headwater.db").rename(tmp_path / "moved")
+    with pytest.raises(SetupError, match="--replace"):
+        restore(settings, file)
+    (tmp_path / "moved").rename(installation / "headwater.db")
+    assert content(installation) == before
+
+
+def test_a_damaged_file_is_refused_before_anything_is_touched(installation: Path, tmp_path: Path) -> None:
+    settings, file = settings_of(installation), tmp_path / "backup"
+    backup(settings, file)
+    before = content(installation)
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(SetupError, match="whole backup"):
+        restore(settings, file, replace=True)
+    assert content(installation) == before
+
+
+def test_another_key_is_refused_before_the_database_is_replaced(installation: Path, tmp_path: Path) -> None:
+    settings, file = settings_of(installation), tmp_path / "backup"
+    backup(settings, file, with_key=False)
+    before = (installation / "headwater.db").read_bytes()
+    (installation / "secret-key").write_bytes(backups._key_text(os.urandom(32)))
+    with pytest.raises(SetupError, match="another secret key"):
+        restore(settings, file, replace=True)
+    assert (installation / "headwater.db").read_bytes() == before
+
+
+def test_one_that_was_cut_off_starts_nothing_until_it_is_done_again(
+    installation: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, file, before = settings_of(installation), tmp_path / "backup", content(installation)
+    backup(settings, file)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(backups, "_restore_set_store", killed)
+        with pytest.raises(KeyboardInterrupt):
+            restore(settings, file, replace=True)
+    with pytest.raises(SetupError, match="cut off"), open_control(Addresses(settings, Home(installation))):
+        pass
+    with pytest.raises(SetupError, match="cut off"):
+        backup(settings, tmp_path / "another")
+    restore(settings, file, replace=True)
+    assert content(installation) == before
+
+
+def test_the_archive_has_what_the_page_says(installation: Path, tmp_path: Path) -> None:
+    backup(settings_of(installation), tmp_path / "backup")
+    with zipfile.ZipFile(tmp_path / "backup") as archive:
+        assert set(archive.namelist()) == {
+            "manifest.json",
+            "database.jsonl",
+            "set-store.jsonl",
+            "secret-key",
+            "api-key",
+        }

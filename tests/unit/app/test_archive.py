@@ -1,0 +1,91 @@
+"""The file of a backup: whole or refused, and for its owner's eyes alone."""
+
+import random
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.app.archive import MANIFEST, reading, writing
+from headwater.errors import SetupError
+
+LINES = [["flows", {"name": "größe"}], ["keys", {"id": 7}], ["flows", {"name": ""}]]
+
+
+def made(path: Path) -> Path:
+    with writing(path) as archive:
+        archive.add("secret-key", b"secret\n")
+        archive.add_lines("database.jsonl", LINES, lambda line: str(line[0]))
+        archive.close({"schema": "0005"})
+    return path
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    with reading(made(tmp_path / "b")) as archive:
+        archive.verify()
+        assert archive.read("secret-key") == b"secret\n"
+        assert list(archive.lines("database.jsonl")) == LINES
+        assert archive.manifest["members"]["database.jsonl"]["lines"] == {"flows": 2, "keys": 1}
+        assert (archive.manifest["schema"], archive.has("api-key")) == ("0005", False)
+
+
+def test_only_its_owner_reads_it(tmp_path: Path) -> None:
+    assert made(tmp_path / "b").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_is_there_is_never_replaced(tmp_path: Path) -> None:
+    path = made(tmp_path / "b")
+    before = path.read_bytes()
+    with pytest.raises(SetupError, match="already"):
+        made(path)
+    assert path.read_bytes() == before
+
+
+def test_one_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), writing(tmp_path / "b") as archive:
+        archive.add_lines("database.jsonl", LINES, lambda _: str(1 / 0))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cut_or_changed_file_is_refused(tmp_path: Path) -> None:
+    whole = made(tmp_path / "whole").read_bytes()
+    with zipfile.ZipFile(tmp_path / "whole") as archive:
+        names = [(info.header_offset, info.filename) for info in archive.infolist()]
+    random_ = random.Random(1)
+    damaged = [whole[: random_.randrange(len(whole))] for _ in range(20)]
+    for offset, name in names:
+        begin = offset + 30 + len(name) + 20
+        damaged.append(whole[:begin] + bytes([whole[begin] ^ 0xFF]) + whole[begin + 1 :])
+    for number, content in enumerate(damaged):
+        path = tmp_path / str(number)
+        path.write_bytes(content)
+        with pytest.raises(SetupError), reading(path) as archive_:
+            archive_.verify()
+
+
+@pytest.mark.parametrize("change", ["missing", "added", "content", "format"])
+def test_a_member_that_is_not_as_the_manifest_says(tmp_path: Path, change: str) -> None:
+    with zipfile.ZipFile(made(tmp_path / "whole")) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    changes: dict[str, dict[str, Any]] = {
+        "missing": {"secret-key": None},
+        "added": {"more": b""},
+        "content": {"secret-key": b"another"},
+        "format": {MANIFEST: members[MANIFEST].replace(b'"format": 1', b'"format": 2')},
+    }
+    with zipfile.ZipFile(tmp_path / "changed", "w") as archive:
+        for name, content in (members | changes[change]).items():
+            if content is not None:
+                archive.writestr(name, content)
+    with pytest.raises(SetupError), reading(tmp_path / "changed") as read:
+        read.verify()
+
+
+def test_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no backup")
+    with zipfile.ZipFile(tmp_path / "zip", "w") as archive:
+        archive.writestr("a", "b")
+    for name in ("text", "zip", "missing"):
+        with pytest.raises(SetupError), reading(tmp_path / name):
+            pass
