@@ -166,7 +166,7 @@ def _unseen(worker: WorkerStatus) -> WorkerStatus:
 
 
 def _body(deployment: Deployment, kafka: KafkaEndpoint) -> DeploymentBody:
-    status, shown = _status(deployment), deployment.shown.config
+    status, shown = _status(deployment), deployment.effective_revision.config
     return DeploymentBody(
         message=MESSAGES[status].format(deployment.flow_id),
         status=status,
@@ -186,7 +186,7 @@ def _status(deployment: Deployment) -> Literal["deployed", "deploying", "failed"
         return "terminating"
     if deployment.phase is Phase.RUNNING:
         return "deployed"
-    return "failed" if deployment.phase is Phase.FAILED and deployment.settled else "deploying"
+    return "failed" if deployment.phase is Phase.FAILED and deployment.is_reconciled else "deploying"
 
 
 def _connection(deployment: Deployment, sink: Sink, kafka: KafkaEndpoint) -> SinkConnection | PricesConnection:

@@ -17,11 +17,13 @@ from headwater.brokers.base import STREAM_TOPIC_CONFIG, Broker, Resources, Subsc
 from headwater.brokers.kafka import KafkaBroker
 from headwater.children import Backoff
 from headwater.controller.controller import Controller
+from headwater.controller.executor import Executor
 from headwater.controller.exporter import PipelineCollector, serving
 from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.leadership import Leadership
-from headwater.controller.plan import WorkerSettings
+from headwater.controller.purger import Purger
 from headwater.controller.reconcile import Reconciler
+from headwater.controller.resources import WorkerSettings
 from headwater.controller.sources import Sources
 from headwater.controller.sweeper import Sweeper
 from headwater.errors import BrokerUnavailable
@@ -74,19 +76,15 @@ def run(settings: Settings) -> None:
         )
         flow_locks = FlowLocks()
         leadership = Leadership(database.leases, lock, boot_time_s)
+        metrics = RedisMetrics(connect(addresses.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S))
         reconciler = Reconciler(
-            database.flows,
-            database.revisions,
-            sets,
-            RedisMetrics(connect(addresses.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)),
-            broker,
             orchestrator,
+            Executor(broker, sources, orchestrator, metrics, flow_locks, leadership.confirm),
             WorkerSettings(addresses.kafka(), addresses.redis_url(), settings.v8_jit),
             sources,
             time.monotonic,
-            flow_locks,
-            leadership.confirm,
         )
+        purger = Purger(database.flows, database.revisions, sets, leadership.confirm)
         sweeper = Sweeper(
             broker,
             sources,
@@ -104,7 +102,7 @@ def run(settings: Settings) -> None:
         )
         try:
             with serving(settings.metrics_port, PipelineCollector(orchestrator, sources.lag)):
-                Controller(leadership, database, orchestrator, reconciler, sweeper, time.monotonic).run(stop)
+                Controller(leadership, database, orchestrator, reconciler, sweeper, purger, time.monotonic).run(stop)
         finally:
             orchestrator.close()
 

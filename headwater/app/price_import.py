@@ -7,7 +7,7 @@ from itertools import islice
 from headwater.app.addresses import Addresses
 from headwater.app.home import Home
 from headwater.brokers.kafka import KafkaBroker
-from headwater.controller.plan import TICKS
+from headwater.controller.resources import TICKS
 from headwater.errors import SetupError
 from headwater.ingest.feed import make_room, settle
 from headwater.model.record import Failure, RecordBatch

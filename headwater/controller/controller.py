@@ -4,7 +4,7 @@ One failing deployment never delays another: each has its own back-off, and at m
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
@@ -13,10 +13,11 @@ import structlog
 
 from headwater.children import Backoff
 from headwater.controller.leadership import Leadership
+from headwater.controller.purger import Purger
 from headwater.controller.reconcile import Reconciler
 from headwater.controller.sweeper import Sweeper
 from headwater.errors import LeaseLost, OrchestratorUnavailable, Unavailable
-from headwater.model.deployment import Condition, Deployment, Desired, Observed, Phase, WorkerStatus
+from headwater.model.deployment import Condition, Deployment, Desired, Marker, Observed, Phase, WorkerStatus
 from headwater.model.flow import Flow
 from headwater.orchestrators.base import Orchestrator
 from headwater.stores.base import DeploymentStore, Doorbell, FlowStore
@@ -67,6 +68,7 @@ class Controller:
         orchestrator: Orchestrator,
         reconciler: Reconciler,
         sweeper: Sweeper,
+        purger: Purger,
         clock: Callable[[], float],
     ) -> None:
         self._leadership = leadership
@@ -76,9 +78,11 @@ class Controller:
         self._orchestrator = orchestrator
         self._reconciler = reconciler
         self._sweeper = sweeper
+        self._purger = purger
         self._clock = clock
         self._pool = ThreadPoolExecutor(PARALLEL_ROUNDS, thread_name_prefix="round")
         self._work: dict[str, _Work] = {}
+        self._markers: dict[str, Marker] = {}
         self._heard: int | None = None
         self._due: dict[str, float] = {}
         self._reported: dict[str, Sequence[WorkerStatus]] = {}
@@ -164,19 +168,27 @@ class Controller:
         rang, self._heard = value != self._heard, value
         return rang
 
-    def _reload(self) -> None:
+    def _reload(self, observed: Collection[str] = ()) -> None:
+        """Read the deployments that changed, and those that were just observed; most have not."""
         deleted = self._flows.deleted()  # first: what is deleted by now gets no new deployment
-        found = {deployment.id: deployment for deployment in self._deployments.unfinished()}
-        for deployment_id, deployment in found.items():
-            work = self._work.setdefault(deployment_id, _Work(deployment))
-            if work.deployment.generation != deployment.generation:
-                work.not_before = 0.0
-                work.backoff.reset()
-            work.deployment = deployment
-        for deployment_id in [d for d, work in self._work.items() if d not in found and work.running is None]:
+        markers = {marker.id: marker for marker in self._deployments.markers()}
+        changed = {d for d, marker in markers.items() if d in observed or self._markers.get(d) != marker}
+        if changed:
+            for deployment in self._deployments.unfinished(changed):
+                self._take_up(deployment)
+        self._markers = markers
+        for deployment_id in [d for d, work in self._work.items() if d not in markers and work.running is None]:
             del self._work[deployment_id]
-        busy = {deployment.flow_id for deployment in found.values()}
+            self._reconciler.discard(deployment_id)
+        busy = {marker.flow_id for marker in markers.values()}
         self._purge([flow for flow in deleted if flow.id not in busy])
+
+    def _take_up(self, deployment: Deployment) -> None:
+        work = self._work.setdefault(deployment.id, _Work(deployment))
+        if work.deployment.generation != deployment.generation:
+            work.not_before = 0.0
+            work.backoff.reset()
+        work.deployment = deployment
 
     def _purge(self, flows: Sequence[Flow]) -> None:
         """Remove deleted configurations, one after the other beside the rounds: a set store that hangs delays them."""
@@ -191,14 +203,22 @@ class Controller:
 
     def _purge_all(self, flows: Sequence[Flow]) -> None:
         for flow in flows:
-            self._reconciler.purge(flow)
+            self._purger.purge(flow)
 
     def _start_rounds(self) -> None:
+        """Start the rounds that are due; one that would do nothing takes no thread."""
         now = self._clock()
         for work in self._work.values():
             if work.running is None and now >= work.not_before:
                 work.not_before = now + _next_round_s(work.deployment)
-                work.running = self._submit(self._reconciler.round, work.deployment)
+                if not self._is_idle(work.deployment):
+                    work.running = self._submit(self._reconciler.round, work.deployment)
+
+    def _is_idle(self, deployment: Deployment) -> bool:
+        try:
+            return self._reconciler.is_idle(deployment)
+        except Exception:  # noqa: BLE001  # the round raises it again, for this deployment alone
+            return False
 
     def _collect(self) -> None:
         """Take in the rounds that ended; write all their news in one go."""
@@ -212,7 +232,7 @@ class Controller:
         if news:
             self._report()
             self._deployments.observe(news)
-            self._reload()
+            self._reload({observed.deployment_id for observed in news})
 
     def _outcome(self, work: _Work, ended: Future[Observed | None]) -> Observed | None:
         error = ended.exception()
@@ -249,7 +269,7 @@ class Controller:
 
 def _next_round_s(deployment: Deployment) -> float:
     wanted = Phase.RUNNING if deployment.desired is Desired.RUNNING else Phase.ABSENT
-    if not deployment.settled or deployment.phase not in (wanted, Phase.FAILED):
+    if not deployment.is_reconciled or deployment.phase not in (wanted, Phase.FAILED):
         return TICK_S
-    others_go = deployment.condition is Condition.STABLE and deployment.others
-    return PROBATION_EVERY_S if others_go or deployment.condition is Condition.ROLLING_OUT else RESYNC_EVERY_S
+    retires = deployment.condition is Condition.STABLE and deployment.previous_revisions
+    return PROBATION_EVERY_S if retires or deployment.condition is Condition.ROLLING_OUT else RESYNC_EVERY_S

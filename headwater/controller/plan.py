@@ -1,151 +1,295 @@
-"""What a deployment needs on the broker and of the orchestrator: pure functions of its state."""
+"""Decides what a round over one deployment does: pure functions of what is desired and what was observed.
 
-import hashlib
+Level-triggered: the same state gives the same actions, whatever happened before.
+Up: topics, users and rules → first positions → worker set → ready → stable → what only other revisions had is removed.
+Down: workers gone → subscriptions → rules → users → topics → recorded; consumer groups follow once they are empty.
+
+A revision that does not get ready, or dies while it is on probation, goes back to the stable one. Until its workers
+are prepared to take over, those of the stable one run on (see orchestrators/base.py).
+"""
+
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from headwater.brokers.base import OUTPUT_TOPIC_CONFIG, TICKS_TOPIC_CONFIG, AccessRule, Resources, TopicSpec, User
-from headwater.model.binding import Binding, KafkaTopic, PubSubSubscription, PubSubTopic, binding_name
-from headwater.model.deployment import (
-    Deployment,
-    Revision,
-    dead_letter_topic,
-    reader,
-    sink_topic,
-    source_group,
-    transactional_ids,
-    worker_user,
+from headwater.controller.actions import (
+    Action,
+    ChangeReaderPassword,
+    EnsureWorkers,
+    MatchPartitions,
+    PrepareRevision,
+    Record,
+    RemoveEverything,
+    RemovePrevious,
+    StopWorkers,
 )
-from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC
-from headwater.model.sink import Sink, feed_prices
-from headwater.model.stream import event_time
-from headwater.model.worker import KafkaAccess, PubSubPull, SinkSpec, WorkerSet, WorkerSpec
+from headwater.model.deployment import Condition, Deployment, Desired, Observed, Phase, Revision, WorkerStatus
+from headwater.model.worker import WorkerSet
 
-TICKS = TopicSpec(TICKS_TOPIC, PARTITIONS, TICKS_TOPIC_CONFIG)
-"""The topic that all price pipelines write to; it stays when they go."""
+READY_WITHIN_S = 50.0
+STABLE_AFTER_S = 30.0
+"""How long a revision is on probation after its workers are ready."""
+ON_PROBATION = f"All workers are ready. The revision is stable when they have been so for {STABLE_AFTER_S:.0f} s."
+PARTITIONS_EVERY_S = 60.0
+"""How often the partitions of a running deployment's source are looked at."""
+MAX_DEATHS_IN_ROLLOUT = 3
+MAX_DEATHS_ON_PROBATION = 2
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerSettings:
-    """What all workers of this installation share. kafka is the address; each worker logs in as its own user."""
+class Rollout:
+    """What this process remembers of a rollout between rounds; losing it only repeats idempotent actions.
 
-    kafka: KafkaAccess
-    redis_url: str
-    jit: bool
+    Attributes:
+        generation, revision: The rollout that this is about.
+        not_ready_since, ready_since: Monotonic seconds; the latter is None while the workers are not ready.
+        forgiven: Deaths of its workers before they were ready for the first time; None until then.
+        deaths: Deaths when the workers were ready last.
+        compared_at: When the partitions of outputs and source were compared last, in monotonic seconds.
+    """
+
+    generation: int
+    revision: int
+    not_ready_since: float
+    ready_since: float | None = None
+    forgiven: int | None = None
+    deaths: int = 0
+    compared_at: float = float("-inf")
 
 
-def output_topics(deployment: Deployment, revision: Revision) -> list[str]:
-    """The topics of a revision's own: one per Kafka sink, and the dead letters."""
-    sinks = [sink_topic(deployment.flow_id, sink.name) for sink in revision.config.sinks if sink.type == "kafka"]
-    return [*sinks, dead_letter_topic(deployment.flow_id)]
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A revision and its workers; without workers, `problem` says why it can't have any."""
+
+    revision: Revision
+    workers: WorkerSet | None
+    problem: str = ""
 
 
-def resources(deployment: Deployment, revision: Revision, binding: Binding, partitions: int) -> Resources:
-    """Topics, users and rules of a revision. Two users: one may only read the outputs, one is for the workers."""
-    read, work = reader(deployment.id), worker_user(deployment.id)
-    topics = output_topics(deployment, revision)
-    shared = [TICKS] if feed_prices(revision.config.sinks) else []
-    rules = [
-        *_reader_rules(deployment, topics),
-        *_source_rules(work, binding),
-        *(AccessRule(work, "topic", topic, ("WRITE",)) for topic in [*topics, *(spec.name for spec in shared)]),
-    ]
-    if revision.config.delivery == "exactly_once":
-        ids = transactional_ids(deployment.flow_id)
-        rules.append(AccessRule(work, "transactional_id", ids, ("WRITE",), prefixed=True))
-    return Resources(
-        topics=(*(TopicSpec(topic, partitions, OUTPUT_TOPIC_CONFIG) for topic in topics), *shared),
-        users=(User(read, deployment.reader_password), User(work, deployment.worker_password)),
-        rules=tuple(rules),
-        group_prefixes=(f"{read}.", f"{work}."),
+@dataclass(frozen=True, slots=True)
+class DesiredState:
+    """A deployment as it is stored, and the revisions that a round may run.
+
+    Attributes:
+        target: The revision whose workers should run.
+        fallback: What a failed rollout goes back to, if there is anything.
+        predecessor: The revision that ran before the target, if it is another one.
+    """
+
+    deployment: Deployment
+    target: Candidate
+    fallback: Candidate | None = None
+    predecessor: Candidate | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedState:
+    """What a round sees.
+
+    Attributes:
+        now: Monotonic seconds.
+        workers: The workers that take part in the group.
+        successors: The workers that prepare to take over.
+        rollout: What this process remembers.
+        ensured: Whether the target's workers were asked for in this round.
+    """
+
+    now: float
+    workers: Sequence[WorkerStatus] = ()
+    successors: Sequence[WorkerStatus] = ()
+    rollout: Rollout | None = None
+    ensured: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The actions of a round in their order, and what is to be remembered after them."""
+
+    actions: tuple[Action, ...] = ()
+    rollout: Rollout | None = None
+
+
+def plan(desired: DesiredState, observed: ObservedState) -> Plan:
+    """What to do now. A plan without actions means that nothing needs to be done."""
+    deployment = desired.deployment
+    if deployment.desired is Desired.ABSENT:
+        gone = observe(deployment, condition=Condition.STABLE, phase=Phase.ABSENT)
+        return Plan((StopWorkers(required=True), RemoveEverything(), Record(gone)))
+    if deployment.observed_credentials != deployment.credentials:
+        news = observe(deployment, credentials=deployment.credentials)
+        return Plan((ChangeReaderPassword(), Record(news)), observed.rollout)
+    if deployment.is_reconciled and deployment.phase is Phase.FAILED:
+        return Plan(rollout=observed.rollout)
+    if desired.target.workers is None:
+        return give_up(desired, desired.target.problem)
+    rollout = _rollout_of(desired, observed)
+    if rollout is None:
+        return _begin(desired, desired.target.workers, observed)
+    observed = replace(observed, rollout=rollout)
+    if not observed.ensured and not _runs(desired.target.workers, observed):
+        return Plan((EnsureWorkers(desired.target.workers),), rollout)
+    return _judge(desired, desired.target.workers, rollout, observed)
+
+
+def give_up(desired: DesiredState, reason: str) -> Plan:
+    """Go back to the stable revision; without one that can run, stop."""
+    deployment, fallback = desired.deployment, desired.fallback
+    if fallback is not None and not is_rolled_back(deployment):
+        if fallback.workers is not None:
+            reason = f"{reason} Revision {fallback.revision.number} runs. Deploy again to try again."
+            news = observe(deployment, condition=Condition.ROLLED_BACK, reason=reason)
+            return Plan((EnsureWorkers(fallback.workers), Record(news)))
+        reason = f"{reason} Revision {fallback.revision.number} can't run either: {fallback.problem}"
+    failed = observe(deployment, condition=Condition.FAILED, phase=Phase.FAILED, reason=reason)
+    return Plan((StopWorkers(required=False), Record(failed)))
+
+
+def is_rolled_back(deployment: Deployment) -> bool:
+    """Whether the newest rollout failed, and a previous revision runs."""
+    return deployment.is_reconciled and deployment.condition is Condition.ROLLED_BACK
+
+
+def fallback_of(deployment: Deployment) -> Revision | None:
+    """What a failed rollout goes back to."""
+    stable = deployment.revision(deployment.stable_revision)
+    return None if stable is None or stable.number == deployment.desired_revision else stable
+
+
+def target_of(deployment: Deployment) -> Revision:
+    """The revision whose workers should run."""
+    return (fallback_of(deployment) if is_rolled_back(deployment) else None) or deployment.newest
+
+
+def predecessor_of(deployment: Deployment) -> Revision | None:
+    """The revision that ran before the target, if it is another one."""
+    running = deployment.revision(deployment.observed_revision)
+    return None if running is None or running.number == target_of(deployment).number else running
+
+
+def _rollout_of(desired: DesiredState, observed: ObservedState) -> Rollout | None:
+    """What is remembered of this very rollout."""
+    known, wanted = observed.rollout, (desired.deployment.generation, desired.target.revision.number)
+    return known if known is not None and (known.generation, known.revision) == wanted else None
+
+
+def _begin(desired: DesiredState, wanted: WorkerSet, observed: ObservedState) -> Plan:
+    """The first round of a rollout in this process prepares what its workers need."""
+    actions: list[Action] = []
+    if not desired.deployment.is_reconciled:
+        actions.append(PrepareRevision(desired.target.revision))
+        before = desired.predecessor
+        if before is not None and before.workers is not None and not observed.workers:
+            actions.append(EnsureWorkers(before.workers))  # after a restart: what ran runs on while the next prepares
+    rollout = Rollout(desired.deployment.generation, desired.target.revision.number, observed.now)
+    return Plan((*actions, EnsureWorkers(wanted)), rollout)
+
+
+def _runs(wanted: WorkerSet, observed: ObservedState) -> bool:
+    """Whether exactly the wanted workers are there, ready or not."""
+    workers = observed.workers
+    same = len(workers) == wanted.slots and all(worker.spec_hash == wanted.spec_hash for worker in workers)
+    return same and not observed.successors
+
+
+def _judge(desired: DesiredState, wanted: WorkerSet, rollout: Rollout, observed: ObservedState) -> Plan:
+    deployment = desired.deployment
+    first: tuple[Action, ...] = ()
+    if deployment.is_reconciled and observed.now - rollout.compared_at >= PARTITIONS_EVERY_S:
+        first, rollout = (MatchPartitions(desired.target.revision),), replace(rollout, compared_at=observed.now)
+    trying = [w for w in (*observed.workers, *observed.successors) if w.spec_hash == wanted.spec_hash]
+    if _may_fail(desired) and (reason := _why_they_keep_dying(deployment.is_reconciled, rollout, trying)):
+        return give_up(desired, reason)
+    workers = observed.workers
+    if len(workers) == wanted.slots and all(w.is_ready and w.spec_hash == wanted.spec_hash for w in workers):
+        decided = _ready(desired, rollout, observed)
+    else:
+        decided = _not_ready(desired, rollout, observed.now, trying)
+    return replace(decided, actions=first + decided.actions)
+
+
+def _ready(desired: DesiredState, rollout: Rollout, observed: ObservedState) -> Plan:
+    deployment, number = desired.deployment, desired.target.revision.number
+    deaths = _deaths(observed.workers)
+    if rollout.forgiven is None:
+        rollout = replace(rollout, forgiven=deaths)
+    if rollout.ready_since is None or rollout.deaths != deaths:  # one that died and is back between two rounds counts
+        rollout = replace(rollout, ready_since=observed.now, deaths=deaths)
+    ready_for_s = observed.now - (rollout.ready_since or 0.0)
+    if not deployment.is_reconciled:
+        news = observe(deployment, number, Condition.ROLLING_OUT, reason=ON_PROBATION)
+    elif deployment.observed_revision != number:
+        news = observe(deployment, number)
+    elif deployment.condition is Condition.ROLLING_OUT and ready_for_s >= STABLE_AFTER_S:
+        news = observe(deployment, number, Condition.STABLE)
+    elif deployment.condition is Condition.STABLE and deployment.previous_revisions:
+        # A round of its own: by now it is stored that nothing goes back to them. Nor does it end what runs.
+        retired = replace(observe(deployment, number), retired=True)
+        return Plan((RemovePrevious(desired.target.revision), Record(retired)), rollout)
+    else:
+        return Plan((), rollout)
+    return Plan((Record(news),), rollout)
+
+
+def _not_ready(desired: DesiredState, rollout: Rollout, now: float, workers: Sequence[WorkerStatus]) -> Plan:
+    if rollout.ready_since is not None:
+        rollout = replace(rollout, ready_since=None, not_ready_since=now)
+    # Workers that wait for a store or broker are not to blame: a deploy call answers that the rollout goes on.
+    late = now - rollout.not_ready_since > READY_WITHIN_S and not any(worker.waits for worker in workers)
+    if not late or not _may_fail(desired):
+        return Plan((), rollout)
+    what = f"The workers of revision {rollout.revision} were not ready within {READY_WITHIN_S:.0f} s."
+    return give_up(desired, f"{what} {_reasons(workers)}")
+
+
+def _may_fail(desired: DesiredState) -> bool:
+    """True in a rollout: until the workers are ready, and on probation when there is a revision to go back to."""
+    deployment = desired.deployment
+    on_probation = deployment.condition is Condition.ROLLING_OUT and desired.fallback is not None
+    return not deployment.is_reconciled or on_probation
+
+
+def _why_they_keep_dying(on_probation: bool, rollout: Rollout, workers: Sequence[WorkerStatus]) -> str:
+    """The reason to give a revision up; empty when its workers do not keep dying."""
+    if on_probation:
+        when, limit = f"within {STABLE_AFTER_S:.0f} s of being ready", MAX_DEATHS_ON_PROBATION
+    else:
+        when, limit = "before they are ready", MAX_DEATHS_IN_ROLLOUT
+    if _deaths(workers) - (rollout.forgiven or 0) < limit:
+        return ""
+    return f"The workers of revision {rollout.revision} keep ending {when}. {_reasons(workers)}"
+
+
+def _reasons(workers: Sequence[WorkerStatus]) -> str:
+    return "; ".join(f"{w.name}: {w.reason}" for w in workers if w.reason) or "no worker has said why"
+
+
+def _deaths(workers: Sequence[WorkerStatus]) -> int:
+    return sum(worker.deaths for worker in workers)
+
+
+def observe(
+    deployment: Deployment,
+    revision: int | None = None,
+    condition: Condition | None = None,
+    *,
+    phase: Phase | None = None,
+    reason: str | None = None,
+    credentials: int | None = None,
+) -> Observed:
+    """What was seen of a deployment. What is left out stays as it was.
+
+    A revision that runs makes the phase RUNNING; new credentials alone are no news of a rollout.
+    """
+    rotation = credentials is not None
+    if phase is None:
+        phase = deployment.phase if rotation else Phase.RUNNING
+    if reason is None:
+        reason = deployment.reason if condition is None else ""
+    return Observed(
+        deployment.id,
+        phase,
+        deployment.observed_revision if revision is None else revision,
+        deployment.observed_generation if rotation else deployment.generation,
+        condition or deployment.condition,
+        reason,
+        credentials or deployment.observed_credentials,
     )
-
-
-def _source_rules(work: str, binding: Binding) -> list[AccessRule]:
-    """None elsewhere: there the workers are who the binding says."""
-    if not isinstance(binding, KafkaTopic) or binding.access is not None:
-        return []
-    return [
-        AccessRule(work, "topic", binding.topic, ("READ",)),
-        AccessRule(work, "group", f"{work}.", ("READ",), prefixed=True),
-    ]
-
-
-def readers(deployment: Deployment) -> Resources:
-    """The readers' user, and what it may read now: the part of the resources that a rotation touches."""
-    user = User(reader(deployment.id), deployment.reader_password)
-    rules = _reader_rules(deployment, output_topics(deployment, deployment.shown))
-    return Resources((), (user,), tuple(rules), ())
-
-
-def _reader_rules(deployment: Deployment, topics: Sequence[str]) -> list[AccessRule]:
-    read = reader(deployment.id)
-    return [
-        *(AccessRule(read, "topic", topic, ("READ",)) for topic in topics),
-        AccessRule(read, "group", f"{read}.", ("READ",), prefixed=True),
-    ]
-
-
-def everything(deployment: Deployment) -> Resources:
-    """All that any revision of the deployment may own: what a teardown removes. Rules go with their users."""
-    topics = {topic for revision in deployment.revisions for topic in output_topics(deployment, revision)}
-    read, work = reader(deployment.id), worker_user(deployment.id)
-    return Resources(
-        topics=tuple(TopicSpec(topic, 1) for topic in sorted(topics)),
-        users=(User(read, ""), User(work, "")),
-        rules=(),
-        group_prefixes=(f"{read}.", f"{work}."),
-    )
-
-
-def retired_topics(deployment: Deployment) -> list[str]:
-    """Topics that only other revisions than the desired one write."""
-    wanted = set(output_topics(deployment, deployment.newest))
-    return sorted({topic.name for topic in everything(deployment).topics} - wanted)
-
-
-def _topic_of(deployment: Deployment, sink: Sink) -> str:
-    return TICKS.name if sink.type == "prices" else sink_topic(deployment.flow_id, sink.name)
-
-
-def _source(binding: Binding, group: str) -> KafkaAccess | PubSubPull | None:
-    """Where workers read, when that is not the own cluster."""
-    match binding:
-        case KafkaTopic():
-            return binding.access
-        case PubSubTopic():
-            subscription = f"projects/{binding.access.project}/subscriptions/{group}"
-        case PubSubSubscription():
-            subscription = binding.subscription
-    return PubSubPull(**binding.access.model_dump(), subscription=subscription)
-
-
-def worker_set(deployment: Deployment, revision: Revision, binding: Binding, settings: WorkerSettings) -> WorkerSet:
-    """The workers of a revision. The hash covers the whole spec, so any change of it replaces them."""
-    group = source_group(deployment.id, revision.source_epoch)
-    user = {"username": worker_user(deployment.id), "password": deployment.worker_password}
-    spec = WorkerSpec(
-        deployment_id=deployment.id,
-        config_id=deployment.flow_id,
-        owner=deployment.owner,
-        revision=revision.number,
-        source_topic=binding_name(binding),
-        source_group=group,
-        transforms=revision.config.transforms,
-        sinks=[
-            SinkSpec(uid=sink.uid, name=sink.name, type=sink.type, topic=_topic_of(deployment, sink))
-            for sink in revision.config.sinks
-        ],
-        dead_letter_topic=dead_letter_topic(deployment.flow_id),
-        kafka=settings.kafka.model_copy(update=user),
-        redis_url=settings.redis_url,
-        chain=revision.config.source.chain,
-        entity=revision.config.source.entity,
-        source=_source(binding, group),
-        event_time=event_time(revision.config.source.chain, revision.config.source.entity),
-        slots=revision.config.parallelism,
-        jit=settings.jit,
-        delivery=revision.config.delivery,
-    )
-    digest = hashlib.sha256(spec.model_dump_json().encode()).hexdigest()[:16]
-    return WorkerSet(deployment.id, revision.config.parallelism, spec, digest)

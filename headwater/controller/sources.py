@@ -72,7 +72,7 @@ class Sources:
     def _require_alone(self, deployment: Deployment, binding: PubSubSubscription) -> None:
         """Who reads a subscription keeps it; of two that ask at once, the deployment that was made first gets it."""
         for other in self.unfinished():
-            gave_up = other.settled and other.phase is Phase.FAILED
+            gave_up = other.is_reconciled and other.phase is Phase.FAILED
             if other.id == deployment.id or gave_up:
                 continue
             reads = self._reads(other.revision(other.observed_revision), binding)

@@ -98,7 +98,8 @@ class Deployment:
     follows when the broker knows the last one. Passwords are sealed at rest.
 
     stable_revision: what a rollout that fails goes back to: the last revision that was Stable; while there is none,
-    the one that ran before. others: the revisions beside the desired one that may own something on the broker still.
+    the one that ran before. previous_revisions: the revisions beside the desired one that may own something on the
+    broker still.
     """
 
     id: str
@@ -121,11 +122,11 @@ class Deployment:
     observed_credentials: int = 1
     condition: Condition = Condition.ROLLING_OUT
     reason: str = ""
-    others: tuple[Revision, ...] = ()
+    previous_revisions: tuple[Revision, ...] = ()
     workers: tuple[WorkerStatus, ...] = ()
 
     @property
-    def settled(self) -> bool:
+    def is_reconciled(self) -> bool:
         """True when the controller has finished with the newest desired state."""
         return self.observed_generation >= self.generation
 
@@ -137,14 +138,14 @@ class Deployment:
     @property
     def revisions(self) -> tuple[Revision, ...]:
         """All revisions that may own something on the broker, the desired one first."""
-        return (self.newest, *self.others)
+        return (self.newest, *self.previous_revisions)
 
     def revision(self, number: int | None) -> Revision | None:
         """One of `revisions`, or None."""
         return next((revision for revision in self.revisions if revision.number == number), None)
 
     @property
-    def shown(self) -> Revision:
+    def effective_revision(self) -> Revision:
         """What a reader is told of: the revision that runs, else the one that is wanted."""
         return self.revision(self.observed_revision) or self.newest
 
@@ -180,15 +181,15 @@ class Marker:
 
     id: str
     flow_id: str
-    desired: Desired
+    desired: str
     generation: int
-    phase: Phase
+    phase: str
     observed_revision: int | None
     observed_generation: int
     stable_revision: int | None
     credentials: int
     observed_credentials: int
-    condition: Condition
+    condition: str
 
     @classmethod
     def of(cls, deployment: Deployment) -> Self:

@@ -22,12 +22,14 @@ class MemoryOrchestrator:
         self._next: dict[str, WorkerSet] = {}
         self._ready: set[str] = set()
         self._closed = False
+        self._started_at: dict[tuple[str, str], datetime] = {}
         self.heartbeats: dict[str, Heartbeat] = {}
         self.deaths: Counter[tuple[str, str]] = Counter()
         self.led_for_s: list[float] = []
 
     def ensure(self, wanted: WorkerSet) -> None:
         self._check_open()
+        self._started_at.setdefault((wanted.deployment_id, wanted.spec_hash), datetime.now(UTC))
         known = self._sets.setdefault(wanted.deployment_id, wanted)
         self._next.pop(wanted.deployment_id, None)
         if known != wanted:
@@ -75,7 +77,7 @@ class MemoryOrchestrator:
                 name=f"{wanted.deployment_id}-{slot}",
                 status=Status.RUNNING if ready else Status.PENDING,
                 is_ready=ready,
-                start_time=datetime.now(UTC),
+                start_time=self._started_at[wanted.deployment_id, wanted.spec_hash],
                 spec_hash=wanted.spec_hash,
                 deaths=self.deaths[wanted.deployment_id, wanted.spec_hash],
             )

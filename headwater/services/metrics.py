@@ -75,7 +75,8 @@ class Metrics:
 
     def lag(self, deployment: Deployment) -> "Future[int | None]":
         """How many offsets of the source are not committed yet; None when that is not known. Does not block."""
-        source, group = deployment.shown.config.source, source_group(deployment.id, deployment.shown.source_epoch)
+        revision = deployment.effective_revision
+        source, group = revision.config.source, source_group(deployment.id, revision.source_epoch)
         return self._lags.ask(group, lambda: self._lag(source, group))
 
     def last_progress(self, deployment: Deployment) -> "Future[datetime | None]":

@@ -34,6 +34,7 @@ def values(client: httpx.Client, made: Deployed) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_whole_way(tmp_path: Path) -> None:
     stack = Stack(tmp_path / "data")
     stack.start()

@@ -73,11 +73,11 @@ class TestDesireRunning:
             generation=2,
             condition=Condition.ROLLING_OUT,
             reason="",
-            others=(before.newest,),
+            previous_revisions=(before.newest,),
         )
         assert deploy(stores, "d2") == wanted
         assert stores.deployments.active("f1") == wanted
-        assert not wanted.settled
+        assert not wanted.is_reconciled
         assert stores.doorbell.value() == 2
 
     def test_saved_but_not_deployed_keeps_the_old_configuration(self, stores: ControlStores) -> None:
@@ -91,7 +91,7 @@ class TestDesireRunning:
         again = deploy(stores)
         assert (again.generation, again.phase, again.condition) == (2, Phase.FAILED, Condition.ROLLING_OUT)
         assert deploy(stores) == again
-        assert running(stores).settled
+        assert running(stores).is_reconciled
 
     def test_rolled_back_is_tried_again(self, stores: ControlStores) -> None:
         deploy(stores)
@@ -224,7 +224,7 @@ class TestObserve:
             stable_revision=1,
         )
         assert running(stores) == wanted
-        assert wanted.settled
+        assert wanted.is_reconciled
 
     def test_older_news_change_nothing(self, stores: ControlStores) -> None:
         first = deploy(stores)
@@ -243,7 +243,7 @@ class TestObserve:
         after = stores.deployments.active("f1")
         assert after is not None
         assert (after.phase, after.observed_revision, after.condition) == (Phase.RUNNING, 1, Condition.ROLLING_OUT)
-        assert not after.settled
+        assert not after.is_reconciled
 
     def test_several_at_once_in_order(self, stores: ControlStores) -> None:
         stores.flows.create(a_flow("f2"))

@@ -66,11 +66,11 @@ class TestRollback:
         save(stores, a_config(parallelism=2))
         deploy(stores)
         stable = running(stores)
-        assert (stable.stable_revision, [other.number for other in stable.others]) == (2, [1])
+        assert (stable.stable_revision, [other.number for other in stable.previous_revisions]) == (2, [1])
         stores.deployments.observe([seen(stable, retired=True)])
         after = stores.deployments.active("f1")
         assert after is not None
-        assert (after.stable_revision, after.others) == (2, ())
+        assert (after.stable_revision, after.previous_revisions) == (2, ())
 
     def test_a_revision_that_was_asked_for_meanwhile_retires_nothing(self, stores: ControlStores) -> None:
         deploy(stores)
@@ -82,7 +82,11 @@ class TestRollback:
         stores.deployments.observe([seen(second, retired=True)])
         after = stores.deployments.active("f1")
         assert after is not None
-        assert (after.observed_revision, after.stable_revision, after.others) == (2, 1, third.others)
+        assert (after.observed_revision, after.stable_revision, after.previous_revisions) == (
+            2,
+            1,
+            third.previous_revisions,
+        )
 
 
 class TestSourceEpoch:

@@ -297,7 +297,7 @@ class MemoryDeployments:
             for seen in observed:
                 current = self._tables.deployments.get(seen.deployment_id)
                 if current is not None:
-                    self._tables.deployments[current.id] = rules.after(current, seen)
+                    self._tables.deployments[current.id] = rules.apply_observation(current, seen)
                 if seen.phase is Phase.ABSENT:
                     self._tables.logs.pop(seen.deployment_id, None)
 

@@ -41,7 +41,7 @@ _ALL = (
 )
 
 
-_OTHERS = (
+_PREVIOUS = (
     select(
         deployments.c.id, deployment_revisions.c.revision, deployment_revisions.c.source_epoch, flow_revisions.c.config
     )
@@ -72,8 +72,8 @@ class DeploymentRows:
         if lock:
             connection.execute(select(deployments.c.id).where(ACTIVE, *where).order_by("id").with_for_update())
         rows = [self._deployment(row) for row in connection.execute(_ALL.where(ACTIVE, *where))]
-        others = _others(connection, *where) if rows else {}
-        return [replace(row, others=tuple(others.get(row.id, ()))) for row in rows]
+        others = _previous_revisions(connection, *where) if rows else {}
+        return [replace(row, previous_revisions=tuple(others.get(row.id, ()))) for row in rows]
 
     def progress(self, connection: Connection, flow_ids: Sequence[str]) -> list[Progress]:
         """How far the active deployments of these flows have come."""
@@ -83,7 +83,7 @@ class DeploymentRows:
 
     def markers(self, connection: Connection) -> list[Marker]:
         """A marker of each active deployment."""
-        return [_marker(row) for row in connection.execute(_MARKERS)]
+        return [Marker(*row) for row in connection.execute(_MARKERS)]
 
     def active(self, connection: Connection, flow_id: str) -> Deployment | None:
         """The flow's active deployment, locked for a change."""
@@ -123,7 +123,7 @@ class DeploymentRows:
         """A changed observed state; the secrets, workers and log lines of an ended deployment go with it."""
         this = update(deployments).where(deployments.c.id == changed.id)
         connection.execute(this.values(**_observed(changed)))
-        if not changed.others:
+        if not changed.previous_revisions:
             connection.execute(_retire_all_but_desired(changed))
         if changed.phase is Phase.ABSENT:
             connection.execute(this.values(dict.fromkeys(_SECRETS)))
@@ -162,18 +162,13 @@ class DeploymentRows:
         return Deployment(**values)
 
 
-def _others(connection: Connection, *where: ColumnElement[bool]) -> dict[str, list[Revision]]:
+def _previous_revisions(connection: Connection, *where: ColumnElement[bool]) -> dict[str, list[Revision]]:
     """The revisions beside the desired one that own something still, by deployment id, newest first."""
     found: dict[str, list[Revision]] = {}
-    for row in connection.execute(_OTHERS.where(ACTIVE, *where)):
+    for row in connection.execute(_PREVIOUS.where(ACTIVE, *where)):
         config = PipelineConfig.model_validate_json(row.config)
         found.setdefault(row.id, []).append(Revision(row.revision, config, row.source_epoch))
     return found
-
-
-def _marker(row: Row[Any]) -> Marker:
-    enums = {"desired": Desired(row.desired), "phase": Phase(row.phase), "condition": Condition(row.condition)}
-    return Marker(**row._asdict() | enums)
 
 
 def _retire_all_but_desired(deployment: Deployment) -> Update:

@@ -115,7 +115,7 @@ class SqlDeployments:
         with self._connections.writing() as connection:
             for current in self._rows.unfinished(connection, deployments.c.id.in_(ids), lock=True):
                 news = (seen for seen in observed if seen.deployment_id == current.id)
-                self._rows.observe(connection, reduce(rules.after, news, current))
+                self._rows.observe(connection, reduce(rules.apply_observation, news, current))
 
     def report_workers(self, workers: dict[str, Sequence[WorkerStatus]]) -> None:
         with self._connections.writing() as connection:

@@ -77,7 +77,7 @@ def needs_rollout(current: Deployment, flow: Flow) -> bool:
 
 def _gave_up(current: Deployment) -> bool:
     """The last try has ended, without success."""
-    return current.settled and (current.phase is Phase.FAILED or current.condition is Condition.ROLLED_BACK)
+    return current.is_reconciled and (current.phase is Phase.FAILED or current.condition is Condition.ROLLED_BACK)
 
 
 def roll_out(current: Deployment, flow: Flow, history: Sequence[Rollout]) -> Deployment:
@@ -91,7 +91,7 @@ def roll_out(current: Deployment, flow: Flow, history: Sequence[Rollout]) -> Dep
         stable_revision=_fallback(current, flow.revision),
         condition=Condition.ROLLING_OUT,
         reason="",
-        others=tuple(revision for revision in current.revisions if revision.number != flow.revision),
+        previous_revisions=tuple(revision for revision in current.revisions if revision.number != flow.revision),
     )
 
 
@@ -143,7 +143,7 @@ def new_credentials(current: Deployment, reader_password: str) -> Deployment:
     return replace(current, reader_password=reader_password, credentials=current.credentials + 1)
 
 
-def after(current: Deployment, seen: Observed) -> Deployment:
+def apply_observation(current: Deployment, seen: Observed) -> Deployment:
     """The deployment with what the controller saw; unchanged when that is older news, or the deployment has ended.
 
     A rollout that was asked for since keeps its condition: what was seen belongs to the one before.
@@ -162,11 +162,11 @@ def after(current: Deployment, seen: Observed) -> Deployment:
         condition=seen.condition if newest else current.condition,
         # A worker's last words may hold anything; PostgreSQL stores no NUL.
         reason=seen.reason.replace("\0", "\N{SYMBOL FOR NULL}") if newest else current.reason,
-        others=() if seen.retired and newest else current.others,
+        previous_revisions=() if seen.retired and newest else current.previous_revisions,
     )
     if seen.phase is not Phase.ABSENT:
         return observed
-    return replace(observed, reader_password="", worker_password="", workers=(), others=())
+    return replace(observed, reader_password="", worker_password="", workers=(), previous_revisions=())
 
 
 def _is_proven(current: Deployment, seen: Observed) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater.app.price_import import PER_BATCH, import_ticks
-from headwater.controller.plan import TICKS
+from headwater.controller.resources import TICKS
 from headwater.errors import SetupError
 from headwater.ingest.files import RecordFile
 from headwater.model.price.tick import token_key

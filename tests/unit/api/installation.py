@@ -154,7 +154,7 @@ class Controller:
         deployment = self._store.active(flow_id)
         if deployment is None or self.asleep:
             return deployment
-        if deployment.settled and deployment.observed_credentials == deployment.credentials:
+        if deployment.is_reconciled and deployment.observed_credentials == deployment.credentials:
             return deployment
         self._store.observe([self._act(deployment)])
         return self._store.active(flow_id)

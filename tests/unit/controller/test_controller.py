@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from headwater.controller.leadership import LEASE, LEASE_TTL_S
-from headwater.controller.reconcile import READY_WITHIN_S
+from headwater.controller.plan import READY_WITHIN_S
 from headwater.errors import LeaseLost, SetStoreUnavailable, StoreUnavailable
 from headwater.model.dataset import Dataset, dataset_set, filter_set
 from headwater.model.deployment import Condition, Phase
@@ -22,7 +22,7 @@ class TestUp:
         world.deploy()
         world.run()
         assert world.active is not None
-        assert world.active.settled
+        assert world.active.is_reconciled
         assert (world.active.phase, world.active.observed_revision) == (Phase.RUNNING, 1)
         assert (world.active.condition, world.active.stable_revision) == (Condition.ROLLING_OUT, None)
         assert "30 s" in world.active.reason
@@ -72,7 +72,7 @@ class TestUp:
         world.deploy()
         world.run(ticks=5)
         assert world.active is not None
-        assert not world.active.settled
+        assert not world.active.is_reconciled
         world.orchestrator.settle(DEPLOYMENT)
         world.run()
         assert world.active.phase is Phase.RUNNING
@@ -99,7 +99,7 @@ class TestUp:
         world.deploy()
         world.run()
         assert world.active is not None
-        assert not world.active.settled
+        assert not world.active.is_reconciled
         world.broker.away = False
         world.run(ticks=100)
         assert world.active.phase is Phase.RUNNING
@@ -214,7 +214,7 @@ class TestDown:
                 world.now += 0.5
                 time.sleep(0.005)
             assert world.active is not None
-            assert world.active.settled
+            assert world.active.is_reconciled
             answered.set()
             world.run(ticks=2)
         world.run(ticks=30)

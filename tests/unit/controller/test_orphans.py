@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from headwater.controller.leadership import LEASE
-from headwater.controller.plan import WorkerSettings, resources, worker_set
+from headwater.controller.resources import WorkerSettings, resources, worker_set
 from headwater.errors import LeaseLost
 from headwater.model.binding import KafkaTopic
 from headwater.model.lease import Candidate

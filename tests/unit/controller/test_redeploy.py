@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headwater.controller.reconcile import MAX_DEATHS_IN_ROLLOUT, MAX_DEATHS_ON_PROBATION, READY_WITHIN_S
+from headwater.controller.plan import MAX_DEATHS_IN_ROLLOUT, MAX_DEATHS_ON_PROBATION, READY_WITHIN_S
 from headwater.errors import BrokerUnavailable
 from headwater.model.binding import Bindings
 from headwater.model.deployment import Condition, Phase
@@ -87,11 +87,11 @@ class TestRedeploy:
             self.stabilise(world)
             world.run(ticks=5)
         assert world.active is not None
-        assert (world.active.stable_revision, [other.number for other in world.active.others]) == (2, [1])
+        assert (world.active.stable_revision, [other.number for other in world.active.previous_revisions]) == (2, [1])
         world.auto = True
         world.start_controller()
         world.run(ticks=5)
-        assert world.active.others == ()
+        assert world.active.previous_revisions == ()
         assert f"flow.{FLOW}.out" not in world.broker.topics
 
     def test_a_stream_that_goes_just_then_ends_nothing(self, world: World) -> None:
@@ -103,10 +103,10 @@ class TestRedeploy:
         world.run(ticks=100)
         assert world.active is not None
         assert (self.seen(world), world.active.phase) == ((2, Condition.STABLE), Phase.RUNNING)
-        assert [other.number for other in world.active.others] == [1]
+        assert [other.number for other in world.active.previous_revisions] == [1]
         world.broker.topics[TOPIC], world.broker.logs[TOPIC] = topic, records
         world.run(ticks=30)
-        assert world.active.others == ()
+        assert world.active.previous_revisions == ()
 
     def stabilise(self, world: World) -> None:
         """Revision 2, until it is stored as stable."""
@@ -224,7 +224,7 @@ class TestRedeploy:
         monkeypatch.setattr(Bindings, "of", lambda *_, **__: None)
         world.run(ticks=10)
         assert world.active is not None
-        assert world.active.settled
+        assert world.active.is_reconciled
         assert world.active.phase is Phase.FAILED
         assert "Revision 1 can't run either: The stream base.log has no binding" in world.active.reason
         assert world.orchestrator.running() == frozenset()

@@ -112,7 +112,7 @@ class TestTopic:
         world.project.away = True
         world.deploy()
         world.run(ticks=20)
-        assert not active(world).settled
+        assert not active(world).is_reconciled
         world.project.away = False
         world.run(ticks=60)
         assert active(world).phase is Phase.RUNNING

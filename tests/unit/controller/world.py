@@ -5,10 +5,12 @@ from datetime import UTC, datetime
 from headwater.brokers.base import Resources, TopicSpec
 from headwater.brokers.memory import MemoryBroker, MemorySubscriptions
 from headwater.controller.controller import Controller
+from headwater.controller.executor import Executor
 from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.leadership import Leadership
-from headwater.controller.plan import WorkerSettings
+from headwater.controller.purger import Purger
 from headwater.controller.reconcile import Reconciler
+from headwater.controller.resources import WorkerSettings
 from headwater.controller.sources import Sources
 from headwater.controller.sweeper import Sweeper
 from headwater.model.binding import Bindings
@@ -79,19 +81,10 @@ class World:
         sources = Sources(
             self.bindings, self.broker, self.database.deployments.unfinished, clusters, {ACCESS: self.project}
         )
-        reconciler = Reconciler(
-            self.database.flows,
-            self.database.revisions,
-            self.sets,
-            self.metrics,
-            self.broker,
-            self.orchestrator,
-            settings,
-            sources,
-            lambda: self.now,
-            flow_locks,
-            self.leadership.confirm,
-        )
+        confirm = self.leadership.confirm
+        executor = Executor(self.broker, sources, self.orchestrator, self.metrics, flow_locks, confirm)
+        reconciler = Reconciler(self.orchestrator, executor, settings, sources, lambda: self.now)
+        purger = Purger(self.database.flows, self.database.revisions, self.sets, confirm)
         self.sweeper = Sweeper(
             self.broker,
             sources,
@@ -107,7 +100,7 @@ class World:
             lambda: NOW,
         )
         self.controller = Controller(
-            self.leadership, self.database, self.orchestrator, reconciler, self.sweeper, lambda: self.now
+            self.leadership, self.database, self.orchestrator, reconciler, self.sweeper, purger, lambda: self.now
         )
 
     def deploy(self) -> Deployment:

@@ -1,0 +1,142 @@
+"""What the controller's round costs when nothing has changed: `python -m benches.controller`.
+
+A thousand deployed configurations of 30 kB in SQLite, workers in memory, no Kafka. A round is what happens in the five
+seconds between two looks at the database: fifty ticks, with five reports of the workers' states. CPU time of the whole
+process. Reference of the same run: reading all deployments with their configurations, as each round did before.
+"""
+
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import typer
+
+from headwater.brokers.base import Resources, TopicSpec
+from headwater.brokers.memory import MemoryBroker
+from headwater.controller.controller import RESYNC_EVERY_S, TICK_S, Controller
+from headwater.controller.executor import Executor
+from headwater.controller.flow_locks import FlowLocks
+from headwater.controller.leadership import Leadership
+from headwater.controller.purger import Purger
+from headwater.controller.reconcile import Reconciler
+from headwater.controller.resources import WorkerSettings
+from headwater.controller.sources import Sources
+from headwater.controller.sweeper import Sweeper
+from headwater.model.binding import Bindings
+from headwater.model.deployment import Condition, Deployment
+from headwater.model.flow import Flow, PipelineConfig
+from headwater.model.worker import KafkaAccess
+from headwater.orchestrators.memory import MemoryOrchestrator
+from headwater.stores.memory.metrics import MemoryMetrics
+from headwater.stores.memory.sets import MemoryDatasetNames, MemoryDraftSets, MemorySetStore
+from headwater.stores.sql.database import Database, open_database
+from headwater.stores.sql.sealed import Sealer
+from tests.unit.controller.world import NOW, deployment, flow
+
+TICKS = round(RESYNC_EVERY_S / TICK_S)
+SETTLE_S = 75.0
+"""Longer than the probation of a revision, and until its partitions were compared."""
+
+
+class Clock:
+    """Seconds that pass when the bench says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def controller_of(database: Database, clock: Clock) -> Controller:
+    """A controller whose broker, sets and workers are in memory."""
+    broker, orchestrator, locks = MemoryBroker(), MemoryOrchestrator(), FlowLocks()
+    broker.ensure(Resources((TopicSpec("stream.base.log", 4),), (), (), ()))
+    sources = Sources(Bindings(), broker, database.deployments.unfinished)
+    leadership, sets = Leadership(database.leases, "bench", clock), MemorySetStore()
+    executor = Executor(broker, sources, orchestrator, MemoryMetrics(), locks, leadership.confirm)
+    settings = WorkerSettings(KafkaAccess(bootstrap_servers="b"), "redis", jit=False)
+    return Controller(
+        leadership,
+        database,
+        orchestrator,
+        Reconciler(orchestrator, executor, settings, sources, clock),
+        Sweeper(
+            broker,
+            sources,
+            orchestrator,
+            locks,
+            database.deployments,
+            database.revisions,
+            database.datasets,
+            MemoryDatasetNames(),
+            sets,
+            MemoryDraftSets(),
+            leadership.confirm,
+            lambda: NOW,
+        ),
+        Purger(database.flows, database.revisions, sets, leadership.confirm),
+        clock,
+    )
+
+
+def fill(database: Database, count: int, script_bytes: int) -> None:
+    """Deployed configurations."""
+    script = f"function process(record) {{ return record }} // {'x' * script_bytes}"
+    body = flow().pipeline_config.model_dump(mode="json") | {
+        "transforms": [{"uid": "t1", "type": "v8", "script": script}]
+    }
+    config = PipelineConfig.model_validate(body)
+    for number in range(count):
+        made: Flow = replace(flow(), id=f"01jz0000000000000000{number:06}", pipeline_config=config)
+        database.flows.create(made)
+        asked: Deployment = deployment(f"01jy0000000000000000{number:06}")
+        database.deployments.desire_running(made.owner, made.id, replace(asked, flow_id=made.id))
+
+
+def pass_time(controller: Controller, clock: Clock, seconds: float) -> None:
+    """Let ticks happen, and wait for what they started."""
+    for _ in range(round(seconds / TICK_S)):
+        controller.tick()
+        for work in controller._work.values():
+            if work.running is not None:
+                work.running.exception()
+        clock.now += TICK_S
+
+
+def cpu_ms(work: Callable[[], object]) -> float:
+    """CPU time of this process, all threads."""
+    began = time.process_time()
+    work()
+    return 1000 * (time.process_time() - began)
+
+
+def main(deployments: int = 1000, script_bytes: int = 30_000, rounds: int = 10) -> None:
+    """Fill a database, let everything become stable, and measure rounds."""
+    with tempfile.TemporaryDirectory() as folder:
+        database = open_database(f"sqlite:///{Path(folder) / 'headwater.db'}", Sealer(bytes(32)))
+        fill(database, deployments, script_bytes)
+        clock = Clock()
+        controller = controller_of(database, clock)
+        pass_time(controller, clock, SETTLE_S)
+        assert {each.condition for each in database.deployments.markers()} == {Condition.STABLE}
+        costs = [cpu_ms(lambda: pass_time(controller, clock, RESYNC_EVERY_S)) for _ in range(rounds)]
+        reference = statistics.median(cpu_ms(database.deployments.unfinished) for _ in range(5))
+        stop = threading.Event()
+        stop.set()
+        controller.run(stop)
+        database.close()
+    median = statistics.median(costs)
+    typer.echo(
+        f"idle round over {deployments} deployments of {script_bytes / 1000:.0f} kB: {median:.1f} ms of CPU "
+        f"(most {max(costs):.1f})"
+    )
+    typer.echo(f"  reference: reading all of them {reference:.1f} ms; ratio {median / reference:.2f}")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,73 @@
+"""What a round may do: small values that `plan` chooses and `executor` carries out.
+
+Each action is idempotent, so a round may be cut off between any two of them.
+"""
+
+from dataclasses import dataclass
+
+from headwater.model.deployment import Observed, Revision
+from headwater.model.worker import WorkerSet
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareRevision:
+    """Make topics, users and rules, and fix where a source that nobody reads yet is read from first."""
+
+    target: Revision
+
+
+@dataclass(frozen=True, slots=True)
+class EnsureWorkers:
+    """Make the running worker set equal this one."""
+
+    workers: WorkerSet
+
+
+@dataclass(frozen=True, slots=True)
+class StopWorkers:
+    """Stop all workers. required: the actions behind this one wait until all are gone."""
+
+    required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeReaderPassword:
+    """Give the readers' user its newest password."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatchPartitions:
+    """Give the outputs as many partitions as the source has: a record goes to the number that it came from."""
+
+    target: Revision
+
+
+@dataclass(frozen=True, slots=True)
+class RemovePrevious:
+    """Remove subscriptions, rules and topics that only other revisions than `kept` have."""
+
+    kept: Revision
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveEverything:
+    """Remove subscriptions, then rules, users and topics, then metrics. No worker runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Write back what was seen. It ends the round."""
+
+    observed: Observed
+
+
+Action = (
+    PrepareRevision
+    | EnsureWorkers
+    | StopWorkers
+    | ChangeReaderPassword
+    | MatchPartitions
+    | RemovePrevious
+    | RemoveEverything
+    | Record
+)

@@ -1,0 +1,151 @@
+"""What a deployment needs on the broker and of the orchestrator: pure functions of its state."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headwater.brokers.base import OUTPUT_TOPIC_CONFIG, TICKS_TOPIC_CONFIG, AccessRule, Resources, TopicSpec, User
+from headwater.model.binding import Binding, KafkaTopic, PubSubSubscription, PubSubTopic, binding_name
+from headwater.model.deployment import (
+    Deployment,
+    Revision,
+    dead_letter_topic,
+    reader,
+    sink_topic,
+    source_group,
+    transactional_ids,
+    worker_user,
+)
+from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC
+from headwater.model.sink import Sink, feed_prices
+from headwater.model.stream import event_time
+from headwater.model.worker import KafkaAccess, PubSubPull, SinkSpec, WorkerSet, WorkerSpec
+
+TICKS = TopicSpec(TICKS_TOPIC, PARTITIONS, TICKS_TOPIC_CONFIG)
+"""The topic that all price pipelines write to; it stays when they go."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """What all workers of this installation share. kafka is the address; each worker logs in as its own user."""
+
+    kafka: KafkaAccess
+    redis_url: str
+    jit: bool
+
+
+def output_topics(deployment: Deployment, revision: Revision) -> list[str]:
+    """The topics of a revision's own: one per Kafka sink, and the dead letters."""
+    sinks = [sink_topic(deployment.flow_id, sink.name) for sink in revision.config.sinks if sink.type == "kafka"]
+    return [*sinks, dead_letter_topic(deployment.flow_id)]
+
+
+def resources(deployment: Deployment, revision: Revision, binding: Binding, partitions: int) -> Resources:
+    """Topics, users and rules of a revision. Two users: one may only read the outputs, one is for the workers."""
+    read, work = reader(deployment.id), worker_user(deployment.id)
+    topics = output_topics(deployment, revision)
+    shared = [TICKS] if feed_prices(revision.config.sinks) else []
+    rules = [
+        *_reader_rules(deployment, topics),
+        *_source_rules(work, binding),
+        *(AccessRule(work, "topic", topic, ("WRITE",)) for topic in [*topics, *(spec.name for spec in shared)]),
+    ]
+    if revision.config.delivery == "exactly_once":
+        ids = transactional_ids(deployment.flow_id)
+        rules.append(AccessRule(work, "transactional_id", ids, ("WRITE",), prefixed=True))
+    return Resources(
+        topics=(*(TopicSpec(topic, partitions, OUTPUT_TOPIC_CONFIG) for topic in topics), *shared),
+        users=(User(read, deployment.reader_password), User(work, deployment.worker_password)),
+        rules=tuple(rules),
+        group_prefixes=(f"{read}.", f"{work}."),
+    )
+
+
+def _source_rules(work: str, binding: Binding) -> list[AccessRule]:
+    """None elsewhere: there the workers are who the binding says."""
+    if not isinstance(binding, KafkaTopic) or binding.access is not None:
+        return []
+    return [
+        AccessRule(work, "topic", binding.topic, ("READ",)),
+        AccessRule(work, "group", f"{work}.", ("READ",), prefixed=True),
+    ]
+
+
+def readers(deployment: Deployment) -> Resources:
+    """The readers' user, and what it may read now: the part of the resources that a rotation touches."""
+    user = User(reader(deployment.id), deployment.reader_password)
+    rules = _reader_rules(deployment, output_topics(deployment, deployment.effective_revision))
+    return Resources((), (user,), tuple(rules), ())
+
+
+def _reader_rules(deployment: Deployment, topics: Sequence[str]) -> list[AccessRule]:
+    read = reader(deployment.id)
+    return [
+        *(AccessRule(read, "topic", topic, ("READ",)) for topic in topics),
+        AccessRule(read, "group", f"{read}.", ("READ",), prefixed=True),
+    ]
+
+
+def everything(deployment: Deployment) -> Resources:
+    """All that any revision of the deployment may own: what a teardown removes. Rules go with their users."""
+    topics = {topic for revision in deployment.revisions for topic in output_topics(deployment, revision)}
+    read, work = reader(deployment.id), worker_user(deployment.id)
+    return Resources(
+        topics=tuple(TopicSpec(topic, 1) for topic in sorted(topics)),
+        users=(User(read, ""), User(work, "")),
+        rules=(),
+        group_prefixes=(f"{read}.", f"{work}."),
+    )
+
+
+def retired_topics(deployment: Deployment) -> list[str]:
+    """Topics that only other revisions than the desired one write."""
+    wanted = set(output_topics(deployment, deployment.newest))
+    return sorted({topic.name for topic in everything(deployment).topics} - wanted)
+
+
+def _topic_of(deployment: Deployment, sink: Sink) -> str:
+    return TICKS.name if sink.type == "prices" else sink_topic(deployment.flow_id, sink.name)
+
+
+def _source(binding: Binding, group: str) -> KafkaAccess | PubSubPull | None:
+    """Where workers read, when that is not the own cluster."""
+    match binding:
+        case KafkaTopic():
+            return binding.access
+        case PubSubTopic():
+            subscription = f"projects/{binding.access.project}/subscriptions/{group}"
+        case PubSubSubscription():
+            subscription = binding.subscription
+    return PubSubPull(**binding.access.model_dump(), subscription=subscription)
+
+
+def worker_set(deployment: Deployment, revision: Revision, binding: Binding, settings: WorkerSettings) -> WorkerSet:
+    """The workers of a revision. The hash covers the whole spec, so any change of it replaces them."""
+    group = source_group(deployment.id, revision.source_epoch)
+    user = {"username": worker_user(deployment.id), "password": deployment.worker_password}
+    spec = WorkerSpec(
+        deployment_id=deployment.id,
+        config_id=deployment.flow_id,
+        owner=deployment.owner,
+        revision=revision.number,
+        source_topic=binding_name(binding),
+        source_group=group,
+        transforms=revision.config.transforms,
+        sinks=[
+            SinkSpec(uid=sink.uid, name=sink.name, type=sink.type, topic=_topic_of(deployment, sink))
+            for sink in revision.config.sinks
+        ],
+        dead_letter_topic=dead_letter_topic(deployment.flow_id),
+        kafka=settings.kafka.model_copy(update=user),
+        redis_url=settings.redis_url,
+        chain=revision.config.source.chain,
+        entity=revision.config.source.entity,
+        source=_source(binding, group),
+        event_time=event_time(revision.config.source.chain, revision.config.source.entity),
+        slots=revision.config.parallelism,
+        jit=settings.jit,
+        delivery=revision.config.delivery,
+    )
+    digest = hashlib.sha256(spec.model_dump_json().encode()).hexdigest()[:16]
+    return WorkerSet(deployment.id, revision.config.parallelism, spec, digest)

@@ -1,0 +1,313 @@
+"""What a round does, state by state; and that rounds lead from any state to a quiet one."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.controller.actions import (
+    Action,
+    ChangeReaderPassword,
+    EnsureWorkers,
+    MatchPartitions,
+    PrepareRevision,
+    Record,
+    RemoveEverything,
+    RemovePrevious,
+    StopWorkers,
+)
+from headwater.controller.plan import (
+    MAX_DEATHS_IN_ROLLOUT,
+    MAX_DEATHS_ON_PROBATION,
+    PARTITIONS_EVERY_S,
+    READY_WITHIN_S,
+    STABLE_AFTER_S,
+    Candidate,
+    DesiredState,
+    ObservedState,
+    Plan,
+    Rollout,
+    fallback_of,
+    plan,
+    predecessor_of,
+    target_of,
+)
+from headwater.controller.resources import WorkerSettings, worker_set
+from headwater.model.binding import KafkaTopic
+from headwater.model.deployment import Condition, Deployment, Desired, Phase, Revision, Status, WorkerStatus
+from headwater.model.worker import KafkaAccess, WorkerSet
+from headwater.stores.sql.rules import apply_observation
+from tests.unit.controller.world import TOPIC, deployment
+
+NOW = 1_000.0
+SETTINGS = WorkerSettings(KafkaAccess(bootstrap_servers="b"), "redis", jit=False)
+FIRST = replace(deployment(), observed_revision=None)
+REVISION_1 = FIRST.newest
+RUNNING = replace(
+    FIRST,
+    phase=Phase.RUNNING,
+    observed_revision=1,
+    observed_generation=1,
+    condition=Condition.STABLE,
+    stable_revision=1,
+)
+ROLLING = replace(
+    RUNNING,
+    desired_revision=2,
+    generation=2,
+    condition=Condition.ROLLING_OUT,
+    previous_revisions=(REVISION_1,),
+)
+ON_PROBATION = replace(ROLLING, observed_revision=2, observed_generation=2)
+STABLE_2 = replace(ON_PROBATION, condition=Condition.STABLE, stable_revision=2)
+ROLLED_BACK = replace(ROLLING, observed_generation=2, condition=Condition.ROLLED_BACK)
+
+
+def workers_of(of: Deployment, revision: Revision) -> WorkerSet:
+    return worker_set(of, revision, KafkaTopic(TOPIC), SETTINGS)
+
+
+def candidate(of: Deployment, revision: Revision | None) -> Candidate | None:
+    return None if revision is None else Candidate(revision, workers_of(of, revision))
+
+
+def desired(of: Deployment) -> DesiredState:
+    target = candidate(of, target_of(of))
+    assert target is not None
+    return DesiredState(of, target, candidate(of, fallback_of(of)), candidate(of, predecessor_of(of)))
+
+
+def status(of: WorkerSet, *, ready: bool = True, deaths: int = 0, waits: bool = False) -> WorkerStatus:
+    return WorkerStatus(
+        name="w",
+        status=Status.RUNNING,
+        is_ready=ready,
+        start_time=datetime(2026, 1, 1, tzinfo=UTC),
+        spec_hash=of.spec_hash,
+        deaths=deaths,
+        waits=waits,
+        reason="it broke" if deaths else "",
+    )
+
+
+def remembered(of: Deployment, **fields: float | None) -> Rollout:
+    values = {"not_ready_since": NOW, "compared_at": NOW} | fields
+    return Rollout(of.generation, target_of(of).number, **values)  # type: ignore[arg-type]
+
+
+def kinds(planned: Plan) -> list[type[Action]]:
+    return [type(action) for action in planned.actions]
+
+
+def recorded(planned: Plan) -> tuple[object, ...]:
+    action = planned.actions[-1]
+    assert isinstance(action, Record)
+    return action.observed.phase, action.observed.observed_revision, action.observed.condition
+
+
+OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.newest)
+
+
+@pytest.mark.parametrize(
+    ("of", "observed", "expected"),
+    [
+        pytest.param(FIRST, ObservedState(NOW), [PrepareRevision, EnsureWorkers], id="a first deploy begins"),
+        pytest.param(RUNNING, ObservedState(NOW), [EnsureWorkers], id="after a restart what ran is asked for"),
+        pytest.param(
+            ROLLING,
+            ObservedState(NOW),
+            [PrepareRevision, EnsureWorkers, EnsureWorkers],
+            id="the predecessor comes back",
+        ),
+        pytest.param(
+            ROLLING,
+            ObservedState(NOW, [status(OLD)]),
+            [PrepareRevision, EnsureWorkers],
+            id="the predecessor runs already",
+        ),
+        pytest.param(
+            ROLLING,
+            ObservedState(NOW, [status(OLD)], rollout=remembered(ROLLING)),
+            [EnsureWorkers],
+            id="the successors are asked for",
+        ),
+        pytest.param(
+            ROLLING,
+            ObservedState(NOW, [status(OLD)], [status(NEW, ready=False)], remembered(ROLLING), ensured=True),
+            [],
+            id="successors that prepare are waited for",
+        ),
+        pytest.param(
+            ROLLING,
+            ObservedState(NOW, [status(NEW)], rollout=remembered(ROLLING)),
+            [Record],
+            id="ready workers are recorded",
+        ),
+        pytest.param(
+            RUNNING,
+            ObservedState(NOW, [status(workers_of(RUNNING, REVISION_1))], rollout=remembered(RUNNING)),
+            [],
+            id="a stable deployment is left alone",
+        ),
+        pytest.param(
+            RUNNING,
+            ObservedState(
+                NOW + PARTITIONS_EVERY_S, [status(workers_of(RUNNING, REVISION_1))], rollout=remembered(RUNNING)
+            ),
+            [MatchPartitions],
+            id="but for its partitions, once a minute",
+        ),
+        pytest.param(
+            ON_PROBATION,
+            ObservedState(NOW, [status(NEW)], rollout=remembered(ON_PROBATION, ready_since=NOW - 1.0, forgiven=0)),
+            [],
+            id="probation goes on",
+        ),
+        pytest.param(
+            STABLE_2,
+            ObservedState(NOW, [status(NEW)], rollout=remembered(STABLE_2, forgiven=0)),
+            [RemovePrevious, Record],
+            id="what only previous revisions had goes",
+        ),
+        pytest.param(
+            replace(RUNNING, credentials=2), ObservedState(NOW), [ChangeReaderPassword, Record], id="a new password"
+        ),
+        pytest.param(
+            replace(RUNNING, phase=Phase.FAILED), ObservedState(NOW), [], id="what failed waits for another deploy"
+        ),
+        pytest.param(
+            replace(RUNNING, desired=Desired.ABSENT),
+            ObservedState(NOW, [status(OLD)]),
+            [StopWorkers, RemoveEverything, Record],
+            id="a teardown removes all in order",
+        ),
+    ],
+)
+def test_table(of: Deployment, observed: ObservedState, expected: Sequence[type[Action]]) -> None:
+    assert kinds(plan(desired(of), observed)) == expected
+
+
+class TestRecorded:
+    def test_a_revision_becomes_stable(self) -> None:
+        rollout = remembered(ON_PROBATION, ready_since=NOW - STABLE_AFTER_S, forgiven=0)
+        planned = plan(desired(ON_PROBATION), ObservedState(NOW, [status(NEW)], rollout=rollout))
+        assert recorded(planned) == (Phase.RUNNING, 2, Condition.STABLE)
+
+    def test_a_death_between_two_rounds_begins_probation_anew(self) -> None:
+        rollout = remembered(ON_PROBATION, ready_since=NOW - STABLE_AFTER_S, forgiven=0)
+        planned = plan(desired(ON_PROBATION), ObservedState(NOW, [status(NEW, deaths=1)], rollout=rollout))
+        assert planned.actions == ()
+        assert planned.rollout is not None
+        assert planned.rollout.ready_since == NOW
+
+    def test_late_workers_of_a_rollout_are_rolled_back(self) -> None:
+        rollout = remembered(ROLLING, not_ready_since=NOW - READY_WITHIN_S - 1)
+        late = ObservedState(NOW, [status(OLD)], [status(NEW, ready=False)], rollout, ensured=True)
+        planned = plan(desired(ROLLING), late)
+        assert planned.actions[0] == EnsureWorkers(OLD)
+        assert recorded(planned) == (Phase.RUNNING, 1, Condition.ROLLED_BACK)
+        waiting = replace(late, successors=[status(NEW, ready=False, waits=True)])
+        assert plan(desired(ROLLING), waiting).actions == ()
+
+    def test_late_workers_of_a_first_deploy_fail_it(self) -> None:
+        rollout = remembered(FIRST, not_ready_since=NOW - READY_WITHIN_S - 1)
+        seen = ObservedState(NOW, [status(workers_of(FIRST, REVISION_1), ready=False)], rollout=rollout, ensured=True)
+        planned = plan(desired(FIRST), seen)
+        assert kinds(planned) == [StopWorkers, Record]
+        assert recorded(planned) == (Phase.FAILED, None, Condition.FAILED)
+
+    @pytest.mark.parametrize(
+        ("of", "limit"), [(ROLLING, MAX_DEATHS_IN_ROLLOUT), (ON_PROBATION, MAX_DEATHS_ON_PROBATION)]
+    )
+    def test_workers_that_keep_dying(self, of: Deployment, limit: int) -> None:
+        for deaths in (limit - 1, limit):
+            seen = ObservedState(NOW, [status(NEW, ready=False, deaths=deaths)], rollout=remembered(of), ensured=True)
+            planned = plan(desired(of), seen)
+            assert bool(planned.actions) == (deaths == limit)
+        assert recorded(planned)[2] is Condition.ROLLED_BACK
+
+    def test_a_revision_that_can_not_run_and_neither_can_the_stable_one(self) -> None:
+        state = desired(ROLLING)
+        broken = replace(state, target=Candidate(ROLLING.newest, None, "No binding."))
+        assert recorded(plan(broken, ObservedState(NOW)))[2] is Condition.ROLLED_BACK
+        neither = replace(broken, fallback=Candidate(REVISION_1, None, "No binding either."))
+        planned = plan(neither, ObservedState(NOW))
+        assert recorded(planned)[2] is Condition.FAILED
+        assert isinstance(planned.actions[-1], Record)
+        assert planned.actions[-1].observed.reason.endswith("Revision 1 can't run either: No binding either.")
+
+    def test_a_rolled_back_revision_runs_on(self) -> None:
+        seen = ObservedState(NOW, [status(OLD)], rollout=remembered(ROLLED_BACK))
+        assert plan(desired(ROLLED_BACK), seen).actions == ()
+
+
+class Cluster:
+    """Workers as an orchestrator has them, and a database that takes what is recorded."""
+
+    def __init__(self, of: Deployment, running: WorkerSet | None, rollout: Rollout | None) -> None:
+        self.deployment, self.running, self.rollout = of, running, rollout
+        self.successor: WorkerSet | None = None
+        self.now = NOW
+
+    def round(self, *, ensured: bool = False) -> bool:
+        """One round as the reconciler does it; False when there was nothing to do."""
+        seen = ObservedState(
+            self.now,
+            [] if self.running is None else [status(self.running)],
+            [] if self.successor is None else [status(self.successor)],
+            self.rollout,
+            ensured,
+        )
+        planned = plan(desired(self.deployment), seen)
+        for action in planned.actions:
+            self._do(action)
+        self.rollout = planned.rollout
+        if planned.actions and not ensured and self.deployment.phase is not Phase.ABSENT:
+            self.round(ensured=True)
+        return bool(planned.actions)
+
+    def _do(self, action: Action) -> None:
+        match action:
+            case EnsureWorkers(workers):
+                self.running = workers
+            case StopWorkers():
+                self.running = None
+            case Record(observed):
+                self.deployment = apply_observation(self.deployment, observed)
+
+
+STATES = [FIRST, RUNNING, ROLLING, ON_PROBATION, STABLE_2, ROLLED_BACK]
+
+
+@given(
+    of=st.sampled_from(STATES),
+    changed=st.sampled_from([{}, {"desired": Desired.ABSENT, "generation": 3}, {"credentials": 2}, {"generation": 3}]),
+    running=st.sampled_from([None, OLD, NEW]),
+    remembers=st.booleans(),
+)
+def test_rounds_lead_from_any_state_to_a_quiet_one(
+    of: Deployment, changed: dict[str, object], running: WorkerSet | None, remembers: bool
+) -> None:
+    start = replace(of, **changed)  # type: ignore[arg-type]
+    cluster = Cluster(start, running, remembered(start) if remembers else None)
+    for _ in range(30):
+        cluster.now += STABLE_AFTER_S + 1
+        if cluster.deployment.phase is Phase.ABSENT:
+            break
+        cluster.round()
+    end = cluster.deployment
+    if start.desired is Desired.ABSENT:
+        assert (end.phase, cluster.running) == (Phase.ABSENT, None)
+        return
+    assert end.is_reconciled
+    assert end.observed_credentials == end.credentials
+    assert cluster.running == workers_of(end, target_of(end))
+    assert (end.phase, end.observed_revision) == (Phase.RUNNING, target_of(end).number)
+    assert end.condition is Condition.ROLLED_BACK or (end.condition, end.previous_revisions) == (Condition.STABLE, ())
+    rollout = cluster.rollout
+    assert rollout is not None
+    cluster.now = rollout.compared_at
+    assert not cluster.round()
