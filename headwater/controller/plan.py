@@ -124,7 +124,6 @@ def plan(desired: DesiredState, observed: ObservedState) -> Plan:
     rollout = _rollout_of(desired, observed)
     if rollout is None:
         return _begin(desired, desired.target.workers, observed)
-    observed = replace(observed, rollout=rollout)
     if not observed.ensured and not _runs(desired.target.workers, observed):
         return Plan((EnsureWorkers(desired.target.workers),), rollout)
     return _judge(desired, desired.target.workers, rollout, observed)
@@ -203,7 +202,7 @@ def _judge(desired: DesiredState, wanted: WorkerSet, rollout: Rollout, observed:
         decided = _ready(desired, rollout, observed)
     else:
         decided = _not_ready(desired, rollout, observed.now, trying)
-    return replace(decided, actions=first + decided.actions)
+    return Plan(first + decided.actions, decided.rollout) if first else decided
 
 
 def _ready(desired: DesiredState, rollout: Rollout, observed: ObservedState) -> Plan:

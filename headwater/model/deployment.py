@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -172,8 +172,7 @@ class Progress:
         return cls(**{f.name: getattr(deployment, f.name) for f in fields(cls)})
 
 
-@dataclass(frozen=True, slots=True)
-class Marker:
+class Marker(NamedTuple):
     """Tells, without its configuration, whether a deployment changed: two equal markers mean an equal deployment.
 
     Left out are the workers' states, and the retirement of previous revisions, which the controller itself writes.
@@ -194,7 +193,7 @@ class Marker:
     @classmethod
     def of(cls, deployment: Deployment) -> Self:
         """The marker of a deployment."""
-        return cls(**{f.name: getattr(deployment, f.name) for f in fields(cls)})
+        return cls(**{name: getattr(deployment, name) for name in cls._fields})
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ class MemoryOrchestrator:
         self._next: dict[str, WorkerSet] = {}
         self._ready: set[str] = set()
         self._closed = False
+        self._shown: dict[tuple[str, str, bool, int], tuple[WorkerStatus, ...]] = {}
         self._started_at: dict[tuple[str, str], datetime] = {}
         self.heartbeats: dict[str, Heartbeat] = {}
         self.deaths: Counter[tuple[str, str]] = Counter()
@@ -69,20 +70,23 @@ class MemoryOrchestrator:
         self._check_open()
         return self._statuses(self._next.get(deployment_id), ready=False)
 
-    def _statuses(self, wanted: WorkerSet | None, *, ready: bool) -> list[WorkerStatus]:
+    def _statuses(self, wanted: WorkerSet | None, *, ready: bool) -> Sequence[WorkerStatus]:
         if wanted is None:
             return []
-        return [
-            WorkerStatus(
-                name=f"{wanted.deployment_id}-{slot}",
-                status=Status.RUNNING if ready else Status.PENDING,
-                is_ready=ready,
-                start_time=self._started_at[wanted.deployment_id, wanted.spec_hash],
-                spec_hash=wanted.spec_hash,
-                deaths=self.deaths[wanted.deployment_id, wanted.spec_hash],
-            )
-            for slot in range(wanted.slots)
-        ]
+        shown = (wanted.deployment_id, wanted.spec_hash, ready, self.deaths[wanted.deployment_id, wanted.spec_hash])
+        if shown not in self._shown:
+            self._shown[shown] = tuple(self._status(wanted, slot, ready=ready) for slot in range(wanted.slots))
+        return self._shown[shown]
+
+    def _status(self, wanted: WorkerSet, slot: int, *, ready: bool) -> WorkerStatus:
+        return WorkerStatus(
+            name=f"{wanted.deployment_id}-{slot}",
+            status=Status.RUNNING if ready else Status.PENDING,
+            is_ready=ready,
+            start_time=self._started_at[wanted.deployment_id, wanted.spec_hash],
+            spec_hash=wanted.spec_hash,
+            deaths=self.deaths[wanted.deployment_id, wanted.spec_hash],
+        )
 
     def take_logs(self) -> dict[str, list[LogLine]]:
         self._check_open()

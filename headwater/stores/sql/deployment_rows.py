@@ -58,7 +58,7 @@ _PREVIOUS = (
     .order_by(deployment_revisions.c.revision.desc())
 )
 
-_MARKERS = select(*(deployments.c[field.name] for field in fields(Marker))).where(ACTIVE)
+_MARKERS = select(*(deployments.c[name] for name in Marker._fields)).where(ACTIVE)
 
 
 class DeploymentRows:
@@ -83,7 +83,7 @@ class DeploymentRows:
 
     def markers(self, connection: Connection) -> list[Marker]:
         """A marker of each active deployment."""
-        return [Marker(*row) for row in connection.execute(_MARKERS)]
+        return [Marker._make(row) for row in connection.execute(_MARKERS)]
 
     def active(self, connection: Connection, flow_id: str) -> Deployment | None:
         """The flow's active deployment, locked for a change."""
