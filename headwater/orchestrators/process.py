@@ -21,6 +21,7 @@ from pathlib import Path
 
 import structlog
 
+from headwater.child_logs import capturing
 from headwater.children import spawn
 from headwater.errors import OrchestratorUnavailable
 from headwater.model.deployment import LogLine, WorkerStatus
@@ -348,7 +349,7 @@ class ProcessOrchestrator:
             group = self._new_group(undo)
             ours, theirs = socket.socketpair()
             undo.enter_context(ours).setblocking(False)
-            with theirs, self._log_file(key).open("ab") as output:
+            with theirs, capturing(self._folder(key[0]) / f"worker-{key[1]}.log", MAX_LOG_BYTES) as output:
                 child = spawn(
                     self._command(self._spec_path(key[0], spec_hash), key[1], theirs.fileno()),
                     env=self._environment,
@@ -379,12 +380,6 @@ class ProcessOrchestrator:
         for fileobj in (running.probe, running.pidfd):
             with contextlib.suppress(KeyError):
                 self._selector.unregister(fileobj)
-
-    def _log_file(self, key: tuple[str, int]) -> Path:
-        path = self._folder(key[0]) / f"worker-{key[1]}.log"
-        if path.exists() and path.stat().st_size > MAX_LOG_BYTES:
-            path.replace(path.with_suffix(".log.1"))
-        return path
 
     def _stop_all(self) -> None:
         """End of the controller: all workers at once, each with the whole grace time."""

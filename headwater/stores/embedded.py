@@ -21,6 +21,7 @@ import structlog
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from headwater.child_logs import capturing
 from headwater.children import Child, inherited, spawn
 from headwater.errors import SetupError
 
@@ -59,9 +60,8 @@ class EmbeddedValkey:
         try:
             _make_private(self._socket.parent)
             self._dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._log.parent.mkdir(parents=True, exist_ok=True)
-            with self._log.open("ab") as log:
-                return spawn([str(binary), *self._options(version)], cwd=str(self._dir), stdout=log, stderr=log)
+            with capturing(self._log) as output:
+                return spawn([str(binary), *self._options(version)], cwd=str(self._dir), stdout=output, stderr=output)
         except OSError as error:
             raise SetupError(f"Valkey can't be started: {error}. Choose another --data-dir.") from error
 

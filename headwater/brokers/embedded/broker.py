@@ -1,6 +1,5 @@
 """The embedded Kafka's life: prepare its folder, start the child, wait until it serves."""
 
-import os
 import secrets
 import shutil
 import string
@@ -13,10 +12,11 @@ from confluent_kafka.admin import AdminClient
 
 from headwater import children
 from headwater.brokers.client import ClientErrors, admin_settings
-from headwater.brokers.embedded import cache, log, storage
+from headwater.brokers.embedded import cache, storage
 from headwater.brokers.embedded.files import write_private
 from headwater.brokers.embedded.ports import Ports, keep_ports, read_ports
 from headwater.brokers.embedded.runtime import JVM_VARIABLES, Runtime, find_runtime
+from headwater.child_logs import capturing, last_error
 from headwater.errors import BrokerUnavailable, SetupError
 from headwater.model.worker import KafkaAccess
 
@@ -67,8 +67,7 @@ class EmbeddedKafka:
     def start(self, *, record: Path | None = None) -> children.Child:
         """Start the broker; it dies with this process. record: see `prefetch`. Raises OSError."""
         assert self._runtime is not None, "prepare() comes first"
-        output = log.capture(self.log_file)
-        try:
+        with capturing(self.log_file) as output:
             return children.spawn(
                 self._runtime.broker(record=record),
                 env=children.inherited(*JVM_VARIABLES),
@@ -76,8 +75,6 @@ class EmbeddedKafka:
                 stdout=output,
                 stderr=output,
             )
-        finally:
-            os.close(output)
 
     def wait_ready(self, child: children.Child, timeout_s: float = READY_S) -> None:
         """Return when the broker serves authenticated clients, consumer groups included. Raises SetupError."""
@@ -158,7 +155,7 @@ class EmbeddedKafka:
             raise SetupError(f"Kafka ended with status {status} while it started. {self._hint()}")
 
     def _hint(self) -> str:
-        last = log.last_error(self.log_file)
+        last = last_error(self.log_file)
         return f"Its log is {self.log_file}" + (f"; the last error there: {last}" if last else ".")
 
 

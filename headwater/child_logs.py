@@ -1,0 +1,141 @@
+"""The logs of children: what they write, in files of bounded size, also while they run for months.
+
+A child writes into a pipe, whose other end one thread of this process copies into a file. So the size is looked at with
+each chunk, and the child needs to know nothing of it.
+"""
+
+import os
+import queue
+import selectors
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+MAX_BYTES: Final = 8 << 20
+"""Size at which a log becomes `<name>.1` and a new one begins: at most twice this much is kept."""
+_CHUNK_BYTES: Final = 64 << 10
+_TAIL_BYTES: Final = 64 << 10
+_PAUSE_S: Final = 0.2
+
+
+@dataclass(slots=True)
+class _LogFile:
+    """A log file that is open for appending."""
+
+    path: Path
+    max_bytes: int
+    file: int
+
+    def append(self, chunk: bytes) -> None:
+        """Write a chunk, into a new file when this one is full or was replaced. Raises OSError."""
+        if os.fstat(self.file).st_size + len(chunk) > self.max_bytes:
+            if self._is_at_its_path():
+                self.path.replace(self.path.with_name(self.path.name + ".1"))
+            fresh = _open(self.path)
+            os.close(self.file)
+            self.file = fresh
+        os.write(self.file, chunk)
+
+    def _is_at_its_path(self) -> bool:
+        """False when another writer of the same log has begun a new file, or somebody removed this one."""
+        try:
+            return os.path.samestat(os.fstat(self.file), self.path.stat())
+        except FileNotFoundError:
+            return False
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+
+class _Copier(threading.Thread):
+    """Copies from all pipes of this process into their logs."""
+
+    def __init__(self) -> None:
+        super().__init__(name="child logs", daemon=True)
+        self._new: queue.SimpleQueue[tuple[int, _LogFile]] = queue.SimpleQueue()
+        self._selector = selectors.DefaultSelector()
+        self._wake_out, self._wake_in = os.pipe()
+        self._selector.register(self._wake_out, selectors.EVENT_READ)
+        self.start()
+
+    def add(self, reader: int, into: _LogFile) -> None:
+        """Copy from a pipe from now on, until all its writers are gone."""
+        self._new.put((reader, into))
+        os.write(self._wake_in, b"!")
+
+    def run(self) -> None:
+        while True:
+            try:
+                self._turn()
+            except Exception:  # children would stand still when nobody reads what they write
+                log.exception("a turn of the copier of logs failed")
+                threading.Event().wait(_PAUSE_S)
+
+    def _turn(self) -> None:
+        for key, _ in self._selector.select():
+            if key.data is None:
+                self._take_new()
+            elif chunk := os.read(key.fd, _CHUNK_BYTES):
+                with suppress(OSError):  # the disk is full: the child must not stall on its log as well
+                    key.data.append(chunk)
+            else:
+                self._selector.unregister(key.fd)
+                os.close(key.fd)
+                os.close(key.data.file)
+
+    def _take_new(self) -> None:
+        for _ in os.read(self._wake_out, _CHUNK_BYTES):
+            reader, into = self._new.get()
+            self._selector.register(reader, selectors.EVENT_READ, into)
+
+
+_copier: _Copier | None = None
+_copier_lock = threading.Lock()
+
+
+def _get_copier() -> _Copier:
+    global _copier
+    with _copier_lock:
+        if _copier is None:
+            _copier = _Copier()
+        return _copier
+
+
+@contextmanager
+def capturing(path: Path, max_bytes: int = MAX_BYTES) -> Iterator[int]:
+    """A file descriptor for a child's output, to be given to the child inside the block.
+
+    What arrives there is appended to `path` until all writers are gone. Raises OSError when the file can't be made.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    into = _LogFile(path, max_bytes, _open(path))
+    try:
+        reader, writer = os.pipe()
+    except OSError:
+        os.close(into.file)
+        raise
+    try:
+        _get_copier().add(reader, into)
+        yield writer
+    finally:
+        os.close(writer)
+
+
+def last_error(path: Path) -> str:
+    """The newest line that looks like an error, else the newest line; empty when there is none."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
+            lines = [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+    except FileNotFoundError:
+        return ""
+    errors = [line for line in lines if "ERROR" in line or "Exception" in line]
+    return next(iter(errors[-1:] or lines[-1:]), "")
