@@ -28,7 +28,7 @@ ATTEMPTS_OF_MANY = 2
 """How often a request is sent to a node while others may answer it."""
 
 Progress = Callable[[int], None]
-"""Is told the last block whose step is stored."""
+"""Gets the number of the last block whose step is stored."""
 
 log = structlog.get_logger(__name__)
 

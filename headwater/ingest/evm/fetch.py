@@ -157,7 +157,7 @@ class Fetcher:
             self._note_missing(method, missing)
         faulty = [number for number, each in found.items() if gathering.add(number, each)]
         if faulty:
-            self._note_incomplete(len(faulty), gathering.reason(faulty[0]))
+            self._note_incomplete(len(faulty), faulty[0], gathering.reason(faulty[0]))
 
     def _note_missing(self, method: Method, missing: MethodMissing) -> None:
         self._missing_until[method] = self._clock() + MISSING_S
@@ -169,11 +169,12 @@ class Fetcher:
     def _usable_besides(self, method: Method) -> bool:
         return any(each != method and self._missing_until.get(each, 0.0) <= self._clock() for each in METHODS)
 
-    def _note_incomplete(self, count: int, reason: str) -> None:
+    def _note_incomplete(self, count: int, number: int, reason: str) -> None:
         self.incomplete += count
         if self._clock() >= self._warn_at:
             self._warn_at = self._clock() + WARN_EVERY_S
-            log.warning("a node does not give a block whole; it is asked again", node=self.label, reason=reason)
+            event = "a node does not give a block whole; it is asked again"
+            log.warning(event, node=self.label, block=number, reason=reason)
 
     def _by_receipts(self, numbers: Sequence[int]) -> dict[int, Found]:
         calls: list[Call] = []
@@ -261,7 +262,7 @@ class _Gathering:
         fault, error = self._fault(number), self._errors.get(number)
         reasons = [fault.reason] if fault else []
         reasons += [error.detail.rstrip(".")] if error else []
-        return f"block {number} whole: {'; '.join(reasons)}"
+        return "; ".join(reasons)
 
     def _fault(self, number: int) -> Fault | None:
         answer = self._answers.get(number)
@@ -295,15 +296,16 @@ class _Gathering:
         for number in self.open_numbers():
             fault = self._fault(number)
             if fault is not None and not fault.certain:
-                log.warning("nothing proves that a block is whole; it is taken as it came", reason=self.reason(number))
+                event = "nothing proves that a block is whole; it is taken as it came"
+                log.warning(event, block=number, reason=self.reason(number))
                 self._whole[number] = whole_block(self._answers[number], self._sprint)
         if (blocks := self.blocks()) is not None:
             return blocks
         for number in self.open_numbers():
             if self._fault(number) or not isinstance(self._errors.get(number, NodeBehind("")), NodeBehind):
                 raise BlockIncomplete(
-                    f"The node does not give {self.reason(number)}. It is asked again; if that stays so, name another "
-                    "node beside it (--rpc may be repeated), and sync this one anew."
+                    f"The node does not give block {number} whole: {self.reason(number)}. It is asked again; if that "
+                    "stays so, name another node beside it (--rpc may be repeated), and sync this one anew."
                 )
         first, last = self._numbers[0], self._numbers[-1]
         raise NodeBehind(f"The node does not have the blocks {first} to {last} yet, or reorganises them now.")

@@ -126,19 +126,22 @@ class NodePool:
             node.fetcher.close()
 
     def chain_id(self, expected: int | None = None) -> int:
-        """The chain's id (EIP-155): the expected one where a node has it. Raises NodeUnavailable."""
-        found: dict[str, int] = {}
+        """The chain's id (EIP-155): the expected one as soon as a node has it. Raises NodeUnavailable."""
+        found: list[int] = []
         errors: list[NodeUnavailable] = []
-        for node in self._nodes:
+        for node in self._in_order():
             try:
-                found[node.name] = node.fetcher.chain_id()
+                chain_id = node.fetcher.chain_id()
             except NodeUnavailable as error:
                 errors.append(error)
-        if not found or (errors and expected not in (None, *found.values())):
+                continue
+            if expected in (None, chain_id):
+                self._chain_id = chain_id
+                return chain_id
+            found.append(chain_id)
+        if errors:
             raise errors[0]
-        chain_id = next((each for each in found.values() if each == expected), next(iter(found.values())))
-        self._chain_id = chain_id
-        return chain_id
+        return found[0]
 
     def expect_sprint(self, sprint: int | None) -> None:
         """Set the chain's sprint, see `completeness.SPRINTS`."""

@@ -1,0 +1,117 @@
+"""The feed over runs: what it knows of its nodes, and which of them it starts with."""
+
+import itertools
+import random
+import threading
+from contextlib import contextmanager
+from threading import Event
+from typing import Any
+
+import pytest
+
+from headwater.children import Backoff
+from headwater.errors import IngestStopped
+from headwater.ingest.base import Step
+from headwater.ingest.evm.abi import Abis
+from headwater.ingest.evm.decode import Decoder
+from headwater.ingest.evm.feed import EvmFeed
+from headwater.ingest.evm.options import EvmOptions
+from headwater.ingest.runner import Meters, run
+from tests.support.evm_chain import FINAL_BLOCKS, FakeChain
+from tests.support.node import CUT, Behave, Node, Reply, calls_of, error, results
+
+LAST = 30
+
+
+class Store:
+    """Keeps the keys of records, and the position."""
+
+    def __init__(self) -> None:
+        self.keys: list[bytes] = []
+        self.position: bytes | None = None
+
+    def write(self, step: Step) -> Any:
+        self.keys += [record.key for record in step.records if record.stream == "log"]
+        self.position = step.position
+        return type("Written", (), {"records": {}, "left_out": []})
+
+    @contextmanager
+    def open(self) -> Any:
+        yield self, self.position
+
+
+def chain(**options: Any) -> FakeChain:
+    made = FakeChain(random.Random(4), **options)
+    made.mine(LAST + FINAL_BLOCKS + 1)
+    return made
+
+
+def keys_of(true: FakeChain) -> list[bytes]:
+    logs = [log for block in true.blocks[: LAST + 1] for log in block.logs]
+    return [f"base:{log['transactionHash']}:{int(log['logIndex'], 16)}".encode() for log in logs]
+
+
+def ingest(addresses: list[str]) -> tuple[Store, Meters]:
+    """Run a range to its end."""
+    options = EvmOptions.model_validate(
+        {"name": "n", "chain": "base", "rpc": addresses, "from_block": 0, "to_block": LAST, "parallel": 1}
+    )
+    store, meters = Store(), Meters()
+    feed = EvmFeed(options, Decoder(Abis([], {})), {}, [], lambda *_: iter([]), Event())
+    run(feed, store.open, Event(), meters, Backoff(0.001, 0.01))
+    return store, meters
+
+
+def test_what_is_learnt_of_a_node_is_kept_while_it_is_waited_for() -> None:
+    """It takes no batches, which is found out once, although the node is away for some requests."""
+    true, turns = chain(), itertools.count(1)
+
+    def behave(request: Any) -> Reply:
+        if isinstance(request, list):
+            return error(request, -32600, "Batch requests are not supported")
+        return Reply(401) if 30 <= next(turns) < 60 else results(request, true.answer)
+
+    with Node(behave) as node:
+        store, meters = ingest([node.address])
+    assert meters.errors > 0
+    assert store.keys == keys_of(true)
+    assert sum(isinstance(request, list) for request in node.requests) <= 6
+
+
+@pytest.mark.parametrize("fault", [lambda _: CUT, lambda request: results(request, chain(chain_id=137).answer)])
+def test_an_ingest_starts_with_the_nodes_that_serve(fault: Behave) -> None:
+    true = chain()
+    with Node(fault) as bad, Node(lambda request: results(request, true.answer)) as good:
+        store, meters = ingest([bad.address, good.address])
+    assert store.keys == keys_of(true)
+    assert meters.errors == 0
+
+
+def test_nodes_of_other_chains_alone_stop_the_ingest() -> None:
+    other = chain(chain_id=137)
+    with (
+        Node(lambda request: results(request, other.answer)) as node,
+        pytest.raises(IngestStopped, match="The node is of the chain with the id 137, and base has 8453"),
+    ):
+        ingest([node.address])
+
+
+def test_two_nodes_that_each_lack_blocks_give_all_of_them_together() -> None:
+    true, lock = chain(), threading.Lock()
+
+    def lacking(numbers: set[int]) -> Behave:
+        def answer(method: str, params: list[Any]) -> Any:
+            if method == "eth_getBlockByNumber" and params[0].startswith("0x") and int(params[0], 16) in numbers:
+                return None
+            return true.answer(method, params)
+
+        def behave(request: Any) -> Reply:
+            with lock:
+                return results(request, answer)
+
+        return behave
+
+    with Node(lacking(set(range(10)))) as one, Node(lacking(set(range(20, 30)))) as other:
+        store, _ = ingest([one.address, other.address])
+        assert {call["method"] for request in one.requests for call in calls_of(request)} >= {"eth_getBlockReceipts"}
+    assert store.keys == keys_of(true)
