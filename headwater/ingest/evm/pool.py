@@ -20,11 +20,11 @@ _T = TypeVar("_T")
 
 LATEST: Final = "latest"
 CHECK_S: Final = 15.0
-"""How often the nodes that are not in use are looked at."""
+"""How often all nodes are checked."""
 LAG_BLOCKS: Final = 5
 """A node that is so many blocks behind another one is not used while the other one is healthy."""
-LOOKS_TO_RETURN: Final = 4
-"""After so many good looks in a row a node is used again that comes before the one in use."""
+CHECKS_TO_RETURN: Final = 4
+"""A node that comes before the one in use is used again after so many good checks in a row."""
 HEAD_KEPT_S: Final = 60.0
 """How long the highest head stands although no node tells of it any more."""
 SERVED_BLOCKS: Final = 512
@@ -45,7 +45,7 @@ class EndpointHealth:
         rest_until: when it is asked again after failures, by the pool's clock.
         is_checked: whether it is known to be of the ingest's chain.
         disagrees: whether it gave another hash for a block than the node in use.
-        good_looks: how often in a row it was well when the pool looked at it.
+        good_checks: how many checks in a row it passed.
     """
 
     head: int = -1
@@ -53,13 +53,13 @@ class EndpointHealth:
     rest_until: float = 0.0
     is_checked: bool = False
     disagrees: bool = False
-    good_looks: int = 0
+    good_checks: int = 0
     backoff: Backoff = field(default_factory=lambda: Backoff(1.0, 60.0))
 
     def failed(self, now: float, error: NodeUnavailable) -> None:
         """A request failed."""
         self.failures += 1
-        self.good_looks = 0
+        self.good_checks = 0
         self.rest_until = now + max(self.backoff.next_s(), error.retry_after_s)
 
     def succeeded(self) -> None:
@@ -214,7 +214,7 @@ class NodePool:
             if not node.health.is_checked:
                 self._check_chain(node)
             answer = call(node.fetcher)
-        except NodeBehind as error:  # the node is well; it is only a little later than others
+        except NodeBehind as error:  # the node is healthy; it is only a little later than others
             return error
         except NodeUnavailable as error:
             node.health.failed(self._clock(), error)
@@ -270,12 +270,12 @@ class NodePool:
             self._use(best, f"its head is block {head}, and another node has {best.health.head}")
 
     def _return_to_a_preferred_node(self) -> None:
-        """Use a node that comes before the one in use, once it is well again."""
+        """Use a node that comes before the one in use, once it is healthy again."""
         least_head = self._current.health.head - LAG_BLOCKS
         for node in self._nodes[: self._nodes.index(self._current)]:
             health = node.health
-            if health.good_looks >= LOOKS_TO_RETURN and not health.disagrees and health.head >= least_head:
-                self._use(node, "a node that comes before it is well again")
+            if health.good_checks >= CHECKS_TO_RETURN and not health.disagrees and health.head >= least_head:
+                self._use(node, "a node that comes before it is healthy again")
                 return
 
     def _check_others(self) -> None:
@@ -291,7 +291,7 @@ class NodePool:
                 if node.health.rest_until <= self._clock():
                     self._try(node, partial(self._compare, node))
             except Exception as error:  # noqa: BLE001  # the check is repeated; its fault must not stay unseen
-                log.error("the look at a node failed", node=node.name, reason=type(error).__name__)
+                log.error("the check of a node failed", node=node.name, reason=type(error).__name__)
 
     def _compare(self, node: _Node, fetcher: Fetcher) -> None:
         """Take note of a node's head, and of its hash of the newest block that was read."""
@@ -299,7 +299,7 @@ class NodePool:
         if latest is None:
             return
         node.health.head = _number(latest)
-        node.health.good_looks += 1
+        node.health.good_checks += 1
         with self._lock:
             served = [each for each in self._served if each[0] <= node.health.head]
         if not served or node is self._current:

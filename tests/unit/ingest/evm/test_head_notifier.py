@@ -1,12 +1,16 @@
 """New heads by a WebSocket server that comes, refuses and goes."""
 
+import itertools
 import json
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import pytest
 import structlog
+from websockets.sync.client import connect
 from websockets.sync.server import ServerConnection, serve
 
 from headwater.ingest.evm.head_notifier import HeadNotifier
@@ -31,11 +35,11 @@ def server(talk: Callable[[ServerConnection], None], port: int = 0) -> Iterator[
 
 @contextmanager
 def waking(url: str | None, poll_s: float = POLL_S) -> Iterator[HeadNotifier]:
-    wake = HeadNotifier(url, poll_s)
+    notifier = HeadNotifier(url, poll_s)
     try:
-        yield wake
+        yield notifier
     finally:
-        wake.close()
+        notifier.close()
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -45,20 +49,20 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def told_by(wake: HeadNotifier, within_s: float = 20) -> bool:
+def told_by(notifier: HeadNotifier, within_s: float = 20) -> bool:
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
-        if wake.wait(0.05):
+        if notifier.wait(0.05):
             return True
     return False
 
 
 def test_without_a_url_the_clock_tells() -> None:
-    with waking(None) as wake:
-        assert wake.wait(0)
-        assert not wake.wait(0)
+    with waking(None) as notifier:
+        assert notifier.wait(0)
+        assert not notifier.wait(0)
         begun = time.monotonic()
-        assert told_by(wake)
+        assert told_by(notifier)
         assert time.monotonic() - begun >= POLL_S / 2
 
 
@@ -72,13 +76,13 @@ def test_each_head_is_told() -> None:
         while heads.acquire(timeout=1):
             connection.send(json.dumps({"jsonrpc": "2.0", "method": "eth_subscription", "params": {}}))
 
-    with server(talk) as url, waking(url, poll_s=60) as wake:
-        until(lambda: wake.subscribed)
-        while wake.wait(0.2):
+    with server(talk) as url, waking(url, poll_s=60) as notifier:
+        until(lambda: notifier.subscribed)
+        while notifier.wait(0.2):
             pass
         for _ in range(3):
             heads.release()
-            assert told_by(wake, 5)
+            assert told_by(notifier, 5)
 
 
 def test_a_refused_subscription_falls_back_to_the_clock() -> None:
@@ -86,11 +90,11 @@ def test_a_refused_subscription_falls_back_to_the_clock() -> None:
         connection.recv()
         connection.send(json.dumps({"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": KEY}}))
 
-    with structlog.testing.capture_logs() as logs, server(talk) as url, waking(url) as wake:
+    with structlog.testing.capture_logs() as logs, server(talk) as url, waking(url) as notifier:
         until(lambda: bool(logs))
-        assert not wake.subscribed
-        assert told_by(wake)
-        assert told_by(wake)
+        assert not notifier.subscribed
+        assert told_by(notifier)
+        assert told_by(notifier)
     assert KEY not in str(logs)
 
 
@@ -102,11 +106,31 @@ def test_a_server_that_comes_later_is_found() -> None:
         connection.send(json.dumps({"jsonrpc": "2.0", "id": 1, "result": "0x1"}))
         connection.recv()
 
-    with structlog.testing.capture_logs() as logs, waking(f"ws://127.0.0.1:{port}/{KEY}") as wake:
-        assert told_by(wake)
+    with structlog.testing.capture_logs() as logs, waking(f"ws://127.0.0.1:{port}/{KEY}") as notifier:
+        assert told_by(notifier)
         until(lambda: bool(logs))  # it was refused once
         assert KEY not in str(logs)
         with server(talk, port):
-            until(lambda: wake.subscribed)
-        until(lambda: not wake.subscribed)
-        assert told_by(wake)
+            until(lambda: notifier.subscribed)
+        until(lambda: not notifier.subscribed)
+        assert told_by(notifier)
+
+
+def test_an_unexpected_error_does_not_end_the_subscription(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts = itertools.count()
+
+    def failing_once(url: str, **options: Any) -> Any:
+        if next(attempts) == 0:
+            raise RuntimeError(url)
+        return connect(url, **options)
+
+    def talk(connection: ServerConnection) -> None:
+        connection.recv()
+        connection.send(json.dumps({"jsonrpc": "2.0", "id": 1, "result": "0x1"}))
+        connection.recv()
+
+    monkeypatch.setattr("headwater.ingest.evm.head_notifier.connect", failing_once)
+    with structlog.testing.capture_logs() as logs, server(talk) as url, waking(url) as notifier:
+        until(lambda: notifier.subscribed)
+    assert "RuntimeError" in str(logs)
+    assert KEY not in str(logs)

@@ -1,6 +1,6 @@
 """The whole ingest before nodes that lie: its streams are those that an honest node gives, and it never stops for good.
 
-A run that fails names its seed.
+A run prints its seed; HEADWATER_TEST_SEED=<seed> repeats the run of ten thousand blocks.
 """
 
 import json

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from headwater.errors import NodeBehind, NodeUnavailable
 from headwater.ingest.evm.fetch import Fetcher
-from headwater.ingest.evm.pool import CHECK_S, HEAD_KEPT_S, LAG_BLOCKS, LOOKS_TO_RETURN, NodePool
+from headwater.ingest.evm.pool import CHECK_S, CHECKS_TO_RETURN, HEAD_KEPT_S, LAG_BLOCKS, NodePool
 from headwater.ingest.evm.rpc import RpcClient
 from tests.support.evm_chain import FakeChain
 from tests.support.node import CUT, Behave, Node, Reply, results
@@ -72,7 +72,7 @@ def hashes(true: FakeChain, first: int, last: int) -> list[str]:
     return [block.hash for block in true.blocks[first : last + 1]]
 
 
-def test_one_node_is_asked_while_it_is_well(open_pool: Callable[..., Pool]) -> None:
+def test_one_node_is_asked_while_it_is_healthy(open_pool: Callable[..., Pool]) -> None:
     true = chain()
     pool = open_pool(node_of(true), node_of(true))
     pool.asked()
@@ -156,12 +156,12 @@ def test_a_node_that_falls_behind_is_left(open_pool: Callable[..., Pool]) -> Non
     assert [each["node"] for each in logs] == ["2 (127.0.0.1)"]
 
 
-def test_a_preferred_node_is_used_again_when_it_is_well_for_some_time(open_pool: Callable[..., Pool]) -> None:
+def test_a_preferred_node_is_used_again_when_it_is_healthy_for_some_time(open_pool: Callable[..., Pool]) -> None:
     true = chain()
     pool = open_pool(lambda _: CUT, node_of(true))
     pool.pool.blocks(0, 9)
     pool.servers[0].behave = node_of(true)
-    for _ in range(LOOKS_TO_RETURN - 1):
+    for _ in range(CHECKS_TO_RETURN - 1):
         pool.check()
     assert pool.pool._current is pool.pool._nodes[1]
     pool.check()
