@@ -36,6 +36,7 @@ from headwater.api.services import Services
 from headwater.api.turns import MAX_AT_ONCE, MAX_PER_OWNER, Turns
 from headwater.api.uploads import MAX_UPLOADS_AT_ONCE, MAX_UPLOADS_PER_OWNER
 from headwater.api.waiting import Watcher
+from headwater.background import Loop
 from headwater.errors import StoreUnavailable
 from headwater.services.ids import new_id
 from headwater.services.keys import Keys
@@ -92,12 +93,13 @@ def create_api(services: Services) -> FastAPI:
     )
     app.state.services = services
     app.state.metrics = Metrics(services.metrics_dir)
-    app.state.probes = Probes(services.probes)
+    app.state.watcher = Watcher(services.deployments.progress)
+    app.state.key_uses = Loop("writing the last use of keys")
+    app.state.probes = Probes(services.probes, (app.state.watcher.loop, app.state.key_uses))
     app.state.authenticator = Authenticator(services.keys, FailedKeys(services.failed_keys_per_minute))
     app.state.limiter = Limiter(services.limits, app.state.metrics) if services.limits else None
     app.state.uploads = Turns(MAX_UPLOADS_AT_ONCE, MAX_UPLOADS_PER_OWNER)
     app.state.turns = Turns(MAX_AT_ONCE, MAX_PER_OWNER)
-    app.state.watcher = Watcher(services.deployments.progress)
     app.state.routes = [*app.routes, *(route for router in (*ROUTERS, openapi.router) for route in router.routes)]
     for router in ROUTERS:
         app.include_router(router)
@@ -113,7 +115,7 @@ def create_api(services: Services) -> FastAPI:
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     keys = app.state.services.keys
     async with anyio.create_task_group() as background:
-        background.start_soon(_write_last_use, keys)
+        background.start_soon(_write_last_use, keys, app.state.key_uses)
         background.start_soon(app.state.watcher.run)
         yield
         background.cancel_scope.cancel()
@@ -121,10 +123,16 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     app.state.probes.close()
 
 
-async def _write_last_use(keys: Keys) -> None:
+async def _write_last_use(keys: Keys, loop: Loop) -> None:
+    delay_s = WRITE_LAST_USE_EVERY_S
     while True:
-        await anyio.sleep(WRITE_LAST_USE_EVERY_S)
-        await to_thread.run_sync(_write_once, keys)
+        await anyio.sleep(delay_s)
+        try:
+            await to_thread.run_sync(_write_once, keys)
+            loop.succeeded()
+            delay_s = WRITE_LAST_USE_EVERY_S
+        except Exception as error:  # noqa: BLE001  # the requests go on, and so does this
+            delay_s = loop.failed(error)
 
 
 def _write_once(keys: Keys) -> None:

@@ -1,7 +1,7 @@
 """Liveness, readiness and metrics: without a key, and never behind other requests."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from http import HTTPStatus
 
@@ -13,6 +13,7 @@ from headwater.api.openapi import failure
 from headwater.api.problems import RETRY_AFTER_S, Answer, Kind
 from headwater.api.schemas import Liveness, Readiness
 from headwater.api.services import Probe
+from headwater.background import Loop
 from headwater.errors import HeadwaterError
 
 PROBE_TIMEOUT_S = 2.0
@@ -24,10 +25,14 @@ router = APIRouter(tags=["Health"])
 
 
 class Probes:
-    """Asks all dependencies at once, each on a thread of its own. A probe that hangs is not started again."""
+    """Asks all dependencies at once, each on a thread of its own. A probe that hangs is not started again.
 
-    def __init__(self, probes: Mapping[str, Probe]) -> None:
+    loops: of this process; one that fails is shown under its name, beside the dependencies.
+    """
+
+    def __init__(self, probes: Mapping[str, Probe], loops: Sequence[Loop] = ()) -> None:
         self._probes = probes
+        self._loops = loops
         self._threads = ThreadPoolExecutor(max_workers=max(1, len(probes)), thread_name_prefix="probe")
         self._running: dict[str, Future[bool]] = {}
         self._answered: set[str] = set()
@@ -37,7 +42,8 @@ class Probes:
         waiting = {name: asyncio.wrap_future(self._ask(name)) for name in self._probes}
         if waiting:
             await asyncio.wait(waiting.values(), timeout=PROBE_TIMEOUT_S)
-        return {name: future.done() and future.result() for name, future in waiting.items()}
+        answers = {name: future.done() and future.result() for name, future in waiting.items()}
+        return answers | {loop.name: False for loop in self._loops if loop.failing}
 
     def _ask(self, name: str) -> Future[bool]:
         running = self._running.get(name)
@@ -52,6 +58,9 @@ class Probes:
             if name in self._answered:
                 self._answered.discard(name)
                 log.warning("a dependency stopped answering", dependency=name, reason=error.detail)
+            return False
+        except Exception:
+            log.exception("a probe failed", dependency=name)
             return False
         self._answered.add(name)
         return True

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 import anyio
 from anyio import to_thread
 
+from headwater.background import Loop
 from headwater.errors import DeployPending, HeadwaterError, StoreUnavailable
 from headwater.model.deployment import Progress
 
@@ -20,6 +21,7 @@ class Watcher:
 
     def __init__(self, look: Look) -> None:
         self._look = look
+        self.loop = Loop("watching deployments")
         self._thread = anyio.CapacityLimiter(1)
         self._awaited: Counter[str] = Counter()
         self._begun = 0
@@ -30,13 +32,25 @@ class Watcher:
         self._looked = anyio.Event()
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Look until cancelled. After an unexpected error it looks again, also when nobody waits any more."""
         while True:
-            await self._somebody.wait()
+            if not self.loop.failing:
+                await self._somebody.wait()
             self._somebody = anyio.Event()
-            while self._awaited:
+            await self._look_on()
+
+    async def _look_on(self) -> None:
+        """Look for as long as somebody waits, once at least."""
+        while True:
+            delay_s = POLL_S
+            try:
                 await self._look_once()
-                await anyio.sleep(POLL_S)
+                self.loop.succeeded()
+            except Exception as error:  # noqa: BLE001  # nobody else looks: every later deploy would wait for nothing
+                delay_s = self.loop.failed(error)
+            await anyio.sleep(delay_s)
+            if not self._awaited:
+                return
 
     async def _look_once(self) -> None:
         self._begun += 1
@@ -47,9 +61,13 @@ class Watcher:
             self._failed = None
         except StoreUnavailable as error:
             self._failed = error
-        self._ended = self._begun
-        self._looked.set()
-        self._looked = anyio.Event()
+        except Exception:
+            self._failed = StoreUnavailable("The state of the deployment can't be read. Send the same request again.")
+            raise
+        finally:
+            self._ended = self._begun
+            self._looked.set()
+            self._looked = anyio.Event()
 
     async def until(self, flow_id: str, done: Callable[[Progress | None], bool], within_s: float, pending: str) -> None:
         """Return when `done` says so of the flow's deployment (None: there is none), or raise what it raises.

@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 
 import structlog
 
+from headwater.background import Loop, failing
 from headwater.children import Backoff
 from headwater.controller.leadership import Leadership
 from headwater.controller.purger import Purger
@@ -33,6 +34,8 @@ PROBATION_EVERY_S = 1.0
 REPORT_EVERY_S = 1.0
 SWEEP_EVERY_S = 30.0
 PARALLEL_ROUNDS = 16
+LONGEST_WAIT_S = 5.0
+"""Shorter than the lease: a controller that waits for a store goes on to lead, once the store is back."""
 
 T = TypeVar("T")
 
@@ -87,26 +90,37 @@ class Controller:
         self._due: dict[str, float] = {}
         self._reported: dict[str, Sequence[WorkerStatus]] = {}
         self._deposed = False
+        self.loop = Loop("looking after deployments")
+        self.sweeps = Loop("sweeping")
+        self.purges = Loop("removing deleted configurations")
         self._sweeping: Future[None] | None = None
         self._purging: Future[None] | None = None
 
     def run(self, stop: threading.Event) -> None:
         """Run until `stop` is set. Outages of the stores and the broker are waited out."""
-        backoff = Backoff(TICK_S, 5.0)
+        backoff = Backoff(TICK_S, LONGEST_WAIT_S)
         while not stop.wait(TICK_S) and not self._deposed:
             try:
                 self.tick()
                 backoff.reset()
+                self.loop.succeeded()
             except LeaseLost:
                 log.error("another controller took the lease; this one ends, and its workers with it")
             except Unavailable as error:
                 log.warning("the controller waits", reason=error.detail)
                 stop.wait(backoff.next_s())
+            except Exception as error:  # noqa: BLE001  # the workers are its children: it must not end
+                stop.wait(min(self.loop.failed(error), LONGEST_WAIT_S))
         self._pool.shutdown(wait=True, cancel_futures=True)
         try:
             self._leadership.release()
         except Unavailable as error:
             log.warning("the lease runs out by itself", reason=error.detail)
+
+    def failing(self) -> str:
+        """What of this controller fails now, as others see it in the lease; empty when all of it works."""
+        loops = (self.loop, self.sweeps, self.purges)
+        return "; ".join(filter(None, (failing(loops), self._orchestrator.failing)))
 
     def tick(self) -> None:
         """One look at everything. Raises Unavailable, and LeaseLost when another controller leads."""
@@ -131,7 +145,7 @@ class Controller:
             self._sweep()
 
     def _renew(self) -> None:
-        self._leadership.renew()
+        self._leadership.renew(self.failing())
         if self._leadership.leads:
             self._orchestrator.lead(self._leadership.remaining_s)
 
@@ -152,8 +166,10 @@ class Controller:
             error = self._sweeping.exception()
             if isinstance(error, LeaseLost):
                 raise error
-            if error is not None:
-                log.error("a sweep failed", exc_info=error)
+            if error is None:
+                self.sweeps.succeeded()
+            else:
+                self.sweeps.failed(error)
         self._sweeping = self._submit(self._sweeper.sweep)
 
     def _is_due(self, what: str, every_s: float) -> bool:
@@ -196,8 +212,13 @@ class Controller:
             ended, self._purging = self._purging, None
             try:
                 ended.result()
+                self.purges.succeeded()
+            except LeaseLost:
+                raise
             except Unavailable as error:
                 log.warning("deleted configurations wait", reason=error.detail)
+            except Exception as error:  # noqa: BLE001  # one that can't be removed holds up no deployment
+                self.purges.failed(error)
         if flows and self._purging is None:
             self._purging = self._submit(self._purge_all, flows)
 

@@ -26,17 +26,14 @@ class Leadership:
     """Thread-safe for `leads`, `confirm` and `acting`; the other methods belong to one thread.
 
     lock: a lock of this machine's kernel that this process alone can hold (see model.lease.Candidate). clock:
-    monotonic seconds that go on while the machine sleeps. failing: what of this process fails at the moment.
+    monotonic seconds that go on while the machine sleeps.
     """
 
-    def __init__(
-        self, leases: Leases, lock: str, clock: Callable[[], float], failing: Callable[[], str] = lambda: ""
-    ) -> None:
+    def __init__(self, leases: Leases, lock: str, clock: Callable[[], float]) -> None:
         self._leases = leases
         self._holder = secrets.token_hex(16)
         self._lock = lock
         self._clock = clock
-        self._failing = failing
         self._fence: Fence | None = None
         self._until = float("-inf")
 
@@ -50,10 +47,13 @@ class Leadership:
         """How long this process leads from now on, unless it renews the lease."""
         return self._until - self._clock()
 
-    def renew(self) -> None:
-        """Ask for the lease, or for more time. Raises LeaseLost when another one has, or had, it meanwhile."""
+    def renew(self, failing: str = "") -> None:
+        """Ask for the lease, or for more time. Raises LeaseLost when another one has, or had, it meanwhile.
+
+        failing: what of this process fails at the moment, for others to see.
+        """
         until = self._clock() + LEASE_TTL_S
-        candidate = Candidate(self._holder, self._lock, self._failing())
+        candidate = Candidate(self._holder, self._lock, failing)
         number = self._leases.acquire(LEASE, candidate, LEASE_TTL_S)
         if self._fence is not None and number != self._fence.number:
             self._until = float("-inf")

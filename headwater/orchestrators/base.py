@@ -46,5 +46,9 @@ class Orchestrator(Protocol):
     def running(self) -> frozenset[str]:
         """The ids of all deployments that have workers: what the sweeper compares."""
 
+    @property
+    def failing(self) -> str:
+        """What fails in looking after the workers now, as a sentence; empty while all of it works."""
+
     def close(self) -> None:
         """Stop all workers, as at the end of the process."""

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import structlog
 
+from headwater.background import Loop
 from headwater.child_logs import capturing
 from headwater.children import spawn
 from headwater.errors import OrchestratorUnavailable
@@ -34,6 +35,8 @@ from headwater.orchestrators.usage import KernelKills, kills_in_own_group, resid
 log = structlog.get_logger(__name__)
 
 TICK_S = 0.2
+LONGEST_WAIT_S = 2.0
+"""After a turn that failed: workers that die meanwhile are started again that much later."""
 STOP_GRACE_S = 10.0
 MEMORY_EVERY_S = 1.0
 MAX_LOG_BYTES = 4 << 20
@@ -85,6 +88,7 @@ class ProcessOrchestrator:
         run_dir.mkdir(mode=0o700, parents=True)
         if groups is not None:
             note_base(run_dir, groups)
+        self._loop = Loop("looking after workers")
         self._thread = threading.Thread(target=self._run, name="orchestrator", daemon=True)
         self._thread.start()
 
@@ -179,6 +183,10 @@ class ProcessOrchestrator:
             self._check_open()
             return frozenset(owner for owner, _ in self._slots)
 
+    @property
+    def failing(self) -> str:
+        return self._loop.failing
+
     def close(self) -> None:
         with self._lock:
             if not self._closed.is_set():
@@ -216,9 +224,9 @@ class ProcessOrchestrator:
         while not self._closed.is_set():
             try:
                 self._turn()
-            except Exception:  # nobody else looks after the workers: they would run on, unseen
-                log.exception("a turn of the orchestrator failed")
-                self._closed.wait(TICK_S)
+                self._loop.succeeded()
+            except Exception as error:  # noqa: BLE001  # nobody else looks after the workers: they would run on, unseen
+                self._closed.wait(min(self._loop.failed(error), LONGEST_WAIT_S))
         self._stop_all()
 
     def _turn(self) -> None:

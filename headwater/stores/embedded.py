@@ -98,6 +98,8 @@ class EmbeddedValkey:
                 if str(error) != told:
                     log.error("the disk does not take what Valkey wrote", reason=str(error))
                 told = str(error)
+            except Exception:
+                log.exception("what Valkey wrote was not synced; it is tried again")
 
     def _sync(self) -> None:
         for path in (self._dir / "appendonly.aof", *self._dir.glob("appendonlydir/*.incr.aof")):

@@ -6,6 +6,7 @@ Each has a data directory of its own, as on a machine of its own.
 import base64
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -13,7 +14,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from tests.acceptance.conftest import external_parts
 from tests.acceptance.stack import (
@@ -37,11 +40,14 @@ PER_FEED = 20
 class Part:
     """One part of Headwater in a process of its own, which can be started again."""
 
-    def __init__(self, stack: Stack, data_dir: Path, *command: str) -> None:
+    def __init__(self, stack: Stack, data_dir: Path, *command: str, clock: str = "") -> None:
+        """clock: how far its clock is off, as Debian's `faketime` takes it."""
         data_dir.mkdir(exist_ok=True)
         self._log = data_dir / "log"
-        self._command = [*HEADWATER, *command, "--data-dir", str(data_dir)]
-        self._environment = stack.environment
+        wrapped = ["faketime", "-f", clock, *HEADWATER] if clock else HEADWATER
+        self._command = [*wrapped, *command, "--data-dir", str(data_dir)]
+        # Timers go on as they should: it is the time of day that is wrong.
+        self._environment = {**stack.environment, "FAKETIME_DONT_FAKE_MONOTONIC": "1", "DONT_FAKE_MONOTONIC": "1"}
         self.start()
 
     def start(self) -> None:
@@ -73,16 +79,27 @@ class Feed:
 class Installation:
     """An API and two controllers."""
 
-    def __init__(self, stack: Stack, directory: Path, parts: contextlib.ExitStack) -> None:
+    def __init__(
+        self,
+        stack: Stack,
+        directory: Path,
+        parts: contextlib.ExitStack,
+        clocks: tuple[str, str] = ("", ""),
+        *,
+        copied: bool = False,
+    ) -> None:
+        """clocks: of the two controllers. copied: the second one starts from a copy of the first one's directory."""
         self._parts = parts
         self.stack = stack
         stack.process = self._part(stack.data_dir, "api", "--port", str(stack.port)).process
-        self.leader = self._part(directory / "first", "controller")
+        self.leader = self._part(directory / "first", "controller", clock=clocks[0])
         until(self._is_ready, what="readiness")
-        self.standby = self._part(directory / "second", "controller")
+        if copied:
+            shutil.copytree(directory / "first", directory / "second")
+        self.standby = self._part(directory / "second", "controller", clock=clocks[1])
 
-    def _part(self, data_dir: Path, *command: str) -> Part:
-        part = Part(self.stack, data_dir, *command)
+    def _part(self, data_dir: Path, *command: str, clock: str = "") -> Part:
+        part = Part(self.stack, data_dir, *command, clock=clock)
         self._parts.callback(part.close)
         return part
 
@@ -119,12 +136,18 @@ def stop(leader: Part) -> None:
     leader.process.terminate()
 
 
-@pytest.fixture
-def installation(tmp_path: Path) -> Iterator[Installation]:
+@contextlib.contextmanager
+def installed(tmp_path: Path, clocks: tuple[str, str], *, copied: bool) -> Iterator[Installation]:
     with external_parts(True, tmp_path) as outside, contextlib.ExitStack() as parts:
         assert outside is not None
         outside.settings["HEADWATER_SECRET_KEY"] = base64.b64encode(os.urandom(32)).decode()
-        yield Installation(Stack(tmp_path / "api", external=outside), tmp_path, parts)
+        yield Installation(Stack(tmp_path / "api", external=outside), tmp_path, parts, clocks, copied=copied)
+
+
+@pytest.fixture
+def installation(tmp_path: Path) -> Iterator[Installation]:
+    with installed(tmp_path, ("", ""), copied=False) as made:
+        yield made
 
 
 def counted(client: httpx.Client, made: Deployed, count: int) -> bool:
@@ -147,3 +170,62 @@ def test_the_other_controller_takes_over(installation: Installation) -> None:
             reader.read(feed.count + 10 * PER_FEED)
         assert_lossless(reader.read(feed.count), range(feed.count))
         until(lambda: counted(client, made, feed.count), what="exact counts")
+
+
+def topics(stack: Stack) -> set[str]:
+    return {name for name in AdminClient(stack.admin_config()).list_topics(timeout=20).topics if name[:5] == "flow."}
+
+
+class Leaders:
+    """Watches the lease: each holder has a higher fencing number than the one before."""
+
+    def __init__(self, made: Installation) -> None:
+        self._made = made
+        self.leaders = 0
+
+    def __call__(self, stop: threading.Event) -> None:
+        with psycopg.connect(self._made.stack.environment["HEADWATER_DATABASE_URL"], autocommit=True) as database:
+            last: tuple[object, ...] | None = None
+            while not stop.wait(0.2):
+                row = database.execute("SELECT holder, fencing FROM leases WHERE name = 'controller'").fetchone()
+                if row is not None and row[0] is not None and row != last:
+                    assert last is None or row[1] > last[1], "a fencing number went back"
+                    last, self.leaders = row, self.leaders + 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(shutil.which("faketime") is None, reason="Debian's faketime is not installed")
+@pytest.mark.parametrize("clocks", [("-60s", "+0"), ("+0", "-60s")])
+def test_clocks_that_are_a_minute_apart_and_a_copied_directory(tmp_path: Path, clocks: tuple[str, str]) -> None:
+    """The leader is killed, hangs, is stopped, and is killed and started again at once on its own directory."""
+    with installed(tmp_path, clocks, copied=True) as made:
+        stack = made.stack
+        key = stack.run("keys", "create", "--owner", "ann").stdout.strip()
+        body = pipeline(transforms=[{"type": "v8", "script": SCRIPT}])
+        with stack.client(key) as client, deployed(client, body) as one, reading(one.sink) as reader:
+            before, feed, watch = topics(stack), Feed(stack), Leaders(made)
+            with beside(feed), beside(watch):
+                until(lambda: not made.standby.workers(), what="a standby that waits")
+                for end in (kill, hang, stop):
+                    reader.read(feed.count + 10 * PER_FEED)
+                    made.swap(end)
+                    until(lambda: healthy(client, one.id), what="health")
+                reader.read(feed.count + 10 * PER_FEED)
+                restart(made)
+                until(lambda: healthy(client, one.id), what="health")
+                reader.read(feed.count + 10 * PER_FEED)
+            assert topics(stack) == before
+            assert watch.leaders >= 5
+            assert_lossless(reader.read(feed.count), range(feed.count))
+            until(lambda: counted(client, one, feed.count), what="exact counts")
+
+
+def restart(made: Installation) -> None:
+    """Kill the leader and start it again at once; on a slow machine the other one may be faster."""
+    gone = made.leader.workers()
+    kill(made.leader)
+    made.leader.process.wait(STOP_WITHIN_S)
+    made.leader.start()
+    until(lambda: bool(made.leader.workers() or made.standby.workers()), what="one of them again")
+    until(lambda: all_gone(gone), what="the end of the old workers")

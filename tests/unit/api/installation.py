@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 from anyio.from_thread import BlockingPortal, start_blocking_portal
+from fastapi import FastAPI
 
 from headwater.api.app import create_api
 from headwater.api.services import Probe, Services
@@ -249,6 +250,7 @@ class Installation:
     clock: Clock = field(default_factory=Clock)
     probes: dict[str, Probe] = field(default_factory=dict)
     bindings: Bindings = field(default_factory=lambda: Bindings({"base.log.zerolag": KafkaTopic("fast.base.log")}))
+    api: FastAPI = field(init=False)
     http: httpx.AsyncClient = field(init=False)
 
     def __post_init__(self) -> None:
@@ -294,7 +296,7 @@ class Installation:
     @contextlib.contextmanager
     def serving(self, **changes: Any) -> Iterator["Installation"]:
         """Serve the API, with changes to what app would pass."""
-        api = create_api(self.services(**changes))
+        self.api = api = create_api(self.services(**changes))
         transport = httpx.ASGITransport(api, raise_app_exceptions=False)
         self.http = httpx.AsyncClient(transport=transport, base_url="http://headwater.example")
         with self.portal.wrap_async_context_manager(api.router.lifespan_context(api)):

@@ -43,6 +43,21 @@ class TestReadyz:
             assert body["dependencies"] == {"database": "ok", "kafka": "unavailable"}
             assert body["detail"] == "Not ready: kafka."
 
+    def test_a_probe_that_fails_in_an_unexpected_way_is_away(self) -> None:
+        with installation(probes={"kafka": lambda: 1 / 0}) as made:
+            assert made.nobody().get("/readyz").status_code == 503
+            assert made.nobody().get("/readyz").json()["dependencies"] == {"kafka": "unavailable"}
+
+    def test_a_loop_that_fails_is_named_until_it_works(self) -> None:
+        with installation(probes={"database": lambda: None}) as made:
+            loop = made.api.state.watcher.loop
+            loop.failed(ZeroDivisionError())
+            body = made.nobody().problem(made.nobody().get("/readyz"), 503, "not-ready")
+            assert body["dependencies"] == {"database": "ok", "watching deployments": "unavailable"}
+            assert body["detail"] == "Not ready: watching deployments."
+            loop.succeeded()
+            assert made.nobody().get("/readyz").status_code == 200
+
     def test_a_probe_that_hangs_is_away_and_not_started_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(health, "PROBE_TIMEOUT_S", 0.01)
         free, started = threading.Event(), []

@@ -101,3 +101,40 @@ def test_an_older_generation_that_runs_is_not_up() -> None:
     assert not is_up(deployment(2), running(1))
     assert is_up(deployment(2), running(2))
     assert is_up(deployment(2), running(3))
+
+
+async def wait_while_looks_fail(failures: int) -> tuple[list[str], str, str]:
+    """One who waits while looks raise what nobody expects, then one who waits when they work again.
+
+    Returns what the first was told, and what fails before and after the second.
+    """
+    left = [failures]
+
+    def look(asked: Collection[str]) -> Mapping[str, Progress]:
+        if left[0]:
+            left[0] -= 1
+            raise ZeroDivisionError
+        return dict.fromkeys(asked, running(1))
+
+    told = []
+    async with anyio.create_task_group() as tasks:
+        watcher = Watcher(look)
+        tasks.start_soon(watcher.run)
+        try:
+            await watcher.until(FLOW_ID, lambda _: True, 20, "It goes on.")
+        except StoreUnavailable as error:
+            told.append(error.detail)
+        before = watcher.loop.failing
+        with anyio.fail_after(30):
+            while watcher.loop.failing:  # noqa: ASYNC110  # also when nobody waits
+                await anyio.sleep(0.01)
+            await watcher.until(FLOW_ID, lambda _: True, 20, "It goes on.")
+        tasks.cancel_scope.cancel()
+    return told, before, watcher.loop.failing
+
+
+def test_an_unexpected_error_ends_no_watcher(portal: BlockingPortal) -> None:
+    told, before, after = portal.call(wait_while_looks_fail, 2)
+    assert len(told) == 1
+    assert "Send the same request again" in told[0]
+    assert (before, after) == ("watching deployments: ZeroDivisionError", "")

@@ -1,5 +1,6 @@
 """The controller over twins in memory: up, down, outages, kills between steps, and a clock that tests move."""
 
+import contextlib
 import threading
 import time
 from dataclasses import replace
@@ -7,6 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from headwater.controller.controller import RENEW_EVERY_S, SWEEP_EVERY_S
 from headwater.controller.leadership import LEASE, LEASE_TTL_S
 from headwater.controller.plan import READY_WITHIN_S
 from headwater.errors import LeaseLost, SetStoreUnavailable, StoreUnavailable
@@ -278,3 +280,46 @@ class TestLeadership:
             assert len(world.orchestrator.led_for_s) == times_led
         world.run()
         assert world.orchestrator.running() == frozenset()
+
+
+class TestUnexpectedErrors:
+    """A fault in one part is logged, shown to others, and ends nothing."""
+
+    def test_the_loop_goes_on_and_others_see_it(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        stop, seen = threading.Event(), list[str]()
+
+        def broken(*_: object) -> None:
+            leader = world.database.leases.leader(LEASE)
+            seen.append("" if leader is None else leader.failing)
+            world.now += RENEW_EVERY_S
+            if len(seen) == 3:
+                monkeypatch.undo()
+                stop.set()
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(world.database.deployments, "markers", broken)
+        world.controller.run(stop)
+        assert seen == ["", *["looking after deployments: ZeroDivisionError"] * 2]
+
+    def test_a_sweep_that_fails_is_shown_until_one_works(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(world.broker, "inventory", lambda: 1 / 0)
+            with contextlib.suppress(ZeroDivisionError):
+                world.run(ticks=1)
+            world.now += SWEEP_EVERY_S
+            with contextlib.suppress(ZeroDivisionError):
+                world.run(ticks=1)
+            assert world.controller.failing() == "sweeping: ZeroDivisionError"
+        world.now += SWEEP_EVERY_S
+        with contextlib.suppress(ZeroDivisionError):
+            world.run(ticks=1)
+        world.now += SWEEP_EVERY_S
+        world.run(ticks=1)
+        assert world.controller.failing() == ""
+
+    def test_what_fails_in_looking_after_workers_is_shown(self, world: World) -> None:
+        world.orchestrator.failing = "looking after workers: OSError"
+        world.run(ticks=1)
+        leader = world.database.leases.leader(LEASE)
+        assert leader is not None
+        assert leader.failing == "looking after workers: OSError"

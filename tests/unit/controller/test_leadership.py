@@ -22,7 +22,7 @@ class World:
         return T0 + timedelta(seconds=self.seconds)
 
     def controller(self, lock: str = "", ahead_s: float = 0.0) -> Leadership:
-        return Leadership(self.leases, lock, lambda: self.seconds + ahead_s, lambda: "")
+        return Leadership(self.leases, lock, lambda: self.seconds + ahead_s)
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_acting_sets_the_fence_and_needs_a_lease(world: World) -> None:
 
 
 def test_others_see_what_fails(world: World) -> None:
-    Leadership(world.leases, "", lambda: world.seconds, lambda: "sweep: it broke").renew()
+    world.controller().renew("sweeping: it broke")
     leader = world.leases.leader(LEASE)
     assert isinstance(leader, Leader)
-    assert leader.failing == "sweep: it broke"
+    assert leader.failing == "sweeping: it broke"

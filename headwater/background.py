@@ -1,0 +1,41 @@
+"""Loops that a process runs for as long as it lives: an error is logged, the loop goes on, and readiness shows it.
+
+Each loop has a `Loop` value with its state. The loop calls `failed` for an unexpected exception and waits as long as
+that says, and calls `succeeded` for a turn that went well.
+"""
+
+from collections.abc import Iterable
+
+import structlog
+
+from headwater.children import Backoff
+
+log = structlog.get_logger(__name__)
+
+FIRST_DELAY_S, LONGEST_DELAY_S = 0.1, 30.0
+
+
+class Loop:
+    """The state of one loop. name: what the loop does, as readiness and the log show it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.failing = ""
+        self._backoff = Backoff(FIRST_DELAY_S, LONGEST_DELAY_S)
+
+    def failed(self, error: BaseException) -> float:
+        """Log an unexpected exception. Returns how many seconds to wait before the next turn."""
+        self.failing = f"{self.name}: {type(error).__name__}"
+        delay_s = self._backoff.next_s()
+        log.error("a loop failed; it goes on", loop=self.name, delay_s=round(delay_s, 2), exc_info=error)
+        return delay_s
+
+    def succeeded(self) -> None:
+        """Note a turn that went well."""
+        self.failing = ""
+        self._backoff.reset()
+
+
+def failing(loops: Iterable[Loop]) -> str:
+    """What of these loops fails now; empty when none does."""
+    return "; ".join(loop.failing for loop in loops if loop.failing)
