@@ -12,13 +12,14 @@ from headwater.app.control import open_control
 from headwater.app.environments import worker_environment
 from headwater.app.garbage import share_heaps
 from headwater.app.home import Home, require_platform
+from headwater.app.metrics_port import serving
 from headwater.app.streams import load_bindings
 from headwater.brokers.base import STREAM_TOPIC_CONFIG, Broker, Resources, Subscriptions, TopicSpec
 from headwater.brokers.kafka import KafkaBroker
 from headwater.children import Backoff
 from headwater.controller.controller import Controller
 from headwater.controller.executor import Executor
-from headwater.controller.exporter import PipelineCollector, serving
+from headwater.controller.exporter import PipelineCollector
 from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.leadership import Leadership
 from headwater.controller.purger import Purger

@@ -16,10 +16,10 @@ from prometheus_client.registry import Collector
 from headwater.app.addresses import Addresses
 from headwater.app.controller import create_topics
 from headwater.app.home import Home, require_platform
+from headwater.app.metrics_port import serving
 from headwater.app.streams import load_bindings, stream_topic, zerolag_topic
 from headwater.brokers.base import INGEST_TOPIC_CONFIG, STREAM_TOPIC_CONFIG, TopicSpec
 from headwater.brokers.kafka import KafkaBroker
-from headwater.controller.exporter import serving
 from headwater.errors import BrokerUnavailable
 from headwater.ingest.base import Feed
 from headwater.ingest.closing import Closing

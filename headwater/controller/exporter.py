@@ -6,23 +6,20 @@ process, as Prometheus expects; those of `deploy/metrics` don't.
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from itertools import accumulate
 
 import structlog
-from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from headwater.errors import BrokerUnavailable, OrchestratorUnavailable, SetupError
+from headwater.errors import BrokerUnavailable, OrchestratorUnavailable
 from headwater.model.metric import COUNT_TYPES, TIME_TYPES, CountType, TimeType, upper_bound, value_of
 from headwater.model.worker import Heartbeat, KafkaAccess, PubSubPull, Pulse, WorkerSpec
 from headwater.orchestrators.base import Orchestrator
 
 log = structlog.get_logger(__name__)
 
-HOST = "127.0.0.1"
 PREFIX = "headwater_pipeline_"
 LABELS = ("config_id", "deployment_id")
 WORKER_LABELS = (*LABELS, "worker")
@@ -130,25 +127,3 @@ def _buckets(bins: Mapping[int, int]) -> list[tuple[str, float]]:
         counts[bisect_left(BOUNDS_MS, upper_bound(bin_))] += count
     bounds = [*(f"{bound / 1000:.6g}" for bound in BOUNDS_MS), "+Inf"]
     return list(zip(bounds, accumulate(counts), strict=True))
-
-
-@contextmanager
-def serving(port: int, collector: Collector) -> Iterator[None]:
-    """Serve the series at http://127.0.0.1:<port>/metrics; 0 is no port. Raises SetupError when it is taken."""
-    if not port:
-        yield
-        return
-    registry = CollectorRegistry()
-    registry.register(collector)
-    try:
-        server, thread = start_http_server(port, addr=HOST, registry=registry)
-    except OSError as error:
-        reason = error.strerror or error
-        sentence = f"Metrics of pipelines can't be served on {HOST}:{port} ({reason})."
-        raise SetupError(f"{sentence} Choose another port with --metrics-port.") from error
-    try:
-        yield
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -6,7 +6,8 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from headwater.controller.exporter import BOUNDS_MS, PipelineCollector, serving
+from headwater.app.metrics_port import serving
+from headwater.controller.exporter import BOUNDS_MS, PipelineCollector
 from headwater.errors import SetupError
 from headwater.model.metric import Histogram
 from headwater.model.worker import Heartbeat

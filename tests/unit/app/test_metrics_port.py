@@ -1,0 +1,77 @@
+"""The ports with Prometheus series, and clients that mean no good."""
+
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from headwater.app import metrics_port
+from headwater.app.metrics_port import CONNECTIONS, serving
+from headwater.errors import SetupError
+from tests.acceptance.stack import free_port
+
+
+class One(Collector):
+    """One series."""
+
+    def collect(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily("headwater_one", "One.", value=1)
+
+
+@pytest.fixture
+def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    monkeypatch.setattr(metrics_port, "CONNECTION_TIMEOUT_S", 0.3)
+    chosen = free_port()
+    with serving(chosen, One()):
+        yield chosen
+
+
+def scrape(port: int) -> httpx.Response:
+    return httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=10)
+
+
+def ends(connection: socket.socket) -> None:
+    """The server closes the connection by itself."""
+    with contextlib.suppress(ConnectionResetError):
+        assert connection.recv(65_536) == b""
+
+
+def test_is_scraped(port: int) -> None:
+    assert "headwater_one 1.0" in scrape(port).text
+
+
+def test_slow_and_silent_clients_are_cut_off(port: int) -> None:
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(socket.create_connection(("127.0.0.1", port), 10)) for _ in range(CONNECTIONS)]
+        for connection in held[::2]:
+            connection.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+        with socket.create_connection(("127.0.0.1", port), 10) as one_too_many:
+            ends(one_too_many)
+        for connection in held[1::2]:
+            ends(connection)
+    assert scrape(port).status_code == 200
+
+
+def test_an_endless_head_is_read_no_further_than_its_limit(port: int) -> None:
+    with socket.create_connection(("127.0.0.1", port), 10) as connection, contextlib.suppress(ConnectionError):
+        connection.sendall(b"GET /metrics HTTP/1.1\r\n")
+        for _ in range(100_000):
+            connection.sendall(b"X: " + b"a" * 1_000 + b"\r\n")
+        raise AssertionError("100 megabytes of header fields were taken")
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        number = taken.getsockname()[1]
+        with pytest.raises(SetupError, match=f"127.0.0.1:{number}"), serving(number, One()):
+            pass
+
+
+def test_no_port_is_none() -> None:
+    with serving(0, One()):
+        pass
