@@ -13,6 +13,7 @@ from tests.chaos import soak
 from tests.chaos.attack import Attack, attack
 from tests.chaos.copy import Strikes, copy
 from tests.chaos.load import KINDS
+from tests.chaos.neighbours import Neighbours, neighbours
 from tests.chaos.proofs import away, busy, loops
 from tests.chaos.trial import Options, Report
 
@@ -31,7 +32,7 @@ def drawn(seed: int) -> int:
     return run_number
 
 
-def conclude(run: Callable[[Path], Report | Attack]) -> None:
+def conclude(run: Callable[[Path], Report | Attack | Neighbours]) -> None:
     """Run in a directory that stays when the run fails, and print the report."""
     directory = Path(tempfile.mkdtemp(prefix="headwater-chaos-"))
     typer.echo(f"in {directory}; removed when the run passes", err=True)
@@ -111,6 +112,12 @@ def run_attack(
 ) -> None:
     """Somebody without a key floods the API: a user beside does not notice, and no process grows."""
     conclude(lambda directory: attack(directory, minutes, scale))
+
+
+@app.command("neighbours")
+def run_neighbours() -> None:
+    """One owner is at all quotas and goes on trying: the other's deploys and lists do not notice it."""
+    conclude(neighbours)
 
 
 @app.callback()

@@ -1,0 +1,48 @@
+"""Two owners on one installation: one at all quotas, and one who must not notice it."""
+
+import pytest
+
+from tests.acceptance.stack import Stack, pipeline
+from tests.chaos.neighbours import Greedy, flags, measure
+
+SMALL = {
+    "configurations": 8,
+    "stored_bytes": 10_000_000,
+    "script_bytes": 10_000,
+    "deployments": 1,
+    "workers": 2,
+    "datasets": 2,
+    "set_values": 1_000,
+}
+
+
+@pytest.fixture
+def bounded(own_stack: Stack) -> Stack:
+    own_stack.flags = flags(SMALL)
+    own_stack.start()
+    return own_stack
+
+
+@pytest.mark.long
+def test_one_at_all_quotas_takes_nothing_from_the_other(bounded: Stack) -> None:
+    report = measure(bounded, rounds=1, deploys=1, lists=5)
+    at_quota = {name: used for name, (used, allowed) in report.used.items() if used == allowed}
+    assert set(at_quota) == set(SMALL) - {"stored_bytes"}
+    assert set(report.refused) == {"create 403", "deploy 403", "dataset 403", "values 403"}
+
+
+@pytest.mark.long
+def test_the_operator_gives_an_owner_more(bounded: Stack) -> None:
+    with bounded.client() as client:
+        Greedy(client).fill()
+        refused = client.post("/api/v1/flow", json=pipeline())
+        assert refused.status_code == 403
+        assert refused.json()["type"] == "urn:headwater:problem:quota"
+        assert "You have 8 of 8 configurations" in refused.json()["detail"]
+        assert bounded.run("owners", "set", "local", "--max-configurations", "9").returncode == 0
+        assert client.post("/api/v1/flow", json=pipeline()).status_code == 201
+        assert client.post("/api/v1/flow", json=pipeline()).status_code == 403
+        shown = bounded.run("owners", "show", "local")
+        assert shown.returncode == 0, shown.stderr
+        assert "1,000" in shown.stdout
+        assert "local" in bounded.run("owners", "list").stdout
