@@ -19,7 +19,6 @@ from headwater.app.home import Home, require_platform
 from headwater.app.metrics_port import serving
 from headwater.app.worker import METRICS_ANSWER_TIMEOUT_S
 from headwater.brokers.kafka import KafkaBroker
-from headwater.controller.plan import TICKS
 from headwater.controller.resources import TICKS
 from headwater.engine.observe import Observer
 from headwater.engine.prices import IDLE_POLL_S, FoldTransform, PriceDelivery, PriceFold
