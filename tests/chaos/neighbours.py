@@ -139,8 +139,7 @@ class Greedy:
                 size = min(MIB, script_bytes - number * MIB)
                 body = pipeline(transforms=[_script(size)], name=f"full {number}")
             else:
-                parallel = {"parallelism": 2} if number == count - 1 else {}
-                body = pipeline(name=f"full {number}", **parallel)
+                body = pipeline(name=f"full {number}", parallelism=2 if number == count - 1 else 1)
             answer = self._client.post("/api/v1/flow", json=body)
             assert answer.status_code == 201, answer.text
 
