@@ -178,7 +178,10 @@ class Settings(BaseSettings):
     quota_total_set_values: int = Field(
         0, ge=0, description="Values of filters and datasets that all owners may have together; 0 means any number."
     )
-    audit_days: int = Field(0, ge=0, description="Days that entries of the audit log are kept; 0 means for ever.")
+    audit_days: int = Field(365, ge=0, description="Days that entries of the audit log are kept; 0 means for ever.")
+    ended_deployment_days: int = Field(
+        90, ge=0, description="Days that the database keeps the rows of ended deployments; 0 means for ever."
+    )
     deploy_timeout_s: float = Field(55.0, gt=0, description="How long a deploy call waits for its workers.")
     worker_memory_mb: int = Field(
         1024, ge=32, description="MiB of memory that a worker and its V8 process may use; one over it is killed."

@@ -100,6 +100,7 @@ def run(settings: Settings) -> None:
             leadership.confirm,
             utc_now,
             _purges(database, settings),
+            timedelta(days=settings.ended_deployment_days) if settings.ended_deployment_days else None,
         )
         try:
             with serving(settings.metrics_port, PipelineCollector(orchestrator, sources.lag)):

@@ -56,7 +56,8 @@ class Sweeper:
     """Called by the controller's leader from time to time.
 
     confirm: returns while this controller leads, and raises otherwise; called right before each removal. now: UTC.
-    purges: what else is removed when it is old.
+    purges: what else is removed when it is old. ended_for: how long the rows of ended deployments are kept; without it,
+    for ever.
     """
 
     def __init__(
@@ -74,7 +75,9 @@ class Sweeper:
         confirm: Callable[[], None],
         now: Callable[[], datetime],
         purges: Sequence[Callable[[], None]] = (),
+        ended_for: timedelta | None = None,
     ) -> None:
+        self._ended_for = ended_for
         self._broker = broker
         self._sources = sources
         self._orchestrator = orchestrator
@@ -113,6 +116,13 @@ class Sweeper:
         result = sort(found, recorded(self._deployments, found.remains))
         self._report(result.unknown)
         self._remove(result)
+        self._forget_ended(found.remains)
+
+    def _forget_ended(self, remains: Remains) -> None:
+        """Remove old rows of ended deployments, but for those that say of something that it may be removed."""
+        if self._ended_for is not None:
+            self._confirm()
+            self._deployments.forget_ended(self._now() - self._ended_for, remains.deployments | remains.flows)
 
     def _report(self, unknown: Remains) -> None:
         """Log once per change."""

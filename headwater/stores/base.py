@@ -119,6 +119,13 @@ class DeploymentStore(Protocol):
     def undeployed(self, flow_ids: Collection[str]) -> Sequence[str]:
         """Those of these flows that had deployments or were given up, and have no deployment that is active."""
 
+    def forget_ended(self, before: datetime, kept: Collection[str]) -> int:
+        """Remove the rows of deployments that ended before a time; returns how many.
+
+        kept: the ids of deployments and configurations of which something is left outside of the database. Their rows
+        stay, because they tell that it may be removed.
+        """
+
     def give_up(self, ids: Collection[str], at: datetime) -> None:
         """Record deployments and configurations as ended that this database does not know otherwise."""
 

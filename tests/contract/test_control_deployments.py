@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -314,6 +315,26 @@ class TestGivenUp:
         stores.deployments.give_up(["d1", "f1"], at(0))
         assert list(stores.deployments.ended(["d1"])) == []
         assert list(stores.deployments.undeployed(["f1"])) == []
+
+
+class TestForgetEnded:
+    def test_old_ones_go_and_those_of_which_something_is_left_stay(self, stores: ControlStores) -> None:
+        for number in range(1, 5):
+            stores.flows.create(a_flow(f"g{number}"))
+            new = a_deployment(f"e{number}", flow_id=f"g{number}")
+            stores.deployments.desire_running(OWNER, f"g{number}", new)
+        for number in range(1, 4):
+            ending = stores.deployments.desire_absent(f"g{number}")
+            assert ending is not None
+            stores.deployments.observe([seen(ending, Phase.ABSENT)])
+        every = [f"e{number}" for number in range(1, 5)]
+        now = datetime.now(UTC)
+        assert stores.deployments.forget_ended(now - timedelta(days=1), []) == 0
+        assert list(stores.deployments.ended(every)) == ["e1", "e2", "e3"]
+        assert stores.deployments.forget_ended(now + timedelta(days=1), ["e1", "g2"]) == 1
+        assert list(stores.deployments.ended(every)) == ["e1", "e2"]
+        assert list(stores.deployments.undeployed(["g1", "g2", "g3", "g4"])) == ["g1", "g2"]
+        assert stores.deployments.active("g4") is not None
 
 
 class TestMarkers:

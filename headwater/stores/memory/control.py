@@ -5,7 +5,7 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import islice, pairwise
 
 from headwater.model.dataset import SetId, filter_set
@@ -41,6 +41,7 @@ class _Tables:
     rollouts: dict[str, list[Rollout]] = field(default_factory=dict)
     logs: dict[str, deque[LogLine]] = field(default_factory=dict)
     tombstones: set[str] = field(default_factory=set)
+    ended_at: dict[str, datetime] = field(default_factory=dict)
     rings: int = 0
 
     @contextmanager
@@ -286,6 +287,15 @@ class MemoryDeployments:
             had = self._tables.deployments.keys() | self._tables.tombstones
         return sorted(had.intersection(deployment_ids) - {d.id for d in self.unfinished()})
 
+    def forget_ended(self, before: datetime, kept: Collection[str]) -> int:
+        with self._tables.writing():
+            ended = [d for d in self._tables.deployments.values() if d.phase is Phase.ABSENT]
+            old = [d.id for d in ended if self._tables.ended_at[d.id] < before and not {d.id, d.flow_id} & set(kept)]
+            for deployment_id in old:
+                del self._tables.deployments[deployment_id]
+                self._tables.rollouts.pop(deployment_id, None)
+            return len(old)
+
     def give_up(self, ids: Collection[str], at: datetime) -> None:  # noqa: ARG002  # nobody reads the time here
         with self._tables.writing():
             for each in sorted(set(ids) - self._tables.tombstones):
@@ -300,6 +310,7 @@ class MemoryDeployments:
                     self._tables.deployments[current.id] = rules.apply_observation(current, seen)
                 if seen.phase is Phase.ABSENT:
                     self._tables.logs.pop(seen.deployment_id, None)
+                    self._tables.ended_at[seen.deployment_id] = datetime.now(UTC)
 
     def report_workers(self, workers: dict[str, Sequence[WorkerStatus]]) -> None:
         with self._tables.writing():

@@ -1,11 +1,12 @@
 """Reads and writes deployments inside a transaction; flows.py and deployments.py decide what to write."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import fields, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import ColumnElement, Connection, Row, Update, delete, false, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Update, delete, false, func, insert, select, update
 
 from headwater.model.deployment import Condition, Deployment, Desired, Marker, Phase, Progress, Revision, WorkerStatus
 from headwater.model.flow import PipelineConfig
@@ -20,6 +21,9 @@ from headwater.stores.sql.tables import (
     flow_revisions,
     worker_states,
 )
+
+# Databases limit the parameters of a statement; SQLite's limit is 32,766.
+IDS_PER_QUERY = 10_000
 
 _WORKERS = TypeAdapter(tuple[WorkerStatus, ...])
 _SECRETS = ("reader_password", "worker_password")
@@ -126,9 +130,18 @@ class DeploymentRows:
         if not changed.previous_revisions:
             connection.execute(_retire_all_but_desired(changed))
         if changed.phase is Phase.ABSENT:
-            connection.execute(this.values(dict.fromkeys(_SECRETS)))
+            connection.execute(this.values({**dict.fromkeys(_SECRETS), "ended_at": datetime.now(UTC)}))
             self.report(connection, changed.id, ())
             logs.erase(connection, changed.id)
+
+    def forget_ended(self, connection: Connection, before: datetime, kept: Collection[str]) -> int:
+        """Remove the rows of deployments that ended before a time, but for those of `kept`; returns how many."""
+        ended = func.coalesce(deployments.c.ended_at, deployments.c.created_at)
+        rows = connection.execute(select(deployments.c.id, deployments.c.flow_id).where(~ACTIVE, ended < before))
+        old = [row.id for row in rows if row.id not in kept and row.flow_id not in kept]
+        for start in range(0, len(old), IDS_PER_QUERY):
+            connection.execute(delete(deployments).where(deployments.c.id.in_(old[start : start + IDS_PER_QUERY])))
+        return len(old)
 
     def report(self, connection: Connection, deployment_id: str, workers: Sequence[WorkerStatus]) -> None:
         """Replace the workers' states."""
@@ -156,6 +169,7 @@ class DeploymentRows:
 
     def _deployment(self, row: Row[Any]) -> Deployment:
         values = row._asdict() | self._opened(row)
+        values.pop("ended_at")
         values["config"] = PipelineConfig.model_validate_json(row.config)
         values |= _enums(row) | {"condition": Condition(row.condition)}
         values["workers"] = () if row.workers is None else _WORKERS.validate_json(row.workers)

@@ -11,13 +11,10 @@ from headwater.model.deployment import Deployment, LogLine, Marker, Observed, Pr
 from headwater.stores.sql import changes, logs, rules
 from headwater.stores.sql.audit import record
 from headwater.stores.sql.connections import Connections
-from headwater.stores.sql.deployment_rows import DeploymentRows
+from headwater.stores.sql.deployment_rows import IDS_PER_QUERY, DeploymentRows
 from headwater.stores.sql.flows import visible
 from headwater.stores.sql.quotas import QuotaRows
 from headwater.stores.sql.tables import ACTIVE, deployments, tombstones
-
-# Databases limit the parameters of a statement; SQLite's limit is 32,766.
-IDS_PER_QUERY = 10_000
 
 
 class SqlDeployments:
@@ -102,6 +99,10 @@ class SqlDeployments:
             active = set(connection.scalars(select(deployments.c.flow_id).where(ACTIVE)))
             recorded = _recorded(connection, deployments.c.flow_id, flow_ids)
         return sorted(recorded - active)
+
+    def forget_ended(self, before: datetime, kept: Collection[str]) -> int:
+        with self._connections.writing() as connection:
+            return self._rows.forget_ended(connection, before, kept)
 
     def give_up(self, ids: Collection[str], at: datetime) -> None:
         with self._connections.writing() as connection:

@@ -102,6 +102,7 @@ deployments = Table(
     Column("flow_id", String, nullable=False),
     Column("owner", String, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
+    Column("ended_at", UtcDateTime),
     Column("reader_password", LargeBinary),
     Column("worker_password", LargeBinary),
     Column("desired", String, nullable=False),

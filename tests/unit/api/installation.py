@@ -138,6 +138,7 @@ class Controller:
         self.desire_absent = store.desire_absent
         self.unfinished = store.unfinished
         self.ended = store.ended
+        self.forget_ended = store.forget_ended
         self.observe = store.observe
         self.report_workers = store.report_workers
         self.desire_credentials = store.desire_credentials

@@ -1,6 +1,6 @@
 """Sweeping what calls leave behind, over twins in memory and a clock that tests move."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -10,10 +10,11 @@ from headwater.controller.sources import Sources
 from headwater.controller.sweeper import DRAFT_FOR, SUPERSEDED_FOR, Sweeper
 from headwater.model.binding import Bindings
 from headwater.model.dataset import filter_set
+from headwater.model.deployment import Phase
 from headwater.orchestrators.memory import MemoryOrchestrator
 from headwater.stores.memory.control import MemoryDatabase
 from headwater.stores.memory.sets import MemoryDatasetNames, MemoryDraftSets, MemorySetStore
-from tests.support.sql import T0, a_config, a_flow, next_revision
+from tests.support.sql import OWNER, T0, a_config, a_deployment, a_flow, next_revision, seen
 
 FILTER = {"uid": "t1", "type": "redis_set_filter", "filter_expr": "root = this.a"}
 
@@ -36,6 +37,7 @@ class World:
             self.drafts,
             lambda: None,
             self.time,
+            ended_for=timedelta(days=90),
         )
 
     def time(self) -> datetime:
@@ -78,3 +80,17 @@ class TestDrafts:
         world.sweeper.sweep()
         assert [world.sets.count(target)[0] for target in (saved, lost)] == [1, 0]
         assert world.drafts.begun_before(world.now) == []
+
+
+class TestEndedDeployments:
+    def test_rows_go_after_their_time(self, world: World) -> None:
+        world.database.flows.create(a_flow())
+        world.database.deployments.desire_running(OWNER, "f1", a_deployment())
+        ending = world.database.deployments.desire_absent("f1")
+        assert ending is not None
+        world.database.deployments.observe([seen(ending, Phase.ABSENT)])
+        now = datetime.now(UTC)
+        for days, left in ((89, ["d1"]), (91, [])):
+            world.now = now + timedelta(days=days)
+            world.sweeper.sweep()
+            assert list(world.database.deployments.ended(["d1"])) == left
