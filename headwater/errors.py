@@ -37,6 +37,7 @@ HeadwaterError
 ├── LeaseLost                     a controller acts on a lease that another one holds by now; it ends
 ├── DeployFailed                  422: the workers of a revision did not become ready
 ├── SetupError                    a command can't start; the CLI prints the sentence and exits with status 2
+│   └── SealBroken
 ├── IngestStopped                 an ingest can't go on by itself; the CLI prints the sentence and exits with status 2
 └── WorkerError                   inside a worker; the supervisor restarts it
     ├── Fenced
@@ -257,6 +258,16 @@ class DeployFailed(HeadwaterError):
 
 class SetupError(HeadwaterError):
     """A command can't start. The sentence says what to do."""
+
+
+class SealBroken(SetupError):
+    """Something stored was sealed with another secret key. Only its own row fails, unless nothing opens at all."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The stored credentials can't be opened: they were sealed with another secret key. Put back the "
+            "secret-key file that belongs to this database, or set HEADWATER_SECRET_KEY to its content."
+        )
 
 
 class IngestStopped(HeadwaterError):

@@ -182,6 +182,9 @@ class Settings(BaseSettings):
     ended_deployment_days: int = Field(
         90, ge=0, description="Days that the database keeps the rows of ended deployments; 0 means for ever."
     )
+    removed_filter_days: int = Field(
+        7, ge=0, description="Days that the values of a filter are kept after it was removed from its configuration."
+    )
     deploy_timeout_s: float = Field(55.0, gt=0, description="How long a deploy call waits for its workers.")
     worker_memory_mb: int = Field(
         1024, ge=32, description="MiB of memory that a worker and its V8 process may use; one over it is killed."

@@ -24,6 +24,7 @@ from headwater.api.schemas import (
     Snippets,
 )
 from headwater.api.services import Caller, Given, Waits
+from headwater.errors import Unreadable
 from headwater.model.deployment import (
     Deployment,
     Desired,
@@ -166,6 +167,8 @@ def _unseen(worker: WorkerStatus) -> WorkerStatus:
 
 
 def _body(deployment: Deployment, kafka: KafkaEndpoint) -> DeploymentBody:
+    if not deployment.has_secrets:
+        raise Unreadable(deployment.unreadable)
     status, shown = _status(deployment), deployment.effective_revision.config
     return DeploymentBody(
         message=MESSAGES[status].format(deployment.flow_id),

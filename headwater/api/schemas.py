@@ -10,6 +10,7 @@ from headwater.errors import Problem
 from headwater.model.dataset import Dataset
 from headwater.model.deployment import LogLine, Status, WorkerStatus
 from headwater.model.flow import Flow, PipelineConfig
+from headwater.model.stored import UnreadableConfig
 from headwater.model.text import absent
 from headwater.model.transform import RedisSetFilterTransform, Transform, V8Transform
 from headwater.stores.base import Page, Written
@@ -67,12 +68,20 @@ class FlowConfig(BaseModel):
     created_at: Timestamp
     updated_at: Timestamp
     revision: int = Field(description="Raised by each change, from 1; also the ETag.")
-    pipeline_config: PipelineConfig
+    pipeline_config: PipelineConfig | Any = Field(
+        description="The pipeline. Of a configuration that can't be read, whatever JSON value is stored."
+    )
+    unreadable: str | None = Field(
+        default=None,
+        description="Why this version of Headwater can't read the configuration, and what to do. Left out when it can.",
+        exclude_if=absent,
+    )
     warnings: Warnings = None
 
     @classmethod
     def of(cls, flow: Flow, warnings: Sequence[Problem] = ()) -> Self:
         """The body for a stored configuration. warnings: those of the save, when it was just saved."""
+        config = flow.pipeline_config
         return cls(
             id=flow.id,
             external_id=flow.external_id,
@@ -83,7 +92,8 @@ class FlowConfig(BaseModel):
             created_at=flow.created_at,
             updated_at=flow.updated_at,
             revision=flow.revision,
-            pipeline_config=flow.pipeline_config,
+            pipeline_config=config.document if isinstance(config, UnreadableConfig) else config,
+            unreadable=flow.unreadable or None,
             warnings=_faults(warnings),
         )
 

@@ -36,12 +36,13 @@ from headwater.orchestrators.process import ProcessOrchestrator
 from headwater.sandbox import check as check_sandbox
 from headwater.services.ids import utc_now
 from headwater.settings import Settings
-from headwater.stores.base import DeploymentStore
+from headwater.stores.base import DeploymentStore, SetStore
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.drafts import RedisDraftSets
 from headwater.stores.redis.metrics import RedisMetrics
 from headwater.stores.redis.names import RedisDatasetNames
 from headwater.stores.redis.sets import RedisSetStore
+from headwater.stores.removal import remove_expired_filters
 from headwater.stores.sql.database import Database
 
 METRICS_ANSWER_TIMEOUT_S = 2.0
@@ -99,7 +100,7 @@ def run(settings: Settings) -> None:
             RedisDraftSets(client),
             leadership.confirm,
             utc_now,
-            _purges(database, settings),
+            _purges(database, sets, settings),
             timedelta(days=settings.ended_deployment_days) if settings.ended_deployment_days else None,
         )
         try:
@@ -114,7 +115,7 @@ def boot_time_s() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def _purges(database: Database, settings: Settings) -> list[Callable[[], None]]:
+def _purges(database: Database, sets: SetStore, settings: Settings) -> list[Callable[[], None]]:
     """Steps that remove what is too old."""
 
     def purge_audit() -> None:
@@ -124,7 +125,11 @@ def _purges(database: Database, settings: Settings) -> list[Callable[[], None]]:
     def purge_calls() -> None:
         database.calls.purge(utc_now())
 
-    return [purge_audit, purge_calls]
+    def purge_removed_filters() -> None:
+        kept_since = utc_now() - timedelta(days=settings.removed_filter_days)
+        remove_expired_filters(database.revisions, sets, kept_since)
+
+    return [purge_audit, purge_calls, purge_removed_filters]
 
 
 def sources_of(bindings: Bindings, broker: Broker, deployments: DeploymentStore) -> Sources:

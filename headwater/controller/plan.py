@@ -114,6 +114,8 @@ def plan(desired: DesiredState, observed: ObservedState) -> Plan:
     if deployment.desired is Desired.ABSENT:
         gone = observe(deployment, condition=Condition.STABLE, phase=Phase.ABSENT)
         return Plan((StopWorkers(required=True), RemoveEverything(), Record(gone)))
+    if deployment.unreadable:  # nothing is begun, and its workers run on
+        return Plan(rollout=observed.rollout)
     if deployment.observed_credentials != deployment.credentials:
         news = observe(deployment, credentials=deployment.credentials)
         return Plan((ChangeReaderPassword(), Record(news)), observed.rollout)

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import structlog
+
 from headwater.controller.executor import Executor
 from headwater.controller.plan import (
     Candidate,
@@ -19,8 +21,10 @@ from headwater.controller.plan import (
 from headwater.controller.resources import WorkerSettings, worker_set
 from headwater.controller.sources import Sources
 from headwater.errors import DeployFailed
-from headwater.model.deployment import Deployment, Observed, Revision
+from headwater.model.deployment import Deployment, Desired, Observed, Revision
 from headwater.orchestrators.base import Orchestrator
+
+log = structlog.get_logger(__name__)
 
 STEPS_PER_ROUND = 2
 """A plan that asks for workers is followed by one that looks at them, in the same round."""
@@ -86,6 +90,8 @@ class Reconciler:
         known = self._desired.get(deployment.id)
         if known is not None and known.deployment is deployment:
             return known
+        if deployment.unreadable and deployment.desired is Desired.RUNNING:
+            log.error("a deployment is left alone", deployment=deployment.id, reason=deployment.unreadable)
         fallback, predecessor = fallback_of(deployment), predecessor_of(deployment)
         desired = DesiredState(
             deployment,
@@ -97,6 +103,8 @@ class Reconciler:
         return desired
 
     def _candidate(self, deployment: Deployment, revision: Revision) -> Candidate:
+        if revision.config.unreadable:
+            return Candidate(revision, None, revision.config.unreadable)
         try:
             binding = self.sources.binding(revision.config.source)
         except DeployFailed as error:

@@ -6,8 +6,8 @@ happened, as a broker that carries out late what a killed controller had asked. 
 clusters that streams come from, for subscriptions on Pub/Sub, and for workers. `remains.py` has the rule: what the
 database records as ended is removed, and what it does not record is reported and waits for `headwater sweep`.
 
-Revisions: a save replaces the revision before it, which is removed when no rollout can go back to it, with the values
-of the filters that only it had.
+Revisions: a save replaces the revision before it, which is removed when no rollout can go back to it. The values of
+the filters that only it had are kept for some time.
 
 Datasets: a kill between the row, the name and the values leaves a row that is not live.
 
@@ -165,8 +165,8 @@ class Sweeper:
         self._suspects = topics
 
     def sweep_revisions(self) -> None:
-        """Remove revisions that were replaced, and the values of filters that were removed with them."""
-        remove_superseded(self._revisions, self._sets, self._now() - SUPERSEDED_FOR)
+        """Remove revisions that were replaced; the values of filters that were removed with them are kept."""
+        remove_superseded(self._revisions, self._now() - SUPERSEDED_FOR, self._now())
 
     def sweep_datasets(self) -> None:
         """Remove datasets whose creation or deletion was cut off."""

@@ -97,6 +97,9 @@ class Deployment:
     acted on it, successfully or not. credentials counts the passwords that readers were given; observed_credentials
     follows when the broker knows the last one. Passwords are sealed at rest.
 
+    unreadable: why this version can't read a part of it, and what to do; empty when it can. Nothing is begun for such a
+    deployment, and its workers are left alone; only a teardown goes on.
+
     stable_revision: what a rollout that fails goes back to: the last revision that was Stable; while there is none,
     the one that ran before. previous_revisions: the revisions beside the desired one that may own something on the
     broker still.
@@ -124,11 +127,17 @@ class Deployment:
     reason: str = ""
     previous_revisions: tuple[Revision, ...] = ()
     workers: tuple[WorkerStatus, ...] = ()
+    unreadable: str = ""
 
     @property
     def is_reconciled(self) -> bool:
         """True when the controller has finished with the newest desired state."""
         return self.observed_generation >= self.generation
+
+    @property
+    def has_secrets(self) -> bool:
+        """False where its passwords can't be opened, and once it has ended."""
+        return bool(self.reader_password and self.worker_password)
 
     @property
     def newest(self) -> Revision:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from headwater.errors import Unreadable
 from headwater.model.sent import SentModel
 from headwater.model.sink import MAX_SINKS, NewSink, Sink
 from headwater.model.stream import CATALOG
@@ -51,6 +52,11 @@ class PipelineConfig(BaseModel):
     delivery: DeliveryMode = "at_least_once"
 
     @property
+    def unreadable(self) -> str:
+        """Why this version can't read the stored pipeline, and what to do; empty when it can."""
+        return ""
+
+    @property
     def known_transforms(self) -> tuple[KnownTransform, ...]:
         """What the transforms are recognised by, in order."""
         return tuple(KnownTransform(t.uid, t.type, t.name, t.content) for t in self.transforms)
@@ -65,7 +71,8 @@ class PipelineConfig(BaseModel):
 class Flow:
     """A stored configuration at its newest revision. Times are UTC.
 
-    external_id: the owner's own name of it, unique among the owner's configurations.
+    external_id: the owner's own name of it, unique among the owner's configurations. damage: what else of it than its
+    pipeline can't be read, and what to do.
     """
 
     id: str
@@ -78,6 +85,17 @@ class Flow:
     created_at: datetime
     updated_at: datetime
     external_id: str | None = None
+    damage: str = ""
+
+    @property
+    def unreadable(self) -> str:
+        """Why this version can't read it, and what to do; empty when it can."""
+        return self.pipeline_config.unreadable or self.damage
+
+    def require_readable(self) -> None:
+        """Raise Unreadable for a configuration that can't be read."""
+        if self.unreadable:
+            raise Unreadable(self.unreadable)
 
 
 def _is_time(text: str) -> bool:

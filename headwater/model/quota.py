@@ -1,11 +1,11 @@
 """Quotas: how much an owner, and all owners together, may have."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from headwater.model.dataset import SetId
+from headwater.model.stored import read_config, stored_object
 
 QuotaName = Literal[
     "configurations", "stored_bytes", "script_bytes", "deployments", "workers", "datasets", "set_values"
@@ -57,14 +57,15 @@ def content_of(config: str, *texts: str) -> Content:
 
     The text is read leniently: a configuration that this version cannot read counts too.
     """
-    read: dict[str, Any] = json.loads(config)
-    transforms: Sequence[dict[str, Any]] = read.get("transforms") or ()
+    read = stored_object(config)
+    transforms = read_config(config).known_transforms
     parallelism = read.get("parallelism", 1)
+    workers = parallelism.get("max") if isinstance(parallelism, dict) else parallelism
     return Content(
         stored_bytes=sum(_size(text) for text in (config, *texts)),
-        script_bytes=sum(_size(one.get("script") or "") for one in transforms),
-        workers=parallelism["max"] if isinstance(parallelism, dict) else parallelism,
-        filter_uids=tuple(one["uid"] for one in transforms if one.get("type") == "redis_set_filter"),
+        script_bytes=sum(_size(one.content) for one in transforms if one.type == "v8"),
+        workers=workers if isinstance(workers, int) else 1,
+        filter_uids=tuple(one.uid for one in transforms if one.type == "redis_set_filter"),
     )
 
 

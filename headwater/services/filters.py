@@ -72,9 +72,13 @@ class Filters:
         return self._sets.count(self.target(owner, flow_id, uid))
 
     def _still_there(self, owner: str, flow_id: str, uid: str) -> None:
-        """What removed the filter beside a write may have dropped the set before the write made it again."""
+        """A deletion beside a write may have dropped the set before the write made it again.
+
+        The values of a filter that was only removed from its configuration are kept for some time.
+        """
         try:
-            self.target(owner, flow_id, uid)
+            self._flows.get(owner, flow_id)
         except NotFound:
             self._sets.drop(filter_set(flow_id, uid))
             raise
+        self.target(owner, flow_id, uid)

@@ -95,7 +95,10 @@ class Flows:
         return self._save(self._store.create, flow, checked)
 
     def replace(self, owner: str, flow_id: str, sent: NewFlow, if_match: IfMatch = None) -> Saved:
-        """Save a configuration as a whole. Raises NotFound, PreconditionFailed, and Conflict for an external_id."""
+        """Save a configuration as a whole; this mends one that can't be read.
+
+        Raises NotFound, PreconditionFailed, and Conflict for an external_id.
+        """
         checker = self._checker.for_one_request()
 
         def changed(stored: Flow) -> tuple[Flow, Checked]:
@@ -107,6 +110,7 @@ class Flows:
                 description=sent.description,
                 tags=tuple(sent.tags),
                 external_id=external_id,
+                damage="",
             )
             return saved, checked
 
@@ -133,7 +137,11 @@ class Flows:
     def _change_transforms(
         self, owner: str, flow_id: str, if_match: IfMatch, check: Callable[[PipelineConfig], Checked]
     ) -> Saved:
-        return self._change(owner, flow_id, if_match, lambda stored: (stored, check(stored.pipeline_config)))
+        def changed(stored: Flow) -> tuple[Flow, Checked]:
+            stored.require_readable()
+            return stored, check(stored.pipeline_config)
+
+        return self._change(owner, flow_id, if_match, changed)
 
     def _change(
         self, owner: str, flow_id: str, if_match: IfMatch, changed: Callable[[Flow], tuple[Flow, Checked]]

@@ -24,7 +24,10 @@ MAX_LOG_LINES = 1000
 
 
 class FlowStore(Protocol):
-    """Configurations and their revisions."""
+    """Configurations and their revisions.
+
+    A configuration that this version can't read is returned like any other: its `unreadable` says why.
+    """
 
     def create(self, flow: Flow) -> None:
         """Store a new configuration at revision 1. Raises Conflict when the owner has one with this external_id."""
@@ -33,7 +36,9 @@ class FlowStore(Protocol):
         """Store the next revision: `flow.revision` is that of the flow that was read, plus 1.
 
         Raises NotFound, SavedMeanwhile when another save came between, and Conflict when another configuration of the
-        owner has this external_id. `created_at` and earlier revisions stay.
+        owner has this external_id. `created_at` and earlier revisions stay. A filter that had been removed and is in
+        this revision is removed no longer. Where the passwords of the active deployment can't be opened, it is given
+        new ones, and asked to run its revision with them.
         """
 
     def get(self, owner: str, flow_id: str) -> Flow:
@@ -66,8 +71,18 @@ class FlowStore(Protocol):
         """Configurations that are marked deleted and not purged yet (also after a crash)."""
 
 
+@dataclass(frozen=True, slots=True)
+class RemovedFilter:
+    """A filter that no stored revision has any more, and whose values are kept for some time."""
+
+    flow_id: str
+    owner: str
+    uid: str
+    removed_at: datetime
+
+
 class RevisionStore(Protocol):
-    """The revisions of configurations that are still stored."""
+    """The revisions of configurations that are still stored, and the filters that only removed ones had."""
 
     def filters(self, flow_id: str) -> Mapping[int, frozenset[str]]:
         """The uids of the filters in each stored revision, by revision; also of a deleted configuration."""
@@ -79,12 +94,42 @@ class RevisionStore(Protocol):
         or go back to them. Deleted configurations are left to `purge`.
         """
 
-    def remove(self, flow_id: str, revisions: Collection[int]) -> None:
-        """Remove revisions that `superseded` named. Unknown ones are no error."""
+    def remove(self, flow_id: str, revisions: Collection[int], now: datetime) -> None:
+        """Remove revisions that `superseded` named, and note the filters that only they had as removed at `now`.
+
+        Unknown revisions are no error.
+        """
+
+    def removed_filters(
+        self, *, owner: str | None = None, flow_id: str | None = None, before: datetime | None = None
+    ) -> Sequence[RemovedFilter]:
+        """Filters whose values are kept, oldest first: of an owner, of a configuration, or removed before a time.
+
+        Those of a deleted configuration stay until `purge`.
+        """
+
+    def forget_filters(self, flow_id: str, uids: Collection[str]) -> None:
+        """Forget removed filters, whose values were dropped. Unknown ones are no error."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableRow:
+    """Something stored that this version can't read. kind: what it is; id: whose it is; owner: empty where it has none.
+
+    why: what is wrong, and what to do.
+    """
+
+    kind: str
+    id: str
+    owner: str
+    why: str
 
 
 class DeploymentStore(Protocol):
-    """Desired and observed state of deployments. The API writes the desired, the controller the observed half."""
+    """Desired and observed state of deployments. The API writes the desired, the controller the observed half.
+
+    A deployment that this version can't read is returned like any other: its `unreadable` says why.
+    """
 
     def desire_running(self, owner: str, flow_id: str, new: Deployment | None) -> Deployment:
         """Ask for the flow's newest revision to run, and ring the doorbell.
@@ -92,11 +137,15 @@ class DeploymentStore(Protocol):
         Without an active deployment, `new` (its config and desired_revision taken from the flow) is inserted; when it
         is None, nothing is, and NotFound raised. With
         one at another revision, or one whose last rollout failed, its desired revision and generation are raised. At
-        the same revision: unchanged. Two calls at once never make two deployments. Raises NotFound, TeardownGoesOn.
+        the same revision: unchanged. Two calls at once never make two deployments. Raises NotFound, TeardownGoesOn, and
+        Unreadable when the configuration can't be read.
         """
 
     def desire_credentials(self, owner: str, flow_id: str, reader_password: str) -> Deployment:
-        """Give readers another password, and ring the doorbell. Raises NotFound, also when it is not deployed."""
+        """Give readers another password, and ring the doorbell.
+
+        Raises NotFound, also when it is not deployed, and Unreadable when its other password can't be opened.
+        """
 
     def desire_absent(self, flow_id: str) -> Deployment | None:
         """Ask for the active deployment to go. None when there is none."""

@@ -2,12 +2,15 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import pytest
 
-from headwater.errors import Conflict, NotFound, SavedMeanwhile
+from headwater.errors import Conflict, NotFound, SavedMeanwhile, Unreadable
 from headwater.model.deployment import Desired, Phase
+from headwater.model.stored import UnreadableConfig, read_config
+from headwater.stores.base import RemovedFilter
 from tests.support.sql import (
     OWNER,
     ControlStores,
@@ -293,9 +296,9 @@ class TestRevisions:
         assert self.superseded(stores) == {}
 
     def test_removed_ones_are_gone(self, stores: ControlStores) -> None:
-        stores.revisions.remove("f1", [1, 2, 77])
-        stores.revisions.remove("unknown", [1])
-        stores.revisions.remove("f1", [])
+        stores.revisions.remove("f1", [1, 2, 77], at(9))
+        stores.revisions.remove("unknown", [1], at(9))
+        stores.revisions.remove("f1", [], at(9))
         assert list(stores.revisions.filters("f1")) == [3]
         assert self.superseded(stores) == {}
         flow = stores.flows.get(OWNER, "f1")
@@ -307,3 +310,110 @@ class TestRevisions:
         stores.flows.delete(OWNER, "f1")
         stores.flows.purge("f1")
         assert stores.revisions.filters("f1") == {}
+
+
+class TestRemovedFilters:
+    """Revision 1 has the filters t0 and t1, revision 2 has t1, revision 3 has t2."""
+
+    @pytest.fixture(autouse=True)
+    def three(self, stores: ControlStores) -> None:
+        flow = a_flow(pipeline_config=a_config(transforms=FILTERS[:2]))
+        stores.flows.create(flow)
+        for filters in (FILTERS[1:2], FILTERS[2:]):
+            flow = next_revision(flow, pipeline_config=a_config(transforms=filters))
+            stores.flows.save(flow)
+
+    def removed(self, stores: ControlStores, **which: Any) -> list[tuple[str, datetime]]:
+        return [(removed.uid, removed.removed_at) for removed in stores.revisions.removed_filters(**which)]
+
+    def test_a_filter_is_removed_with_the_last_revision_that_has_it(self, stores: ControlStores) -> None:
+        assert self.removed(stores) == []
+        stores.revisions.remove("f1", [1], at(7))
+        assert self.removed(stores) == [("t0", at(7))]
+        stores.revisions.remove("f1", [2], at(8))
+        assert self.removed(stores) == [("t0", at(7)), ("t1", at(8))]
+
+    def test_by_owner_configuration_and_time(self, stores: ControlStores) -> None:
+        stores.revisions.remove("f1", [1], at(7))
+        stores.revisions.remove("f1", [2], at(8))
+        both = [("t0", at(7)), ("t1", at(8))]
+        assert RemovedFilter("f1", OWNER, "t0", at(7)) in stores.revisions.removed_filters()
+        assert self.removed(stores, owner=OWNER) == self.removed(stores, flow_id="f1") == both
+        assert self.removed(stores, owner="bob") == self.removed(stores, flow_id="f2") == []
+        assert self.removed(stores, before=at(8)) == both[:1]
+
+    def test_comes_back_with_a_revision_that_has_it(self, stores: ControlStores) -> None:
+        stores.revisions.remove("f1", [1, 2], at(7))
+        back = next_revision(stores.flows.get(OWNER, "f1"), pipeline_config=a_config(transforms=FILTERS[:1]))
+        stores.flows.save(back)
+        assert self.removed(stores) == [("t1", at(7))]
+
+    def test_forgotten(self, stores: ControlStores) -> None:
+        stores.revisions.remove("f1", [1, 2], at(7))
+        stores.revisions.forget_filters("f1", ["t0", "unknown"])
+        stores.revisions.forget_filters("unknown", ["t1"])
+        assert self.removed(stores) == [("t1", at(7))]
+
+    def test_purge_forgets_them(self, stores: ControlStores) -> None:
+        stores.revisions.remove("f1", [1, 2], at(7))
+        stores.flows.delete(OWNER, "f1")
+        assert len(self.removed(stores)) == 2
+        stores.flows.purge("f1")
+        assert self.removed(stores) == []
+
+
+LIMIT_LOWERED = a_config(transforms=FILTERS).model_dump_json().replace('"parallelism":1', '"parallelism":1000')
+TEXTS = [
+    LIMIT_LOWERED,
+    '{"source": {"type": "kafka", "chain": "base", "entity": "log"}, "sinks": 5, "newer": true}',
+    '["no", "object"]',
+    "no JSON at all",
+    "",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+class TestUnreadable:
+    """A stored pipeline that this version can't read, between two that it can."""
+
+    @pytest.fixture(autouse=True)
+    def three(self, stores: ControlStores, text: str) -> None:
+        for number, config in enumerate((a_config(), read_config(text), a_config())):
+            stores.flows.create(a_flow(f"f{number}", created_s=number, pipeline_config=config))
+
+    def test_is_read_as_it_is_stored(self, stores: ControlStores, text: str) -> None:
+        flow = stores.flows.get(OWNER, "f1")
+        assert isinstance(flow.pipeline_config, UnreadableConfig)
+        assert flow.pipeline_config.text == text
+        assert "can't read the stored pipeline" in flow.unreadable
+        assert [(f.id, bool(f.unreadable)) for f in stores.flows.list(OWNER)] == [
+            ("f2", False),
+            ("f1", True),
+            ("f0", False),
+        ]
+
+    def test_can_not_be_deployed(self, stores: ControlStores) -> None:
+        with pytest.raises(Unreadable):
+            stores.deployments.desire_running(OWNER, "f1", a_deployment(flow_id="f1"))
+        stores.deployments.desire_running(OWNER, "f2", a_deployment(flow_id="f2"))
+        assert [d.flow_id for d in stores.deployments.unfinished()] == ["f2"]
+
+    def test_is_mended_by_a_save(self, stores: ControlStores) -> None:
+        mended = next_revision(stores.flows.get(OWNER, "f1"), pipeline_config=a_config())
+        stores.flows.save(mended)
+        assert stores.flows.get(OWNER, "f1") == mended
+        assert stores.deployments.desire_running(OWNER, "f1", a_deployment()).desired_revision == 2
+        assert stores.revisions.superseded(at(100)) == {"f1": [1]}
+
+    def test_is_deleted(self, stores: ControlStores) -> None:
+        stores.flows.delete(OWNER, "f1")
+        assert [f.id for f in stores.flows.deleted()] == ["f1"]
+        stores.flows.purge("f1")
+        assert [f.id for f in stores.flows.list(OWNER)] == ["f2", "f0"]
+
+
+def test_the_filters_of_an_unreadable_pipeline_are_known(stores: ControlStores) -> None:
+    stores.flows.create(a_flow(pipeline_config=read_config(LIMIT_LOWERED)))
+    stores.flows.create(a_flow("f2", pipeline_config=read_config(LIMIT_LOWERED[:-5])))  # cut off: no JSON
+    assert stores.revisions.filters("f1") == {1: {"t0", "t1", "t2"}}
+    assert stores.revisions.filters("f2")[1] >= {"t0", "t1", "t2"}

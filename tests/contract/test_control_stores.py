@@ -18,7 +18,7 @@ WRITES: dict[str, Write] = {
     "report_workers": lambda stores: stores.deployments.report_workers({"d1": ()}),
     "write_logs": lambda stores: stores.deployments.write_logs({"d1": [a_line()]}),
     "purge": lambda stores: stores.flows.purge("f1"),
-    "remove": lambda stores: stores.revisions.remove("f1", [7]),
+    "remove": lambda stores: stores.revisions.remove("f1", [7], at(0)),
     "set_state": lambda stores: stores.datasets.set_state("s1", "deleting"),
     "remove_dataset": lambda stores: stores.datasets.remove("s1"),
     "give_up": lambda stores: stores.deployments.give_up(["d2"], at(0)),

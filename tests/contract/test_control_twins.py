@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from headwater.errors import RequestError
 from headwater.model.audit import AuditQuery
 from headwater.model.deployment import Condition, Observed, Phase, Status, WorkerStatus
+from headwater.model.stored import read_config
 from headwater.stores.memory.control import MemoryDatabase
 from headwater.stores.sql.database import Database
 from tests.support.postgres_server import PostgresServer
@@ -37,7 +38,10 @@ IDS = ("f1", "f2")
 FLOWS = st.sampled_from(IDS)
 OWNERS = st.sampled_from([OWNER] * 9 + ["bob"])
 FILTER = {"uid": "t2", "type": "redis_set_filter", "filter_expr": "root = this.a"}
-CONFIGS = st.sampled_from([a_config(), a_config(transforms=[FILTER]), a_config("solana", "nonvoting_transaction")])
+UNREADABLE = read_config('{"source": {"chain": "x"}, "transforms": [{"uid": "t3", "type": "redis_set_filter"}]}')
+CONFIGS = st.sampled_from(
+    [a_config(), a_config(transforms=[FILTER]), a_config("solana", "nonvoting_transaction"), UNREADABLE]
+)
 
 
 class Twins(RuleBasedStateMachine):
@@ -69,11 +73,17 @@ class Twins(RuleBasedStateMachine):
             if flow_id not in known:
                 self.both(partial(_create, flow_id=flow_id))
 
-    @rule(owner=OWNERS, flow_id=FLOWS, config=CONFIGS, current=st.integers(0, 9))
-    def save(self, owner: str, flow_id: str, config: Any, current: int) -> None:
+    @rule(
+        owner=OWNERS,
+        flow_id=FLOWS,
+        config=CONFIGS,
+        external_id=st.sampled_from([None, "x"]),
+        current=st.integers(0, 9),
+    )
+    def save(self, owner: str, flow_id: str, config: Any, external_id: str | None, current: int) -> None:
         def call(stores: ControlStores) -> None:
             read = stores.flows.get(OWNER, flow_id)
-            saved = next_revision(read, owner=owner, pipeline_config=config)
+            saved = next_revision(read, owner=owner, pipeline_config=config, external_id=external_id)
             stores.flows.save(saved if current else replace(saved, revision=read.revision))
 
         self.both(call)
@@ -132,8 +142,8 @@ class Twins(RuleBasedStateMachine):
                 flow_id: list(revisions) for flow_id, revisions in stores.revisions.superseded(at(seconds)).items()
             }
             for flow_id, revisions in found.items():
-                stores.revisions.remove(flow_id, revisions)
-            return found
+                stores.revisions.remove(flow_id, revisions, at(seconds))
+            return found, list(stores.revisions.removed_filters(before=at(5)))
 
         self.both(call)
 
@@ -152,6 +162,8 @@ class Twins(RuleBasedStateMachine):
         self.both(lambda stores: dict(stores.deployments.progress(["f1", "f2", "f3"])))
         self.both(lambda stores: list(stores.deployments.read_logs(f"d{self._made}", 5)))
         self.both(lambda stores: [dict(stores.revisions.filters(flow_id)) for flow_id in IDS])
+        self.both(lambda stores: list(stores.revisions.removed_filters()))
+        self.both(lambda stores: list(stores.flows.with_external_id(OWNER, "x")))
         self.both(lambda stores: stores.doorbell.value())
         self.both(lambda stores: [entry.change for entry in stores.audit.read(AuditQuery(limit=1000))])
 

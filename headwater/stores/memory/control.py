@@ -13,7 +13,8 @@ from headwater.model.deployment import Deployment, LogLine, Marker, Observed, Ph
 from headwater.model.flow import Flow
 from headwater.model.listing import Place
 from headwater.model.quota import NO_QUOTAS, Content, QuotaDefaults, QuotaName, Usage, content_of
-from headwater.stores.base import MAX_LOG_LINES
+from headwater.model.stored import write_config
+from headwater.stores.base import MAX_LOG_LINES, RemovedFilter
 from headwater.stores.memory.audit import MemoryAudit
 from headwater.stores.memory.datasets import MemoryDatasets
 from headwater.stores.memory.idempotency import MemoryCalls
@@ -36,6 +37,7 @@ class _Tables:
     lock: threading.RLock = field(default_factory=threading.RLock)
     flows: dict[str, Flow] = field(default_factory=dict)
     revisions: dict[str, dict[int, Flow]] = field(default_factory=lambda: defaultdict(dict))
+    removed: dict[tuple[str, str], datetime] = field(default_factory=dict)
     deleted: set[str] = field(default_factory=set)
     deployments: dict[str, Deployment] = field(default_factory=dict)
     rollouts: dict[str, list[Rollout]] = field(default_factory=dict)
@@ -61,7 +63,7 @@ class _Tables:
             "stored_bytes": sum(_content(flow).stored_bytes for flow in stored),
             "script_bytes": sum(_content(flow).script_bytes for flow in live),
             "deployments": len(active),
-            "workers": sum(content_of(d.config.model_dump_json()).workers for d in active),
+            "workers": sum(content_of(write_config(d.config)).workers for d in active),
             "datasets": self.datasets.number_of(owner),
         }
 
@@ -75,6 +77,8 @@ class _Tables:
                 for revision in self.revisions[flow.id].values()
                 for uid in revision.pipeline_config.filter_uids
             }
+            owners = {flow.id for flow in mine}
+            uids.update(filter_set(*removed) for removed in self.removed if removed[0] in owners)
         return [*uids, *self.datasets.sets(owner)]
 
     @contextmanager
@@ -82,8 +86,10 @@ class _Tables:
         """Make a change, unless a quota forbids it."""
         flows, deployments, rings = dict(self.flows), dict(self.deployments), self.rings
         revisions = {flow_id: dict(stored) for flow_id, stored in self.revisions.items()}
+        removed = dict(self.removed)
 
         def undo() -> None:
+            self.removed = removed
             self.flows, self.deployments, self.rings = flows, deployments, rings
             self.revisions = defaultdict(dict, revisions)
 
@@ -101,6 +107,8 @@ class _Tables:
         others = (f for f in self.flows.values() if f.id != flow.id and f.owner == flow.owner)
         if flow.external_id is not None and any(other.external_id == flow.external_id for other in others):
             raise rules.external_id_taken(flow.external_id)
+        for uid in flow.pipeline_config.filter_uids:
+            self.removed.pop((flow.id, uid), None)
         self.flows[flow.id] = self.revisions[flow.id][flow.revision] = flow
 
     def active(self, flow_id: str) -> Deployment | None:
@@ -119,7 +127,7 @@ class _Tables:
 
 
 def _content(flow: Flow) -> Content:
-    return content_of(flow.pipeline_config.model_dump_json(), flow.name, flow.description, *flow.tags)
+    return content_of(write_config(flow.pipeline_config), flow.name, flow.description, *flow.tags)
 
 
 class MemoryFlows:
@@ -182,6 +190,8 @@ class MemoryFlows:
             if flow_id in self._tables.deleted and self._tables.active(flow_id) is None:
                 self._tables.deleted.remove(flow_id)
                 del self._tables.flows[flow_id], self._tables.revisions[flow_id]
+                for key in [key for key in self._tables.removed if key[0] == flow_id]:
+                    del self._tables.removed[key]
 
     def deleted(self) -> Sequence[Flow]:
         with self._tables.lock:
@@ -213,10 +223,36 @@ class MemoryRevisions:
         replaced = pairwise(stored)
         return [number for (number, _), (_, next_) in replaced if number not in in_use and next_.updated_at < before]
 
-    def remove(self, flow_id: str, revisions: Collection[int]) -> None:
+    def remove(self, flow_id: str, revisions: Collection[int], now: datetime) -> None:
         with self._tables.writing():
+            gone = rules.filters_only_in(revisions, self.filters(flow_id))
+            self._tables.removed.update({(flow_id, uid): now for uid in gone})
             for revision in revisions:
                 self._tables.revisions.get(flow_id, {}).pop(revision, None)
+
+    def removed_filters(
+        self, *, owner: str | None = None, flow_id: str | None = None, before: datetime | None = None
+    ) -> Sequence[RemovedFilter]:
+        with self._tables.lock:
+            found = [
+                RemovedFilter(of, self._tables.flows[of].owner, uid, at)
+                for (of, uid), at in self._tables.removed.items()
+            ]
+        return sorted(
+            (
+                removed
+                for removed in found
+                if owner in (None, removed.owner)
+                and flow_id in (None, removed.flow_id)
+                and (before is None or removed.removed_at < before)
+            ),
+            key=lambda removed: (removed.removed_at, removed.flow_id, removed.uid),
+        )
+
+    def forget_filters(self, flow_id: str, uids: Collection[str]) -> None:
+        with self._tables.writing():
+            for uid in uids:
+                self._tables.removed.pop((flow_id, uid), None)
 
 
 class MemoryDeployments:
@@ -228,6 +264,7 @@ class MemoryDeployments:
     def desire_running(self, owner: str, flow_id: str, new: Deployment | None) -> Deployment:
         with self._tables.writing():
             flow = self._tables.visible(owner, flow_id)
+            flow.require_readable()
             current = self._tables.active(flow_id)
             if current is None:
                 if new is None:

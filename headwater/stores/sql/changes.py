@@ -5,12 +5,14 @@ A state is told by number and hash: enough to prove later which content was save
 
 import hashlib
 import json
+from typing import Any
 
 from headwater.model.audit import Change
 from headwater.model.dataset import Dataset
 from headwater.model.deployment import Deployment
-from headwater.model.flow import Flow
+from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.key import ApiKey
+from headwater.model.stored import UnreadableConfig
 
 
 def created(flow: Flow) -> Change:
@@ -35,12 +37,16 @@ def _content(flow: Flow, revision: int) -> str:
         "name": flow.name,
         "description": flow.description,
         "tags": list(flow.tags),
-        "pipeline_config": flow.pipeline_config.model_dump(mode="json"),
+        "pipeline_config": _pipeline(flow.pipeline_config),
     }
     if flow.external_id is not None:
         content["external_id"] = flow.external_id
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return f"revision {revision} sha256 {hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def _pipeline(config: PipelineConfig) -> Any:
+    return config.document if isinstance(config, UnreadableConfig) else config.model_dump(mode="json")
 
 
 def deployed(before: Deployment | None, after: Deployment) -> Change:

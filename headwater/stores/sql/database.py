@@ -1,7 +1,12 @@
 """Opens the database and composes its stores: the one entrance to this package."""
 
+from collections.abc import Sequence
+
+from sqlalchemy.exc import IntegrityError
+
 from headwater.errors import SetupError, StoreUnavailable
 from headwater.model.quota import NO_QUOTAS, QuotaDefaults
+from headwater.stores.base import UnreadableRow
 from headwater.stores.sql.audit import SqlAudit
 from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.datasets import SqlDatasets
@@ -16,6 +21,7 @@ from headwater.stores.sql.migrate import migrate
 from headwater.stores.sql.quotas import QuotaRows, SqlQuotas
 from headwater.stores.sql.revisions import SqlRevisions
 from headwater.stores.sql.sealed import Sealer
+from headwater.stores.sql.unreadable import unreadable_rows
 
 
 class Database:
@@ -24,6 +30,7 @@ class Database:
     def __init__(self, connections: Connections, rows: DeploymentRows, defaults: QuotaDefaults) -> None:
         quota_rows = QuotaRows(defaults)
         self._connections = connections
+        self._rows = rows
         self.flows = SqlFlows(connections, rows, quota_rows)
         self.revisions = SqlRevisions(connections)
         self.deployments = SqlDeployments(connections, rows, quota_rows)
@@ -34,6 +41,11 @@ class Database:
         self.quotas = SqlQuotas(connections, quota_rows, defaults)
         self.audit = SqlAudit(connections)
         self.calls = SqlCalls(connections)
+
+    def unreadable(self) -> Sequence[UnreadableRow]:
+        """Everything stored that this version can't read."""
+        with self._connections.reading() as connection:
+            return list(unreadable_rows(connection, self._rows))
 
     def close(self) -> None:
         """Close the connections. The stores open new ones when they are used again."""
@@ -50,8 +62,7 @@ def open_database(url: str, sealer: Sealer, defaults: QuotaDefaults = NO_QUOTAS)
     connections, rows = Connections(engine), DeploymentRows(sealer)
     try:
         migrate(engine)
-        with connections.reading() as connection:
-            rows.check_key(connection)
+        _check_key(connections, rows)
     except StoreUnavailable as error:
         shown = engine.url.render_as_string(hide_password=True)
         connections.close()
@@ -60,6 +71,15 @@ def open_database(url: str, sealer: Sealer, defaults: QuotaDefaults = NO_QUOTAS)
         connections.close()
         raise
     return Database(connections, rows, defaults)
+
+
+def _check_key(connections: Connections, rows: DeploymentRows) -> None:
+    try:
+        with connections.writing() as connection:
+            rows.check_key(connection)
+    except IntegrityError:  # another process noted the key at the same time
+        with connections.reading() as connection:
+            rows.check_key(connection)
 
 
 def _reason(error: StoreUnavailable) -> str:

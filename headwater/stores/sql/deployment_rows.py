@@ -3,13 +3,15 @@
 from collections.abc import Collection, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
-from typing import Any
+from enum import StrEnum
+from typing import Any, NamedTuple
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import ColumnElement, Connection, Row, Update, delete, false, func, insert, select, update
 
+from headwater.errors import SealBroken
 from headwater.model.deployment import Condition, Deployment, Desired, Marker, Phase, Progress, Revision, WorkerStatus
-from headwater.model.flow import PipelineConfig
+from headwater.model.stored import read_config
 from headwater.stores.sql import logs, rules
 from headwater.stores.sql.doorbell import ring
 from headwater.stores.sql.rules import Rollout
@@ -19,6 +21,7 @@ from headwater.stores.sql.tables import (
     deployment_revisions,
     deployments,
     flow_revisions,
+    secret_key_proof,
     worker_states,
 )
 
@@ -27,6 +30,8 @@ IDS_PER_QUERY = 10_000
 
 _WORKERS = TypeAdapter(tuple[WorkerStatus, ...])
 _SECRETS = ("reader_password", "worker_password")
+_PROOF = ("headwater", "secret_key_proof", "sealed")
+"""The text that proves a key, and the place that it is bound to."""
 
 _ALL = (
     select(deployments, flow_revisions.c.config, deployment_revisions.c.source_epoch, worker_states.c.workers)
@@ -66,7 +71,13 @@ _MARKERS = select(*(deployments.c[name] for name in Marker._fields)).where(ACTIV
 
 
 class DeploymentRows:
-    """Deployments as rows; their passwords are sealed there, and nowhere else."""
+    """Deployments as rows; their passwords are sealed there, and nowhere else.
+
+    A deployment that can't be read is returned like any other, and says so.
+    """
+
+    SEALED_COLUMNS = (deployments.c.id.label("deployment_id"), *(deployments.c[name] for name in _SECRETS))
+    """What `secrets_fault` reads, for a select."""
 
     def __init__(self, sealer: Sealer) -> None:
         self._sealer = sealer
@@ -83,7 +94,7 @@ class DeploymentRows:
         """How far the active deployments of these flows have come."""
         columns = [deployments.c[field.name] for field in fields(Progress)]
         found = connection.execute(select(*columns).where(ACTIVE, deployments.c.flow_id.in_(flow_ids)))
-        return [Progress(**row._asdict() | _enums(row)) for row in found]
+        return [Progress(**row._asdict() | _states(row).values) for row in found]
 
     def markers(self, connection: Connection) -> list[Marker]:
         """A marker of each active deployment."""
@@ -151,10 +162,35 @@ class DeploymentRows:
             connection.execute(insert(worker_states).values(deployment_id=deployment_id, workers=states))
 
     def check_key(self, connection: Connection) -> None:
-        """Raise SetupError when the stored credentials were sealed with another key."""
-        sealed = select(deployments.c.id, *(deployments.c[name] for name in _SECRETS)).where(ACTIVE).limit(1)
-        for row in connection.execute(sealed):
-            self._opened(row)
+        """Raise SetupError when the secret key opens nothing of what is sealed here; note it when it is the right one.
+
+        Single passwords that were sealed with another key are no reason: they are those of unreadable deployments.
+        """
+        proof = connection.scalar(select(secret_key_proof.c.sealed))
+        if proof is not None and self._opens(proof):
+            return
+        sealed = connection.execute(select(*self.SEALED_COLUMNS).where(ACTIVE)).all()
+        faults = [self.secrets_fault(row) for row in sealed]
+        if sealed and all(faults):
+            raise SealBroken
+        connection.execute(delete(secret_key_proof))
+        connection.execute(insert(secret_key_proof).values(id=1, sealed=self._sealer.seal(*_PROOF)))
+
+    def _opens(self, proof: bytes) -> bool:
+        try:
+            return self._sealer.open(proof, *_PROOF[1:]) == _PROOF[0]
+        except SealBroken:
+            return False
+
+    def secrets_fault(self, row: Row[Any]) -> str:
+        """Why the passwords of the deployment in a row can't be opened; empty where they can, and without one."""
+        if row.deployment_id is None:
+            return ""
+        try:
+            self._opened(row, row.deployment_id)
+        except SealBroken:
+            return rules.UNREADABLE_SECRETS
+        return ""
 
     def _record(self, connection: Connection, asked: Deployment) -> None:
         stream = rules.stream_of(asked.config.source)
@@ -164,23 +200,37 @@ class DeploymentRows:
     def _secrets(self, deployment: Deployment) -> dict[str, bytes]:
         return {name: self._sealer.seal(getattr(deployment, name), deployment.id, name) for name in _SECRETS}
 
-    def _opened(self, row: Row[Any]) -> dict[str, str]:
-        return {name: self._sealer.open(getattr(row, name), row.id, name) for name in _SECRETS}
+    def _opened(self, row: Row[Any], deployment_id: str) -> dict[str, str]:
+        return {name: self._sealer.open(getattr(row, name), deployment_id, name) for name in _SECRETS}
 
     def _deployment(self, row: Row[Any]) -> Deployment:
-        values = row._asdict() | self._opened(row)
+        states = _states(row)
+        values = row._asdict() | states.values
         values.pop("ended_at")
-        values["config"] = PipelineConfig.model_validate_json(row.config)
-        values |= _enums(row) | {"condition": Condition(row.condition)}
-        values["workers"] = () if row.workers is None else _WORKERS.validate_json(row.workers)
-        return Deployment(**values)
+        values["config"] = config = read_config(row.config)
+        values["workers"] = read_workers(row.workers) or ()
+        try:
+            values |= self._opened(row, row.id)
+            fault = ""
+        except SealBroken:
+            values |= dict.fromkeys(_SECRETS, "")
+            fault = rules.UNREADABLE_SECRETS
+        return Deployment(**values, unreadable=fault or states.fault or config.unreadable)
+
+
+def read_workers(stored: str | None) -> tuple[WorkerStatus, ...] | None:
+    """The workers' states; None where they can't be read. The controller writes them anew with each change."""
+    try:
+        return () if stored is None else _WORKERS.validate_json(stored)
+    except ValidationError:
+        return None
 
 
 def _previous_revisions(connection: Connection, *where: ColumnElement[bool]) -> dict[str, list[Revision]]:
     """The revisions beside the desired one that own something still, by deployment id, newest first."""
     found: dict[str, list[Revision]] = {}
     for row in connection.execute(_PREVIOUS.where(ACTIVE, *where)):
-        config = PipelineConfig.model_validate_json(row.config)
+        config = read_config(row.config)
         found.setdefault(row.id, []).append(Revision(row.revision, config, row.source_epoch))
     return found
 
@@ -191,8 +241,33 @@ def _retire_all_but_desired(deployment: Deployment) -> Update:
     return update(table).where(others).values(retired=True)
 
 
-def _enums(row: Row[Any]) -> dict[str, Any]:
-    return {"desired": Desired(row.desired), "phase": Phase(row.phase)}
+class _States(NamedTuple):
+    """The states in a row. fault: which of them this version does not know; another one stands in its place."""
+
+    values: dict[str, Any]
+    fault: str
+
+
+_STATES: dict[str, StrEnum] = {
+    "desired": Desired.RUNNING,
+    "phase": Phase.PENDING,
+    "condition": Condition.FAILED,
+}
+"""By column, what stands in the place of a state that is not known."""
+
+
+def _states(row: Row[Any]) -> _States:
+    values, fault = dict[str, Any](), ""
+    for column, stands_in in _STATES.items():
+        stored = getattr(row, column, None)
+        if stored is None:
+            continue
+        try:
+            values[column] = type(stands_in)(stored)
+        except ValueError:
+            values[column] = stands_in
+            fault = rules.unreadable_state(column, stored)
+    return _States(values, fault)
 
 
 def _desired(deployment: Deployment) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from headwater.stores.sql import changes, logs, rules
 from headwater.stores.sql.audit import record
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.deployment_rows import IDS_PER_QUERY, DeploymentRows
-from headwater.stores.sql.flows import visible
+from headwater.stores.sql.flows import FlowRows
 from headwater.stores.sql.quotas import QuotaRows
 from headwater.stores.sql.tables import ACTIVE, deployments, tombstones
 
@@ -24,13 +24,15 @@ class SqlDeployments:
         self._connections = connections
         self._rows = rows
         self._quotas = quotas
+        self._flows = FlowRows(rows)
 
     def desire_running(self, owner: str, flow_id: str, new: Deployment | None) -> Deployment:
         with (
             self._connections.writing() as connection,
             self._quotas.enforced(connection, owner, "deployments", "workers"),
         ):
-            flow = visible(connection, owner, flow_id, lock=True)
+            flow = self._flows.visible(connection, owner, flow_id, lock=True)
+            flow.require_readable()
             current = self._rows.active(connection, flow_id)
             if current is None:
                 if new is None:
@@ -48,7 +50,7 @@ class SqlDeployments:
 
     def desire_credentials(self, owner: str, flow_id: str, reader_password: str) -> Deployment:
         with self._connections.writing() as connection:
-            visible(connection, owner, flow_id, lock=True)
+            self._flows.visible(connection, owner, flow_id, lock=True)
             current = self._rows.active(connection, flow_id)
             if current is None:
                 raise rules.not_deployed()

@@ -1,5 +1,6 @@
 """Configurations and their revisions."""
 
+import secrets
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -8,19 +9,24 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, delete, exists, false, insert, select, true, update
 from sqlalchemy.exc import IntegrityError
 
-from headwater.model.flow import Flow, PipelineConfig
+from headwater.model.deployment import Desired
+from headwater.model.flow import Flow
 from headwater.model.listing import Place
 from headwater.model.quota import QuotaName, content_of
+from headwater.model.stored import read_config, write_config
 from headwater.stores.sql import changes, rules
 from headwater.stores.sql.audit import record
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.deployment_rows import DeploymentRows
 from headwater.stores.sql.doorbell import ring
 from headwater.stores.sql.quotas import QuotaRows
-from headwater.stores.sql.tables import ACTIVE, deployments, flow_revisions, flows
+from headwater.stores.sql.tables import ACTIVE, deployments, flow_revisions, flows, removed_filters
 
-_NEWEST = select(flows, flow_revisions.c.config).join(
-    flow_revisions, (flow_revisions.c.flow_id == flows.c.id) & (flow_revisions.c.revision == flows.c.revision)
+PASSWORD_BYTES = 24
+_NEWEST = (
+    select(flows, flow_revisions.c.config, *DeploymentRows.SEALED_COLUMNS)
+    .join(flow_revisions, (flow_revisions.c.flow_id == flows.c.id) & (flow_revisions.c.revision == flows.c.revision))
+    .join(deployments, (deployments.c.flow_id == flows.c.id) & ACTIVE, isouter=True)
 )
 
 _PLACES = select(flows.c.created_at, flows.c.id, flow_revisions.c.stored_bytes).join(
@@ -29,18 +35,44 @@ _PLACES = select(flows.c.created_at, flows.c.id, flow_revisions.c.stored_bytes).
 _NEWEST_FIRST = (flows.c.created_at.desc(), flows.c.id.desc())
 
 
-def visible(connection: Connection, owner: str, flow_id: str, *, lock: bool = False) -> Flow:
-    """The newest revision of an owner's configuration. Raises NotFound.
+class FlowRows:
+    """Configurations as rows. One that can't be read is returned like any other, and says so."""
 
-    lock: two transactions that change what belongs to one configuration come one after the other.
-    """
-    if lock:
-        connection.execute(select(flows.c.id).where(flows.c.id == flow_id).with_for_update())
-    this = _NEWEST.where(flows.c.id == flow_id, flows.c.owner == owner, flows.c.deleted == false())
-    row = connection.execute(this).one_or_none()
-    if row is None:
-        raise rules.no_flow(flow_id)
-    return _flow(row)
+    def __init__(self, rows: DeploymentRows) -> None:
+        self._rows = rows
+
+    def visible(self, connection: Connection, owner: str, flow_id: str, *, lock: bool = False) -> Flow:
+        """The newest revision of an owner's configuration. Raises NotFound.
+
+        lock: two transactions that change what belongs to one configuration come one after the other.
+        """
+        if lock:
+            connection.execute(select(flows.c.id).where(flows.c.id == flow_id).with_for_update())
+        found = self.select(connection, flows.c.id == flow_id, flows.c.owner == owner, flows.c.deleted == false())
+        if not found:
+            raise rules.no_flow(flow_id)
+        return found[0]
+
+    def select(self, connection: Connection, *where: ColumnElement[Any]) -> list[Flow]:
+        """Newest first."""
+        found = _NEWEST.where(*where).order_by(*_NEWEST_FIRST)
+        return [self._flow(row) for row in connection.execute(found)]
+
+    def _flow(self, row: Row[Any]) -> Flow:
+        has_tags = isinstance(row.tags, list) and all(isinstance(tag, str) for tag in row.tags)
+        return Flow(
+            id=row.id,
+            owner=row.owner,
+            name=row.name,
+            description=row.description,
+            tags=tuple(row.tags) if has_tags else (),
+            pipeline_config=read_config(row.config),
+            revision=row.revision,
+            created_at=row.created_at,
+            updated_at=row.updated_at,
+            external_id=row.external_id,
+            damage=self._rows.secrets_fault(row) if has_tags else rules.UNREADABLE_TAGS,
+        )
 
 
 class SqlFlows:
@@ -50,6 +82,7 @@ class SqlFlows:
         self._connections = connections
         self._rows = rows
         self._quotas = quotas
+        self._flows = FlowRows(rows)
 
     def create(self, flow: Flow) -> None:
         with self._writing(flow, "configurations", "stored_bytes", "script_bytes") as connection:
@@ -60,13 +93,24 @@ class SqlFlows:
 
     def save(self, flow: Flow) -> None:
         with self._writing(flow, "stored_bytes", "script_bytes") as connection:
-            stored = visible(connection, flow.owner, flow.id, lock=True)
+            stored = self._flows.visible(connection, flow.owner, flow.id, lock=True)
             if flow.revision != stored.revision + 1:
                 raise rules.saved_meanwhile(flow.id)
             this = update(flows).where(flows.c.id == flow.id)
             connection.execute(this.values(**_saved(flow), revision=flow.revision))
             _insert_revision(connection, flow, flow.revision)
             record(connection, changes.saved(stored, flow))
+            if stored.damage:
+                self._renew_credentials(connection, flow.id)
+
+    def _renew_credentials(self, connection: Connection, flow_id: str) -> None:
+        """Give an active deployment other passwords where its own can't be opened."""
+        active = self._rows.active(connection, flow_id)
+        if active is not None and active.desired is Desired.RUNNING and not active.has_secrets:
+            renewed = rules.renew_credentials(active, *(secrets.token_urlsafe(PASSWORD_BYTES) for _ in range(2)))
+            self._rows.reseal(connection, renewed)
+            self._rows.desire(connection, renewed)
+            record(connection, changes.rotated(renewed))
 
     @contextmanager
     def _writing(self, flow: Flow, *names: QuotaName) -> Iterator[Connection]:
@@ -79,7 +123,7 @@ class SqlFlows:
 
     def get(self, owner: str, flow_id: str) -> Flow:
         with self._connections.reading() as connection:
-            return visible(connection, owner, flow_id)
+            return self._flows.visible(connection, owner, flow_id)
 
     def list(self, owner: str) -> Sequence[Flow]:
         return self._select(flows.c.owner == owner, flows.c.deleted == false())
@@ -101,7 +145,7 @@ class SqlFlows:
 
     def delete(self, owner: str, flow_id: str, revision: int | None = None) -> bool:
         with self._connections.writing() as connection:
-            stored = visible(connection, owner, flow_id, lock=True)
+            stored = self._flows.visible(connection, owner, flow_id, lock=True)
             if revision not in (None, stored.revision):
                 raise rules.saved_meanwhile(flow_id)
             gone = update(flows).where(flows.c.id == flow_id).values(deleted=True, external_id=None)
@@ -123,10 +167,8 @@ class SqlFlows:
         return self._select(flows.c.deleted == true())
 
     def _select(self, *where: ColumnElement[Any]) -> Sequence[Flow]:
-        """Newest first."""
-        found = _NEWEST.where(*where).order_by(*_NEWEST_FIRST)
         with self._connections.reading() as connection:
-            return [_flow(row) for row in connection.execute(found)]
+            return self._flows.select(connection, *where)
 
 
 def _saved(flow: Flow) -> dict[str, Any]:
@@ -152,23 +194,13 @@ def _external_id_checked(flow: Flow) -> Iterator[None]:
 
 
 def _insert_revision(connection: Connection, flow: Flow, revision: int) -> None:
-    config = flow.pipeline_config.model_dump_json()
+    """Add a revision. Filters that it has are removed no longer."""
+    config = write_config(flow.pipeline_config)
     saved = {"flow_id": flow.id, "revision": revision, "config": config, "saved_at": flow.updated_at}
     counted = asdict(content_of(config, flow.name, flow.description, *flow.tags))
     counted["filter_uids"] = " ".join(counted["filter_uids"])
     connection.execute(insert(flow_revisions).values(**saved, **counted))
-
-
-def _flow(row: Row[Any]) -> Flow:
-    return Flow(
-        id=row.id,
-        owner=row.owner,
-        name=row.name,
-        description=row.description,
-        tags=tuple(row.tags),
-        pipeline_config=PipelineConfig.model_validate_json(row.config),
-        revision=row.revision,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        external_id=row.external_id,
-    )
+    filters = flow.pipeline_config.filter_uids
+    back = (removed_filters.c.flow_id == flow.id) & removed_filters.c.uid.in_(filters)
+    if filters:
+        connection.execute(delete(removed_filters).where(back))

@@ -60,4 +60,5 @@ def _claim(connection: Connection, call: str, holder: str, now: datetime, until:
     if now >= row.expires_at:
         connection.execute(update(calls).where(calls.c.id == call).values(**running))
         return "claimed"
-    return Answered(row.body_sha256, row.status, row.headers, row.body) if row.holder is None else "running"
+    headers = row.headers if isinstance(row.headers, dict) else {}  # the call was made: it is not made again for that
+    return Answered(row.body_sha256, row.status, headers, row.body) if row.holder is None else "running"

@@ -63,5 +63,11 @@ class SqlKeys:
                 connection.execute(_USED, uses)
 
 
+def has_scopes(stored: Any) -> bool:
+    """False for scopes that can't be read."""
+    return isinstance(stored, list) and all(isinstance(scope, str) for scope in stored)
+
+
 def _key(row: Row[Any]) -> ApiKey:
-    return ApiKey(**{**row._asdict(), "scopes": tuple(row.scopes)})
+    """The key; one whose scopes can't be read has none."""
+    return ApiKey(**{**row._asdict(), "scopes": tuple(row.scopes) if has_scopes(row.scopes) else ()})

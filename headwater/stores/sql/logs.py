@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from pydantic import ValidationError
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
 
 from headwater.model.deployment import LogLine
@@ -24,9 +25,18 @@ def write(connection: Connection, deployment_id: str, lines: Sequence[LogLine]) 
 
 
 def read(connection: Connection, deployment_id: str, limit: int) -> Sequence[LogLine]:
-    """The last lines, newest first."""
+    """The last lines, newest first, without those that can't be read."""
     newest = select(worker_logs.c.line).where(_of(deployment_id)).order_by(worker_logs.c.number.desc()).limit(limit)
-    return [LogLine.model_validate_json(line) for line in connection.scalars(newest)]
+    lines = map(read_line, connection.scalars(newest))
+    return [line for line in lines if line is not None]
+
+
+def read_line(stored: str) -> LogLine | None:
+    """A line; None where it can't be read."""
+    try:
+        return LogLine.model_validate_json(stored)
+    except ValidationError:
+        return None
 
 
 def erase(connection: Connection, deployment_id: str) -> None:

@@ -10,7 +10,7 @@ from headwater.model.dataset import SetId, dataset_set, filter_set
 from headwater.model.quota import Allowed, QuotaDefaults, QuotaName, Usage, excess
 from headwater.stores.sql import rules
 from headwater.stores.sql.connections import Connections
-from headwater.stores.sql.tables import ACTIVE, NAMED, datasets, deployments, flow_revisions, flows, quotas
+from headwater.stores.sql.tables import ACTIVE, NAMED, datasets, deployments, flow_revisions, flows, quotas, removed_filters
 
 LOCK = "SELECT pg_advisory_xact_lock(7234190385527)"
 """Changes that count come one after the other, so that each sees what those before it have stored."""
@@ -85,10 +85,14 @@ class SqlQuotas:
     def sets(self, owner: str | None = None) -> Sequence[SetId]:
         of_flows = (flow_revisions.c.flow_id == flows.c.id) & _of(flows.c.owner, owner)
         filters = select(flow_revisions.c.flow_id, flow_revisions.c.filter_uids).where(of_flows)
+        kept = select(removed_filters.c.flow_id, removed_filters.c.uid).join(
+            flows, flows.c.id == removed_filters.c.flow_id
+        )
         named = select(datasets.c.id).where(_of(datasets.c.owner, owner))
         with self._connections.reading() as connection:
             rows = connection.execute(filters)
             found = {filter_set(row.flow_id, uid) for row in rows for uid in row.filter_uids.split()}
+            found.update(filter_set(*row) for row in connection.execute(kept.where(_of(flows.c.owner, owner))))
             return [*found, *map(dataset_set, connection.scalars(named))]
 
 

@@ -5,9 +5,11 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, bindparam, delete, exists, false, func, select
+from sqlalchemy import Connection, Select, bindparam, delete, exists, false, func, insert, select
 
-from headwater.model.flow import PipelineConfig
+from headwater.model.stored import read_config
+from headwater.stores.base import RemovedFilter
+from headwater.stores.sql import rules
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.tables import (
     ACTIVE,
@@ -16,6 +18,7 @@ from headwater.stores.sql.tables import (
     deployments,
     flow_revisions,
     flows,
+    removed_filters,
 )
 
 
@@ -26,11 +29,8 @@ class SqlRevisions:
         self._connections = connections
 
     def filters(self, flow_id: str) -> Mapping[int, frozenset[str]]:
-        stored = select(flow_revisions.c.revision, flow_revisions.c.config).where(flow_revisions.c.flow_id == flow_id)
         with self._connections.reading() as connection:
-            # Row by row: each may hold megabytes of scripts.
-            rows = connection.execution_options(yield_per=1).execute(stored)
-            return {row.revision: PipelineConfig.model_validate_json(row.config).filter_uids for row in rows}
+            return _filters(connection, flow_id)
 
     def superseded(self, before: datetime) -> Mapping[str, Sequence[int]]:
         found: dict[str, list[int]] = defaultdict(list)
@@ -39,11 +39,52 @@ class SqlRevisions:
                 found[row.flow_id].append(row.revision)
         return found
 
-    def remove(self, flow_id: str, revisions: Collection[int]) -> None:
+    def remove(self, flow_id: str, revisions: Collection[int], now: datetime) -> None:
         this = (flow_revisions.c.flow_id == flow_id) & (flow_revisions.c.revision == bindparam("number"))
         with self._connections.writing() as connection:
             if revisions:
+                gone = rules.filters_only_in(revisions, _filters(connection, flow_id))
                 connection.execute(delete(flow_revisions).where(this), [{"number": number} for number in revisions])
+                _note_removed(connection, flow_id, gone, now)
+
+    def removed_filters(
+        self, *, owner: str | None = None, flow_id: str | None = None, before: datetime | None = None
+    ) -> Sequence[RemovedFilter]:
+        table = removed_filters
+        found = (
+            select(table.c.flow_id, flows.c.owner, table.c.uid, table.c.removed_at)
+            .join(flows, flows.c.id == table.c.flow_id)
+            .order_by(table.c.removed_at, table.c.flow_id, table.c.uid)
+        )
+        if owner is not None:
+            found = found.where(flows.c.owner == owner)
+        if flow_id is not None:
+            found = found.where(table.c.flow_id == flow_id)
+        if before is not None:
+            found = found.where(table.c.removed_at < before)
+        with self._connections.reading() as connection:
+            return [RemovedFilter(*row) for row in connection.execute(found)]
+
+    def forget_filters(self, flow_id: str, uids: Collection[str]) -> None:
+        these = (removed_filters.c.flow_id == flow_id) & removed_filters.c.uid.in_(uids)
+        with self._connections.writing() as connection:
+            connection.execute(delete(removed_filters).where(these))
+
+
+def _filters(connection: Connection, flow_id: str) -> dict[int, frozenset[str]]:
+    """The uids of the filters in each stored revision."""
+    stored = select(flow_revisions.c.revision, flow_revisions.c.config).where(flow_revisions.c.flow_id == flow_id)
+    # Row by row: each may hold megabytes of scripts.
+    rows = connection.execute(stored.execution_options(yield_per=1))
+    return {row.revision: read_config(row.config).filter_uids for row in rows}
+
+
+def _note_removed(connection: Connection, flow_id: str, uids: Collection[str], now: datetime) -> None:
+    """Note filters as removed; one that is noted already is removed anew."""
+    table = removed_filters
+    connection.execute(delete(table).where(table.c.flow_id == flow_id, table.c.uid.in_(uids)))
+    if uids:
+        connection.execute(insert(table), [{"flow_id": flow_id, "uid": uid, "removed_at": now} for uid in sorted(uids)])
 
 
 def _superseded(before: datetime) -> Select[Any]:

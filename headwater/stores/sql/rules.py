@@ -3,11 +3,11 @@
 Pure functions over the values of `headwater.model`; the stores call them inside their transactions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from headwater.errors import Conflict, NotFound, QuotaExceeded, SavedMeanwhile, TeardownGoesOn
+from headwater.errors import Conflict, NotFound, QuotaExceeded, SavedMeanwhile, TeardownGoesOn, Unreadable
 from headwater.model.deployment import Condition, Deployment, Desired, Observed, Phase
 from headwater.model.flow import Flow, Source
 from headwater.model.lease import Candidate
@@ -92,6 +92,7 @@ def roll_out(current: Deployment, flow: Flow, history: Sequence[Rollout]) -> Dep
         condition=Condition.ROLLING_OUT,
         reason="",
         previous_revisions=tuple(revision for revision in current.revisions if revision.number != flow.revision),
+        unreadable="",
     )
 
 
@@ -136,11 +137,47 @@ def tear_down(current: Deployment, *, delete_flow: bool = False) -> Deployment:
     )
 
 
+def filters_only_in(revisions: Collection[int], filters: Mapping[int, frozenset[str]]) -> frozenset[str]:
+    """The filters that some of the revisions have, and no other one. filters: those of each stored revision."""
+    some = frozenset[str]().union(*(uids for number, uids in filters.items() if number in revisions))
+    return some.difference(*(uids for number, uids in filters.items() if number not in revisions))
+
+
+UNREADABLE_TAGS = "The stored tags can't be read. Save the configuration anew with PUT, or delete it."
+UNREADABLE_SECRETS = (
+    "The credentials of its deployment can't be opened: they were sealed with another secret key. Put that key back, "
+    "save the configuration anew with PUT, which gives the deployment new credentials, or tear it down."
+)
+
+
+def unreadable_state(column: str, value: str) -> str:
+    """A state that this version does not know."""
+    return (
+        f"Its {column} {value!r} is of another version of Headwater. Start that version, or tear the deployment down."
+    )
+
+
 def new_credentials(current: Deployment, reader_password: str) -> Deployment:
-    """The deployment with another password for its readers. Raises NotFound while a teardown goes on."""
+    """The deployment with another password for its readers. Raises NotFound while a teardown goes on, Unreadable."""
     if current.desired is Desired.ABSENT:
         raise not_deployed()
+    if current.unreadable:
+        raise Unreadable(current.unreadable)
     return replace(current, reader_password=reader_password, credentials=current.credentials + 1)
+
+
+def renew_credentials(current: Deployment, reader_password: str, worker_password: str) -> Deployment:
+    """The deployment with other passwords in place of those that can't be opened, asked to run its revision anew."""
+    return replace(
+        current,
+        reader_password=reader_password,
+        worker_password=worker_password,
+        credentials=current.credentials + 1,
+        generation=current.generation + 1,
+        condition=Condition.ROLLING_OUT,
+        reason="",
+        unreadable=current.config.unreadable,
+    )
 
 
 def apply_observation(current: Deployment, seen: Observed) -> Deployment:

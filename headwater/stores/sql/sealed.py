@@ -8,7 +8,7 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from headwater.errors import SetupError
+from headwater.errors import SealBroken, SetupError
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
@@ -27,16 +27,15 @@ class Sealer:
         nonce = secrets.token_bytes(NONCE_BYTES)
         return nonce + self._cipher.encrypt(nonce, text.encode(), _place(deployment_id, field))
 
-    def open(self, sealed: bytes, deployment_id: str, field: str) -> str:
-        """The sealed text. Raises SetupError when it was sealed with another key, or for another place."""
+    def open(self, sealed: bytes | None, deployment_id: str, field: str) -> str:
+        """The sealed text. Raises SealBroken when it was sealed with another key, or for another place."""
+        if not sealed:
+            raise SealBroken
         nonce, ciphertext = sealed[:NONCE_BYTES], sealed[NONCE_BYTES:]
         try:
             return self._cipher.decrypt(nonce, ciphertext, _place(deployment_id, field)).decode()
         except (InvalidTag, ValueError) as error:
-            raise SetupError(
-                "The stored credentials can't be opened: they were sealed with another secret key. Put back the "
-                "secret-key file that belongs to this database, or set HEADWATER_SECRET_KEY to its content."
-            ) from error
+            raise SealBroken from error
 
 
 def _place(deployment_id: str, field: str) -> bytes:

@@ -5,7 +5,9 @@ they have no foreign key to flows. A deployment's configuration is that of its d
 while the deployment is active.
 """
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 from sqlalchemy import (
     JSON,
@@ -50,6 +52,26 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 COUNTED = ("stored_bytes", "script_bytes", "workers")
 """Columns of a revision: what it counts for. `filter_uids` is the fourth one, the uids separated by spaces."""
+class StoredJson(TypeDecorator[Any]):
+    """JSON whose text may be damaged: reading gives the text then, so that one row never fails the others."""
+
+    impl = JSON
+    cache_ok = True
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
+        """The reader of a value."""
+        read = super().result_processor(dialect, coltype)
+        if read is None:
+            return None
+
+        def lenient(value: Any) -> Any:
+            try:
+                return read(value)
+            except ValueError:
+                return value
+
+        return lenient
+
 
 metadata = MetaData(
     naming_convention={
@@ -67,7 +89,7 @@ flows = Table(
     Column("owner", String, nullable=False, index=True),
     Column("name", Text, nullable=False),
     Column("description", Text, nullable=False),
-    Column("tags", JSON, nullable=False),
+    Column("tags", StoredJson, nullable=False),
     Column("revision", Integer, nullable=False),
     Column("deleted", Boolean, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
@@ -93,6 +115,15 @@ flow_revisions = Table(
 Index(
     "ix_flow_revisions_counted",
     *(flow_revisions.c[name] for name in ("flow_id", "revision", *COUNTED, "filter_uids")),
+)
+
+# Filters that no stored revision has any more; their values are kept for some time.
+removed_filters = Table(
+    "removed_filters",
+    metadata,
+    Column("flow_id", ForeignKey("flows.id", ondelete="CASCADE"), primary_key=True),
+    Column("uid", String, primary_key=True),
+    Column("removed_at", UtcDateTime, nullable=False),
 )
 
 deployments = Table(
@@ -122,6 +153,14 @@ deployments = Table(
 # A literal, not a parameter: SQLite uses a partial index only for a query that repeats its condition word by word.
 ACTIVE = deployments.c.phase != literal_column("'absent'")
 Index("uq_deployments_active", deployments.c.flow_id, unique=True, sqlite_where=ACTIVE, postgresql_where=ACTIVE)
+
+# One row, sealed with the installation's secret key: the proof that a key is the right one.
+secret_key_proof = Table(
+    "secret_key_proof",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("sealed", LargeBinary, nullable=False),
+)
 
 deployment_revisions = Table(
     "deployment_revisions",
@@ -180,7 +219,7 @@ api_keys = Table(
     Column("id", String, primary_key=True),
     Column("owner", String, nullable=False),
     Column("digest", LargeBinary, nullable=False),
-    Column("scopes", JSON, nullable=False),
+    Column("scopes", StoredJson, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
     Column("expires_at", UtcDateTime),
     Column("revoked_at", UtcDateTime),
@@ -237,6 +276,6 @@ calls = Table(
     Column("expires_at", UtcDateTime, nullable=False, index=True),
     Column("body_sha256", String, nullable=False),
     Column("status", Integer, nullable=False),
-    Column("headers", JSON, nullable=False),
+    Column("headers", StoredJson, nullable=False),
     Column("body", LargeBinary, nullable=False),
 )

@@ -8,7 +8,7 @@ from headwater.errors import StoreUnavailable
 from headwater.model.dataset import filter_set
 from headwater.stores import removal
 from headwater.stores.memory.control import MemoryDatabase
-from headwater.stores.memory.sets import MemorySetStore
+from headwater.stores.memory.sets import MemoryDraftSets, MemorySetStore
 from tests.support.sql import OWNER, a_config, a_deployment, a_flow, at, next_revision
 
 
@@ -34,7 +34,10 @@ class World:
         self.database.flows.save(self.flow)
 
     def sweep(self, before_s: float = 100) -> None:
-        removal.remove_superseded(self.database.revisions, self.sets, at(before_s))
+        removal.remove_superseded(self.database.revisions, at(before_s), at(before_s))
+
+    def expire(self, before_s: float) -> None:
+        removal.remove_expired_filters(self.database.revisions, self.sets, at(before_s))
 
     @property
     def left(self) -> tuple[set[int], str]:
@@ -44,15 +47,16 @@ class World:
 
 
 class TestSuperseded:
-    def test_only_what_the_newest_has_is_left(self) -> None:
+    def test_only_the_newest_is_left_and_all_values(self) -> None:
         world = World("ab", "bc", "c")
         world.sweep()
-        assert world.left == ({3}, "c")
+        assert world.left == ({3}, "abc")
 
     def test_what_was_replaced_a_moment_ago_is_left(self) -> None:
         world = World("ab", "bc", "c")
         world.sweep(before_s=1.5)
-        assert world.left == ({2, 3}, "bc")
+        assert world.left == ({2, 3}, "abc")
+        assert [removed.uid for removed in world.database.revisions.removed_filters()] == ["a"]
 
     def test_what_a_deployment_may_run_is_left(self) -> None:
         world = World("a")
@@ -62,32 +66,80 @@ class TestSuperseded:
         world.sets.add(filter_set("f1", "b"), ["value"])
         world.sets.add(filter_set("f1", "c"), ["value"])
         world.sweep()
-        assert world.left == ({1, 3}, "ac")
+        assert world.left == ({1, 3}, "abc")
+        assert [removed.uid for removed in world.database.revisions.removed_filters()] == ["b"]
 
     def test_ten_thousand_saves_leave_one(self) -> None:
         world = World("a", *"b" * 10_000)
         world.sweep(before_s=1e6)
-        assert world.left == ({10_001}, "b")
+        assert world.left == ({10_001}, "ab")
+
+
+class TestExpired:
+    def test_values_go_when_they_were_kept_for_long_enough(self) -> None:
+        world = World("ab", "b", "c")
+        world.sweep(before_s=1.5)  # a is removed then
+        world.sweep(before_s=100)  # and b
+        world.expire(before_s=1.5)
+        assert world.left == ({3}, "abc")
+        world.expire(before_s=100)
+        assert world.left == ({3}, "bc")
+        world.expire(before_s=101)
+        assert world.left == ({3}, "c")
+        assert world.database.revisions.removed_filters() == []
+
+    def test_a_filter_that_came_back_keeps_its_values(self) -> None:
+        world = World("a", "b")
+        world.sweep()
+        world.save("ab")
+        assert world.database.revisions.removed_filters() == []
+        world.expire(before_s=1e6)
+        assert world.left == ({2, 3}, "ab")
+
+    def test_values_stay_when_a_revision_has_them_whatever_is_noted(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A save may come between the reading of what has expired and the dropping."""
+        world = World("a", "b")
+        world.sweep()
+        expired = world.database.revisions.removed_filters()
+        world.save("ab")
+        monkeypatch.setattr(world.database.revisions, "removed_filters", lambda **_: expired)
+        world.expire(before_s=1e6)
+        assert world.left == ({2, 3}, "ab")
 
     def test_cut_off_between_values_and_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
         world = World("ab", "b")
+        world.sweep()
 
         def away(*_: object) -> None:
             raise StoreUnavailable("away")
 
         with monkeypatch.context() as patched:
-            patched.setattr(world.database.revisions, "remove", away)
+            patched.setattr(world.database.revisions, "forget_filters", away)
             with pytest.raises(StoreUnavailable):
-                world.sweep()
-        assert world.left == ({1, 2}, "b")
-        world.sweep()
+                world.expire(before_s=1e6)
         assert world.left == ({2}, "b")
+        world.expire(before_s=1e6)
+        assert world.database.revisions.removed_filters() == []
+
+
+class TestDrafts:
+    def test_values_of_a_removed_filter_are_no_draft(self) -> None:
+        """The save came, and its note could not be removed."""
+        world, drafts = World("a", "b"), MemoryDraftSets()
+        drafts.begin([filter_set("f1", "a"), filter_set("f1", "d")], at(0))
+        world.sets.add(filter_set("f1", "d"), ["value"])
+        world.sweep()
+        removal.remove_drafts(drafts, world.database.revisions, world.sets, at(1e6))
+        assert world.left == ({2}, "ab")
 
 
 class TestPurge:
     def test_removes_the_values_of_all_revisions(self) -> None:
         world = World("ab", "bc", "c")
+        world.sweep()
+        world.save("d")
         world.database.flows.delete(OWNER, "f1")
         removal.purge("f1", world.database.flows, world.database.revisions, world.sets)
         assert world.left == (set(), "")
         assert world.database.flows.deleted() == []
+        assert world.database.revisions.removed_filters() == []

@@ -1,0 +1,129 @@
+"""Reading stored pipelines: one that this version can't read never stops anything but itself.
+
+A limit may have been lowered since the save, or another version may have written it. What can be told of such a
+pipeline without its rules stays known: which transforms and sinks it has, so that a PUT can mend it and a teardown
+removes what it owns.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from headwater.model.flow import PipelineConfig, Source
+from headwater.model.sink import Sink
+from headwater.model.transform import KnownTransform
+
+_SINK = TypeAdapter[Sink](Sink)
+_UID = re.compile(r'"uid"\s*:\s*"([^"\\]+)"')
+_TAGS = frozenset({"v8", "redis_set_filter", "kafka", "prices"})
+_NO_SOURCE = Source(type="kafka", chain="", entity="")
+"""Stands for a source that can't be read: it is bound to no stream."""
+_WHAT_TO_DO = "Save it anew with PUT, or delete it."
+
+
+class UnreadableConfig(PipelineConfig):
+    """A stored pipeline that breaks this version's rules.
+
+    text: what is stored. why: what is wrong with it. Of its parts, `sinks`, `source` and `known_transforms` hold what
+    can be read; nothing may run it.
+    """
+
+    text: str
+    why: str
+
+    @classmethod
+    def of(cls, text: str, why: str) -> "UnreadableConfig":
+        """What can be told of a stored text."""
+        members = stored_object(text)
+        return cls.model_construct(
+            source=_source(members.get("source")),
+            transforms=[],
+            sinks=list(_sinks(members.get("sinks"))),
+            text=text,
+            why=why,
+        )
+
+    @property
+    def unreadable(self) -> str:
+        """Why this version can't read it, and what to do."""
+        return f"This version of Headwater can't read the stored pipeline: {self.why}. {_WHAT_TO_DO}"
+
+    @property
+    def document(self) -> Any:
+        """The stored JSON value; the stored text when that is no JSON."""
+        return _document(self.text)
+
+    @property
+    def known_transforms(self) -> tuple[KnownTransform, ...]:
+        """The transforms that have a uid. Of a text that is no JSON, all uids, as if they were those of filters."""
+        document = self.document
+        if isinstance(document, str):
+            return tuple(KnownTransform(uid, "redis_set_filter", None, "") for uid in _UID.findall(document))
+        return tuple(_transforms(_object(document).get("transforms")))
+
+
+def read_config(text: str) -> PipelineConfig:
+    """The pipeline in a stored text; an UnreadableConfig when this version can't read it."""
+    try:
+        return PipelineConfig.model_validate_json(text)
+    except ValidationError as error:
+        return UnreadableConfig.of(text, _reason(error))
+
+
+def write_config(config: PipelineConfig) -> str:
+    """The text to store."""
+    return config.text if isinstance(config, UnreadableConfig) else config.model_dump_json()
+
+
+def _reason(error: ValidationError) -> str:
+    """The first fault: its place and what is wrong there. It names no value, which may be long or a secret."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = "".join(f"/{part}" for part in first["loc"] if part not in _TAGS)
+    message = first["msg"].removeprefix("Value error, ").rstrip(".")
+    return f"/pipeline_config{place}: {message[:1].lower()}{message[1:]}"
+
+
+def stored_object(text: str) -> Mapping[str, Any]:
+    """The members of a stored JSON object; none where it is anything else."""
+    return _object(_document(text))
+
+
+def _document(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: Any) -> Iterator[Mapping[str, Any]]:
+    return (item for item in value if isinstance(item, dict)) if isinstance(value, list) else iter(())
+
+
+def _source(value: Any) -> Source:
+    try:
+        return Source.model_validate(value)
+    except ValidationError:
+        return _NO_SOURCE
+
+
+def _sinks(value: Any) -> Iterator[Sink]:
+    for item in _objects(value):
+        try:
+            yield _SINK.validate_python(item)
+        except ValidationError:
+            continue  # a type that this version does not know: it owns nothing that this version could remove
+
+
+def _transforms(value: Any) -> Iterator[KnownTransform]:
+    for item in _objects(value):
+        uid, kind, name = item.get("uid"), item.get("type"), item.get("name")
+        content = item.get("filter_expr", item.get("script"))
+        if isinstance(uid, str) and isinstance(kind, str):
+            yield KnownTransform(uid, kind, name if isinstance(name, str) else None, str(content or ""))

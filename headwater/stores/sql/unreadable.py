@@ -1,0 +1,72 @@
+"""Finds what is stored and can't be read, for `headwater doctor`. Reading itself never fails for such rows."""
+
+from collections.abc import Iterator
+from itertools import groupby
+from operator import attrgetter
+
+from sqlalchemy import Connection, false, select
+
+from headwater.model.stored import read_config
+from headwater.stores.base import UnreadableRow
+from headwater.stores.sql import logs
+from headwater.stores.sql.deployment_rows import DeploymentRows, read_workers
+from headwater.stores.sql.flows import FlowRows
+from headwater.stores.sql.keys import has_scopes
+from headwater.stores.sql.tables import (
+    ACTIVE,
+    api_keys,
+    deployments,
+    flow_revisions,
+    flows,
+    worker_logs,
+    worker_states,
+)
+
+WORKERS = "The stored states of its workers can't be read. The controller writes them anew when a worker changes."
+LOG_LINES = "{} of its stored log lines can't be read. They are left out of answers, and go with the deployment."
+SCOPES = "Its scopes can't be read, so it may do nothing. Revoke it, and make another one with `headwater keys create`."
+OLD_REVISION = "Revision {} can't be read: {}. Nothing can go back to it; the newest revision is not affected."
+
+
+def unreadable_rows(connection: Connection, rows: DeploymentRows) -> Iterator[UnreadableRow]:
+    """Every row that can't be read, by kind."""
+    for flow in FlowRows(rows).select(connection, flows.c.deleted == false()):
+        if flow.unreadable:
+            yield UnreadableRow("configuration", flow.id, flow.owner, flow.unreadable)
+    yield from _old_revisions(connection)
+    for deployment in rows.unfinished(connection):
+        if deployment.unreadable:
+            yield UnreadableRow("deployment", deployment.id, deployment.owner, deployment.unreadable)
+    yield from _workers(connection)
+    yield from _log_lines(connection)
+    for key in connection.execute(select(api_keys)):
+        if not has_scopes(key.scopes):
+            yield UnreadableRow("API key", key.id, key.owner, SCOPES)
+
+
+def _old_revisions(connection: Connection) -> Iterator[UnreadableRow]:
+    old = select(flow_revisions, flows.c.owner).join(flows, flows.c.id == flow_revisions.c.flow_id)
+    old = old.where(flow_revisions.c.revision != flows.c.revision).order_by(flow_revisions.c.flow_id)
+    for row in connection.execute(old.execution_options(yield_per=1)):
+        if why := read_config(row.config).unreadable:
+            yield UnreadableRow("revision", row.flow_id, row.owner, OLD_REVISION.format(row.revision, why))
+
+
+def _workers(connection: Connection) -> Iterator[UnreadableRow]:
+    states = select(worker_states, deployments.c.owner).join(
+        deployments, deployments.c.id == worker_states.c.deployment_id
+    )
+    for row in connection.execute(states.where(ACTIVE)):
+        if read_workers(row.workers) is None:
+            yield UnreadableRow("worker states", row.deployment_id, row.owner, WORKERS)
+
+
+def _log_lines(connection: Connection) -> Iterator[UnreadableRow]:
+    lines = select(worker_logs.c.deployment_id, worker_logs.c.line, deployments.c.owner).join(
+        deployments, deployments.c.id == worker_logs.c.deployment_id
+    )
+    rows = connection.execute(lines.order_by(worker_logs.c.deployment_id))
+    for deployment_id, some in groupby(rows, attrgetter("deployment_id")):
+        bad = [row for row in some if logs.read_line(row.line) is None]
+        if bad:
+            yield UnreadableRow("log lines", deployment_id, bad[0].owner, LOG_LINES.format(len(bad)))

@@ -1,0 +1,205 @@
+"""Damaged rows of a database fail for themselves only, and each can be mended or removed."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from headwater.errors import SetupError, Unreadable
+from headwater.model.deployment import Condition, Desired, Phase, Status, WorkerStatus
+from headwater.stores.sql.connections import Connections, make_engine
+from headwater.stores.sql.database import Database, open_database
+from headwater.stores.sql.sealed import Sealer
+from tests.support.sql import (
+    OWNER,
+    SECRET_KEY,
+    T0,
+    a_config,
+    a_deployment,
+    a_flow,
+    a_key,
+    a_line,
+    at,
+    next_revision,
+    seen,
+)
+
+Damage = Callable[..., None]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'headwater.db'}"
+    found: str = request.getfixturevalue("empty_postgres_url")
+    return found
+
+
+@pytest.fixture
+def database(url: str) -> Iterator[Database]:
+    opened = open_database(url, Sealer(SECRET_KEY))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def damage(url: str, database: Database) -> Iterator[Damage]:  # the tables must be there
+    """Runs a statement on the database."""
+    engine = make_engine(url)
+    connections = Connections(engine)
+
+    def run(statement: str, **values: object) -> None:
+        with connections.writing() as connection:
+            assert connection.execute(text(statement), values).rowcount > 0
+
+    yield run
+    engine.dispose()
+
+
+@pytest.fixture
+def two(database: Database) -> Database:
+    """Two deployed configurations, d1 of f1 and d2 of f2, whose workers are ready."""
+    for number in (1, 2):
+        database.flows.create(a_flow(f"f{number}", created_s=number))
+        made = database.deployments.desire_running(
+            OWNER, f"f{number}", a_deployment(f"d{number}", flow_id=f"f{number}", created_at=at(number))
+        )
+        database.deployments.observe([seen(made)])
+    return database
+
+
+def reseal(damage: Damage, deployment_id: str) -> None:
+    """Seal its passwords with another key."""
+    other = Sealer(bytes(32))
+    for name in ("reader_password", "worker_password"):
+        sealed = other.seal("secret", deployment_id, name)
+        damage(f"UPDATE deployments SET {name} = :sealed WHERE id = :id", sealed=sealed, id=deployment_id)
+
+
+class TestSecrets:
+    @pytest.fixture(autouse=True)
+    def resealed(self, two: Database, damage: Damage) -> None:  # there must be something to seal
+        reseal(damage, "d1")
+
+    def test_the_others_are_not_affected(self, two: Database) -> None:
+        assert [(d.id, bool(d.unreadable)) for d in two.deployments.unfinished()] == [("d2", False), ("d1", True)]
+        assert [(f.id, bool(f.unreadable)) for f in two.flows.list(OWNER)] == [("f2", False), ("f1", True)]
+        assert two.deployments.desire_credentials(OWNER, "f2", "new").reader_password == "new"
+
+    def test_nothing_is_begun_for_it(self, two: Database) -> None:
+        with pytest.raises(Unreadable, match="another secret key"):
+            two.deployments.desire_running(OWNER, "f1", None)
+        with pytest.raises(Unreadable, match="another secret key"):
+            two.deployments.desire_credentials(OWNER, "f1", "new")
+
+    def test_a_save_gives_it_new_ones(self, two: Database) -> None:
+        two.flows.save(next_revision(two.flows.get(OWNER, "f1"), damage=""))
+        renewed = two.deployments.active("f1")
+        assert renewed is not None
+        assert (renewed.unreadable, renewed.has_secrets) == ("", True)
+        assert renewed.reader_password != renewed.worker_password
+        assert (renewed.credentials, renewed.generation, renewed.desired_revision) == (2, 2, 1)
+        assert renewed.condition is Condition.ROLLING_OUT
+        assert two.deployments.desire_running(OWNER, "f1", None).desired_revision == 2
+
+    def test_it_is_torn_down_and_deleted(self, two: Database) -> None:
+        two.flows.delete(OWNER, "f1")
+        [_, gone] = two.deployments.unfinished()
+        assert (gone.id, gone.desired) == ("d1", Desired.ABSENT)
+        two.deployments.observe([seen(gone, Phase.ABSENT)])
+        two.flows.purge("f1")
+        assert [d.id for d in two.deployments.unfinished()] == ["d2"]
+        assert list(two.flows.deleted()) == []
+
+    def test_the_database_opens_while_the_key_is_the_right_one(self, url: str, two: Database, damage: Damage) -> None:
+        reseal(damage, "d2")
+        open_database(url, Sealer(SECRET_KEY)).close()
+        assert len(two.unreadable()) == 4
+        with pytest.raises(SetupError, match="another secret key"):
+            open_database(url, Sealer(bytes(range(1, 33))))
+
+    def test_doctor_names_both_rows(self, two: Database) -> None:
+        assert [(row.kind, row.id, row.owner) for row in two.unreadable()] == [
+            ("configuration", "f1", OWNER),
+            ("deployment", "d1", OWNER),
+        ]
+
+
+def test_a_key_that_nothing_was_sealed_with_may_be_changed(url: str, database: Database) -> None:
+    database.flows.create(a_flow())
+    open_database(url, Sealer(bytes(32))).close()
+
+
+class TestPipelines:
+    def test_of_a_running_deployment(self, two: Database, damage: Damage) -> None:
+        limit_lowered = a_config().model_dump_json().replace('"parallelism":1', '"parallelism":1000')
+        damage("UPDATE flow_revisions SET config = :config WHERE flow_id = 'f1'", config=limit_lowered)
+        assert [(d.id, bool(d.unreadable)) for d in two.deployments.unfinished()] == [("d2", False), ("d1", True)]
+        assert [marker.id for marker in two.deployments.markers()] == ["d1", "d2"]
+        [configuration, deployment] = two.unreadable()
+        assert (configuration.kind, deployment.kind) == ("configuration", "deployment")
+        assert "/pipeline_config/parallelism: input should be less than or equal to 64" in configuration.why
+
+    def test_a_save_mends_it_and_a_deploy_rolls_it_out(self, two: Database, damage: Damage) -> None:
+        damage("UPDATE flow_revisions SET config = 'damaged' WHERE flow_id = 'f1'")
+        two.flows.save(next_revision(two.flows.get(OWNER, "f1"), pipeline_config=a_config()))
+        rolled_out = two.deployments.desire_running(OWNER, "f1", None)
+        assert (rolled_out.unreadable, rolled_out.desired_revision) == ("", 2)
+        assert [revision.number for revision in rolled_out.others] == [1]
+        [old] = two.unreadable()
+        assert (old.kind, old.id) == ("revision", "f1")
+
+    def test_a_deployed_one_is_torn_down(self, two: Database, damage: Damage) -> None:
+        damage("UPDATE flow_revisions SET config = 'damaged' WHERE flow_id = 'f1'")
+        asked = two.deployments.desire_absent("f1")
+        assert asked is not None
+        two.deployments.observe([seen(asked, Phase.ABSENT)])
+        assert two.deployments.active("f1") is None
+
+
+class TestOtherRows:
+    def test_states_of_another_version(self, two: Database, damage: Damage) -> None:
+        damage("UPDATE deployments SET condition = 'Sleeping' WHERE id = 'd1'")
+        [_, unknown] = two.deployments.unfinished()
+        assert "condition 'Sleeping' is of another version" in unknown.unreadable
+        assert set(two.deployments.progress(["f1", "f2"])) == {"f1", "f2"}
+        damage("UPDATE deployments SET phase = 'dreaming' WHERE id = 'd1'")
+        assert two.deployments.progress(["f1"])["f1"].phase is Phase.PENDING
+        assert len(two.deployments.markers()) == 2
+
+    def test_worker_states(self, two: Database, damage: Damage) -> None:
+        worker = WorkerStatus(name="w", status=Status.RUNNING, is_ready=True, start_time=T0)
+        two.deployments.report_workers({"d1": [worker], "d2": [worker]})
+        damage("UPDATE worker_states SET workers = 'damaged' WHERE deployment_id = 'd1'")
+        assert [d.workers for d in two.deployments.unfinished()] == [(worker,), ()]
+        [row] = two.unreadable()
+        assert (row.kind, row.id) == ("worker states", "d1")
+
+    def test_log_lines(self, two: Database, damage: Damage) -> None:
+        two.deployments.write_logs({"d1": [a_line(1), a_line(2), a_line(3)]})
+        damage("UPDATE worker_logs SET line = '{}' WHERE number = 2")
+        assert list(two.deployments.read_logs("d1", 10)) == [a_line(3), a_line(1)]
+        [row] = two.unreadable()
+        assert (row.kind, row.id) == ("log lines", "d1")
+
+    def test_scopes_of_a_key(self, database: Database, damage: Damage) -> None:
+        for key_id in ("k1", "k2"):
+            database.keys.create(a_key(key_id))
+        damage("UPDATE api_keys SET scopes = '5' WHERE id = 'k1'")
+        assert {key.id: key.scopes for key in database.keys.list()} == {"k1": (), "k2": a_key().scopes}
+        assert [row.kind for row in database.unreadable()] == ["API key"]
+
+    def test_tags(self, two: Database, damage: Damage) -> None:
+        damage("UPDATE flows SET tags = '{\"a\": 1}' WHERE id = 'f1'")
+        assert [(f.tags, bool(f.unreadable)) for f in two.flows.list(OWNER)] == [(("a", "b"), False), ((), True)]
+
+
+def test_json_that_is_none_fails_for_its_row_only(two: Database, damage: Damage, url: str) -> None:
+    """PostgreSQL stores no such text."""
+    if url.startswith("sqlite"):
+        two.keys.create(a_key())
+        for table, column in (("flows", "tags"), ("api_keys", "scopes")):
+            damage(f"UPDATE {table} SET {column} = '[\"a' WHERE id IN ('f1', 'k1')")
+        assert [bool(f.unreadable) for f in two.flows.list(OWNER)] == [False, True]
+        assert [key.scopes for key in two.keys.list()] == [()]
