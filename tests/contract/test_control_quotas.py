@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.errors import QuotaExceeded
-from headwater.model.dataset import SetId
+from headwater.model.dataset import SetId, filter_set
 from headwater.model.deployment import Phase
 from headwater.model.quota import QUOTA_NAMES, QuotaDefaults
 from headwater.stores.memory.control import MemoryDatabase
@@ -22,6 +22,7 @@ from tests.support.sql import (
     a_dataset,
     a_deployment,
     a_flow,
+    at,
     next_revision,
     seen,
 )
@@ -80,8 +81,18 @@ class TestUsed:
         used = stores.quotas.used(OWNER)
         assert used["script_bytes"] == 10
         assert used["stored_bytes"] > 1_010
-        stores.revisions.remove("f1", [1])
+        stores.revisions.remove("f1", [1], at(9))
         assert stores.quotas.used(OWNER)["stored_bytes"] < 1_000
+
+    def test_values_of_a_removed_filter_are_the_owners_while_they_are_kept(self, stores: ControlStores) -> None:
+        filter_ = {"uid": "t9", "type": "redis_set_filter", "filter_expr": "root = this.a"}
+        flow = a_flow(pipeline_config=a_config(transforms=[filter_]))
+        stores.flows.create(flow)
+        stores.flows.save(next_revision(flow, pipeline_config=a_config()))
+        stores.revisions.remove("f1", [1], at(9))
+        assert filter_set("f1", "t9") in stores.quotas.sets(OWNER)
+        stores.revisions.forget_filters("f1", ["t9"])
+        assert list(stores.quotas.sets(OWNER)) == []
 
     def test_what_is_removed_counts_no_more(self, stores: ControlStores) -> None:
         stores.flows.create(a_flow())

@@ -10,7 +10,16 @@ from headwater.model.dataset import SetId, dataset_set, filter_set
 from headwater.model.quota import Allowed, QuotaDefaults, QuotaName, Usage, excess
 from headwater.stores.sql import rules
 from headwater.stores.sql.connections import Connections
-from headwater.stores.sql.tables import ACTIVE, NAMED, datasets, deployments, flow_revisions, flows, quotas, removed_filters
+from headwater.stores.sql.tables import (
+    ACTIVE,
+    NAMED,
+    datasets,
+    deployments,
+    flow_revisions,
+    flows,
+    quotas,
+    removed_filters,
+)
 
 LOCK = "SELECT pg_advisory_xact_lock(7234190385527)"
 """Changes that count come one after the other, so that each sees what those before it have stored."""

@@ -52,6 +52,8 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 COUNTED = ("stored_bytes", "script_bytes", "workers")
 """Columns of a revision: what it counts for. `filter_uids` is the fourth one, the uids separated by spaces."""
+
+
 class StoredJson(TypeDecorator[Any]):
     """JSON whose text may be damaged: reading gives the text then, so that one row never fails the others."""
 
