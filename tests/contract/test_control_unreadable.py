@@ -146,7 +146,7 @@ class TestPipelines:
         two.flows.save(next_revision(two.flows.get(OWNER, "f1"), pipeline_config=a_config()))
         rolled_out = two.deployments.desire_running(OWNER, "f1", None)
         assert (rolled_out.unreadable, rolled_out.desired_revision) == ("", 2)
-        assert [revision.number for revision in rolled_out.others] == [1]
+        assert [revision.number for revision in rolled_out.previous_revisions] == [1]
         [old] = two.unreadable()
         assert (old.kind, old.id) == ("revision", "f1")
 

@@ -184,6 +184,18 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.newest)
             [StopWorkers, RemoveEverything, Record],
             id="a teardown removes all in order",
         ),
+        pytest.param(
+            replace(ROLLING, unreadable="why", credentials=2),
+            ObservedState(NOW, [status(OLD)]),
+            [],
+            id="what can't be read is left alone, its workers too",
+        ),
+        pytest.param(
+            replace(RUNNING, unreadable="why", desired=Desired.ABSENT),
+            ObservedState(NOW, [status(OLD)]),
+            [StopWorkers, RemoveEverything, Record],
+            id="what can't be read is torn down all the same",
+        ),
     ],
 )
 def test_table(of: Deployment, observed: ObservedState, expected: Sequence[type[Action]]) -> None:
