@@ -20,6 +20,7 @@ from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC, partition_of, qu
 from headwater.model.record import RecordBatch
 from headwater.services.prices import PriceAnswer, Prices, Token
 from headwater.stores.memory.prices import MemoryPrices
+from headwater.stores.prices import PriceStore
 from tests.support.prices import DAY, HOUR, MINUTE, brute_force, figures, in_usd
 
 START = 1_767_323_045_678
@@ -44,10 +45,10 @@ class Fed(NamedTuple):
 
 
 class Worker:
-    """A prices worker on topics and a store in memory, which is killed and started again, and the clock of all."""
+    """A prices worker on topics in memory, which is killed and started again, its store and the clock of all."""
 
-    def __init__(self) -> None:
-        self.store = MemoryPrices()
+    def __init__(self, store: PriceStore | None = None) -> None:
+        self.store = store or MemoryPrices()
         self.now = START
         self.fed: set[Fed] = set()
         self._topic: list[list[tuple[bytes, bytes]]] = [[] for _ in range(PARTITIONS)]

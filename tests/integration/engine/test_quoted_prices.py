@@ -1,0 +1,34 @@
+"""Quoted ticks in a real Valkey: folded, settled and asked for while workers are killed."""
+
+import random
+import time
+from contextlib import closing
+
+import pytest
+
+from headwater.model.price import state
+from headwater.model.price.tick import PARTITIONS
+from headwater.stores.redis.client import connect
+from headwater.stores.redis.prices import RedisPrices
+from tests.unit.engine import test_quoted_ticks as cases
+
+
+@pytest.mark.parametrize("many", [20, 1024])
+def test_a_day_of_quoted_trade(valkey_url: str, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "MANY", many)
+    monkeypatch.setattr(cases, "START", int(time.time() * 1000))  # what nobody can ask for expires
+    draw = random.Random(many)
+    with closing(connect(valkey_url)) as client:
+        worker, told = cases.Worker(RedisPrices(client)), cases.day_of_trade(draw, 600)
+        for at in range(0, len(told), 60):
+            worker.now = max(fed.tick[0] for fed in told[at : at + 60])
+            worker.feed(draw.sample(told[at : at + 60], len(told[at : at + 60])))
+            if draw.random() < 0.5:
+                worker.read()
+                worker.start()  # killed before it stored anything
+            worker.store_all()
+            worker.check()
+        worker.start()
+        worker.settle()
+        worker.check()
+        assert not any(worker.store.unsettled(partition) for partition in range(PARTITIONS))
