@@ -23,7 +23,17 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from benches._installation import installation
 from benches.pipelines import cpu_seconds
 from headwater.model.price.band import HOUR_MS
-from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC, from_topic, pack, partition_of, token_key
+from headwater.model.price.tick import (
+    PARTITIONS,
+    SEPARATOR,
+    TICKS_TOPIC,
+    VALUE_BYTES,
+    from_topic,
+    pack,
+    partition_of,
+    quoted_key,
+    token_key,
+)
 from headwater.stores.embedded import EmbeddedValkey
 from headwater.stores.redis.client import Client, connect
 from tests.acceptance.stack import Stack, until
@@ -42,7 +52,9 @@ def address(number: int) -> str:
     return f"0x{number * 0x9E3779B97F4A7C15F39CC0605CEDC834109F0123 % (1 << 160):040x}"
 
 
-KEYS = [token_key(CHAIN, address(number)).encode() for number in range(TOKENS + PROBES)]
+QUOTE = TOKENS + PROBES
+"""The token that others are quoted in."""
+KEYS = [token_key(CHAIN, address(number)).encode() for number in range(QUOTE + 1)]
 WHERE = [partition_of(key) for key in KEYS]
 
 
@@ -66,15 +78,16 @@ class Topic:
         self._producer = Producer(self._config | {"linger.ms": 20, "queue.buffering.max.messages": 200_000})
         self._number = 0
 
-    def write(self, ticks: Ticks) -> int:
-        """All of them; how many."""
-        before = self._number
+    def write(self, ticks: Ticks, quote: str = "") -> int:
+        """All of them; how many. quote: The address of the token that the prices are in; empty for US dollars."""
+        before, names = self._number, quote.encode() + SEPARATOR if quote else b""
         for token, at, price in ticks:
             self._number += 1
+            key = quoted_key(KEYS[token]) if quote else KEYS[token]
             while True:
                 try:
-                    value = pack(at, self._number, price, 18)
-                    self._producer.produce(TICKS_TOPIC, value, KEYS[token], WHERE[token])
+                    value = pack(at, self._number, price, 18) + names
+                    self._producer.produce(TICKS_TOPIC, value, key, WHERE[token])
                     break
                 except BufferError:
                     self._producer.poll(0.05)
@@ -96,7 +109,7 @@ class Topic:
             before = time.process_time()
             while count > 0:
                 messages = consumer.consume(2000, 1.0)
-                count -= len([*from_topic([m.value() or b"" for m in messages])])
+                count -= len([*from_topic([(m.value() or b"")[:VALUE_BYTES] for m in messages])])
             return time.process_time() - before
 
 
@@ -106,12 +119,12 @@ def positions(client: Client) -> dict[int, int]:
     return {p: int(end.rpartition(b":")[2]) for p, end in ends.items()}
 
 
-def work_off(stack: Stack, client: Client, topic: Topic, ticks: Ticks, what: str) -> None:
+def work_off(stack: Stack, client: Client, topic: Topic, ticks: Ticks, what: str, quote: str = "") -> None:
     """Write ticks while the worker stands still, then let it fold them, and print how fast it was."""
     [worker] = stack.below("prices worker")
     starts = topic.ends()
     os.kill(worker, signal.SIGSTOP)
-    count = topic.write(ticks)
+    count = topic.write(ticks, quote)
     ends, before, began = topic.ends(), cpu_seconds(worker), time.monotonic()
     os.kill(worker, signal.SIGCONT)
     until(lambda: positions(client) == ends, WORKED_OFF_WITHIN_S, "all ticks readable")
@@ -216,6 +229,11 @@ def main(count: int = 2_000_000, seconds: float = 20) -> None:
             requests(stack, seconds, at_once)
         requests(stack, 5, 1, "/healthz")
         staleness(stack, topic, 5_000)
+        now = int(time.time() * 1000)
+        topic.write((QUOTE, now - ago * 1000, 2000 + ago % 7) for ago in range(HOUR_MS // 1000))
+        quoted = traded(count // 4, now - HOUR_MS // 6, now, 3)
+        work_off(stack, client, topic, quoted, "ten minutes of trade quoted in another token", address(QUOTE))
+        requests(stack, seconds, 1)
 
 
 if __name__ == "__main__":

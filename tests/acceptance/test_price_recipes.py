@@ -319,6 +319,7 @@ def enable(stack: Stack, client: httpx.Client, case: Case, folder: Path) -> dict
         options += [option, str(folder / option[2:])]
     made = stack.run("prices", "enable", case.recipe, *options)
     assert made.returncode == 0, made.stderr
+    assert case.recipe == "hyperliquid" or "USDC (" in made.stdout, made.stdout
     flow: dict[str, Any] = client.get(f"/api/v1/flow/{made.stdout.split()[-1].rstrip('.')}").json()
     return flow
 

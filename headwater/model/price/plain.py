@@ -248,12 +248,12 @@ class _Plain:
     def _decimals(self) -> Ints:
         """As the newest tick tells them; of two equal ones the greater number."""
         [(newest, decimals), *others] = [pair for part in self._parts for pair in part.newest(self._now)]
-        for ticks, theirs in others:
-            is_equal = ~ticks.is_after(newest) & ~newest.is_after(ticks)
-            decimals = np.where(
-                is_equal, np.maximum(decimals, theirs), np.where(ticks.is_after(newest), theirs, decimals)
-            )
-            newest = newest.or_later(ticks)
+        for at, (ticks, theirs) in enumerate(others, 1):
+            is_theirs, is_ours = ticks.is_after(newest), newest.is_after(ticks)
+            either = np.where(is_ours, decimals, np.maximum(decimals, theirs))
+            decimals = np.where(is_theirs, theirs, either)
+            if at < len(others):
+                newest = newest.or_later(ticks)
         return decimals
 
 

@@ -52,6 +52,8 @@ def fed(stack: Stack, feeder: Deployed, client: httpx.Client) -> httpx.Client:
         tick("0x01", 1, 60, chain="madeupchain"),
         *(tick(token(4), 50, minute * 60) for minute in range(5, 10)),
         tick(token(4), 5e7, 60),
+        tick(token(5), None, HOUR, price_quote="2.5", quote_address=token(1)),
+        tick(token(6), None, 10 * 60, price_quote=2, quote_address=token(1).upper().replace("X", "x")),
         tick(token(9), 1, 1),
     ]
     stack.feed("base", "log", ticks)
@@ -63,8 +65,8 @@ def fed(stack: Stack, feeder: Deployed, client: httpx.Client) -> httpx.Client:
 
 def is_readable(client: httpx.Client) -> bool:
     """Whether all that was fed counts: tokens are in different partitions, and each comes when it comes."""
-    items = ask(client, *map(token, (1, 2, 4, 9)))["items"] + ask(client, MINT, chain="solana")["items"]
-    return len(items) == 5 and items[0]["latest_price"] == 99.5
+    items = ask(client, *map(token, (1, 2, 4, 5, 6, 9)))["items"] + ask(client, MINT, chain="solana")["items"]
+    return len(items) == 7 and items[0]["latest_price"] == 99.5
 
 
 class TestStats:
@@ -135,6 +137,13 @@ class TestStats:
         assert status["status"] == "held"
         assert item["timestamp"] < status["held_since"]
 
+    def test_prices_quoted_in_another_token(self, fed: httpx.Client) -> None:
+        answer = ask(fed, token(5), token(6))
+        assert [item["latest_price"] for item in answer["items"]] == [250.0, 199.0]
+        assert [status["status"] for status in answer["statuses"]] == ["ok", "ok"]
+        assert answer["statuses"][0]["quote_stale"] is True  # the quote's trade was more than an hour older
+        assert "quote_stale" not in answer["statuses"][1]
+
     @pytest.mark.proves("2.9/mint", "4.1/Object fields")
     @pytest.mark.parametrize("address", [MINT, MINT.lower(), MINT.upper()])
     def test_a_mint_in_any_case(self, fed: httpx.Client, address: str) -> None:
@@ -175,6 +184,9 @@ class TestFeeding:
         bad: list[dict[str, Any] | bytes] = [
             tick(token(20), 0, 1),
             tick(token(20), 1, -600),
+            tick(token(20), "1_000", 1),
+            tick(token(20), 1, 1, timestamp="20260102"),
+            tick(token(20), 1, 1, price_quote=1, quote_address=token(1)),
             {name: value for name, value in tick(token(20), 1, 1).items() if name != "decimals"},
             b"no json",
         ]

@@ -171,7 +171,7 @@ any_order = given(
     st.randoms(use_true_random=False),
     st.sampled_from([0, 5, 1024]),
 )
-test_ticks_and_quotes_in_any_order = settings(max_examples=50, deadline=None)(any_order(check_any_order))
+test_ticks_and_quotes_in_any_order = settings(max_examples=30, deadline=None)(any_order(check_any_order))
 test_many_ticks_and_quotes_in_any_order = pytest.mark.long(
     settings(max_examples=600, deadline=None)(any_order(check_any_order))
 )
