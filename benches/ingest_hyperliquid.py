@@ -15,7 +15,7 @@ from typing import Any
 
 import typer
 
-from headwater.ingest.hyperliquid.node import NodeFeed
+from headwater.ingest.hyperliquid.feed import NodeFeed
 from headwater.ingest.hyperliquid.options import Entity, HyperliquidOptions
 
 ROUNDS = 5

@@ -1,9 +1,7 @@
 """Files of records, in any of the formats, compressed or not, by name or from standard input."""
 
 import csv
-import lzma
 import sys
-import zlib
 from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,12 +15,12 @@ import msgspec
 from headwater.errors import SetupError
 from headwater.ingest.formats import FORMATS, format_of
 from headwater.ingest.formats.base import PLAIN, Dialect, Reader
-from headwater.ingest.formats.packed import unpacked, warning_of
+from headwater.ingest.formats.packed import DAMAGE, unpacked, warning_of
 from headwater.model.stream import Entity
 from headwater.model.transform import MAX_OUTPUT_BYTES
 
 STDIN: Final = Path("-")
-_DAMAGE: Final = (OSError, EOFError, ValueError, csv.Error, zlib.error, lzma.LZMAError)
+_DAMAGE: Final = (*DAMAGE, csv.Error)
 
 
 class _Object(msgspec.Struct):

@@ -31,7 +31,8 @@ class Entity:
 
     key: members, or paths with dots, that tell a record from all others of its stream; () when none do. A retraction
     has the key of what it takes back. event_time: the member with the record's own time. prices: names of the price
-    recipes that read it. lowercase: the members that are stored in lower-case, such as addresses and hashes.
+    recipes that read it. lowercase: the members that are stored in lower-case, such as addresses and hashes. other_key:
+    the key of records that lack a member of `key`.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Entity:
     fields: Mapping[str, Field] = field(hash=False)
     example: dict[str, Any] = field(hash=False)
     lowercase: tuple[str, ...] = ()
+    other_key: tuple[str, ...] = ()
 
     @property
     def json_schema(self) -> dict[str, Any]:
@@ -82,6 +84,7 @@ def _entity(family: str, name: str, entry: Mapping[str, Any]) -> Entity:
         {member: _field(*told) for member, told in entry["fields"].items()},
         json.loads((_FILES / f"{family}_{name}.json").read_text("utf-8")),
         tuple(entry.get("lowercase", ())),
+        tuple(entry.get("other_key", ())),
     )
 
 

@@ -110,7 +110,8 @@ class HyperliquidNode:
                 events.append([users[side], fill])
                 self._tell("fill", {"user": users[side], **fill, "block_number": number})
             trade = {name: common[name] for name in ("coin", "px", "sz", "time", "hash", "tid")}
-            self._tell("trade", {**trade, "side": taker, "users": [users["B"], users["A"]], "block_number": number})
+            self._tell("trade", {**trade, "side": taker, "users": [users["B"], users["A"]], "block_number": number,
+                                 "trade_index": len(events) - 1})  # fmt: skip
         return events
 
     def _orders(self, number: int, iso: str) -> list[Any]:

@@ -213,7 +213,10 @@ def test_trades_of_the_websocket_through_kills(stack: Stack, streams: Streams, t
                     ingest.start()
                 time.sleep(0.02)
             streams.read(120)
-    check(streams, {"trade": [{**trade(number), "block_number": None} for number in range(120)]})
+    check(
+        streams,
+        {"trade": [{**trade(number), "block_number": None, "trade_index": number % 3} for number in range(120)]},
+    )
     assert "secret" not in (tmp_path / "ingest.log").read_text()
 
 

@@ -5,11 +5,15 @@ import gzip
 import io
 import lzma
 import re
+import zlib
 from collections.abc import Callable, Mapping
 from io import BufferedReader
 from typing import Any, BinaryIO, Final
 
 from headwater.errors import SetupError
+
+DAMAGE: Final = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)
+"""What reading a damaged file raises."""
 
 
 def arrow(what: str) -> Any:

@@ -1,23 +1,77 @@
-"""What a node tells, as records of the streams. Members that the node wrote keep their bytes.
+"""What a node writes, as records of the streams. Members that the node wrote keep their bytes.
 
-Keys are those of `model.natural_key`, made without reading the record again.
-
-Lines are either one event each, or `{local_time, block_time, block_number, events}`. Layout: README of
-hyperliquid-dex/node and the page "L1 data schemas" of Hyperliquid's documentation.
+Keys are those of `model.natural_key`, made without reading the record again. Lines hold one event each, or
+`{local_time, block_time, block_number, events}`. The layout is that of the README of hyperliquid-dex/node and of the
+page "L1 data schemas" of Hyperliquid's documentation.
 """
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
 from headwater.ingest.base import StreamRecord
-from headwater.ingest.hyperliquid.times import to_ms
-from headwater.ingest.hyperliquid.trades import Half, Side, Trade
+
+Side = Literal["A", "B"]
+"""Ask or bid: the taker sold or bought."""
 
 _CHAIN: Final = "hyperliquid"
 MAX_FUNDING_BYTES: Final = 500_000
-"""A funding event of all positions at once is larger than a topic takes: it becomes several records."""
+"""A funding event of all positions is larger than a record of a topic can be: it becomes several records."""
+
+
+class Block(NamedTuple):
+    """The events of a line. number: None when the line does not have it. time: as the node wrote it; may be empty."""
+
+    number: int | None
+    time: str
+    events: list[msgspec.Raw]
+
+
+class Trade(msgspec.Struct):
+    """A record of the stream `trade`.
+
+    Attributes:
+        side: The taker's side.
+        time: Milliseconds since 1970.
+        tid: None in a trade from `node_trades`, which does not have it.
+        users: The buyer, then the seller.
+        trade_index: Orders the trades of one block as they were executed.
+    """
+
+    coin: str
+    side: Side
+    px: str
+    sz: str
+    time: int
+    hash: str
+    tid: int | None
+    users: tuple[str, str]
+    block_number: int | None = None
+    trade_index: int | None = None
+
+
+class FillSide(msgspec.Struct, array_like=True):
+    """One user's side of a trade. trade: time in ms, coin and tid, which both sides have in common."""
+
+    user: str
+    side: Side
+    crossed: bool
+    trade: tuple[int, str, int]
+    px: str
+    sz: str
+    hash: str
+    block: int | None
+
+    def meet(self, other: "FillSide", trade_index: int) -> Trade:
+        """The trade of both sides."""
+        taker = self if self.crossed else other
+        buyer, seller = (self, other) if self.side == "B" else (other, self)
+        time, coin, tid = self.trade
+        users = (buyer.user, seller.user)
+        return Trade(coin, taker.side, taker.px, taker.sz, time, taker.hash, tid, users, taker.block, trade_index)
 
 
 class _Line(msgspec.Struct):
@@ -36,6 +90,7 @@ class _Fill(msgspec.Struct):
     oid: int
     crossed: bool
     tid: int = 0
+    startPosition: str | None = None  # noqa: N815  # the node's spelling
 
 
 class _Time(msgspec.Struct):
@@ -56,21 +111,44 @@ class _Order(msgspec.Struct):
 class _Misc(msgspec.Struct):
     time: str
     hash: str
-    inner: dict[str, msgspec.Raw]
+    inner: msgspec.Raw
 
 
-class _User(msgspec.Struct):
+class _Deltas(msgspec.Struct):
+    deltas: list[msgspec.Raw]
+
+
+class _Funding(msgspec.Struct):
+    Funding: _Deltas
+
+
+class _TradeSide(msgspec.Struct):
     user: str
+    oid: int | None = None
 
 
-class _NodeTrade(msgspec.Struct):
+class NodeTrade(msgspec.Struct):
+    """A trade that the node wrote itself. side_info: the buyer's order, then the seller's."""
+
     coin: str
     side: Side
     time: str
     px: str
     sz: str
     hash: str
-    side_info: tuple[_User, _User]
+    side_info: tuple[_TradeSide, _TradeSide]
+
+    @property
+    def identity(self) -> tuple[object, ...] | None:
+        """What a trade has from either side: two orders meet once. None when the node did not write the orders."""
+        oids = [side.oid for side in self.side_info]
+        return None if None in oids else (self.coin, self.px, self.sz, self.hash, frozenset(oids))
+
+    @property
+    def newer_side(self) -> Side:
+        """The side of the order that was placed later."""
+        buyer, seller = self.side_info
+        return "B" if (buyer.oid or 0) > (seller.oid or 0) else "A"
 
 
 class _Bundle(msgspec.Struct):
@@ -87,22 +165,14 @@ class _ReplicaLine(msgspec.Struct):
     abci_block: _AbciBlock
 
 
-class _Block(msgspec.Struct):
-    """A record of the stream `block`. The node tells no hash."""
+class BlockRecord(msgspec.Struct):
+    """A record of the stream `block`. hash: None from a node's files, which don't have it."""
 
     height: int
     blockTime: int  # noqa: N815  # the record's own spelling
     hash: str | None
     proposer: str
     numTxs: int  # noqa: N815
-
-
-class Block(NamedTuple):
-    """A line: its events, and their block where the line names it. time: as the node wrote it."""
-
-    number: int | None
-    time: str
-    events: list[msgspec.Raw]
 
 
 BadEvent = (msgspec.DecodeError, ValueError, RecursionError)
@@ -114,91 +184,129 @@ _FILL = msgspec.json.Decoder(_Fill)
 _ORDER = msgspec.json.Decoder(_Order)
 _MISC = msgspec.json.Decoder(_Misc)
 _TIME = msgspec.json.Decoder(_Time)
-_TRADE = msgspec.json.Decoder(_NodeTrade)
+_TRADE = msgspec.json.Decoder(NodeTrade)
 _REPLICA = msgspec.json.Decoder(_ReplicaLine)
-_DELTAS = msgspec.json.Decoder(dict[str, list[msgspec.Raw]])
+_FUNDING = msgspec.json.Decoder(_Funding)
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ENCODE = msgspec.json.Encoder().encode
 
 
-def unwrap(line: bytes) -> Block:
-    """The events of a line of either form."""
+def read_line(line: bytes) -> Block:
+    """The events of a line of either form. Raises BadEvent."""
     if line.startswith(b"["):
         return Block(None, "", [msgspec.Raw(line)])
-    told = _LINE.decode(line)
-    if told.events is msgspec.UNSET:
+    decoded = _LINE.decode(line)
+    if decoded.events is msgspec.UNSET:
         return Block(None, "", [msgspec.Raw(line)])
-    return Block(told.block_number, told.block_time, told.events)
+    return Block(decoded.block_number, decoded.block_time, decoded.events)
+
+
+def read_replica_line(line: bytes, path: str, number: int) -> Block:
+    """The block of line `number`, from 0, of a file of `replica_cmds`. Its only event is the record. Raises BadEvent.
+
+    The node does not write the height. A file is named by the height before that of its first line, and each line is
+    a block, as operators of nodes observed (bufrr/hyperstream, hl-agent/DATA_FLOW.md). numTxs counts the signed
+    actions of all bundles.
+    """
+    height = int(path.rpartition("/")[2]) + 1 + number
+    block = _REPLICA.decode(line).abci_block
+    actions = sum(len(bundle.signed_actions) for _, bundle in block.signed_action_bundles)
+    value = _ENCODE(BlockRecord(height, to_ms(block.time), None, block.proposer, actions))
+    return Block(height, block.time, [msgspec.Raw(value)])
+
+
+@lru_cache(maxsize=256)
+def to_ms(time: str) -> int:
+    """Milliseconds since 1970 of a time in UTC as the node writes it: ISO 8601, without a zone, up to nanoseconds.
+
+    Digits beyond milliseconds are cut off. Raises ValueError.
+    """
+    whole = int(datetime.fromisoformat(time[:19]).replace(tzinfo=UTC).timestamp())
+    return whole * 1000 + int(time[20:23].ljust(3, "0"))
+
+
+def fill_time_ms(event: msgspec.Raw) -> int:
+    """The time of a fill. Raises BadEvent."""
+    return _FILL.decode(_PAIR.decode(event)[1]).time
+
+
+def event_time_ms(event: msgspec.Raw) -> int:
+    """The time of an event other than a fill. Raises BadEvent."""
+    return to_ms(_TIME.decode(event).time)
 
 
 def _number(block: int | None) -> bytes:
     return b"null" if block is None else b"%d" % block
 
 
-def fill(event: msgspec.Raw, block: int | None) -> tuple[StreamRecord, Half]:
-    """`[user, fill]` as a record, and as one half of a trade."""
+def fill(event: msgspec.Raw, block: int | None) -> tuple[StreamRecord, FillSide]:
+    """A fill, `[user, fill]`, as a record and as one side of a trade. Raises BadEvent."""
     user, rest = _PAIR.decode(event)
-    told, who = _FILL.decode(rest), bytes(user)
-    if who[:1] != b'"':
+    decoded, quoted = _FILL.decode(rest), bytes(user)
+    if quoted[:1] != b'"':
         raise ValueError("the user of a fill is no string")
-    value = b'{"user":%b,%b,"block_number":%b}' % (who, bytes(rest).strip()[1:-1], _number(block))
-    name = who[1:-1].decode()
-    key = f"{_CHAIN}:{name}:{told.coin}:{told.oid}:{told.tid}:{told.hash}:{told.time}".encode()
-    trade = (told.time, told.coin, told.tid)
-    half = Half(name, told.side, told.crossed, trade, told.px, told.sz, told.hash, block)
-    return StreamRecord("fill", key, value), half
+    value = b'{"user":%b,%b,"block_number":%b}' % (quoted, bytes(rest).strip()[1:-1], _number(block))
+    name = quoted[1:-1].decode()
+    key = f"{_CHAIN}:{name}:{decoded.coin}:{decoded.oid}:{decoded.tid}:{decoded.hash}:{decoded.time}"
+    if decoded.startPosition is not None:  # the position and the size tell fills of one order apart without a tid
+        key = f"{key}:{decoded.startPosition}:{decoded.sz}"
+    trade = (decoded.time, decoded.coin, decoded.tid)
+    side = FillSide(name, decoded.side, decoded.crossed, trade, decoded.px, decoded.sz, decoded.hash, block)
+    return StreamRecord("fill", key.encode(), value), side
 
 
-def trade(told: Trade) -> StreamRecord:
-    """A trade as a record."""
-    return StreamRecord("trade", f"{_CHAIN}:{told.coin}:{told.tid}:{told.time}".encode(), _ENCODE(told))
+def trade(made: Trade) -> StreamRecord:
+    """A trade that has a tid, as a record."""
+    return StreamRecord("trade", f"{_CHAIN}:{made.coin}:{made.tid}:{made.time}".encode(), _ENCODE(made))
 
 
-def node_trade(event: msgspec.Raw, block: int | None) -> StreamRecord:
-    """A trade that the node told, as a record: it has no tid, but `side_info` with the orders."""
-    told = _TRADE.decode(event)
-    time_ms = to_ms(told.time)
-    members = msgspec.json.decode(event, type=dict[str, msgspec.Raw])
-    users = (told.side_info[0].user, told.side_info[1].user)
-    common = Trade(told.coin, told.side, told.px, told.sz, time_ms, told.hash, None, users, block)
+def read_node_trade(event: msgspec.Raw) -> NodeTrade:
+    """A trade that the node wrote itself. Raises BadEvent."""
+    decoded = _TRADE.decode(event)
+    to_ms(decoded.time)
+    return decoded
+
+
+def node_trade(read: NodeTrade, event: msgspec.Raw, block: int | None, trade_index: int) -> StreamRecord:
+    """A trade that the node wrote itself, as a record: it has no tid, but `side_info` with the orders."""
+    time_ms, members = to_ms(read.time), _MEMBERS.decode(event)
+    buyer, seller = read.side_info
+    users = (buyer.user, seller.user)
+    common = Trade(read.coin, read.side, read.px, read.sz, time_ms, read.hash, None, users, block, trade_index)
     rest = {name: members[name] for name in ("trade_dir_override", "side_info") if name in members}
     value = _ENCODE(common)[:-1] + b"," + _ENCODE(rest)[1:]
-    key = f"{_CHAIN}:{told.coin}:{told.hash}:{':'.join(users)}:{time_ms}".encode()
-    return StreamRecord("trade", key, value)
+    names = (read.hash, *users) if read.identity is None else (buyer.oid, seller.oid)
+    key = f"{_CHAIN}:{read.coin}:{':'.join(map(str, names))}:{time_ms}"
+    return StreamRecord("trade", key.encode(), value)
 
 
 def order(event: msgspec.Raw, block: int | None) -> StreamRecord:
-    """An order status as a record. One order can have two statuses in one block."""
-    told = _ORDER.decode(event)
+    """An order status as a record. One order can have several statuses in one block. Raises BadEvent."""
+    decoded = _ORDER.decode(event)
     value = b'%b,"block_number":%b}' % (bytes(event).strip()[:-1], _number(block))
-    key = f"{_CHAIN}:{told.user}:{told.order.oid}:{told.status}:{told.time}".encode()
+    key = f"{_CHAIN}:{decoded.user}:{decoded.order.oid}:{decoded.status}:{decoded.time}".encode()
     return StreamRecord("order", key, value)
 
 
-def event_time(event: msgspec.Raw) -> str:
-    """The time of an event other than a fill, as the node wrote it."""
-    return _TIME.decode(event).time
+def misc_event(event: msgspec.Raw, block: int | None, unique_id: str) -> list[StreamRecord]:
+    """A misc event as a record; as several when it has more funding payments than one record takes. Raises BadEvent."""
+    inner, body = _MISC.decode(event).inner, bytes(event).strip()
+    if len(body) <= MAX_FUNDING_BYTES or "Funding" not in _MEMBERS.decode(inner):
+        return [_misc_record(body, block, unique_id)]
+    members, parts = _MEMBERS.decode(event), _slices(_FUNDING.decode(inner).Funding.deltas)
+    return [
+        _misc_record(
+            _ENCODE(members | {"inner": {"Funding": {"deltas": deltas}}}),
+            block,
+            f"{unique_id}-{part}" if part else unique_id,
+        )
+        for part, deltas in enumerate(parts)
+    ]
 
 
-def misc_event(event: msgspec.Raw, block: int | None, unique_id: str) -> Iterator[StreamRecord]:
-    """A misc event as a record; as several, when it has more funding payments than one record takes."""
-    for part, body in enumerate(_parts(event)):
-        name = f"{unique_id}-{part}" if part else unique_id
-        value = b'%b,"block_number":%b,"unique_id":"%b"}' % (body[:-1], _number(block), name.encode())
-        yield StreamRecord("misc_event", f"{_CHAIN}:{name}".encode(), value)
-
-
-def _parts(event: msgspec.Raw) -> Iterator[bytes]:
-    body = bytes(event).strip()
-    if len(body) <= MAX_FUNDING_BYTES:
-        yield body
-        return
-    told = _MISC.decode(event)
-    if "Funding" not in told.inner:
-        yield body
-        return
-    members = msgspec.json.decode(event, type=dict[str, msgspec.Raw])
-    for deltas in _slices(_DELTAS.decode(told.inner["Funding"])["deltas"]):
-        yield _ENCODE(members | {"inner": {"Funding": {"deltas": deltas}}})
+def _misc_record(body: bytes, block: int | None, unique_id: str) -> StreamRecord:
+    value = b'%b,"block_number":%b,"unique_id":"%b"}' % (body[:-1], _number(block), unique_id.encode())
+    return StreamRecord("misc_event", f"{_CHAIN}:{unique_id}".encode(), value)
 
 
 def _slices(deltas: list[msgspec.Raw]) -> Iterator[list[msgspec.Raw]]:
@@ -212,14 +320,6 @@ def _slices(deltas: list[msgspec.Raw]) -> Iterator[list[msgspec.Raw]]:
     yield part
 
 
-def unwrap_replica(line: bytes, height: int) -> Block:
-    """A line of replica_cmds: its only event is the record. numTxs counts the signed actions of all bundles."""
-    told = _REPLICA.decode(line).abci_block
-    actions = sum(len(bundle.signed_actions) for _, bundle in told.signed_action_bundles)
-    value = _ENCODE(_Block(height, to_ms(told.time), None, told.proposer, actions))
-    return Block(height, told.time, [msgspec.Raw(value)])
-
-
 def block(event: msgspec.Raw, height: int | None) -> StreamRecord:
-    """What `unwrap_replica` made."""
+    """What `read_replica_line` made, as a record."""
     return StreamRecord("block", f"{_CHAIN}:{height}".encode(), bytes(event))

@@ -3,11 +3,12 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
-from headwater.ingest.hyperliquid import messages
+from headwater.ingest.hyperliquid import websocket_messages as messages
 from headwater.services.recipes import RECIPES
 from tests.support.v8 import Bench
 from tests.unit.ingest.hyperliquid.node_files import OTHER, TIME, TIME_MS, USER, Reader, append, block, lines, pair
@@ -39,7 +40,7 @@ def from_the_websocket(_root: Path) -> list[bytes]:
     told = {"coin": "BTC", "side": "B", "px": "91234.50", "sz": "0.250", "time": TIME_MS, "hash": "0x1",
             "tid": 718293645012345, "users": [USER, OTHER]}  # fmt: skip
     (trade,) = messages.trades(msgspec.Raw(json.dumps([told]).encode()))
-    return [messages.trade_record(trade).value]
+    return [messages.trade_record(trade, 0).value]
 
 
 @pytest.mark.parametrize("source", [from_fills, from_node_trades, from_the_websocket])
@@ -52,15 +53,42 @@ def test_a_trade_becomes_its_price(bench: Bench, tmp_path: Path, source: type) -
     tick = json.loads(ticks[0] or b"")
     assert (tick["token_address"], tick["price_usd"], tick["volume_usd"]) == ("BTC", 91234.5, 91234.5 * 0.25)
     assert tick["timestamp"] == TIME_MS
-    number = json.loads(value)["tid"]
-    assert number is None or tick["block_number"] * 2**24 + tick["log_index"] == number
+    trade = json.loads(value)
+    assert (tick["block_number"], tick["log_index"]) == (trade["block_number"] or 0, trade["trade_index"])
 
 
-def test_trades_of_one_moment_are_told_apart_without_a_tid(bench: Bench, tmp_path: Path) -> None:
-    (value,) = from_node_trades(tmp_path)
-    other = json.dumps(json.loads(value) | {"px": "91234.6"}).encode()
+def ticks_of(bench: Bench, values: list[bytes]) -> list[dict[str, Any]]:
     body = RECIPES["hyperliquid"].configuration("hyperliquid", "trade", TABLE, "")
-    ticks, _ = bench.run(body["pipeline_config"]["transforms"][0]["script"], [value, value, other])
-    first, again, second = (json.loads(tick or b"") for tick in ticks)
-    orders = [(tick["block_number"], tick["log_index"]) for tick in (first, again, second)]
-    assert orders[0] == orders[1] != orders[2]
+    ticks, failures = bench.run(body["pipeline_config"]["transforms"][0]["script"], values)
+    assert not failures
+    return [json.loads(tick or b"") for tick in ticks]
+
+
+def order_of(tick: dict[str, Any]) -> tuple[int, int]:
+    return tick["block_number"], tick["log_index"]
+
+
+@pytest.mark.parametrize("by_block", [True, False])
+def test_trades_of_one_block_are_in_the_order_of_the_file(bench: Bench, tmp_path: Path, by_block: bool) -> None:
+    """The order of execution; their tids are hashes."""
+    prices = {9: "91234.5", 700: "91234.6", 3: "91234.7", 50: "91234.8"}
+    events = [side for tid, price in prices.items() for side in pair(tid, px=price)]
+    folder = "node_fills_by_block" if by_block else "node_fills"
+    append(tmp_path / folder / HOUR, lines([block(5, events)] if by_block else events))
+    records = Reader(tmp_path, {"from_start": True, "entities": ("trade",)}).read()
+    ticks = ticks_of(bench, [record.value for record in records])
+    ordered = sorted(ticks, key=order_of)
+    assert [tick["price_usd"] for tick in ordered] == [float(price) for price in prices.values()]
+
+
+def test_trades_of_older_versions_are_told_apart(bench: Bench, tmp_path: Path) -> None:
+    """Their records have no trade_index; those of a node's own have no tid either."""
+    (value,) = from_node_trades(tmp_path)
+    trade = json.loads(value)
+    del trade["trade_index"]
+    other, with_tid = trade | {"px": "91234.6"}, trade | {"tid": 718293645012345}
+    values = [json.dumps(one).encode() for one in (trade, trade, other, with_tid)]
+    first, again, second, third = map(order_of, ticks_of(bench, values))
+    assert first == again
+    assert len({first, second, third}) == 3
+    assert third[0] * 2**24 + third[1] == 718293645012345

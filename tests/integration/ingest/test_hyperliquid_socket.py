@@ -12,9 +12,9 @@ import pytest
 
 from headwater.children import Backoff
 from headwater.ingest.base import Step, StreamRecord
-from headwater.ingest.hyperliquid import socket as sockets
+from headwater.ingest.hyperliquid import websocket as sockets
 from headwater.ingest.hyperliquid.options import HyperliquidOptions
-from headwater.ingest.hyperliquid.socket import SocketFeed
+from headwater.ingest.hyperliquid.websocket import WebSocketFeed
 from headwater.ingest.runner import Meters, run
 from headwater.ingest.writer import Written
 from tests.integration.ingest.hyperliquid_server import HyperliquidServer
@@ -64,7 +64,7 @@ class Ingest:
 
     @contextmanager
     def running(self, server: HyperliquidServer, **options: Any) -> Iterator["Ingest"]:
-        feed = SocketFeed(HyperliquidOptions(name="t", ws=server.url, **options), self.stop)
+        feed = WebSocketFeed(HyperliquidOptions(name="t", ws=server.url, **options), self.stop)
         self.stop.clear()
         arguments = (feed, self.store.open, self.stop, self.meters, Backoff(0.01, 0.1))
         thread = threading.Thread(target=run, args=arguments)
@@ -109,7 +109,8 @@ def test_trades_through_cuts_repeats_and_snapshots(server: HyperliquidServer) ->
     assert ingest.meters.gaps == 0
     assert ingest.meters.skipped["repeated trade"] > 0
     value = json.loads(ingest.store.records[0].value)
-    assert value == {**trade("BTC", 0), "block_number": None}
+    assert value == {**trade("BTC", 0), "block_number": None, "trade_index": 0}
+    assert [json.loads(record.value)["trade_index"] for record in ingest.store.records] == [0, 1, 2] * 20
 
 
 def test_all_coins_of_meta(server: HyperliquidServer) -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from headwater.errors import IngestStopped
 from headwater.ingest.evm.position import decode
-from headwater.ingest.hyperliquid.node import NodeFeed
+from headwater.ingest.hyperliquid.feed import NodeFeed
 from headwater.ingest.hyperliquid.options import HyperliquidOptions
-from headwater.ingest.hyperliquid.socket import SocketFeed
+from headwater.ingest.hyperliquid.websocket import WebSocketFeed
 from headwater.ingest.solana.feed import SolanaFeed
 from headwater.ingest.solana.options import SolanaOptions
 
@@ -30,7 +30,7 @@ def begin(kind: str, position: bytes, folder: Path) -> None:
             next(NodeFeed(HyperliquidOptions(name="mine", node_data=folder), quiet_s=0.0).steps(position))
         case "socket":
             options = HyperliquidOptions.model_validate({"name": "mine", "ws": "ws://127.0.0.1:9"})
-            next(SocketFeed(options, Event()).steps(position))
+            next(WebSocketFeed(options, Event()).steps(position))
         case "solana":
             solana = {"name": "mine", "rpc": "http://127.0.0.1:9", "from_slot": 7, "to_slot": 7}
             list(SolanaFeed(SolanaOptions.model_validate(solana), Event()).steps(position))

@@ -20,7 +20,7 @@ from headwater.ingest.evm.feed import EvmFeed
 from headwater.ingest.evm.options import EvmOptions
 from headwater.ingest.evm.well_known import well_known
 from headwater.ingest.hyperliquid.options import HyperliquidOptions
-from headwater.ingest.hyperliquid.socket import SocketFeed
+from headwater.ingest.hyperliquid.websocket import WebSocketFeed
 from headwater.ingest.runner import Meters, run
 from headwater.ingest.solana.feed import SolanaFeed
 from headwater.ingest.solana.options import SolanaOptions
@@ -76,7 +76,7 @@ def test_a_silent_node(kind: str, silent: str) -> None:
     feeds: dict[str, Callable[[], Feed]] = {
         "evm": lambda: evm(stop, rpc=f"http://{silent}", ws=f"ws://{silent}"),
         "solana": lambda: SolanaFeed(SolanaOptions.model_validate({"name": "n", "rpc": f"http://{silent}"}), stop),
-        "hyperliquid": lambda: SocketFeed(
+        "hyperliquid": lambda: WebSocketFeed(
             HyperliquidOptions.model_validate({"name": "n", "ws": f"ws://{silent}"}), stop
         ),
     }

@@ -37,6 +37,15 @@ def test_a_path_leads_inside() -> None:
     assert key_of(json.dumps({name: value for name, value in order.items() if name != "order"}).encode()) is None
 
 
+def test_records_that_lack_a_member_have_another_key() -> None:
+    key_of = natural_key("hyperliquid", "trade")
+    trade = {"coin": "BTC", "time": 5, "tid": None, "side_info": [{"oid": 9, "user": "0xa"}, {"oid": 3}, {"oid": 1}]}
+    assert key_of(json.dumps(trade | {"tid": 7}).encode()) == b"hyperliquid:BTC:7:5"
+    assert key_of(json.dumps(trade).encode()) == b"hyperliquid:BTC:9:3:5"
+    for side_info in ([{"oid": 9}], [{"oid": 9}, {"oid": None}], [{"oid": 9}, {}], [9, 3], {"oid": 9}, None):
+        assert key_of(json.dumps(trade | {"side_info": side_info}).encode()) is None
+
+
 @pytest.mark.parametrize(("chain", "entity"), [(c, e) for c in CATALOG for e in c.entities])
 def test_examples_have_one(chain: Chain, entity: Entity) -> None:
     key = natural_key(chain.name, entity.name)(json.dumps(entity.example).encode())

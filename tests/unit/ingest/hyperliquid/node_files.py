@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.ingest.base import StreamRecord
-from headwater.ingest.hyperliquid.node import NodeFeed
+from headwater.ingest.hyperliquid.feed import NodeFeed
 from headwater.ingest.hyperliquid.options import HyperliquidOptions
 
 USER = "0x" + "a" * 40
@@ -68,12 +68,15 @@ class Reader:
     time_ms: int = 0
     now: float = 0.0
     """How far the clock is ahead, in seconds."""
+    quiet_s: float = 0.0
+
+    def feed(self) -> NodeFeed:
+        options = HyperliquidOptions(name="t", node_data=self.root, **self.options)
+        return NodeFeed(options, lambda: time.time() + self.now, quiet_s=self.quiet_s)
 
     def read(self) -> list[StreamRecord]:
-        options = HyperliquidOptions(name="t", node_data=self.root, **self.options)
         found: list[StreamRecord] = []
-        feed = NodeFeed(options, lambda: time.time() + self.now, quiet_s=0.0)
-        steps = feed.steps(self.position)
+        steps = self.feed().steps(self.position)
         for step in steps:
             if step is None:
                 break

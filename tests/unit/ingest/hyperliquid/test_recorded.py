@@ -17,8 +17,10 @@ import msgspec
 import pytest
 
 from headwater.ingest.base import StreamRecord
-from headwater.ingest.hyperliquid import messages, records
-from headwater.ingest.hyperliquid.marks import Marks, MarksState
+from headwater.ingest.hyperliquid import records
+from headwater.ingest.hyperliquid import websocket_messages as messages
+from headwater.ingest.hyperliquid.position import WebSocketPosition
+from headwater.ingest.hyperliquid.websocket import NewEvents
 from headwater.model.natural_key import natural_key
 from tests.unit.ingest.hyperliquid.node_files import USER, Reader, append, lines
 
@@ -65,8 +67,8 @@ def test_the_files_of_a_node(tmp_path: Path) -> None:
     print(counts)
     assert counts == {"fill": 1366, "trade": 32 + 2 + 13, "order": 7769, "misc_event": 8}
     assert not reader.skipped
-    assert not reader.gaps
-    for stream in ("fill", "order", "misc_event"):
+    assert reader.gaps == 1, "the two files of fills are of different days"
+    for stream in ("fill", "trade", "order", "misc_event"):
         key_of = natural_key("hyperliquid", stream)
         keys = [record.key for record in found[stream]]
         assert keys == [key_of(record.value) for record in found[stream]]
@@ -120,6 +122,7 @@ def test_trades_of_recorded_fills(tmp_path: Path, name: str, distinct: int, trad
     assert len(expected) == trades
     by_tid = {(trade["coin"], trade["tid"]): trade for trade in expected}
     made = [json.loads(record.value) for record in found["trade"]]
+    assert len({(trade["block_number"], trade.pop("trade_index")) for trade in made}) == trades
     assert {(trade["coin"], trade["tid"]): trade for trade in made} == by_tid
     assert len(made) == trades
 
@@ -144,25 +147,26 @@ def test_forms_of_the_api(tmp_path: Path) -> None:
     assert {stream: len(records) for stream, records in found.items()} == {
         "fill": 306, "order": 8, "misc_event": 18,
     }  # fmt: skip
+    assert len({record.key for record in found["fill"]}) == 306, "old fills have no tid, and one order met up to seven"
     assert set(reader.skipped) <= {"fill without its other half"}, "the API tells one user's fills"
 
 
 def test_blocks() -> None:
     """What the explorer tells has a hash; envelopes are lines of a node without events."""
     full, without_hash = content("blocks/block_samples.jsonl").splitlines()
-    (block,) = messages.block_records(Marks(MarksState()).new_blocks(messages.read(b"[%b]" % full)))  # type: ignore[arg-type]  # blocks
-    assert json.loads(block.value) == json.loads(full)
+    (block,) = NewEvents(WebSocketPosition()).blocks(messages.read(b"[%b]" % full))  # type: ignore[arg-type]  # blocks
+    assert json.loads(messages.block_record(block).value) == json.loads(full)
     assert messages.read(b"[%b]" % without_hash)[0].hash == ""  # type: ignore[index]  # blocks
     envelopes = content("blocks/block_envelopes.jsonl").splitlines()
     assert len(envelopes) == 42
     for line in envelopes:
-        block_of = records.unwrap(line[:-1] + b',"events":[]}')
+        block_of = records.read_line(line[:-1] + b',"events":[]}')
         assert block_of.number == json.loads(line)["block_number"]
 
 
 def test_trades_of_the_websocket() -> None:
     """Recorded tables of trades as messages, in lots of ten with each lot sent twice."""
-    marks, seen, ids = Marks(MarksState()), Counter[str](), set[tuple[str, str, str]]()
+    new, seen, ids = NewEvents(WebSocketPosition()), Counter[str](), set[tuple[str, str, str]]()
     for coin, size in (("BTC", 1497), ("ETH", 782)):
         told = list(rows(f"trades/ws_trades_{coin}_20250903.csv"))
         assert len(told) == size
@@ -171,13 +175,13 @@ def test_trades_of_the_websocket() -> None:
             lot = [ws_trade(coin, row) for row in told[start : start + 10]]
             data = msgspec.Raw(json.dumps(lot).encode())
             for trades in (messages.trades(data), messages.trades(data)):
-                seen.update(messages.trade_record(trade).key.decode() for trade in marks.new_trades(trades))
+                seen.update(messages.trade_record(*trade).key.decode() for trade in new.trades(trades))
     assert len(ids) == 2248, "the recording has 31 trades twice"
     assert seen.total() == len(seen) == len(ids)
-    assert marks.skipped == {"repeated trade": 2 * 2279 - 2248}
+    assert new.skipped == {"repeated trade": 2 * 2279 - 2248}
     http = parsed("trades/nautilus_http_recent_trades_btc.json")
-    fresh = Marks(MarksState()).new_trades(messages.trades(msgspec.Raw(json.dumps(http).encode())))
-    assert [trade.tid for trade in fresh] == [300001, 300002, 300003], "a snapshot may begin with the newest"
+    fresh = NewEvents(WebSocketPosition()).trades(messages.trades(msgspec.Raw(json.dumps(http).encode())))
+    assert [trade.tid for trade, _ in fresh] == [300001, 300002, 300003], "a snapshot may begin with the newest"
 
 
 def ws_trade(coin: str, row: dict[str, str]) -> dict[str, Any]:

@@ -1,16 +1,22 @@
 """Files of a folder as a node, a disk and an operator change them."""
 
+import gzip
+import lzma
 import os
+import sys
 import time
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.ingest.hyperliquid import tail as tails
-from headwater.ingest.hyperliquid.tail import FolderTail, TailState, file_order
+from headwater.errors import SetupError
+from headwater.ingest.hyperliquid import node_files
+from headwater.ingest.hyperliquid.node_files import FolderReader, file_order
+from headwater.ingest.hyperliquid.position import FolderPosition
 from tests.unit.ingest.hyperliquid.node_files import append
 
 
@@ -22,29 +28,29 @@ class Follower:
         self.state = b"{}"
         self.ahead_s = 0.0
         self.lost: list[str] = []
-        self.tail: FolderTail | None = None
+        self.reader: FolderReader | None = None
 
-    def begin(self) -> FolderTail:
+    def begin(self) -> FolderReader:
         self.end()
-        state = msgspec.json.decode(self.state, type=TailState)
-        self.tail = FolderTail(self.folder, state, lambda: time.time() + self.ahead_s)
-        return self.tail
+        state = msgspec.json.decode(self.state, type=FolderPosition)
+        self.reader = FolderReader(self.folder, state, lambda: time.time() + self.ahead_s)
+        return self.reader
 
     def end(self) -> None:
-        if self.tail is not None:
-            self.tail.close()
-            self.tail = None
+        if self.reader is not None:
+            self.reader.close()
+            self.reader = None
 
     def read(self, again: bool = True) -> list[bytes]:
-        tail = self.begin() if again or self.tail is None else self.tail
-        tail.scan()
+        reader = self.begin() if again or self.reader is None else self.reader
+        reader.scan()
         found: list[bytes] = []
-        while chunk := tail.peek():
-            tail.advance(chunk, len(chunk.lines))
-            found += chunk.lines
-        self.state = msgspec.json.encode(tail.state)
-        self.lost += tail.lost
-        tail.lost.clear()
+        while lines := reader.peek():
+            reader.advance(lines, len(lines.lines))
+            found += lines.lines
+        self.state = msgspec.json.encode(reader.position)
+        self.lost += reader.lost
+        reader.lost.clear()
         return found
 
 
@@ -136,8 +142,8 @@ def test_a_file_that_was_cut_goes_on_at_its_new_end(follower: Follower, again: b
 
 
 def test_lines_longer_than_a_read(follower: Follower, again: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tails, "READ_BYTES", 16)
-    monkeypatch.setattr(tails, "MAX_LINE_BYTES", 64)
+    monkeypatch.setattr(node_files, "READ_BYTES", 16)
+    monkeypatch.setattr(node_files, "MAX_LINE_BYTES", 64)
     append(follower.folder / "9", b"x" * 50 + b"\nshort\n" + b"y" * 200 + b"\nlast\n")
     found = follower.read(again)
     assert found[:2] == [b"x" * 50, b"short"]
@@ -150,8 +156,8 @@ def test_begin_behind_what_is_there(follower: Follower) -> None:
         append(follower.folder / f"hourly/20260101/{hour}", b"old\n")
     append(follower.folder / "hourly/20260101/9", b"hal")
     follower.begin().skip_to_end()
-    assert follower.tail is not None
-    follower.state = msgspec.json.encode(follower.tail.state)
+    assert follower.reader is not None
+    follower.state = msgspec.json.encode(follower.reader.position)
     assert follower.read() == []
     append(follower.folder / "hourly/20260101/9", b"f\nnew\n")
     append(follower.folder / "hourly/20260101/10", b"newer\n")
@@ -163,6 +169,78 @@ def test_only_files_named_by_a_number_are_read(follower: Follower) -> None:
     append(follower.folder / "20260101/9.lz4", b"packed\n")
     append(follower.folder / "20260101/notes", b"other\n")
     assert follower.read() == [b"one"]
+
+
+def lz4(data: bytes) -> bytes:
+    packed: bytes = pa.compress(data, "lz4", asbytes=True)
+    return packed
+
+
+PACKS = {".lz4": lz4, ".gz": gzip.compress, ".xz": lzma.compress}
+
+
+@pytest.mark.parametrize("suffix", PACKS)
+def test_packed_files_stand_for_those_whose_names_they_extend(follower: Follower, again: bool, suffix: str) -> None:
+    append(follower.folder / f"hourly/9{suffix}", PACKS[suffix](b"one\ntwo\nthe last line without an end"))
+    append(follower.folder / f"hourly/10{suffix}", PACKS[suffix](b"three\n"))
+    append(follower.folder / "hourly/10", b"four\n")
+    append(follower.folder / f"hourly/notes{suffix}", PACKS[suffix](b"other\n"))
+    assert follower.read(again) == [b"one", b"two", b"the last line without an end", b"four"]
+    assert follower.read(again) == []
+    assert follower.lost == []
+
+
+@pytest.mark.parametrize("size", [10, 300], ids=["short", "longer than the checksum"])
+@pytest.mark.parametrize("read", [0, 1, 2])
+def test_a_file_that_is_packed_while_it_is_read(follower: Follower, again: bool, size: int, read: int) -> None:
+    """An operator packs an hour that is over: nothing of it is missing, and nothing comes twice."""
+    parts = [b"a" * size, b"b" * size]
+    for part in parts[:read]:
+        append(follower.folder / "9", part + b"\n")
+        assert follower.read(again) == [part]
+    if again:
+        follower.end()
+    for part in parts[read:]:
+        append(follower.folder / "9", part + b"\n")
+    append(follower.folder / "9.lz4", lz4((follower.folder / "9").read_bytes()))
+    (follower.folder / "9").unlink()
+    append(follower.folder / "10", b"next\n")
+    assert follower.read(again) == [*parts[read:], b"next"]
+    assert follower.read(again) == []
+    assert follower.lost == []
+
+
+def test_a_packed_file_that_is_longer_than_a_read(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_files, "READ_BYTES", 1000)
+    content = [b"line %04d" % number for number in range(2000)]
+    append(follower.folder / "9.lz4", lz4(b"\n".join(content)))
+    reader, found = follower.begin(), list[bytes]()
+    reader.scan()
+    while lines := reader.peek(1000):
+        reader.advance(lines, max(1, len(lines.lines) // 2))
+        found += lines.lines[: max(1, len(lines.lines) // 2)]
+        if len(found) % 7 == 0:
+            follower.state = msgspec.json.encode(reader.position)
+            reader = follower.begin()
+            reader.scan()
+    assert found == content
+
+
+def test_begin_behind_packed_files(follower: Follower) -> None:
+    for hour in (8, 9):
+        append(follower.folder / f"{hour}.lz4", lz4(b"old\n"))
+    follower.begin().skip_to_end()
+    assert follower.reader is not None
+    follower.state = msgspec.json.encode(follower.reader.position)
+    append(follower.folder / "10.lz4", lz4(b"new\n"))
+    assert follower.read() == [b"new"]
+
+
+def test_packed_files_need_pyarrow(follower: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
+    append(follower.folder / "9.lz4", lz4(b"one\n"))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(SetupError, match=r"9\.lz4 can't be read\. LZ4 needs pyarrow"):
+        follower.read()
 
 
 def test_a_folder_that_is_not_there_yet(follower: Follower) -> None:

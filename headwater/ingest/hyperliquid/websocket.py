@@ -1,7 +1,8 @@
 """A feed from Hyperliquid's WebSocket API: trades by coin, or blocks."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from threading import Event
 from typing import Final
 
@@ -13,10 +14,11 @@ from websockets.sync.client import ClientConnection, connect
 from headwater.errors import NodeUnavailable
 from headwater.ingest.base import Step, StreamRecord
 from headwater.ingest.closing import Closing
-from headwater.ingest.hyperliquid import messages
-from headwater.ingest.hyperliquid.marks import Marks, MarksState
+from headwater.ingest.hyperliquid import websocket_messages as messages
+from headwater.ingest.hyperliquid.conversion import REPEATED_BLOCK, REPEATED_TRADE
 from headwater.ingest.hyperliquid.options import Entity, HyperliquidOptions
-from headwater.ingest.position import read_position
+from headwater.ingest.hyperliquid.position import CoinPosition, WebSocketPosition, read_websocket_position
+from headwater.ingest.hyperliquid.websocket_messages import ExplorerBlock, WsTrade
 
 log = structlog.get_logger(__name__)
 
@@ -31,7 +33,7 @@ MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
 BAD_MESSAGE: Final = "unreadable message"
 
 
-class SocketFeed:
+class WebSocketFeed:
     """Trades of the coins in the options (of all, when they name none), or blocks."""
 
     def __init__(self, options: HyperliquidOptions, stop: Event) -> None:
@@ -49,10 +51,10 @@ class SocketFeed:
 
     def steps(self, position: bytes | None) -> Iterator[Step | None]:
         """See Feed. Raises NodeUnavailable when the connection can't be made, ends, or falls silent."""
-        state = read_position(position, MarksState, self._name) if position else MarksState()
+        stored = read_websocket_position(position, self._name)
         try:
             with self._closing.result(self._connected) as connection:
-                yield from _Session(connection, Marks(state), self._entity, self._coins).steps()
+                yield from _Session(connection, NewEvents(stored), self._entity, self._coins).steps()
         except (OSError, WebSocketException) as error:
             raise NodeUnavailable(f"The WebSocket API is away: {_why(error)}.") from None  # the cause may name the URL
 
@@ -70,12 +72,79 @@ def _why(error: Exception) -> str:
     return getattr(error, "strerror", None) or type(error).__name__
 
 
+class NewEvents:
+    """Tells the trades and blocks of one connection that are new, and where some are missing.
+
+    position: what was seen, kept up to date. gaps, skipped: what was found since the last `take_counts`.
+    """
+
+    def __init__(self, position: WebSocketPosition) -> None:
+        self.position = position
+        self.gaps = 0
+        self.skipped: Counter[str] = Counter()
+        self._met: set[str] = set()
+
+    def trades(self, trades: Sequence[WsTrade]) -> list[tuple[WsTrade, int]]:
+        """Trades that were not seen before, in order, each with its place among those of its coin and time.
+
+        A snapshot may begin with the newest trade.
+        """
+        backwards = bool(trades) and trades[0].time > trades[-1].time
+        ordered = sorted(trades[::-1] if backwards else trades, key=lambda trade: trade.time)
+        for trade in ordered:
+            self._meet(trade)
+        found = [(trade, place) for trade in ordered if (place := self._place(trade)) is not None]
+        self.skipped[REPEATED_TRADE] += len(ordered) - len(found)
+        return found
+
+    def _meet(self, trade: WsTrade) -> None:
+        """Look whether the last trades, which are the first message of a subscription, reach back to the stored one."""
+        if trade.coin in self._met:
+            return
+        self._met.add(trade.coin)
+        stored = self.position.coins.get(trade.coin)
+        if stored is not None and trade.time > stored.time:
+            self.gaps += 1
+            log.warning("trades may be missing", coin=trade.coin, after_ms=stored.time, before_ms=trade.time)
+
+    def _place(self, trade: WsTrade) -> int | None:
+        """Note a trade; None when it was seen. Trades of a coin come in the order of their time."""
+        newest = self.position.coins.setdefault(trade.coin, CoinPosition(trade.time, []))
+        if trade.time > newest.time:
+            newest.time, newest.tids = trade.time, []
+        elif trade.time < newest.time or trade.tid in newest.tids:
+            return None
+        newest.tids.append(trade.tid)
+        return len(newest.tids) - 1
+
+    def blocks(self, blocks: Iterable[ExplorerBlock]) -> list[ExplorerBlock]:
+        """Blocks that were not seen before, in order."""
+        found: list[ExplorerBlock] = []
+        for block in sorted(blocks, key=lambda block: block.height):
+            last = self.position.height
+            if block.height <= last:
+                self.skipped[REPEATED_BLOCK] += 1
+                continue
+            if last and block.height > last + 1:
+                self.gaps += 1
+                log.warning(f"blocks {last + 1} to {block.height - 1} are missing")
+            self.position.height = block.height
+            found.append(block)
+        return found
+
+    def take_counts(self) -> tuple[dict[str, int], int]:
+        """skipped and gaps, which begin anew."""
+        counts = {reason: count for reason, count in self.skipped.items() if count}, self.gaps
+        self.skipped, self.gaps = Counter(), 0
+        return counts
+
+
 class _Session:
     """One connection, from the subscriptions to its end."""
 
-    def __init__(self, connection: ClientConnection, marks: Marks, entity: Entity, coins: Sequence[str]) -> None:
+    def __init__(self, connection: ClientConnection, new: NewEvents, entity: Entity, coins: Sequence[str]) -> None:
         self._connection = connection
-        self._marks = marks
+        self._new = new
         self._entity = entity
         self._coins = coins
         self._unanswered: set[str] = set()
@@ -129,8 +198,8 @@ class _Session:
         try:
             message = messages.read(text)
             if isinstance(message, list):
-                blocks = self._marks.new_blocks(message)
-                self._add(messages.block_records(blocks), [block.blockTime for block in blocks])
+                blocks = self._new.blocks(message)
+                self._add([messages.block_record(block) for block in blocks], [block.blockTime for block in blocks])
             else:
                 self._hear(message)
         except msgspec.DecodeError as error:
@@ -140,10 +209,10 @@ class _Session:
     def _hear(self, message: messages.Message) -> None:
         match message.channel:
             case "trades":
-                trades = self._marks.new_trades(messages.trades(message.data))
-                self._add([messages.trade_record(trade) for trade in trades], [trade.time for trade in trades])
+                trades = self._new.trades(messages.trades(message.data))
+                self._add([messages.trade_record(*trade) for trade in trades], [trade.time for trade, _ in trades])
             case "subscriptionResponse":
-                self._unanswered.discard(messages.acked(message.data)[1])
+                self._unanswered.discard(messages.confirmed(message.data)[1])
             case "post":
                 coins = messages.markets(message.data)
                 self._unanswered.discard("meta")
@@ -157,13 +226,13 @@ class _Session:
         self._time_ms = max([self._time_ms, *times_ms])
 
     def _step(self) -> Step | None:
-        skipped, gaps = self._marks.take_counts()
+        skipped, gaps = self._new.take_counts()
         if self._bad:
             skipped[BAD_MESSAGE] = self._bad
         records, self._records, self._bad = self._records, [], 0
         if not records and not skipped and not gaps:
             return None
-        return Step(records, msgspec.json.encode(self._marks.state), self._time_ms, skipped, gaps)
+        return Step(records, msgspec.json.encode(self._new.position), self._time_ms, skipped, gaps)
 
     def _check(self) -> None:
         """Raises NodeUnavailable when the server owes an answer, or is silent."""

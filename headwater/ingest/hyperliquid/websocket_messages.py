@@ -3,34 +3,46 @@
 Blocks come from `explorerBlock`, as bare arrays without a channel.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
 from headwater.ingest.base import StreamRecord
-from headwater.ingest.hyperliquid.trades import Side, Trade
+from headwater.ingest.hyperliquid import records
+from headwater.ingest.hyperliquid.records import Side, Trade
 
-_CHAIN: Final = "hyperliquid"
 META_REQUEST: Final = b'{"method":"post","id":1,"request":{"type":"info","payload":{"type":"meta"}}}'
 PING: Final = b'{"method":"ping"}'
 
 
 class Message(msgspec.Struct):
-    """One of a channel."""
+    """A message of a channel."""
 
     channel: str
     data: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class ExplorerBlock(msgspec.Struct):
-    """A block; a record of the stream `block` as it comes."""
+    """A block; it is a record of the stream `block` as it comes."""
 
     height: int
     blockTime: int  # noqa: N815  # the API's spelling
     hash: str
     proposer: str
     numTxs: int  # noqa: N815
+
+
+class WsTrade(msgspec.Struct):
+    """A trade. time in ms. users: buyer, seller."""
+
+    coin: str
+    side: Side
+    px: str
+    sz: str
+    time: int
+    hash: str
+    tid: int
+    users: tuple[str, str]
 
 
 class _Market(msgspec.Struct):
@@ -60,27 +72,14 @@ class _Subscription(msgspec.Struct):
     coin: str = ""
 
 
-class _Ack(msgspec.Struct):
+class _Confirmation(msgspec.Struct):
     subscription: _Subscription
-
-
-class WsTrade(msgspec.Struct):
-    """A trade. time in ms. users: buyer, seller."""
-
-    coin: str
-    side: Side
-    px: str
-    sz: str
-    time: int
-    hash: str
-    tid: int
-    users: tuple[str, str]
 
 
 _MESSAGE = msgspec.json.Decoder(Message)
 _BLOCKS = msgspec.json.Decoder(list[ExplorerBlock])
 _TRADES = msgspec.json.Decoder(list[WsTrade])
-_ACK = msgspec.json.Decoder(_Ack)
+_CONFIRMATION = msgspec.json.Decoder(_Confirmation)
 _POST = msgspec.json.Decoder(_Post)
 _META = msgspec.json.Decoder(_Payload)
 
@@ -104,10 +103,10 @@ def trades(data: msgspec.Raw) -> list[WsTrade]:
     return _TRADES.decode(data)
 
 
-def acked(data: msgspec.Raw) -> tuple[str, str]:
-    """What the data of `subscriptionResponse` confirms: type and coin. Raises msgspec.DecodeError."""
-    ack = _ACK.decode(data).subscription
-    return ack.type, ack.coin
+def confirmed(data: msgspec.Raw) -> tuple[str, str]:
+    """Type and coin that the data of `subscriptionResponse` confirm. Raises msgspec.DecodeError."""
+    subscription = _CONFIRMATION.decode(data).subscription
+    return subscription.type, subscription.coin
 
 
 def markets(data: msgspec.Raw) -> list[str]:
@@ -118,12 +117,14 @@ def markets(data: msgspec.Raw) -> list[str]:
     return [market.name for market in _META.decode(response.payload).data.universe if not market.isDelisted]
 
 
-def trade_record(told: WsTrade) -> StreamRecord:
-    """A trade as a record; the API does not tell its block."""
-    trade = Trade(told.coin, told.side, told.px, told.sz, told.time, told.hash, told.tid, told.users)
-    return StreamRecord("trade", f"{_CHAIN}:{told.coin}:{told.tid}:{told.time}".encode(), msgspec.json.encode(trade))
+def trade_record(trade: WsTrade, trade_index: int) -> StreamRecord:
+    """A trade as a record; the API does not name its block. trade_index: among the trades of its coin and time."""
+    return records.trade(
+        Trade(trade.coin, trade.side, trade.px, trade.sz, trade.time, trade.hash, trade.tid, trade.users,
+              trade_index=trade_index)
+    )  # fmt: skip
 
 
-def block_records(blocks: Sequence[ExplorerBlock]) -> list[StreamRecord]:
-    """Blocks as records."""
-    return [StreamRecord("block", f"{_CHAIN}:{b.height}".encode(), msgspec.json.encode(b)) for b in blocks]
+def block_record(block: ExplorerBlock) -> StreamRecord:
+    """A block as a record."""
+    return records.block(msgspec.Raw(msgspec.json.encode(block)), block.height)

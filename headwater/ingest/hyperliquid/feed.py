@@ -1,0 +1,167 @@
+"""A feed from the files that a Hyperliquid node writes."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import structlog
+
+from headwater.errors import NodeUnavailable
+from headwater.ingest.base import Step
+from headwater.ingest.hyperliquid.blocks import FOLDERS, BlockMerger, FolderBlocks, groups_for
+from headwater.ingest.hyperliquid.conversion import Converter, Kind
+from headwater.ingest.hyperliquid.node_files import FolderReader
+from headwater.ingest.hyperliquid.options import ENTITIES, Entity, HyperliquidOptions
+from headwater.ingest.hyperliquid.position import (
+    BlockCursor,
+    FolderPosition,
+    NodePosition,
+    SeenBlocks,
+    read_node_position,
+)
+
+log = structlog.get_logger(__name__)
+
+SCAN_S: Final = 1.0
+POLL_S: Final = 0.05
+QUIET_S: Final = 1.0
+
+
+class NodeFeed:
+    """Follows the folder that a node writes to. now: seconds since 1970. quiet_s: how soon `steps` says that it is."""
+
+    def __init__(
+        self, options: HyperliquidOptions, now: Callable[[], float] = time.time, quiet_s: float = QUIET_S
+    ) -> None:
+        assert options.node_data is not None
+        self._name = options.name
+        self._folder = options.node_data
+        self._entities: Sequence[Entity] = options.entities or ENTITIES
+        self._from_start = options.from_start
+        self._now = now
+        self._quiet_s = quiet_s
+
+    @property
+    def streams(self) -> Sequence[str]:
+        return self._entities
+
+    def steps(self, position: bytes | None) -> Iterator[Step | None]:
+        """See Feed. Raises NodeUnavailable while the folder is not there or can't be read."""
+        if not self._folder.is_dir():
+            raise NodeUnavailable(f"There is no folder {self._folder} yet: it is where the node writes its data.")
+        stored = read_node_position(position, self._name)
+        node = _Node(self._folder, frozenset(self._entities), stored, self._now, self._quiet_s)
+        try:
+            if position is None and not self._from_start:
+                node.skip_to_end()
+                log.info("begins at the end of what is there", folder=str(self._folder))
+            if position is None:
+                yield Step([], node.position(), 0)
+            yield from node.steps()
+        except OSError as error:
+            raise NodeUnavailable(f"The node's files can't be read: {error}.") from error
+        finally:
+            node.close()
+
+
+class _Node:
+    """All folders of a node that hold events of the wanted entities."""
+
+    def __init__(
+        self, root: Path, entities: frozenset[Entity], stored: NodePosition, now: Callable[[], float], quiet_s: float
+    ) -> None:
+        self._quiet_s = quiet_s
+        self._scanned = 0.0
+        groups = groups_for(entities)
+        kinds = [kind for group in groups for kind in group]
+        self._coverage = {kind: stored.coverage(kind) for kind in kinds}
+        self._seen = {kind: SeenBlocks(stored.seen.get(kind) or ()) for kind in kinds}
+        self._converter = Converter(entities, stored.halves)
+        self._folders = {
+            kind: [
+                FolderBlocks(
+                    folder,
+                    FolderReader(root / folder.name, stored.folders.get(folder.name) or FolderPosition(), now),
+                    stored.cursors.get(folder.name) or BlockCursor(),
+                    quiet_s,
+                )
+                for folder in FOLDERS[kind]
+            ]
+            for kind in kinds
+        }
+        self._mergers = [self._merger(group) for group in groups]
+
+    def _merger(self, kinds: Sequence[Kind]) -> BlockMerger:
+        folders = [folder for kind in kinds for folder in self._folders[kind]]
+        return BlockMerger(folders, self._coverage, self._seen, self._converter)
+
+    @property
+    def _all_folders(self) -> Iterator[FolderBlocks]:
+        return (folder for folders in self._folders.values() for folder in folders)
+
+    def skip_to_end(self) -> None:
+        """Begin behind what is there."""
+        for folder in self._all_folders:
+            folder.reader.skip_to_end()
+
+    def position(self) -> bytes:
+        """What was read so far."""
+        readers = {folder.folder.name: folder.reader.position for folder in self._all_folders}
+        cursors = {folder.folder.name: folder.cursor for folder in self._all_folders}
+        return msgspec.json.encode(
+            NodePosition(
+                {name: position for name, position in readers.items() if position.floor or position.files},
+                {name: cursor for name, cursor in cursors.items() if cursor.block},
+                {kind: coverage.spans for kind, coverage in self._coverage.items() if coverage.spans},
+                seen={kind: seen.ranges for kind, seen in self._seen.items() if seen.ranges},
+                halves=self._converter.halves,
+            )
+        )
+
+    def steps(self) -> Iterator[Step | None]:
+        """What comes, group by group; None when nothing came for a while."""
+        quiet_since = time.monotonic()
+        while True:
+            self._scan()
+            is_quiet = True
+            for merger in self._mergers:
+                if step := self._step(merger):
+                    is_quiet = False
+                    yield step
+            if not is_quiet:
+                quiet_since = time.monotonic()
+                continue
+            if time.monotonic() - quiet_since >= self._quiet_s:
+                quiet_since = time.monotonic()
+                yield None
+            time.sleep(POLL_S)
+
+    def _scan(self) -> None:
+        if time.monotonic() - self._scanned >= SCAN_S:
+            self._scanned = time.monotonic()
+            for folder in self._all_folders:
+                folder.reader.scan()
+
+    def _step(self, merger: BlockMerger) -> Step | None:
+        batch = merger.read()
+        lost = self._lost()
+        if batch is None:
+            return Step([], self.position(), 0, gaps=lost) if lost else None
+        return Step(batch.records, self.position(), batch.newest_ms, batch.skipped, lost + batch.gaps)
+
+    def _lost(self) -> int:
+        """Log what the files lost since the last call; returns how many places there were."""
+        count = 0
+        for folder in self._all_folders:
+            for what in folder.reader.lost:
+                log.warning("lines are lost", file=f"{folder.folder.name}/{what}")
+                count += 1
+            folder.reader.lost.clear()
+        return count
+
+    def close(self) -> None:
+        """Close all files."""
+        for folder in self._all_folders:
+            folder.reader.close()
