@@ -104,7 +104,9 @@ def run(settings: Settings) -> None:
             timedelta(days=settings.ended_deployment_days) if settings.ended_deployment_days else None,
         )
         try:
-            with serving(settings.metrics_port, PipelineCollector(orchestrator, sources.lag)):
+            with serving(
+                settings.metrics_port, PipelineCollector(orchestrator, sources.lag, lambda: sweeper.unknown.deployments)
+            ):
                 Controller(leadership, database, orchestrator, reconciler, sweeper, purger, time.monotonic).run(stop)
         finally:
             orchestrator.close()

@@ -9,6 +9,7 @@ from headwater.app.control import open_control
 from headwater.app.controller import sources_of
 from headwater.app.home import Home
 from headwater.app.streams import load_bindings
+from headwater.brokers.base import Broker
 from headwater.brokers.kafka import KafkaBroker
 from headwater.controller.remains import Found, Remains, belonging, running_elsewhere, sort
 from headwater.controller.sources import Sources
@@ -26,7 +27,7 @@ REMOVED_WITHIN_S = 180.0
 class Sweep:
     """A look at the broker, and the confirmation of what an operator has read there."""
 
-    def __init__(self, broker: KafkaBroker, sources: Sources, deployments: DeploymentStore) -> None:
+    def __init__(self, broker: Broker, sources: Sources, deployments: DeploymentStore) -> None:
         self._broker = broker
         self._sources = sources
         self._deployments = deployments

@@ -41,13 +41,18 @@ _TIMES: dict[TimeType, str] = {
 
 
 class PipelineCollector(Collector):
-    """lag: of groups on the own cluster (None) or another one; see brokers.base.Broker."""
+    """lag: of groups on the own cluster (None) or another one; see brokers.base.Broker.
+
+    unknown: the deployments that the last sweep found and the database does not know.
+    """
 
     def __init__(
         self,
         orchestrator: Orchestrator,
         lag: Callable[[KafkaAccess | None, Collection[str]], Mapping[str, int]],
+        unknown: Callable[[], Collection[str]] = tuple,
     ) -> None:
+        self._unknown = unknown
         self._orchestrator = orchestrator
         self._lag = lag
 
@@ -66,6 +71,8 @@ class PipelineCollector(Collector):
         yield from (_histogram(name, pulses) for name in TIME_TYPES)
         yield _ready(pulses)
         yield self._lags(pulses)
+        unknown = "Deployments on the broker that the database does not know (see `headwater sweep`)."
+        yield GaugeMetricFamily("headwater_unknown_deployments", unknown, len(self._unknown()))
 
     def _lags(self, pulses: Sequence[Pulse]) -> Metric:
         family = GaugeMetricFamily(f"{PREFIX}lag", "Records of the source that are not processed yet.", labels=LABELS)

@@ -1,0 +1,73 @@
+"""Giving up what the database does not know."""
+
+import pytest
+
+from headwater.app import sweep
+from headwater.app.sweep import Sweep
+from headwater.brokers.memory import MemoryBroker
+from headwater.controller.resources import resources
+from headwater.controller.sources import Sources
+from headwater.errors import SetupError
+from headwater.model.binding import Bindings, KafkaTopic
+from headwater.stores.memory.control import MemoryDatabase
+from tests.unit.controller.world import DEPLOYMENT, FLOW, TOPIC, deployment
+
+
+class World:
+    """A broker with a deployment that the database has never heard of."""
+
+    def __init__(self) -> None:
+        self.broker, self.database = MemoryBroker(), MemoryDatabase()
+        made = deployment()
+        self.broker.ensure(resources(made, made.newest, KafkaTopic(TOPIC), 4))
+
+    def look(self) -> Sweep:
+        sources = Sources(Bindings(), self.broker, self.database.deployments.unfinished)
+        return Sweep(self.broker, sources, self.database.deployments)
+
+
+def test_looking_changes_nothing() -> None:
+    world = World()
+    before = world.broker.inventory()
+    found = world.look()
+    assert (found.unknown.deployments, found.unknown.flows) == ({DEPLOYMENT}, {FLOW})
+    assert world.broker.inventory() == before
+    assert list(world.database.deployments.ended([DEPLOYMENT])) == []
+
+
+@pytest.mark.parametrize("named", [[], [DEPLOYMENT], [FLOW]])
+def test_what_is_given_up_is_recorded_as_ended(named: list[str]) -> None:
+    world = World()
+    assert world.look().give_up(named) == {DEPLOYMENT, FLOW}
+    assert list(world.database.deployments.ended([DEPLOYMENT])) == [DEPLOYMENT]
+    assert list(world.database.deployments.undeployed([FLOW])) == [FLOW]
+    assert not world.look().unknown
+
+
+def test_an_id_that_is_not_listed_is_refused() -> None:
+    world = World()
+    with pytest.raises(SetupError, match="none of the ids"):
+        world.look().give_up(["01jz0000000000000000000009"])
+    assert list(world.database.deployments.ended([DEPLOYMENT])) == []
+
+
+def test_what_runs_for_another_installation_goes_only_when_it_is_named() -> None:
+    world = World()
+    world.broker.members[f"wrk-{DEPLOYMENT}.1"] = 1
+    with pytest.raises(SetupError, match="another installation"):
+        world.look().give_up([])
+    assert list(world.database.deployments.ended([DEPLOYMENT])) == []
+    world.look().give_up([DEPLOYMENT])
+    assert list(world.database.deployments.ended([DEPLOYMENT])) == [DEPLOYMENT]
+
+
+def test_waiting_for_the_controller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep, "REMOVED_WITHIN_S", 0.05)
+    monkeypatch.setattr(sweep, "POLL_S", 0.01)
+    world = World()
+    found = world.look()
+    assert not found.wait_until_removed(frozenset({DEPLOYMENT}))
+    world.broker.topics.clear()
+    world.broker.users.clear()
+    world.broker.rules.clear()
+    assert found.wait_until_removed(frozenset({DEPLOYMENT}))
