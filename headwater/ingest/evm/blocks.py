@@ -53,7 +53,7 @@ class Receipt(msgspec.Struct, rename="camel"):
     transaction_hash: str
     block_hash: str
     logs: list[Log]
-    logs_bloom: str = ""
+    logs_bloom: str | None = None
     from_: str | None = msgspec.field(name="from", default=None)
     to: str | None = None
     status: Any = None
@@ -68,7 +68,7 @@ class Header(msgspec.Struct, rename="camel"):
     hash: str
     parent_hash: str
     timestamp: str
-    logs_bloom: str = ""
+    logs_bloom: str | None = None
 
 
 class HashesBlock(Header, kw_only=True):

@@ -29,6 +29,6 @@ def bloom_of(logs: Iterable[Log]) -> int:
     return bloom
 
 
-def missing_bits(bloom: str, found: int) -> int:
+def missing_bits(bloom: str | None, found: int) -> int:
     """The bits of a filter, as nodes write it, that are not in the one of the logs that came."""
-    return (int(bloom, 16) if bloom[2:] else 0) & ~found
+    return (int(bloom, 16) if bloom and bloom[2:] else 0) & ~found

@@ -49,10 +49,10 @@ class Answer:
     """
 
     block: Block
-    bloom: str
+    bloom: str | None
     hashes: frozenset[str]
     methods: frozenset[Method]
-    receipt_blooms: Mapping[str, str] = field(default_factory=dict)
+    receipt_blooms: Mapping[str, str | None] = field(default_factory=dict)
     no_state_sync: bool = False
 
 
@@ -124,14 +124,14 @@ def has_gap(block: Block) -> bool:
 
 def _state_sync_fault(answer: Answer, logs: Mapping[str, list[Log]]) -> Fault | None:
     hash_, both = state_sync_transaction(answer), len(answer.methods) == len(METHODS)
-    bloom = answer.receipt_blooms.get(hash_)
-    if bloom is None and hash_ in logs:
+    has_receipt, bloom = hash_ in answer.receipt_blooms, answer.receipt_blooms.get(hash_)
+    if not has_receipt and hash_ in logs:
         return Fault(f"no receipt says how many logs its state-sync transaction {hash_} has", certain=False)
-    if bloom is None and hash_ in answer.hashes:
+    if not has_receipt and hash_ in answer.hashes:
         return Fault(f"the logs of its state-sync transaction {hash_} are missing", certain=True)
-    if bloom is None and not answer.no_state_sync and not both:
+    if not has_receipt and not answer.no_state_sync and not both:
         return Fault("one method alone does not tell whether it has a state-sync transaction", certain=True)
-    if bloom == "" and hash_ not in logs and not both:
+    if has_receipt and not bloom and hash_ not in logs and not both:
         return Fault(f"the receipt of its state-sync transaction {hash_} has no logs", certain=False)
     return None
 

@@ -6,6 +6,7 @@ comes is checked: the logs must name the block's hash and explain its bloom filt
 block names the one before. A block that is not whole is asked for again, by the other method too.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -37,6 +38,7 @@ from headwater.ingest.evm.completeness import (
     with_receipt,
 )
 from headwater.ingest.evm.rpc import Call, Outcome, RpcClient
+from headwater.ingest.jsonrpc import SHOWN_CHARS
 
 _T = TypeVar("_T")
 Found = Answer | NodeUnavailable
@@ -63,6 +65,7 @@ _RECEIPTS: Final = msgspec.json.Decoder(list[Receipt] | None)
 _RECEIPT: Final = msgspec.json.Decoder(Receipt | None)
 _LOGS: Final = msgspec.json.Decoder(list[Log])
 _TEXT: Final = msgspec.json.Decoder(str)
+_QUANTITY: Final = re.compile("0x[0-9a-fA-F]{1,16}")
 
 log = structlog.get_logger(__name__)
 
@@ -117,7 +120,10 @@ class Fetcher:
 
     def chain_id(self) -> int:
         """The chain's id (EIP-155). Raises NodeUnavailable."""
-        return int(_decoded(_TEXT, self._rpc.call("eth_chainId")), 16)
+        text = _decoded(_TEXT, self._rpc.call("eth_chainId"))
+        if not _is_number(text):
+            raise _no_answer(f"the chain's id is {text[:SHOWN_CHARS]!r}")
+        return int(text, 16)
 
     def header(self, block: int | str) -> Header | None:
         """By number, or by a tag like `latest`; None when the node has none. Raises NodeUnavailable."""
@@ -125,7 +131,11 @@ class Fetcher:
 
     def headers(self, blocks: Sequence[int | str]) -> list[Header | None]:
         """The headers of several blocks. Raises NodeUnavailable."""
-        return [_decoded(_HEADER, raw) for raw in self._rpc.batch([_block_call(block) for block in blocks])]
+        found = [_decoded(_HEADER, raw) for raw in self._rpc.batch([_block_call(block) for block in blocks])]
+        for header in found:
+            if header is not None and not _is_number(header.number):
+                raise _no_answer(f"a block has the number {header.number[:SHOWN_CHARS]!r}")
+        return found
 
     def blocks(self, first: int, last: int) -> list[Block]:
         """The blocks of these numbers, both included. Raises NodeUnavailable.
@@ -247,8 +257,13 @@ class _Gathering:
                 raise found
             self._errors[number] = found
             return False
-        answer = self._answers[number] = combined(self._answers.get(number), found)
-        fault = fault_of(answer, self._sprint)
+        try:
+            answer = combined(self._answers.get(number), found)
+            fault = fault_of(answer, self._sprint)
+        except ValueError as error:  # hex digits that are none
+            self._errors[number] = _no_answer(str(error))
+            return False
+        self._answers[number] = answer
         if fault is None:
             self._whole[number] = whole_block(answer, self._sprint)
         return fault is not None and fault.certain and not self._is_half(answer)
@@ -332,7 +347,7 @@ def _by_number(raw: msgspec.Raw, numbers: range) -> dict[int, list[Log] | NodeUn
         return dict.fromkeys(numbers, logs)
     found: dict[int, list[Log] | NodeUnavailable] = {number: [] for number in numbers}
     for each in logs:
-        of_block = found.get(int(each.block_number, 16))
+        of_block = found.get(int(each.block_number, 16)) if _is_number(each.block_number) else None
         if isinstance(of_block, list):
             of_block.append(each)
     return found
@@ -349,7 +364,10 @@ def _from_receipts(number: int, header_outcome: Outcome, receipts_outcome: Outco
         return header
     if isinstance(receipts, NodeUnavailable):
         return _as_refused(receipts)
-    block = None if header is None or receipts is None else from_receipts(header, receipts)
+    try:
+        block = None if header is None or receipts is None else from_receipts(header, receipts)
+    except ValueError as error:  # hex digits that are none
+        return _no_answer(str(error))
     if header is None or receipts is None or block is None:
         return _absent(number)
     blooms = {receipt.transaction_hash: receipt.logs_bloom for receipt in receipts}
@@ -362,7 +380,10 @@ def _from_logs(number: int, full_outcome: Outcome, logs: list[Log] | NodeUnavail
         return full
     if isinstance(logs, NodeUnavailable):
         return _as_refused(logs)
-    block = None if full is None else from_logs(full, logs)
+    try:
+        block = None if full is None else from_logs(full, logs)
+    except ValueError as error:  # hex digits that are none
+        return _no_answer(str(error))
     if full is None or block is None:
         return _absent(number)
     hashes = frozenset(transaction.hash for transaction in full.transactions)
@@ -393,4 +414,12 @@ def _decoded(decoder: "msgspec.json.Decoder[_T]", raw: msgspec.Raw) -> _T:
     try:
         return decoder.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RequestRefused(f"The node sends what is no answer to the question: {error}.") from error
+        raise _no_answer(str(error)) from error
+
+
+def _no_answer(why: str) -> RequestRefused:
+    return RequestRefused(f"The node sends what is no answer to the question: {why}.")
+
+
+def _is_number(quantity: str) -> bool:
+    return bool(_QUANTITY.fullmatch(quantity))

@@ -133,6 +133,7 @@ class NodePool:
             try:
                 chain_id = node.fetcher.chain_id()
             except NodeUnavailable as error:
+                node.health.failed(self._clock(), error)
                 errors.append(error)
                 continue
             if expected in (None, chain_id):

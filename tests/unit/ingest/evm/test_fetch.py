@@ -366,6 +366,72 @@ def test_a_state_sync_is_found_without_the_method_of_receipts() -> None:
     assert_whole(blocks, true.blocks)
 
 
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("member", "rubbish"),
+    [
+        ("logIndex", "0xzz"),
+        ("logIndex", None),
+        ("transactionIndex", ""),
+        ("topics", ["0xnone"]),
+        ("blockNumber", "zero"),
+    ],
+)
+def test_rubbish_in_the_answers_of_one_method_is_left_to_the_other(method: Method, member: str, rubbish: Any) -> None:
+    true = chain()
+    name = {"receipts": "eth_getBlockReceipts", "logs": "eth_getLogs"}[method]
+
+    def spoilt(logs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{**log, member: rubbish} for log in logs]
+
+    def answer(called: str, params: list[Any]) -> Any:
+        found = true.answer(called, params)
+        if called != name:
+            return found
+        return spoilt(found) if method == "logs" else [{**each, "logs": spoilt(each["logs"])} for each in found]
+
+    assert_whole(fetched(lambda request: results(request, answer), method)[0], true.blocks[:10])
+
+
+@pytest.mark.parametrize(("member", "rubbish"), [("logsBloom", "0xzz"), ("timestamp", "soon"), ("number", "")])
+def test_rubbish_in_a_header_is_an_error_of_the_node(member: str, rubbish: str) -> None:
+    true = chain()
+
+    def answer(called: str, params: list[Any]) -> Any:
+        found = true.answer(called, params)
+        return {**found, member: rubbish} if called == "eth_getBlockByNumber" else found
+
+    with pytest.raises(NodeUnavailable, match="no answer to the question"):
+        fetched(lambda request: results(request, answer))
+
+
+@pytest.mark.parametrize("quantity", ["", "0x", "seven", "-0x1"])
+def test_rubbish_in_place_of_a_number_is_an_error_of_the_node(quantity: str) -> None:
+    def answer(called: str, params: list[Any]) -> Any:
+        header = {"number": quantity, "hash": "0x1", "parentHash": "0x0", "timestamp": "0x1"}
+        return quantity if called == "eth_chainId" else header
+
+    with client(lambda request: results(request, answer)) as (rpc, _, _):
+        fetcher = Fetcher(rpc)
+        with pytest.raises(NodeUnavailable, match="no answer to the question"):
+            fetcher.chain_id()
+        with pytest.raises(NodeUnavailable, match="no answer to the question"):
+            fetcher.header("latest")
+
+
+def test_a_node_without_filters_is_believed() -> None:
+    true = chain()
+
+    def answer(called: str, params: list[Any]) -> Any:
+        found = true.answer(called, params)
+        if called == "eth_getBlockByNumber":
+            return {**found, "logsBloom": None}
+        return [{**each, "logsBloom": None} for each in found] if called == "eth_getBlockReceipts" else found
+
+    for method in METHODS:
+        assert_whole(fetched(lambda request: results(request, answer), method)[0], true.blocks[:10])
+
+
 # Blocks that do not fit.
 
 
