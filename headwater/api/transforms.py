@@ -98,4 +98,5 @@ async def _redeploy(given: Services, watcher: Watcher, saved: Flow) -> None:
     except DeployFailed as error:
         raise DeployFailed(f"{stays}: {error.detail}") from error
     except Unavailable as error:
-        raise DeployPending(f"{stays} yet: {error.detail} Read GET …/deploy.", error.retry_after_s) from error
+        why = error.detail if isinstance(error, DeployPending) else "Something that it depends on does not answer."
+        raise DeployPending(f"{stays} yet: {why} Read GET …/deploy.", error.retry_after_s) from error

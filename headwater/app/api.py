@@ -20,6 +20,7 @@ from headwater.app.control import open_control
 from headwater.app.garbage import share_heaps, spare_a_server
 from headwater.app.home import Home, require_platform
 from headwater.app.http_server import allow_open_files, origins_of, server_config
+from headwater.app.operator_names import operator_names
 from headwater.app.streams import load_bindings
 from headwater.brokers.base import Broker
 from headwater.brokers.kafka import KafkaBroker
@@ -43,6 +44,7 @@ from headwater.services.limits import RateLimits
 from headwater.services.metrics import Metrics
 from headwater.services.prices import Prices
 from headwater.services.quotas import QuotaSets, QuotaStores
+from headwater.services.redaction import hiding
 from headwater.services.trials import Trials
 from headwater.settings import Settings
 from headwater.stores.base import Leases
@@ -110,7 +112,12 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
         ),
         trials=Trials(checker, TRANSFORMS, resources, utc_now, time.monotonic),
         deployments=Deployments(
-            database.flows, database.deployments, utc_now, new_id, lambda: secrets.token_urlsafe(PASSWORD_BYTES)
+            database.flows,
+            database.deployments,
+            utc_now,
+            new_id,
+            lambda: secrets.token_urlsafe(PASSWORD_BYTES),
+            hiding(operator_names(addresses, bindings)),
         ),
         metrics=Metrics(
             RedisMetrics(connect(addresses.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)),

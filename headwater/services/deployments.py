@@ -1,11 +1,12 @@
 """Deployments: write what is desired, read what the controller has seen."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headwater.errors import Conflict, DeployFailed, NotFound
 from headwater.model.deployment import Deployment, Desired, LogLine, Phase, Progress
 from headwater.services.ids import Clock, NewId
+from headwater.services.redaction import Hide
 from headwater.stores.base import DeploymentStore, FlowStore
 
 
@@ -22,12 +23,19 @@ class Deployments:
     """No method waits for the controller: callers look at `progress`, and judge it with `is_up`, `is_rotated` or
     `is_gone`. All may raise StoreUnavailable.
 
-    new_password makes one random password per call.
+    new_password makes one random password per call. hide: takes the operator's names out of reasons and log lines.
     """
 
     def __init__(
-        self, flows: FlowStore, store: DeploymentStore, now: Clock, new_id: NewId, new_password: Callable[[], str]
+        self,
+        flows: FlowStore,
+        store: DeploymentStore,
+        now: Clock,
+        new_id: NewId,
+        new_password: Callable[[], str],
+        hide: Hide = str,
     ) -> None:
+        self._hide = hide
         self._flows = flows
         self._store = store
         self._now = now
@@ -66,12 +74,14 @@ class Deployments:
 
     def progress(self, flow_ids: Collection[str]) -> Mapping[str, Progress]:
         """How far the deployments of these flows have come; a flow without one is missing."""
-        return self._store.progress(flow_ids)
+        found = self._store.progress(flow_ids)
+        return {flow_id: replace(seen, reason=self._hide(seen.reason)) for flow_id, seen in found.items()}
 
     def find(self, owner: str, flow_id: str) -> Deployment | None:
         """The deployment of a configuration, or None. Raises NotFound when there is no such configuration."""
         self._flows.get(owner, flow_id)
-        return self._store.active(flow_id)
+        found = self._store.active(flow_id)
+        return None if found is None else self._shown(found)
 
     def get(self, owner: str, flow_id: str) -> Deployment:
         """The deployment of a configuration. Raises NotFound, also when it is not deployed."""
@@ -82,7 +92,15 @@ class Deployments:
 
     def logs(self, owner: str, flow_id: str, limit: int) -> Sequence[LogLine]:
         """The last lines of the workers and scripts, newest first. Raises NotFound."""
-        return self._store.read_logs(self.get(owner, flow_id).id, limit)
+        lines = self._store.read_logs(self.get(owner, flow_id).id, limit)
+        return [line if line.source == "script" else self._shown_line(line) for line in lines]
+
+    def _shown(self, deployment: Deployment) -> Deployment:
+        workers = (one.model_copy(update={"reason": self._hide(one.reason)}) for one in deployment.workers)
+        return replace(deployment, reason=self._hide(deployment.reason), workers=tuple(workers))
+
+    def _shown_line(self, line: LogLine) -> LogLine:
+        return line.model_copy(update={"message": self._hide(line.message)})
 
 
 def is_up(started: Deployment, seen: Progress | None) -> bool:

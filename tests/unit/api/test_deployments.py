@@ -7,11 +7,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from anyio.from_thread import BlockingPortal
 
 from headwater.brokers.base import Resources, TopicSpec
 from headwater.errors import SetStoreUnavailable
 from headwater.model.deployment import Condition, LogLine, Observed, Phase, Status, WorkerStatus
 from headwater.model.metric import Measured, Span
+from headwater.services.deployments import Deployments
+from headwater.services.ids import new_id
+from headwater.services.redaction import hiding
 from tests.unit.api.installation import FLOW, Installation, User, installation
 
 STARTED = datetime(2026, 1, 2, 3, 4, 5, 123000, UTC)
@@ -352,6 +356,31 @@ class TestStats:
             assert {answer.json()["lag"] for answer in answers} == {None}
         finally:
             answered.set()
+
+    def test_reasons_and_lines_of_workers_name_nothing_of_the_operators(self, portal: BlockingPortal) -> None:
+        made = Installation(portal)
+        hidden = Deployments(
+            made.database.flows, made.controller, made.clock, new_id, lambda: "secret", hiding(["kafka.internal:9093"])
+        )
+        away = "Kafka at kafka.internal:9093 does not answer."
+        with made.serving(deployments=hidden):
+            alice = made.user("alice")
+            path = f"{FLOW}/{alice.create()['id']}"
+            made.controller.reasons = [away]
+            failed = alice.post(f"{path}/deploy")
+            assert failed.status_code == 422
+            assert "Kafka at … does not answer." in failed.text
+            alice.post(f"{path}/deploy")
+            deployment = made.database.deployments.active(path.rsplit("/", 1)[1])
+            assert deployment is not None
+            worker = WorkerStatus(name="w", status=Status.RUNNING, is_ready=False, start_time=STARTED, reason=away)
+            made.database.deployments.report_workers({deployment.id: [worker]})
+            lines = [LogLine(time=STARTED, worker="w", source=of, message=away) for of in ("worker", "script")]
+            made.database.deployments.write_logs({deployment.id: lines})
+            stats = alice.get(f"{path}/deploy/stats").json()["workers_health"]["workers"]
+            assert stats[0]["reason"] == "Kafka at … does not answer."
+            shown = {line["source"]: line["message"] for line in alice.get(f"{path}/deploy/logs").json()["lines"]}
+            assert shown == {"worker": "Kafka at … does not answer.", "script": away}
 
     def test_nothing_is_ready_while_no_controller_looks_after_it(self) -> None:
         with installation(is_led=lambda: False) as made:

@@ -1,0 +1,37 @@
+"""Which names of the operator's users are not told."""
+
+from pathlib import Path
+
+from headwater.app.addresses import Addresses
+from headwater.app.home import Home
+from headwater.app.operator_names import operator_names
+from headwater.model.binding import Bindings, KafkaTopic, PubSubSubscription
+from headwater.model.worker import KafkaAccess, PubSubAccess
+from headwater.settings import Settings
+
+
+def test_of_own_parts_and_bindings(tmp_path: Path) -> None:
+    settings = Settings.model_validate(
+        {
+            "data_dir": tmp_path,
+            "kafka_bootstrap_servers": "kafka-1.example:9093,kafka-2.example:9093",
+            "kafka_username": "the-admin",
+            "kafka_password": "p",
+            "redis_url": "redis-cluster://setter:p@valkey-1.example:6379,valkey-2.example:6379",
+            "database_url": "postgresql://owner:p@db.example:5433/headwater",
+        }
+    )
+    elsewhere = KafkaAccess(bootstrap_servers="other.example:9092", username="theirs", password="p")
+    bindings = Bindings(
+        {
+            "base.log": KafkaTopic("evm-logs", elsewhere),
+            "base.decoded_log": PubSubSubscription("projects/p1/subscriptions/s1", PubSubAccess(project="p1")),
+        }
+    )
+    found = operator_names(Addresses(settings, Home(tmp_path)), bindings)
+    assert found >= {
+        "kafka-1.example:9093,kafka-2.example:9093", "kafka-2.example:9093", "kafka-2.example", "the-admin",
+        "valkey-1.example:6379", "valkey-2.example", "db.example:5433", "db.example",
+        "evm-logs", "other.example", "theirs", "projects/p1/subscriptions/s1", "p1", str(tmp_path),
+    }  # fmt: skip
+    assert "" not in found
