@@ -1,8 +1,8 @@
-"""An attacker without a key, as a process of its own: `python -m tests.chaos.attacker PORT SECONDS SCALE`.
+"""An attacker without a key, in processes of its own: `python -m tests.chaos.attacker slow|fast PORT SECONDS SCALE`.
 
-It comes from 127.0.0.2 to 127.0.0.9 and does everything at once, for so many seconds: slow heads, endless heads, slow
-bodies, answers that it never fetches, pipelines without an end, and keys that nobody made. The last line that it prints
-is what it did, as JSON.
+It comes from 127.0.0.2 to 127.0.0.9, for so many seconds. The slow process sends slow heads and slow bodies, and never
+fetches answers; the fast one sends endless heads, pipelines without an end, and keys that nobody made. The last line
+that each prints is what it did, as JSON.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ SLOW_CONNECTIONS = 10_000
 HEAD_BYTES = 1_000_000_000
 HEADS_AT_ONCE, BODIES_AT_ONCE, READERS_AT_ONCE, PIPELINES_AT_ONCE, KEYS_AT_ONCE = 32, 64, 64, 8, 16
 KEYS_PER_S = 400
-COME_BACK_S = (5.0, 35.0)
+COME_BACK_S = {"slow": (5.0, 35.0), "fast": (0.5, 3.5)}
 """A client whose connection was closed comes back after a pause of this length."""
 CHUNK = b"X-Attack: " + b"a" * 8_000 + b"\r\n"
 
@@ -35,7 +35,8 @@ Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 class Attacker:
     """scale: 1 is the whole attack."""
 
-    def __init__(self, port: int, seconds: float, scale: float) -> None:
+    def __init__(self, kind: str, port: int, seconds: float, scale: float) -> None:
+        self._kind = kind
         self._port = port
         self._seconds = seconds
         self._until = time.monotonic() + seconds
@@ -44,15 +45,19 @@ class Attacker:
         self.did: Counter[str] = Counter()
 
     async def run(self) -> None:
-        deeds: list[tuple[Callable[[], Awaitable[None]], int]] = [
-            (self._slow_head, self._scaled(SLOW_CONNECTIONS)),
-            (self._endless_head, self._scaled(HEADS_AT_ONCE)),
-            (self._slow_body, self._scaled(BODIES_AT_ONCE)),
-            (self._never_reads, self._scaled(READERS_AT_ONCE)),
-            (self._pipeline, self._scaled(PIPELINES_AT_ONCE)),
-            (self._bad_key, KEYS_AT_ONCE),
-        ]
-        await asyncio.gather(*(self._again(deed) for deed, count in deeds for _ in range(count)))
+        deeds: dict[str, list[tuple[Callable[[], Awaitable[None]], int]]] = {
+            "slow": [
+                (self._slow_head, self._scaled(SLOW_CONNECTIONS)),
+                (self._slow_body, self._scaled(BODIES_AT_ONCE)),
+                (self._never_reads, self._scaled(READERS_AT_ONCE)),
+            ],
+            "fast": [
+                (self._endless_head, self._scaled(HEADS_AT_ONCE)),
+                (self._pipeline, self._scaled(PIPELINES_AT_ONCE)),
+                (self._bad_key, KEYS_AT_ONCE),
+            ],
+        }
+        await asyncio.gather(*(self._again(deed) for deed, count in deeds[self._kind] for _ in range(count)))
 
     def _scaled(self, count: int) -> int:
         return max(1, int(count * self._scale))
@@ -63,8 +68,7 @@ class Attacker:
             with contextlib.suppress(OSError, asyncio.IncompleteReadError, TimeoutError):
                 async with asyncio.timeout(max(0.1, self._until - time.monotonic())):
                     await deed()
-            if deed != self._bad_key:
-                await self._sleep(random.uniform(*COME_BACK_S))
+            await self._sleep(random.uniform(*COME_BACK_S[self._kind]))
 
     async def _sleep(self, seconds: float) -> None:
         await asyncio.sleep(max(0.0, min(seconds, self._until - time.monotonic())))
@@ -80,7 +84,7 @@ class Attacker:
         except BaseException:
             made.close()
             raise
-        self.did["connections"] += 1
+        self.did[f"connections, {self._kind}"] += 1
         return await asyncio.open_connection(sock=made, limit=4_096)
 
     @contextlib.asynccontextmanager
@@ -153,15 +157,15 @@ class Attacker:
                 length = (await reader.readuntil(b"\r\n\r\n")).lower().partition(b"content-length: ")[2]
                 await reader.readexactly(int(length.partition(b"\r\n")[0]))
                 await self._sleep(KEYS_AT_ONCE / KEYS_PER_S)
-        await self._sleep(1)
 
 
 def main() -> None:
-    port, seconds, scale = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
+    kind, port, seconds, scale = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), float(sys.argv[4])
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    os.nice(10)  # a real one computes on machines of its own
-    attacker = Attacker(port, seconds, scale)
+    if kind == "slow":
+        os.nice(10)  # a real one computes on machines of its own
+    attacker = Attacker(kind, port, seconds, scale)
     runner = partial(asyncio.wait_for, attacker.run(), seconds + 60)
     with contextlib.suppress(TimeoutError):
         asyncio.run(runner())
