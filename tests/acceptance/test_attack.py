@@ -14,6 +14,6 @@ def test_a_user_beside_an_attacker_is_answered_and_no_process_grows(tmp_path: Pa
     assert report.calls > 0
     assert all(mib < 50 for mib in report.growth_mib.values()), report.growth_mib
     did = report.attacker
-    assert did["keys answered 429"] > did["keys answered 401"] / 10
+    assert did["keys answered 401"] > 100
     assert did["bytes of heads"] > 1_000_000
     assert did["slow heads"] > 100
