@@ -23,11 +23,15 @@ LOCAL_OWNER = "local"
 
 
 @contextmanager
-def open_control(addresses: Addresses) -> Iterator[Database]:
-    """The database, migrated. Raises SetupError (a newer one, a wrong secret key, half a restore), StoreUnavailable."""
+def open_control(addresses: Addresses, *, check_key: bool = True) -> Iterator[Database]:
+    """The database, migrated. Raises SetupError (a newer one, a wrong secret key, half a restore), StoreUnavailable.
+
+    check_key: False to look at a database whatever its secrets were sealed with.
+    """
     addresses.home.require_restored()
     sealer = Sealer(addresses.secret_key())
-    database = open_database(addresses.database_url(), sealer, quota_defaults(addresses.settings))
+    quotas = quota_defaults(addresses.settings)
+    database = open_database(addresses.database_url(), sealer, quotas, check_key=check_key)
     try:
         yield database
     finally:
@@ -35,40 +39,40 @@ def open_control(addresses: Addresses) -> Iterator[Database]:
 
 
 @contextmanager
-def _control_of(settings: Settings) -> Iterator[Database]:
+def control_of(settings: Settings, *, check_key: bool = True) -> Iterator[Database]:
     """The database of the installation that the settings name. Raises SetupError when there is none."""
     addresses = Addresses(settings, Home(settings.data_dir))
     if not settings.database_url.get_secret_value():
         addresses.require_home("HEADWATER_DATABASE_URL")
-    with open_control(addresses) as database:
+    with open_control(addresses, check_key=check_key) as database:
         yield database
 
 
 @contextmanager
 def keys_of(settings: Settings) -> Iterator[Keys]:
     """The API keys of the installation that the settings name. Raises SetupError when there is none."""
-    with _control_of(settings) as database:
+    with control_of(settings) as database:
         yield Keys(database.keys, utc_now, time.monotonic)
 
 
 @contextmanager
 def audit_of(settings: Settings) -> Iterator[AuditLog]:
     """The audit log of the installation that the settings name. Raises SetupError when there is none."""
-    with _control_of(settings) as database:
+    with control_of(settings) as database:
         yield database.audit
 
 
 @contextmanager
 def quotas_of(settings: Settings) -> Iterator[QuotaStore]:
     """The owners' quotas of the installation that the settings name. Raises SetupError when there is none."""
-    with _control_of(settings) as database:
+    with control_of(settings) as database:
         yield database.quotas
 
 
 def limits_of(settings: Settings, owner: str) -> Sequence[Limit]:
     """What an owner has and may have. Raises SetupError, StoreUnavailable, SetStoreUnavailable."""
     addresses = Addresses(settings, Home(settings.data_dir))
-    with _control_of(settings) as database:
+    with control_of(settings) as database:
         return limits(database.quotas, RedisSetStore(connect(addresses.redis_url())), owner)
 
 

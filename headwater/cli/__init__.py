@@ -5,7 +5,7 @@ Commands import what they compose when they run: `headwater --help` and a worker
 
 import typer
 
-from headwater.cli import abi, audit, backup, docs, ingest, keys, owners, parts, prices, sweep, tools
+from headwater.cli import abi, audit, backup, docs, doctor, ingest, keys, owners, parts, prices, sweep, tools
 from headwater.model.audit import CLI, act_as
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ parts.register(app)
 tools.register(app)
 audit.register(app)
 backup.register(app)
+doctor.register(app)
 sweep.register(app)
 docs.register(app)
 app.add_typer(keys.app, name="keys")

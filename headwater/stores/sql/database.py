@@ -52,8 +52,8 @@ class Database:
         self._connections.close()
 
 
-def open_database(url: str, sealer: Sealer, defaults: QuotaDefaults = NO_QUOTAS) -> Database:
-    """Open `sqlite:///PATH` or `postgresql://…`, migrate it when it is older, and check the secret key.
+def open_database(url: str, sealer: Sealer, defaults: QuotaDefaults = NO_QUOTAS, *, check_key: bool = True) -> Database:
+    """Open `sqlite:///PATH` or `postgresql://…`, migrate it when it is older, and check the secret key if asked to.
 
     defaults: the quotas that hold for what is written here.
     Raises SetupError when the database can't be reached, is newer, or was sealed with another key.
@@ -62,7 +62,8 @@ def open_database(url: str, sealer: Sealer, defaults: QuotaDefaults = NO_QUOTAS)
     connections, rows = Connections(engine), DeploymentRows(sealer)
     try:
         migrate(engine)
-        _check_key(connections, rows)
+        if check_key:
+            _check_key(connections, rows)
     except StoreUnavailable as error:
         shown = engine.url.render_as_string(hide_password=True)
         connections.close()

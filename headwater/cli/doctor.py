@@ -1,0 +1,39 @@
+"""`headwater doctor`: what of an installation's data needs somebody's hand."""
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from headwater.cli.options import DATABASE, takes_settings, wide_console
+from headwater.settings import Settings
+
+
+def register(app: typer.Typer) -> None:
+    """Add this module's command."""
+    app.command()(takes_settings(*DATABASE)(doctor))
+
+
+def doctor(
+    settings: Settings,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+) -> None:
+    """List stored rows that this version can't read, and what to do. Exit status 1 when there are some."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from headwater.app.doctor import examine
+
+    found = examine(settings)
+    if as_json:
+        for row in found:
+            print(json.dumps(asdict(row), ensure_ascii=False))
+    elif found:
+        table = Table("kind", "id", "owner", "what is wrong, and what to do")
+        for row in found:
+            table.add_row(row.kind, Text(row.id), Text(row.owner), Text(row.why))
+        wide_console().print(table)
+    else:
+        print("Everything that is stored can be read.")
+    raise typer.Exit(1 if found else 0)
