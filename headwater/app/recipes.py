@@ -44,6 +44,8 @@ class Api:
         known = next((flow for flow in flows if flow["name"] == body["name"]), None)
         if known is None:
             return str(self._call("POST", "/api/v1/flow", body)["id"])
+        if "unreadable" in known:
+            raise SetupError(f"The configuration {known['id']} of this name can't be read: {known['unreadable']}")
         new, kept = body["pipeline_config"], known["pipeline_config"]
         kept["source"]["entity"] = new["source"]["entity"]
         scripts = [transform for transform in kept["transforms"] if transform["type"] == "v8"]
