@@ -205,6 +205,13 @@ def test_a_silent_connection_ends(server: Server) -> None:
         assert read_all(connection) == b""
 
 
+def test_a_connection_that_is_idle_between_requests_ends() -> None:
+    with serving(replace(LIMITS, keep_alive_s=0.3)) as server, server.connected() as connection:
+        connection.sendall(get())
+        assert connection.recv(65_536).endswith(b"answer")
+        assert read_all(connection) == b""
+
+
 def test_a_head_that_comes_byte_by_byte_ends(server: Server) -> None:
     with server.connected() as connection, contextlib.suppress(ConnectionError):
         connection.settimeout(0.1)
