@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -219,6 +220,35 @@ def test_trades_of_the_websocket_through_kills(stack: Stack, streams: Streams, t
         {"trade": [{**trade(number), "block_number": None, "trade_index": number % 3} for number in range(120)]},
     )
     assert "secret" not in (tmp_path / "ingest.log").read_text()
+
+
+@pytest.mark.slow
+def test_archives_that_are_packed_and_lack_blocks(stack: Stack, streams: Streams, tmp_path: Path) -> None:
+    """Each file of the node is packed, and one block is taken out of the fills."""
+    node = HyperliquidNode(tmp_path / "data", 2)
+    node.write(90, 0)
+    missing = FIRST_BLOCK + 50
+    for path in [path for path in node.root.rglob("*") if path.is_file()]:
+        lines = path.read_bytes().splitlines(True)
+        kept = [
+            line for line in lines if b"fills" not in str(path).encode() or b'"block_number":%d' % missing not in line
+        ]
+        path.with_name(f"{path.name}.lz4").write_bytes(pa.compress(b"".join(kept), "lz4", asbytes=True))
+        path.unlink()
+    wanted = {
+        stream: [one for one in records if stream not in ("fill", "trade") or one["block_number"] != missing]
+        for stream, records in node.told.items()
+    }
+    port, log = free_port(), tmp_path / "ingest.log"
+    ingest = Ingest(
+        stack, "--node-data", str(node.root), "--from-start", "--name", "archives", "--metrics-port", str(port), log=log
+    )
+    with ingest.running():
+        streams.read(sum(map(len, wanted.values())))
+        gaps = metrics(port)['headwater_ingest_gaps_total{chain="hyperliquid",ingest="archives"}']
+    check(streams, wanted)
+    assert gaps == 1
+    assert f"blocks {missing} to {missing} are missing" in log.read_text()
 
 
 def test_flags_that_make_no_ingest(stack: Stack) -> None:

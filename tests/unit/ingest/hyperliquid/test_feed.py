@@ -254,6 +254,24 @@ class TestTurns:
         assert sorted(found) == written
 
 
+def test_a_position_of_an_older_version_is_gone_on_from(reader: Reader) -> None:
+    """It has one stretch of time for each folder, in the order of preference, in the place of `covered`."""
+    fills, own = reader.root / "node_fills" / HOUR, reader.root / "node_trades" / HOUR
+    append(fills, lines([*fills_at(1, 1), fill(2, time=at(2)[1], px="2")]))
+    append(own, lines([own_trade(1, at(1)[0])]))
+    found = reader.values("trade")
+    position = json.loads(reader.position or b"")
+    del position["covered"]
+    first, second = at(1)[1], at(2)[1]
+    position["spans"] = {"fills": [None, None, [first, second]], "trades": [[first, second], None, None, None]}
+    reader.position = json.dumps(position).encode()
+    append(fills, lines([fill(2, "A", OTHER, time=second, px="2"), *fills_at(3, 3)]))
+    append(own, lines(own_trade(n, at(n)[0]) for n in (2, 3)))
+    found += reader.values("trade")
+    assert [int(trade["px"]) for trade in found] == [1, 2, 3]
+    assert not reader.gaps
+
+
 class TestGaps:
     def write(self, reader: Reader, *numbers: int, folder: str = "node_fills_by_block", hour: int = 9) -> None:
         blocks = [block(number, [], at(number % 60)[0]) for number in numbers]
