@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.acceptance.conftest import external_parts, running
+from tests.acceptance.conftest import external_parts
 from tests.acceptance.stack import Deployed, Stack, alive, deployed, pipeline
 
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address", "set_values": ["0xab"]}
@@ -85,7 +85,9 @@ def test_answers_name_nothing_of_the_operators(
                 for word in re.findall(r"[\w.-]+:\d{4,5}|(?<=:)[\w-]{8,}(?=@)|/tmp/[\w/.-]+|headwater-admin", value)
             )
         )
-        for stack in running(Stack(tmp_path / "data", external=parts, flags=("--deploy-timeout-s", "25"))):
+        stack = Stack(tmp_path / "data", external=parts, flags=("--deploy-timeout-s", "25"))
+        stack.start()
+        try:
             with stack.client() as client, deployed(client, pipeline(transforms=[FILTER])) as made:
                 pids = processes_of(stack, part)
                 assert pids, f"no process of {part}"
@@ -98,6 +100,8 @@ def test_answers_name_nothing_of_the_operators(
                     if part != "kafka" or status >= 400:
                         assert not secret.search(without_endpoint(text, made)), text
                     assert str(tmp_path) not in text
+        finally:
+            stack.stop()
 
 
 def without_endpoint(text: str, made: Deployed) -> str:
