@@ -153,17 +153,21 @@ def test_every_event_once_through_kills(
         log=tmp_path / "ingest.log",
     )  # fmt: skip
     node.write(20, 0)
+    killed, written = threading.Event(), threading.Event()
 
     def write(stop: threading.Event) -> None:
-        while not stop.is_set() and FIRST_BLOCK + blocks > node.next:
+        """Until the last kill at least: there is progress after each."""
+        while not stop.is_set() and (FIRST_BLOCK + blocks > node.next or not killed.is_set()):
             node.write(10, 0.002)
+        written.set()
 
     with ingest.running(), beside(write) as _:
         for _ in range(kills):
             until(partial(streams.more_than, streams.total()), 60, "progress")
             ingest.kill()
             ingest.start()
-        until(lambda: FIRST_BLOCK + blocks <= node.next, 120, "the end of writing")
+        killed.set()
+        until(written.is_set, 120, "the end of writing")
         node.write(10, 0)  # else a fast ingest leaves nothing to the process whose metrics are read
         streams.read(sum(map(len, node.told.values())))
         told = metrics(port)
