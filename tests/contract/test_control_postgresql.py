@@ -13,6 +13,7 @@ from headwater.errors import Conflict, SetupError, StoreUnavailable
 from headwater.model.deployment import Phase
 from headwater.stores.sql import connections
 from headwater.stores.sql.database import Database
+from headwater.stores.sql.postgresql import TimedConnection
 from tests.support.postgres_server import PASSWORD, PostgresServer
 from tests.support.sql import (
     OWNER,
@@ -134,6 +135,22 @@ class TestOutages:
                 impatient.flows.list(OWNER)
         assert impatient.flows.list(OWNER) == []
         impatient.close()
+
+    def test_a_server_that_hangs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(TimedConnection, "answer_timeout_s", 0.5)
+        server = PostgresServer()
+        try:
+            server.start()
+            opened = open_postgres(server.url())
+            assert opened.flows.list(OWNER) == []
+            with server.hanging():
+                for _ in range(2):  # the connection of the first one is given up
+                    with pytest.raises(StoreUnavailable):
+                        opened.flows.list(OWNER)
+            assert opened.flows.list(OWNER) == []
+            opened.close()
+        finally:
+            server.remove()
 
     def test_connections_that_were_cut_are_made_again(self, database: Database, other: psycopg.Connection) -> None:
         database.flows.create(a_flow())

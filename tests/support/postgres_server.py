@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +113,20 @@ class PostgresServer:
         assert self._process is not None
         self._process.send_signal(signal.SIGQUIT)
         self._process.wait(STOP_WITHIN_S)
+
+    @contextmanager
+    def hanging(self) -> Iterator[None]:
+        """Stop all its processes for the length of a block: they keep their connections and answer nothing."""
+        assert self._process is not None
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        pids = [self._process.pid, *map(int, children.read_text().split())]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
 
     def stop(self) -> None:
         """End it, however it is."""

@@ -10,7 +10,7 @@ joined before, and would miss the newest revision.
 
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,16 @@ from tenacity import retry, retry_if_exception, stop_after_delay, wait_random
 from headwater.errors import SetupError, StoreUnavailable
 from headwater.model.lease import current_fence
 from headwater.stores.sql.fencing import check
+from headwater.stores.sql.postgresql import TimedConnection
 
 log = structlog.get_logger(__name__)
 
 LOCK_TIMEOUT_S = 5
 TURN_TIMEOUT_S = 20
 """SQLite has one writer at a time: the last of many waits longer than for a lock of PostgreSQL."""
-STATEMENT_TIMEOUT_S = 30
+STATEMENT_TIMEOUT_S = 15
 SILENT_SERVER_TIMEOUT_S = 10
+"""How long PostgreSQL's machine may be unreachable before a connection to it is given up."""
 POOL_SIZE = 8
 # The API runs up to 40 requests at once in threads; each holds one connection at most.
 SQLITE_OVERFLOW = 40
@@ -80,7 +82,13 @@ def _postgresql(url: URL) -> Engine:
         "keepalives_idle": SILENT_SERVER_TIMEOUT_S,
         "options": f"{options} {url.query.get('options', '')}".strip(),
     }
-    return _engine(url, connect_args, POSTGRESQL_OVERFLOW)
+    engine = _engine(url, connect_args, POSTGRESQL_OVERFLOW)
+    event.listen(engine, "do_connect", _connect_postgresql)
+    return engine
+
+
+def _connect_postgresql(_dialect: object, _record: object, cargs: Sequence[Any], cparams: Mapping[str, Any]) -> object:
+    return TimedConnection.connect(*cargs, **cparams)
 
 
 def _engine(url: URL, connect_args: dict[str, Any], max_overflow: int) -> Engine:

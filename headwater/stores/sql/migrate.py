@@ -8,12 +8,13 @@ from sqlalchemy import Connection, Engine, text
 
 from headwater.errors import SetupError
 from headwater.stores.sql.connections import Connections
+from headwater.stores.sql.postgresql import without_time_limits
 
 SCRIPTS = "headwater.stores.sql:migrations"
 # Any fixed number will do: PostgreSQL's advisory locks are named by one.
 _LOCK = text("SELECT pg_advisory_xact_lock(4857726)")
 # Of several processes that start at once, each waits for the one that migrates; that may take long, once.
-_PATIENCE = text("SET LOCAL lock_timeout = '60s'; SET LOCAL statement_timeout = 0")
+_LOCK_TIMEOUT = text("SET LOCAL lock_timeout = '60s'")
 
 
 def migrate(engine: Engine) -> None:
@@ -24,9 +25,9 @@ def migrate(engine: Engine) -> None:
     config = Config()
     config.set_main_option("script_location", SCRIPTS)
     scripts = ScriptDirectory.from_config(config)
-    with Connections(engine).writing() as connection:
+    with Connections(engine).writing() as connection, without_time_limits(connection):
         if engine.dialect.name == "postgresql":
-            connection.execute(_PATIENCE)
+            connection.execute(_LOCK_TIMEOUT)
             connection.execute(_LOCK)
         revision = _revision(connection, scripts)
         if revision != scripts.get_current_head():

@@ -22,6 +22,7 @@ from headwater.errors import SetupError
 from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.leases import SqlLeases
 from headwater.stores.sql.migrate import SCRIPTS
+from headwater.stores.sql.postgresql import without_time_limits
 from headwater.stores.sql.tables import metadata
 
 ROWS_PER_TURN = 100
@@ -49,17 +50,21 @@ def snapshot(url: str) -> Iterator[Snapshot]:
     engine = make_engine(url)
     connections = Connections(engine)
     try:
-        with connections.reading() as connection:
-            if engine.name == "postgresql":
-                connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
-                connection.execute(text("SET LOCAL statement_timeout = 0"))
-                connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
+        with connections.reading() as connection, _of_one_moment(connection), without_time_limits(connection):
             revision = MigrationContext.configure(connection).get_current_revision()
             if revision is None:
                 raise SetupError("The database holds no Headwater. Name the one that is in use.")
             yield Snapshot(revision, _rows(connection))
     finally:
         connections.close()
+
+
+@contextmanager
+def _of_one_moment(connection: Connection) -> Iterator[None]:
+    """Show all statements of a transaction the same rows, as SQLite does by itself."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
+    yield
 
 
 def _rows(connection: Connection) -> Iterator[Row]:
@@ -87,7 +92,7 @@ def load(url: str, revision: str, rows: Iterable[Row], fencing: int = 0) -> Coun
     engine = make_engine(url)
     connections = Connections(engine)
     try:
-        with connections.writing() as connection:
+        with connections.writing() as connection, without_time_limits(connection):
             if engine.name == "postgresql":
                 _require_alone(connection)
             fencing = max(fencing, _fencing(connection))
@@ -132,7 +137,6 @@ def _reading(url: str) -> Iterator[Connection]:
 
 
 def _require_alone(connection: Connection) -> None:
-    connection.execute(text("SET LOCAL statement_timeout = 0"))
     if others := connection.execute(_OTHERS).scalar_one():
         raise SetupError(
             f"Headwater uses this database ({others} connections). Stop all its processes, on all machines, first."
