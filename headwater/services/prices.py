@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from headwater.errors import PriceStateUnreadable
 from headwater.model.price.band import hour_of
 from headwater.model.price.left import Chunk, Leaving, Left
 from headwater.model.price.plain import NOTHING, evaluate_plain
@@ -18,12 +19,13 @@ from headwater.stores.prices import Found, PriceStore
 
 MAX_TOKENS = 200
 
-Status = Literal["ok", "held", "stale", "unknown_token", "unknown_chain"]
+Status = Literal["ok", "held", "stale", "unknown_token", "unknown_chain", "unreadable"]
 PRICED: Collection[Status] = ("ok", "held")
 _REASONS: Mapping[Status, str] = {
     "stale": "stale (no trade for 7 days)",
     "unknown_token": "unknown token",
     "unknown_chain": "unknown chain",
+    "unreadable": "stored by another version of Headwater",
 }
 """Why a token has no price, by its status."""
 
@@ -64,6 +66,10 @@ class _Evaluated(NamedTuple):
 
     stats: Stats | None
     is_quote_stale: bool
+    is_readable: bool = True
+
+
+UNREADABLE = _Evaluated(None, is_quote_stale=False, is_readable=False)
 
 
 class Prices:
@@ -78,14 +84,27 @@ class Prices:
         """The statistics of tokens at this moment."""
         now = int(self._now().timestamp() * 1000)
         keys = [b"" if ":" in token.chain else token_key(*token).encode() for token in tokens]
-        found = self._evaluate([*dict.fromkeys(keys)], now)
+        found = self._readable([*dict.fromkeys(keys)], now)
         stats = [found[key].stats for key in keys]
         chains = {token.chain.lower() for token, one in zip(tokens, stats, strict=True) if one is None}
         unknown = {chain for chain in chains if find_chain(chain) is None}
         unknown -= set(self._store.chains()) if unknown else set()
-        statuses = [_status(token, one, unknown, now) for token, one in zip(tokens, stats, strict=True)]
+        statuses: list[Status] = [
+            _status(token, found[key].stats, unknown, now) if found[key].is_readable else "unreadable"
+            for token, key in zip(tokens, keys, strict=True)
+        ]
         fresh = [one if status in PRICED else None for one, status in zip(stats, statuses, strict=True)]
         return PriceAnswer(tokens, fresh, statuses, [found[key].is_quote_stale for key in keys])
+
+    def _readable(self, keys: Sequence[bytes], now: int) -> dict[bytes, _Evaluated]:
+        """Evaluate all tokens but those whose state, or whose quote token's, another version has written."""
+        try:
+            return self._evaluate(keys, now)
+        except PriceStateUnreadable:
+            if len(keys) == 1:
+                return {keys[0]: UNREADABLE}
+            half = len(keys) // 2
+            return self._readable(keys[:half], now) | self._readable(keys[half:], now)
 
     def _evaluate(self, keys: Sequence[bytes], now: int) -> dict[bytes, _Evaluated]:
         """Most tokens are plain; of the others, what some need besides is asked for together."""

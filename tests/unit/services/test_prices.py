@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from headwater.model.price.codec import encode
+from headwater.model.price.codec import FORMAT, encode
 from headwater.model.price.series import Tick
 from headwater.model.price.state import TokenState
 from headwater.model.price.tick import PARTITIONS, partition_of, token_key
@@ -71,3 +71,17 @@ def test_the_message_says_why_tokens_have_no_price() -> None:
     assert answer.message == (
         "4 of 5 tokens have no price: 1 stale (no trade for 7 days), 2 unknown token, 1 unknown chain."
     )
+
+
+def test_a_state_of_another_version_takes_the_price_of_its_own_token_alone() -> None:
+    other = Token("base", "0xcc")
+    store = stored({TOKEN: crash(-1), other: crash(-1)})
+    key = token_key(*QUIET).encode()
+    state = TokenState()
+    state.fold_all([(NOW, 0, 1.0, 6, b"")], NOW)
+    of_another_version = bytes([FORMAT + 1]) + encode(state)[1:]
+    store.write(partition_of(key), "one", PriceWrite(2, {key: of_another_version}, {}, {}))
+    answer = ask(store, TOKEN, QUIET, Token("base", "0x1"), other)
+    assert answer.statuses == ["ok", "unreadable", "unknown_token", "ok"]
+    assert answer.message.startswith("2 of 4 tokens have no price: ")
+    assert "1 stored by another version of Headwater" in answer.message
