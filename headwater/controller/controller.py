@@ -223,8 +223,18 @@ class Controller:
             self._purging = self._submit(self._purge_all, flows)
 
     def _purge_all(self, flows: Sequence[Flow]) -> None:
+        """Remove each of them. One that can't be removed holds up no other one; the last error is raised at the end."""
+        failed: Exception | None = None
         for flow in flows:
-            self._purger.purge(flow)
+            try:
+                self._purger.purge(flow)
+            except (LeaseLost, Unavailable):
+                raise
+            except Exception as error:  # raised below
+                log.error("a deleted configuration can't be removed", configuration=flow.id, exc_info=error)
+                failed = error
+        if failed is not None:
+            raise failed
 
     def _start_rounds(self) -> None:
         """Start the rounds that are due; one that would do nothing takes no thread."""

@@ -24,7 +24,7 @@ from headwater.brokers.base import Broker, Resources, TopicSpec, User
 from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.remains import Found, Recorded, Remains, Sorted, flow_of, sort
 from headwater.controller.sources import Sources
-from headwater.errors import Unavailable
+from headwater.errors import LeaseLost, Unavailable
 from headwater.model.audit import CONTROLLER, acting_as
 from headwater.model.dataset import dataset_set
 from headwater.orchestrators.base import Orchestrator
@@ -101,7 +101,11 @@ class Sweeper:
         )
 
     def sweep(self) -> None:
-        """One round over everything. What can't be reached waits for the next round."""
+        """One round over everything. What can't be reached waits for the next round.
+
+        An unexpected error of one step does not keep the others from their work; the last one is raised at the end.
+        """
+        failed: Exception | None = None
         for step in self._steps:
             try:
                 with acting_as(CONTROLLER):
@@ -109,6 +113,13 @@ class Sweeper:
                     step()
             except Unavailable as error:
                 log.warning("sweeping waits", step=step.__name__, reason=error.detail)
+            except LeaseLost:
+                raise
+            except Exception as error:  # raised below
+                log.error("a step of the sweep failed", step=step.__name__, exc_info=error)
+                failed = error
+        if failed is not None:
+            raise failed
 
     def sweep_remains(self) -> None:
         """Remove what is left of ended deployments; report what the database does not record."""

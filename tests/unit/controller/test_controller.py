@@ -12,7 +12,7 @@ from headwater.controller.controller import RENEW_EVERY_S, SWEEP_EVERY_S
 from headwater.controller.leadership import LEASE, LEASE_TTL_S
 from headwater.controller.plan import READY_WITHIN_S
 from headwater.errors import LeaseLost, SetStoreUnavailable, StoreUnavailable
-from headwater.model.dataset import Dataset, dataset_set, filter_set
+from headwater.model.dataset import Dataset, SetId, dataset_set, filter_set
 from headwater.model.deployment import Condition, Phase
 from headwater.model.lease import Candidate
 from headwater.model.metric import Measured, Span
@@ -323,3 +323,29 @@ class TestUnexpectedErrors:
         leader = world.database.leases.leader(LEASE)
         assert leader is not None
         assert leader.failing == "looking after workers: OSError"
+
+
+def test_a_deleted_configuration_that_can_not_be_removed_holds_up_no_other_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = FLOW[:-1] + "9"
+    drop, bad = world.sets.drop, filter_set(other, "t1")
+
+    def fail_for_one(target: SetId) -> None:
+        if target == bad:
+            raise RuntimeError("unexpected")
+        drop(target)
+
+    monkeypatch.setattr(world.sets, "drop", fail_for_one)
+    for flow_id in (FLOW, other):
+        world.database.flows.create(replace(flow(), id=flow_id))
+        world.sets.add(filter_set(flow_id, "t1"), ["value"])
+        world.database.flows.delete("owner", flow_id)
+    world.run()
+    assert [left.id for left in world.database.flows.deleted()] == [other]
+    assert world.sets.count(filter_set(FLOW, "t1"))[0] == 0
+    assert "removing deleted configurations" in world.controller.failing()
+    monkeypatch.undo()
+    world.run()
+    assert not world.database.flows.deleted()
+    assert world.controller.failing() == ""

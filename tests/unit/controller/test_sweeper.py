@@ -95,3 +95,16 @@ class TestEndedDeployments:
             world.now = now + timedelta(days=days)
             world.sweeper.sweep()
             assert list(world.database.deployments.ended(["d1"])) == left
+
+
+def test_a_step_that_fails_keeps_no_other_step_from_its_work(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise RuntimeError("unexpected")
+
+    monkeypatch.setattr(world.database.datasets, "unsettled", fail)
+    world.drafts.begin([filter_set("f9", "t9")], T0)
+    world.sets.add(filter_set("f9", "t9"), ["value"])
+    world.now = T0 + DRAFT_FOR + timedelta(seconds=1)
+    with pytest.raises(RuntimeError, match="unexpected"):
+        world.sweeper.sweep()
+    assert world.sets.count(filter_set("f9", "t9"))[0] == 0
