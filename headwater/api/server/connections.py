@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Protocol
 
+import structlog
+
 from headwater.api.server.addresses import TrustedProxies, group_of
 from headwater.api.server.limits import ServerLimits
 from headwater.api.server.refusals import BUSY, TOO_MANY_CONNECTIONS, Refusal
@@ -14,6 +16,9 @@ MOST_TICKS = 2
 """A tick that comes later than after so many was kept waiting by this process; its clients are not blamed for it."""
 MOST_LOOKED_AT = 64
 """Connections that are looked at, from the oldest on, to find one that can make room."""
+
+
+log = structlog.get_logger(__name__)
 
 
 class Connection(Protocol):
@@ -112,7 +117,12 @@ class Connections:
         assert self._looked_at_s is not None
         elapsed_s = min(loop.time() - self._looked_at_s, MOST_TICKS * self._tick_s)
         for connection in list(self._open):
-            connection.look_after(elapsed_s)
+            try:
+                connection.look_after(elapsed_s)
+            except Exception:  # one connection that fails must not end the limits of all others
+                log.exception("a connection can't be looked after; it is closed")
+                self.discard(connection)
+                connection.drop()
         self._looked_at_s = None
         if self._open:
             self._schedule()

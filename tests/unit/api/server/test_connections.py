@@ -109,3 +109,21 @@ def test_all_are_looked_after_as_long_as_there_are_some() -> None:
         assert peer.looked_at == looked_at
 
     in_loop(test())
+
+
+def test_one_connection_that_fails_does_not_end_the_limits_of_the_others() -> None:
+    class Failing(Peer):
+        def look_after(self, elapsed_s: float) -> None:  # as the others have it
+            raise RuntimeError
+
+    async def test() -> None:
+        made = registry()
+        failing, peer = Failing(), Peer()
+        made.admit(failing, "127.0.0.2")
+        made.admit(peer, "127.0.0.3")
+        for _ in range(2):
+            await peer.is_looked_at.wait()
+            peer.is_looked_at.clear()
+        assert (failing.dropped, len(made)) == (True, 1)
+
+    in_loop(test())
