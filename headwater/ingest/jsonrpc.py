@@ -27,6 +27,8 @@ PATIENCE_S: Final = 10.0
 """How long one request is retried here. After that the ingest's loop waits, which a signal can end."""
 AGAIN_S: Final = 0.25
 """The longest wait before the first retry."""
+RETRY_AFTER_AT_MOST_S: Final = 3600.0
+"""The longest that a node is left alone because it asks for it: some name a time in another century."""
 SHOWN_CHARS: Final = 200
 _SECRET_CHARS: Final = 6
 
@@ -209,7 +211,7 @@ def public_host(url: str) -> str:
 def _decoded(content: bytes) -> Responses | None:
     try:
         return _RESPONSES.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
@@ -233,11 +235,10 @@ def _is_busy(state: tenacity.RetryCallState) -> bool:
 
 
 def retry_after_s(response: httpx.Response) -> float:
-    """RFC 9110, section 10.2.3: seconds, or a date."""
+    """RFC 9110, section 10.2.3: seconds, or a date; at most RETRY_AFTER_AT_MOST_S."""
     text = response.headers.get("Retry-After", "")
-    if text.isdecimal():
-        return float(text)
     try:
-        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
-    except ValueError:
+        asked_s = float(text) if text.isdecimal() else email.utils.parsedate_to_datetime(text).timestamp() - time.time()
+    except (ValueError, OverflowError):
         return 0.0
+    return min(max(0.0, asked_s), RETRY_AFTER_AT_MOST_S)

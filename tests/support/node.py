@@ -14,7 +14,7 @@ CUT: Final = "cut"
 
 
 class Reply(NamedTuple):
-    """An answer of HTTP. body: made JSON."""
+    """An answer of HTTP. body: made JSON, but for bytes."""
 
     status: int
     body: Any = None
@@ -83,7 +83,7 @@ class Node:
                     return
                 if isinstance(reply, bytes):
                     reply = Reply(200, json.loads(reply))
-                body = b"" if reply.body is None else json.dumps(reply.body).encode()
+                body = reply.body if isinstance(reply.body, bytes) else _encoded(reply.body)
                 self.send_response(reply.status)
                 for name, value in (*reply.headers, ("Content-Length", str(len(body)))):
                     self.send_header(name, value)
@@ -94,6 +94,10 @@ class Node:
                 """Tests are quiet."""
 
         return Handler
+
+
+def _encoded(body: Any) -> bytes:
+    return b"" if body is None else json.dumps(body).encode()
 
 
 def calls_of(request: Any) -> list[dict[str, Any]]:

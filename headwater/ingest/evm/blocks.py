@@ -6,9 +6,11 @@ Quantities and bytes are `0x` hex strings there, and stay so here unless a field
 import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
+
+from headwater.ingest.jsonrpc import SHOWN_CHARS
 
 Parties = tuple[str | None, str | None]
 """Sender and receiver of a transaction; the receiver is None when it creates a contract."""
@@ -16,6 +18,9 @@ _SMALL_QUANTITY: Final = re.compile(r"0x0*[0-9a-fA-F]{1,15}")
 SYSTEM_PARTIES: Final[Parties] = ("0x" + "0" * 40, "0x" + "0" * 40)
 """Sender and receiver of Polygon's state-sync transactions."""
 _QUANTITY: Final = re.compile(r"0x[0-9a-fA-F]{1,64}")
+_MAX_NUMBER: Final = (1 << 60) - 1
+_MAX_TIMESTAMP: Final = 253_402_300_799
+"""The last second of the year 9999."""
 
 
 class TransactionDetails(NamedTuple):
@@ -38,7 +43,7 @@ class Log(msgspec.Struct, rename="camel", gc=False):
     """What a contract emitted. topics: 0 to 4 words of 32 bytes. Indexes count from 0 in the block."""
 
     address: str
-    topics: list[str]
+    topics: Annotated[list[str], msgspec.Meta(max_length=4)]
     data: str
     block_hash: str
     block_number: str
@@ -146,9 +151,17 @@ def _known_details(*answers: TransactionDetails | None) -> TransactionDetails:
 
 
 def in_order(logs: Sequence[Log]) -> list[Log]:
-    """Logs by their position in the block, each once."""
+    """Logs by their position in the block, each once. Raises ValueError when an index is no number."""
     unique = {(log.transaction_hash, log.log_index): log for log in logs}
-    return sorted(unique.values(), key=lambda log: (int(log.transaction_index, 16), int(log.log_index, 16)))
+    return sorted(unique.values(), key=lambda log: (_number(log.transaction_index), _number(log.log_index)))
+
+
+def _number(quantity: str, most: int = _MAX_NUMBER) -> int:
+    """The number of a hex quantity that a record or a position has. Raises ValueError."""
+    number = int(quantity, 16)
+    if not 0 <= number <= most:
+        raise ValueError(f"the number {quantity[:SHOWN_CHARS]!r} is out of range")
+    return number
 
 
 def _receipt_details(receipt: Receipt) -> TransactionDetails:
@@ -176,8 +189,8 @@ def _block(
     details: Mapping[str, TransactionDetails],
     hashes: set[str],
 ) -> Block | None:
-    """hashes: of the blocks that the receipts are of."""
+    """hashes: of the blocks that the receipts are of. Raises ValueError when a quantity is no number."""
     if not hashes.union(log.block_hash for log in logs) <= {header.hash}:
         return None
-    number, timestamp = int(header.number, 16), int(header.timestamp, 16)
+    number, timestamp = _number(header.number), _number(header.timestamp, _MAX_TIMESTAMP)
     return Block(number, header.hash, header.parent_hash, timestamp, in_order(logs), parties, details)

@@ -230,7 +230,7 @@ class Fetcher:
         for answer, outcome in zip(answers, self._rpc.outcomes(calls) if calls else (), strict=True):
             receipt = _of_outcome(_RECEIPT, outcome)
             if not isinstance(receipt, NodeUnavailable):
-                gathering.add(answer.block.number, with_receipt(answer, receipt))
+                gathering.add(answer.block.number, _with_receipt(answer, receipt))
 
 
 class _Gathering:
@@ -357,6 +357,17 @@ def _absent(number: int) -> NodeBehind:
     return NodeBehind(f"The node does not have block {number} yet.")
 
 
+def _another_block(block: Block, number: int) -> RequestRefused:
+    return _no_answer(f"block {block.number} in place of block {number}")
+
+
+def _with_receipt(answer: Answer, receipt: Receipt | None) -> Found:
+    try:
+        return with_receipt(answer, receipt)
+    except ValueError as error:  # hex digits that are none
+        return _no_answer(str(error))
+
+
 def _from_receipts(number: int, header_outcome: Outcome, receipts_outcome: Outcome) -> Found:
     header = _of_outcome(_HASHES, header_outcome)
     receipts = _of_outcome(_RECEIPTS, receipts_outcome)
@@ -370,6 +381,8 @@ def _from_receipts(number: int, header_outcome: Outcome, receipts_outcome: Outco
         return _no_answer(str(error))
     if header is None or receipts is None or block is None:
         return _absent(number)
+    if block.number != number:
+        return _another_block(block, number)
     blooms = {receipt.transaction_hash: receipt.logs_bloom for receipt in receipts}
     return Answer(block, header.logs_bloom, frozenset(header.transactions), frozenset({"receipts"}), blooms)
 
@@ -386,6 +399,8 @@ def _from_logs(number: int, full_outcome: Outcome, logs: list[Log] | NodeUnavail
         return _no_answer(str(error))
     if full is None or block is None:
         return _absent(number)
+    if block.number != number:
+        return _another_block(block, number)
     hashes = frozenset(transaction.hash for transaction in full.transactions)
     return Answer(block, full.logs_bloom, hashes, frozenset({"logs"}))
 
@@ -413,7 +428,7 @@ def _tried(decoder: "msgspec.json.Decoder[_T]", raw: msgspec.Raw) -> _T | NodeUn
 def _decoded(decoder: "msgspec.json.Decoder[_T]", raw: msgspec.Raw) -> _T:
     try:
         return decoder.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _no_answer(str(error)) from error
 
 

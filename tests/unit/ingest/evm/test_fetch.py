@@ -354,6 +354,23 @@ def test_a_state_sync_whose_logs_no_method_gives_is_named() -> None:
         fetched(lambda request: results(request, answer), None, block.number, block.number, SPRINT)
 
 
+@pytest.mark.parametrize("index", ["0xzz", "", "-0x1"])
+def test_rubbish_in_the_receipt_of_a_state_sync_is_an_error_of_the_node(index: str) -> None:
+    true = chain(130, seed=3, sprint=SPRINT)
+    lossy_answer = without_state_syncs(true, ["eth_getLogs", "eth_getBlockByNumber"])
+
+    def answer(method: str, params: list[Any]) -> Any:
+        if method == "eth_getBlockReceipts":
+            return CallError(-32601, "no such method")
+        found = lossy_answer(method, params)
+        if method == "eth_getTransactionReceipt" and found is not None:
+            return {**found, "logs": [{**log, "logIndex": index} for log in found["logs"]]}
+        return found
+
+    with pytest.raises(BlockIncomplete, match="no answer to the question"):
+        fetched(lambda request: results(request, answer), None, 0, 129, SPRINT)
+
+
 def test_a_state_sync_is_found_without_the_method_of_receipts() -> None:
     """Neither listed nor in eth_getLogs: the receipt of the transaction that Bor derives tells."""
     true = chain(130, sprint=SPRINT)
@@ -373,6 +390,9 @@ def test_a_state_sync_is_found_without_the_method_of_receipts() -> None:
         ("logIndex", "0xzz"),
         ("logIndex", None),
         ("transactionIndex", ""),
+        ("transactionIndex", "-0x1"),
+        ("transactionIndex", "0x" + "f" * 30),
+        ("topics", ["0x" + "0" * 64] * 5),
         ("topics", ["0xnone"]),
         ("blockNumber", "zero"),
     ],
@@ -393,7 +413,18 @@ def test_rubbish_in_the_answers_of_one_method_is_left_to_the_other(method: Metho
     assert_whole(fetched(lambda request: results(request, answer), method)[0], true.blocks[:10])
 
 
-@pytest.mark.parametrize(("member", "rubbish"), [("logsBloom", "0xzz"), ("timestamp", "soon"), ("number", "")])
+@pytest.mark.parametrize(
+    ("member", "rubbish"),
+    [
+        ("logsBloom", "0xzz"),
+        ("timestamp", "soon"),
+        ("timestamp", "0x" + "f" * 15),
+        ("number", ""),
+        ("number", "-0x1"),
+        ("number", "0x" + "f" * 30),
+        ("number", "0x5"),
+    ],
+)
 def test_rubbish_in_a_header_is_an_error_of_the_node(member: str, rubbish: str) -> None:
     true = chain()
 

@@ -93,6 +93,23 @@ def test_a_long_wait_is_left_to_the_loop() -> None:
     assert (caught.value.retry_after_s, waits, len(node.requests)) == (90, [], 1)
 
 
+@pytest.mark.parametrize("text", ["9" * 400, "99999999999", "Fri, 31 Dec 9999 23:59:59 GMT"])
+def test_a_node_that_asks_to_be_left_alone_for_ever_is_asked_again_within_the_hour(text: str) -> None:
+    with (
+        client(first([Reply(429, headers=(("Retry-After", text),))])) as (rpc, _, _),
+        pytest.raises(NodeUnavailable) as caught,
+    ):
+        rpc.call("a")
+    assert caught.value.retry_after_s == 3600
+
+
+@pytest.mark.parametrize("member", [b'"result":%b', b'"error":{"code":1,"data":%b}'])
+def test_a_response_that_is_nested_too_deeply_is_a_failure_of_the_node(member: bytes) -> None:
+    reply = Reply(200, b'{"jsonrpc":"2.0","id":0,%b}' % (member % (b"[" * 10_000 + b"]" * 10_000)))
+    with client(lambda _: reply, attempts=1) as (rpc, _, _), pytest.raises(NodeUnavailable, match="no JSON-RPC"):
+        rpc.call("a")
+
+
 def test_a_date_says_how_long_to_wait() -> None:
     date = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + PATIENCE_S - 2))
     with client(first([Reply(503, headers=(("Retry-After", date),))])) as (rpc, _, waits):
