@@ -39,7 +39,8 @@ os.execv(sys.argv[3], sys.argv[3:])
 Stream = int | IO[bytes] | None
 
 INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "LD_LIBRARY_PATH",
-             "LD_PRELOAD", "MALLOC_*", "PYTHON*", "SSL_CERT_FILE", "SSL_CERT_DIR")  # fmt: skip
+             "LD_PRELOAD", "MALLOC_*", "PYTHON*", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE",
+             "CURL_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "OPENSSL_CONF")  # fmt: skip
 """The variables that every child gets. `*` stands for any rest of a name. None of them holds a secret."""
 
 

@@ -19,7 +19,8 @@ LIBPQ = ("PG*",)
 GOOGLE = ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT", "CLOUDSDK_CONFIG", "GCE_METADATA_*",
           "PUBSUB_EMULATOR_HOST")  # fmt: skip
 """What Google's client library reads where a binding to Pub/Sub names no credentials of its own."""
-PROXIES = tuple(name for each in ("http", "https", "all", "no") for name in (f"{each}_proxy", f"{each}_proxy".upper()))
+_PROXIES = ("http_proxy", "https_proxy", "grpc_proxy", "all_proxy", "no_proxy", "no_grpc_proxy")
+PROXIES = (*_PROXIES, *map(str.upper, _PROXIES))
 """How chain nodes and Google are reached from behind a proxy."""
 
 

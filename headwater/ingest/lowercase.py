@@ -12,6 +12,8 @@ _ALL_BUT_CAPITALS: Final = bytes(set(range(256)) - set(_CAPITALS))
 _TIME_OF_DAY: Final = re.compile(rb'T\d\d:[\d:.]+Z"')
 
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_text: Final = msgspec.json.Decoder(str).decode
 encode: Final = msgspec.json.encode
 
 
@@ -37,17 +39,19 @@ def _may_have_capitals(record: bytes) -> bool:
 def _converted(record: bytes, names: Collection[str]) -> bytes:
     try:
         members = _members(record)
+        changed = {name: _lower(members[name]) for name in names if _is_to_change(bytes(members.get(name, b"")))}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return record
-    changed = {}
-    for name in names:
-        value = bytes(members.get(name, b""))
-        if value[:1] in (b'"', b"[") and value.translate(None, _ALL_BUT_CAPITALS):
-            changed[name] = msgspec.Raw(encode(_lower(msgspec.json.decode(value))))
     return encode(members | changed) if changed else record
 
 
-def _lower(value: object) -> object:
-    if isinstance(value, list):
-        return [_lower(member) for member in value]
-    return value.lower() if isinstance(value, str) else value
+def _is_to_change(value: bytes) -> bool:
+    return value[:1] in (b'"', b"[") and bool(value.translate(None, _ALL_BUT_CAPITALS))
+
+
+def _lower(value: msgspec.Raw) -> msgspec.Raw:
+    """A text, or the texts of an array, in lower case; all else keeps its bytes."""
+    start = bytes(value)[:1]
+    if start == b"[":
+        return msgspec.Raw(encode([_lower(item) for item in _items(value)]))
+    return msgspec.Raw(encode(_text(value).lower())) if start == b'"' else value

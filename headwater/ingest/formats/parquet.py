@@ -65,7 +65,7 @@ class Parquet:
             self._read += 1
             try:
                 yield self._read, encode({name: to_json(row[name]) for name, to_json in convert})
-            except ValueError as error:
+            except (ValueError, OverflowError) as error:
                 self._report(self._read, str(error))
 
     def share(self) -> float:

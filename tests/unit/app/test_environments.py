@@ -73,10 +73,19 @@ class TestChildren:
     def test_workers_reach_google_only_where_a_stream_is_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/etc/google.json")
         monkeypatch.setenv("https_proxy", "http://user:pass@proxy.example")
+        monkeypatch.setenv("grpc_proxy", "http://proxy.example")
         topic = PubSubTopic("projects/p/topics/t", PubSubAccess(project="p"))
         there = worker_environment(Bindings({"base.log": topic}))
-        assert {"GOOGLE_APPLICATION_CREDENTIALS", "https_proxy"} <= set(there)
+        assert {"GOOGLE_APPLICATION_CREDENTIALS", "https_proxy", "grpc_proxy"} <= set(there)
         assert not {"GOOGLE_APPLICATION_CREDENTIALS", "https_proxy"} & set(worker_environment(Bindings()))
+
+    @pytest.mark.parametrize(
+        "name", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "OPENSSL_CONF"]
+    )
+    def test_all_get_the_certificate_authorities(self, home: Home, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        monkeypatch.setenv(name, "/etc/company.pem")
+        assert child_environment(Settings(), home, INGEST)[name] == "/etc/company.pem"
+        assert worker_environment(Bindings())[name] == "/etc/company.pem"
 
     def test_an_ingest_gets_the_variables_that_its_entry_names(self, home: Home, tmp_path: Path) -> None:
         path = tmp_path / "ingests.json"

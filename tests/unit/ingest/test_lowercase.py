@@ -22,6 +22,8 @@ NAMES = ("address", "topics")
         (b'{"address":null,"name":"0xAB"}', b'{"address":null,"name":"0xAB"}'),
         (b'{"address":{"address":"0xAB"}}', b'{"address":{"address":"0xAB"}}'),
         (b'{"address":"0xAB"', b'{"address":"0xAB"'),
+        (b'{"topics":["0xA",1e5,1e999,1.0,{"A":1e5},["B"]]}', b'{"topics":["0xa",1e5,1e999,1.0,{"A":1e5},["b"]]}'),
+        (b'{"address":"\xffA"}', b'{"address":"\xffA"}'),
         (b'["0xAB"]', b'["0xAB"]'),
     ],
 )

@@ -105,6 +105,7 @@ def test_many_row_groups(tmp_path: Path) -> None:
     [
         (pa.array([2]), True, "record 1: 2 is neither true nor false"),
         (pa.array(["a"]).dictionary_encode(), 1, "record 1: 'a' is no number"),
+        (pa.array([-62135596801], pa.timestamp("s")), "2026-01-02T03:04:05Z", "out of range"),
     ],
 )
 def test_what_the_stream_has_no_place_for(tmp_path: Path, array: pa.Array, example: Any, fault: str) -> None:
