@@ -202,7 +202,7 @@ class _Session:
                 self._add([messages.block_record(block) for block in blocks], [block.blockTime for block in blocks])
             else:
                 self._hear(message)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             self._bad += 1
             log.warning("left out", reason=BAD_MESSAGE, error=str(error), begins=str(text[:80]))
 

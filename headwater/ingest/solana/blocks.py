@@ -5,7 +5,7 @@ A member that the node did not record is null or absent there, and None here. An
 
 import base64
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 from solders.message import Message as LegacyMessage
@@ -18,6 +18,8 @@ from headwater.ingest.solana import base58
 VOTE_PROGRAM: Final = "Vote111111111111111111111111111111111111111"
 _VOTE_KEY: Final = Pubkey.from_string(VOTE_PROGRAM)
 _MOST_VOTE_SIGNATURES: Final = 2
+MAX_BLOCK_TIME: Final = 253_402_300_799
+"""The last second of the year 9999."""
 LEGACY: Final = "legacy"
 TOP_LEVEL_STACK_HEIGHT: Final = 1
 """The stack height of the instructions that a transaction itself names."""
@@ -134,7 +136,7 @@ class Block(Link):
     blockhash: str
     transactions: list[Entry]
     block_height: int | None = None
-    block_time: int | None = None
+    block_time: Annotated[int, msgspec.Meta(ge=0, le=MAX_BLOCK_TIME)] | None = None
 
 
 BLOCK: Final = msgspec.json.Decoder(Block | None)

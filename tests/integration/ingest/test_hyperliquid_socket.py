@@ -215,6 +215,7 @@ def test_a_message_that_can_not_be_read_is_counted(server: HyperliquidServer) ->
         subscribed(server, "BTC")
         server.send_raw("no JSON")
         server.send_raw('{"channel":"trades","data":[{"coin":"BTC"}]}')
+        server.send_raw('{"channel":"trades","data":' + "[" * 10_000 + "]" * 10_000 + "}")
         server.tell(trade("BTC", 1))
         until(lambda: len(ingest.store.records) == 1, "the trade")
-    assert ingest.meters.skipped == {"unreadable message": 2}
+    assert ingest.meters.skipped == {"unreadable message": 3}

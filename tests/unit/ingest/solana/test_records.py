@@ -44,6 +44,14 @@ def converted(block: Json, slot: int) -> list[Json]:
     return [json.loads(record.value) for record in found]
 
 
+@pytest.mark.parametrize("block_time", [-1, 1 << 60, 1.5, "1767323045"])
+def test_a_block_time_that_no_clock_shows_is_no_block(block_time: Any) -> None:
+    block = {"parentSlot": 6, "blockhash": "h", "transactions": [], "blockTime": block_time}
+    with pytest.raises(msgspec.ValidationError, match="blockTime"):
+        BLOCK.decode(json.dumps(block))
+    assert BLOCK.decode(json.dumps(block | {"blockTime": 1767323045})) is not None
+
+
 def one(entry: Json) -> Json | None:
     return transaction_record(msgspec.json.decode(json.dumps(entry), type=Entry), 3, ABOUT)
 
