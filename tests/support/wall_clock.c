@@ -2,9 +2,11 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <threads.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,11 +34,37 @@ time_t time(time_t *out) {
     return now.tv_sec;
 }
 
-// A deadline of the time of day, which only such a one is as large as, is told to the kernel in its own time.
-int pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until) {
-    static int (*wait)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
+// Waits until a time of day: the kernel is given the deadline in its own time. Only a time of day is as large as this.
+static struct timespec kernel_time(const struct timespec *until) {
     struct timespec real = *until;
-    if (!wait) wait = dlsym(RTLD_NEXT, "pthread_cond_timedwait");
     if (real.tv_sec > 1000000000) real.tv_sec -= off_s();
-    return wait(condition, mutex, &real);
+    return real;
+}
+
+#define NEXT(name) ((typeof(&name))dlsym(RTLD_NEXT, #name))
+
+int pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until) {
+    struct timespec real = kernel_time(until);
+    return NEXT(pthread_cond_timedwait)(condition, mutex, &real);
+}
+
+int pthread_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex, clockid_t clock,
+                           const struct timespec *until) {
+    struct timespec real = kernel_time(until);
+    return NEXT(pthread_cond_clockwait)(condition, mutex, clock, &real);
+}
+
+int pthread_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *until) {
+    struct timespec real = kernel_time(until);
+    return NEXT(pthread_mutex_timedlock)(mutex, &real);
+}
+
+int sem_timedwait(sem_t *semaphore, const struct timespec *until) {
+    struct timespec real = kernel_time(until);
+    return NEXT(sem_timedwait)(semaphore, &real);
+}
+
+int cnd_timedwait(cnd_t *condition, mtx_t *mutex, const struct timespec *until) {
+    struct timespec real = kernel_time(until);
+    return NEXT(cnd_timedwait)(condition, mutex, &real);
 }
