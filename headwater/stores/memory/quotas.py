@@ -23,6 +23,11 @@ class MemoryQuotas:
         self.total = defaults.total
         self._sets = sets
 
+    def limits(self, owner: str, names: Sequence[QuotaName]) -> bool:
+        """Whether any of these quotas limits the owner or the installation: without one nothing has to be counted."""
+        allowed = self.allowed(owner)
+        return any(allowed[name] is not None or name in self.total for name in names)
+
     @contextmanager
     def enforced(self, owner: str, *names: QuotaName, undo: Callable[[], None]) -> Iterator[None]:
         """Compare what there is before and after the block; undo the block and raise QuotaExceeded."""
