@@ -80,24 +80,29 @@ def verify(path: Path) -> dict[str, Any]:
 def restore(settings: Settings, path: Path, *, replace: bool = False) -> dict[str, Any]:
     """Put a backup in place of what is there. Returns the manifest. Raises SetupError, Unavailable.
 
-    replace: also when the installation holds something; its database file and set store are kept beside the new ones.
-    Cut off, nothing starts on the data directory until it is done again.
+    replace: also when the installation holds something; its database file, secret key and set store are kept beside
+    the new ones. Cut off, nothing starts on the data directory until it is done again.
     """
     addresses = Addresses(settings, Home(settings.data_dir))
     home = addresses.home
     with reading(path) as archive:
         archive.verify()
         home.create()
-        with home.locked("up"), home.locked("controller"):
+        with home.locked("up"), home.locked("controller"), home.using_database(alone=True):
             _require_stopped(addresses)
             if not replace:
                 _require_empty(addresses)
             key = _key(addresses, archive)
+            transfer.require_known(str(archive.manifest["schema"]))
+            draft = None if _uses_own_database(addresses) else _draft_database(addresses, archive, key)
             with home.restoring():
                 stamp = f"before-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-                _restore_database(addresses, archive, key, stamp)
+                if draft is None:
+                    _load_database(addresses, archive, key)
+                else:
+                    _place_database(addresses, draft, stamp)
                 _restore_set_store(addresses, archive, stamp)
-                _restore_files(addresses, archive)
+                _restore_files(addresses, archive, stamp)
         return archive.manifest
 
 
@@ -160,20 +165,31 @@ def _require_empty(addresses: Addresses) -> None:
         raise SetupError("The set store holds data already. `headwater restore --replace` replaces it.")
 
 
-def _restore_database(addresses: Addresses, archive: Archive, key: bytes, stamp: str) -> None:
-    """Write the database, check that the key opens it, and only then put it in its place."""
+def _load(url: str, archive: Archive, key: bytes, fencing: int = 0) -> None:
+    """Write the rows of a backup into a database, and check that the key opens it."""
     rows = ((str(name), values) for name, values in archive.lines(DATABASE))
-    revision = str(archive.manifest["schema"])
-    if _uses_own_database(addresses):
-        _check_counts(transfer.load(addresses.database_url(), revision, rows), archive)
-        open_database(addresses.database_url(), Sealer(key)).close()
-        return
+    _check_counts(transfer.load(url, str(archive.manifest["schema"]), rows, fencing), archive)
+    open_database(url, Sealer(key)).close()
+
+
+def _load_database(addresses: Addresses, archive: Archive, key: bytes) -> None:
+    """Replace what a database server holds."""
+    _load(addresses.database_url(), archive, key)
+
+
+def _draft_database(addresses: Addresses, archive: Archive, key: bytes) -> Path:
+    """Write a database file beside the one that is there, which stays as it is when that fails."""
     final = addresses.home.database
     draft = final.with_name(f"{final.name}.restoring")
     _remove(draft)
     fencing = transfer.fencing(addresses.database_url()) if final.exists() else 0
-    _check_counts(transfer.load(f"sqlite:///{draft}", revision, rows, fencing), archive)
-    open_database(f"sqlite:///{draft}", Sealer(key)).close()
+    _load(f"sqlite:///{draft}", archive, key, fencing)
+    return draft
+
+
+def _place_database(addresses: Addresses, draft: Path, stamp: str) -> None:
+    """Put a database file in the place of the one that is there, which is kept beside it."""
+    final = addresses.home.database
     for suffix in ("", "-wal", "-shm"):
         if (old := final.with_name(final.name + suffix)).exists():
             old.rename(final.with_name(f"{final.name}.{stamp}{suffix}"))
@@ -210,11 +226,15 @@ def _entries(archive: Archive) -> Iterable[set_transfer.Entry]:
     return archive.lines(SET_STORE)
 
 
-def _restore_files(addresses: Addresses, archive: Archive) -> None:
-    home = addresses.home
+def _restore_files(addresses: Addresses, archive: Archive, stamp: str) -> None:
+    """Write the files of the backup; the database that was replaced needs the key that it was sealed with."""
     for name in (*FILES, SECRET_KEY):
-        if archive.has(name) and not (name == SECRET_KEY and addresses.settings.secret_key.get_secret_value()):
-            write_private(home.path / name, archive.read(name).decode())
+        if not archive.has(name) or (name == SECRET_KEY and addresses.settings.secret_key.get_secret_value()):
+            continue
+        file, content = addresses.home.path / name, archive.read(name)
+        if file.exists() and file.read_bytes() != content:
+            file.rename(file.with_name(f"{name}.{stamp}"))
+        write_private(file, content.decode())
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from headwater.app.addresses import Addresses
 from headwater.app.home import Home
@@ -28,14 +28,20 @@ def open_control(addresses: Addresses, *, check_key: bool = True) -> Iterator[Da
 
     check_key: False to look at a database whatever its secrets were sealed with.
     """
-    addresses.home.require_restored()
-    sealer = Sealer(addresses.secret_key())
-    quotas = quota_defaults(addresses.settings)
-    database = open_database(addresses.database_url(), sealer, quotas, check_key=check_key)
-    try:
-        yield database
-    finally:
-        database.close()
+    with _in_use(addresses):
+        addresses.home.require_restored()
+        sealer = Sealer(addresses.secret_key())
+        quotas = quota_defaults(addresses.settings)
+        database = open_database(addresses.database_url(), sealer, quotas, check_key=check_key)
+        try:
+            yield database
+        finally:
+            database.close()
+
+
+def _in_use(addresses: Addresses) -> AbstractContextManager[None]:
+    """Keep a restore from replacing the data directory's database meanwhile; a server's tells by itself who uses it."""
+    return nullcontext() if addresses.settings.database_url.get_secret_value() else addresses.home.using_database()
 
 
 @contextmanager

@@ -70,6 +70,23 @@ class Home:
             file.flush()
             yield _lock_name(file.fileno())
 
+    @contextlib.contextmanager
+    def using_database(self, *, alone: bool = False) -> Iterator[None]:
+        """Use the database of the directory beside other processes, or alone. Raises SetupError when that is refused.
+
+        A process that goes on with a database file that a restore has replaced would write into the replaced one.
+        """
+        with (self.path / "database.lock").open("a") as file:
+            try:
+                fcntl.flock(file, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise SetupError(
+                    f"Processes of Headwater use the database in {self.path}. Stop all of them, `headwater api` too."
+                    if alone
+                    else f"A restore into {self.path} is under way. Start this again when it has ended."
+                ) from None
+            yield
+
     def is_locked(self, by: str) -> bool:
         """Whether a process of the kind `by` holds the directory now."""
         try:

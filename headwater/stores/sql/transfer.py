@@ -105,6 +105,15 @@ def load(url: str, revision: str, rows: Iterable[Row], fencing: int = 0) -> Coun
         connections.close()
 
 
+def require_known(revision: str) -> None:
+    """Raise SetupError when rows of this schema revision are of a newer Headwater."""
+    known = {script.revision for script in ScriptDirectory.from_config(_scripts()).walk_revisions()}
+    if revision not in known:
+        raise SetupError(
+            f"The backup was made by a newer Headwater (schema {revision}). Restore it with that one, or a later one."
+        )
+
+
 def is_empty(url: str) -> bool:
     """Whether a database holds no Headwater. Raises SetupError, StoreUnavailable."""
     with _reading(url) as connection:
@@ -157,15 +166,16 @@ def _drop_tables(connection: Connection) -> None:
 
 
 def _create_tables(connection: Connection, revision: str) -> None:
-    config = Config()
-    config.set_main_option("script_location", SCRIPTS)
-    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    if revision not in known:
-        raise SetupError(
-            f"The backup was made by a newer Headwater (schema {revision}). Restore it with that one, or a later one."
-        )
+    require_known(revision)
+    config = _scripts()
     config.attributes["connection"] = connection
     command.upgrade(config, revision)
+
+
+def _scripts() -> Config:
+    config = Config()
+    config.set_main_option("script_location", SCRIPTS)
+    return config
 
 
 def _insert(connection: Connection, rows: Iterable[Row]) -> Counter[str]:

@@ -5,6 +5,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -155,6 +156,48 @@ def test_another_key_is_refused_before_the_database_is_replaced(installation: Pa
     with pytest.raises(SetupError, match="another secret key"):
         restore(settings, file, replace=True)
     assert (installation / "headwater.db").read_bytes() == before
+    with open_control(Addresses(settings, Home(installation)), check_key=False):
+        pass  # nothing was replaced, so nothing keeps the installation from its start
+
+
+def test_a_backup_of_a_newer_version_leaves_the_installation_as_it_is(
+    installation: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, file, before = settings_of(installation), tmp_path / "backup", content(installation)
+    with monkeypatch.context() as patched:
+        patched.setattr(backups, "_write", _of_a_newer_version(backups._write))
+        backup(settings, file)
+    with pytest.raises(SetupError, match="newer Headwater"):
+        restore(settings, file, replace=True)
+    assert content(installation) == before
+
+
+def _of_a_newer_version(write: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    return lambda *arguments: {**write(*arguments), "schema": "r9999"}
+
+
+def test_nothing_is_replaced_while_an_api_alone_uses_the_database(installation: Path, tmp_path: Path) -> None:
+    settings, file = settings_of(installation), tmp_path / "backup"
+    backup(settings, file)
+    with open_control(Addresses(settings, Home(installation))) as database:
+        with pytest.raises(SetupError, match="headwater api"):
+            restore(settings, file, replace=True)
+        database.flows.create(a_flow("f2"))
+    assert "f2" in content(installation)[0]  # type: ignore[operator]  # the first part is the list of ids
+
+
+def test_the_key_of_the_replaced_database_is_kept(installation: Path, tmp_path: Path) -> None:
+    file, elsewhere = tmp_path / "backup", tmp_path / "elsewhere"
+    backup(settings_of(installation), file)
+    Home(elsewhere).create()
+    with stores(elsewhere) as (database, _):
+        database.flows.create(a_flow())
+        deploy(database)
+    key = (elsewhere / "secret-key").read_bytes()
+    restore(settings_of(elsewhere), file, replace=True)
+    [kept] = elsewhere.glob("secret-key.before-*")
+    assert kept.read_bytes() == key
+    assert kept.stat().st_mode & 0o777 == 0o600
 
 
 def test_one_that_was_cut_off_starts_nothing_until_it_is_done_again(

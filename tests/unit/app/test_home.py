@@ -39,3 +39,15 @@ class TestHome:
         (tmp_path / "file").touch()
         with pytest.raises(SetupError, match="--data-dir"):
             Home(tmp_path / "file" / "data").create()
+
+    def test_a_database_is_used_by_many_or_replaced_by_one(self, tmp_path: Path) -> None:
+        home = Home(tmp_path)
+        with home.using_database(), home.using_database():
+            self.refused(home, "Stop all of them", alone=True)
+        with home.using_database(alone=True):
+            self.refused(home, "under way", alone=False)
+
+    @staticmethod
+    def refused(home: Home, why: str, *, alone: bool) -> None:
+        with pytest.raises(SetupError, match=why), home.using_database(alone=alone):
+            pass
