@@ -94,7 +94,7 @@ def stored_object(text: str) -> Mapping[str, Any]:
 def _document(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -41,9 +41,13 @@ class Keys:
         return self._accept(key, secret)
 
     def was_valid(self, text: str) -> bool:
-        """Whether the id is that of a key which this process found good at its last check. Never blocks."""
+        """Whether this process found this key good at its last check. Never blocks."""
         parsed = parse(text)
-        return parsed is not None and parsed[0] in self._cache
+        if parsed is None:
+            return False
+        key_id, secret = parsed
+        _, known = self._cache.get(key_id, (0.0, None))
+        return known is not None and hmac.compare_digest(digest(secret), known.digest)
 
     def authenticate(self, text: str) -> ApiKey:
         """The key. Blocks on the store. Raises Unauthenticated, StoreUnavailable when it could not be checked."""
@@ -52,9 +56,11 @@ class Keys:
             raise Unauthenticated
         key_id, secret = parsed
         checked_at = self._monotonic()
-        key = self._accept(self._store.find(key_id), secret)
+        found = self._store.find(key_id)
+        key = self._accept(found, secret)
         if key is None:
-            self._cache.pop(key_id, None)
+            if found is None or found.state(self._now()) != "live":  # a wrong secret says nothing of the key
+                self._cache.pop(key_id, None)
             raise Unauthenticated
         self._cache[key_id] = (checked_at, key)
         return key

@@ -81,6 +81,14 @@ def test_of_a_text_that_is_cut_off_all_uids_may_be_filters() -> None:
     assert config.filter_uids >= {"s", "f"}
 
 
+def test_a_text_that_is_nested_too_deeply_fails_for_itself() -> None:
+    text = "[" * 100_000
+    config = read_config(text)
+    assert isinstance(config, UnreadableConfig)
+    assert config.document == text
+    assert config.known_transforms == ()
+
+
 @given(value=JSON | st.fixed_dictionaries(dict.fromkeys(STORED, JSON)))
 def test_whatever_is_stored_is_read(value: Any) -> None:
     """And written back as it was."""

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from headwater.errors import InvalidInput, NotFound, StoreUnavailable, Unauthenticated
-from headwater.model.key import ALPHABET, DEFAULT_SCOPES, ApiKey, mint
+from headwater.model.key import ALPHABET, DEFAULT_SCOPES, ApiKey, _crc, mint
 from headwater.services.keys import CACHE_S, Keys
 from headwater.stores.memory.control import MemoryDatabase
 
@@ -151,3 +151,15 @@ class TestWriteLastUse:
     def test_writes_nothing_when_nothing_was_used(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(world.store, "used", None)
         world.keys.write_last_use()
+
+
+def test_the_id_of_a_valid_key_with_another_secret_is_no_valid_key_and_harms_none(world: World) -> None:
+    text = world.keys.create("alice")
+    world.keys.authenticate(text)
+    body = text[:21] + mint()[0][21:64]
+    forged = body + _crc(body)
+    assert not world.keys.was_valid(forged)
+    with pytest.raises(Unauthenticated):
+        world.keys.authenticate(forged)
+    assert world.keys.was_valid(text)
+    assert world.keys.recall(text) is not None
