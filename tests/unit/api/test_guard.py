@@ -189,7 +189,7 @@ class TestAddress:
         got, head = alice.get(path), alice.request("HEAD", path)
         assert (head.status_code, head.content) == (200, b"")
         for name in ("content-type", "content-length"):
-            assert head.headers[name] == got.headers[name]
+            assert head.headers.get(name) == got.headers.get(name)  # a list is streamed: its length is not known
 
     def test_head_of_what_is_not_there(self, alice: User) -> None:
         assert alice.request("HEAD", f"{FLOW}/x").status_code == 404
