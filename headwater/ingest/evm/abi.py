@@ -1,4 +1,4 @@
-"""Event ABIs (Solidity's contract ABI specification), JSON and human-readable, and which of them fits a log."""
+"""Reads event ABIs (Solidity's contract ABI specification), JSON and human-readable, and finds the ABI of a log."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ _TUPLE: Final = re.compile(r"(?:tuple\s*)?\((.*)\)((?:\[[0-9]*\])*)(.*)", re.DOT
 
 
 class Param(NamedTuple):
-    """type: canonical, with tuples as `(…)`. components: of a tuple, or of an array of tuples."""
+    """A parameter. type: its canonical type, with tuples as `(…)`. components: the members of its tuple, if any."""
 
     name: str
     type: str
@@ -71,18 +71,18 @@ def _event(name: str, params: Iterable[Param]) -> Event:
     return Event(name, params, signature, f"0x{keccak(signature.encode()).hex()}")
 
 
-def written(text: str) -> Event:
+def parse_event(text: str) -> Event:
     """The event of a human-readable ABI, as `Transfer(address indexed from, address indexed to, uint256 value)`.
 
     Raises SetupError, also for an anonymous event, which has no topic0.
     """
-    event = read_fragment(fragment_of(text))
+    event = read_fragment(parse_fragment(text))
     if event is None:
         raise SetupError(f"The event {text!r} is anonymous, so no log can be recognised by it.")
     return event
 
 
-def fragment_of(text: str) -> dict[str, Any]:
+def parse_fragment(text: str) -> dict[str, Any]:
     """The JSON form of an event of a human-readable ABI. Raises SetupError."""
     match = _EVENT.fullmatch(text.strip())
     if match is None:
@@ -171,9 +171,9 @@ def _written_param(param: Param) -> dict[str, Any]:
 
 
 class Abis:
-    """Events by what is known of a log. Later ones come before earlier ones of the same topic0.
+    """Finds the events of a log. Later events come before earlier ones of the same topic0.
 
-    generic: for any contract. own: by the contract's address, in lower case.
+    generic: The events of any contract. own: The events of single contracts, by address in lower case.
     """
 
     def __init__(self, generic: Iterable[Event], own: Mapping[str, Iterable[Event]]) -> None:
@@ -181,7 +181,7 @@ class Abis:
         self._own = {address: _by_topics(events) for address, events in own.items()}
 
     def candidates(self, address: str, topic0: str, topics: int) -> Sequence[Event]:
-        """The events that a log with so many topics may be, the best first."""
+        """The events whose logs have this topic0 and number of topics, the best first."""
         key = (topic0, topics)
         own = self._own.get(address)
         generic = self._generic.get(key, ())

@@ -1,7 +1,7 @@
-"""Event ABIs in files, as explorers, compilers and libraries hand them out.
+"""Reads event ABIs from files, as explorers, compilers and libraries write them.
 
-Read are JSON ABIs, single fragments, build artifacts, the answers of explorers, the output of solc (standard JSON and
-`--combined-json`), human-readable ABIs, and lines of any of them.
+The files are JSON ABIs, single fragments, build artifacts, responses of explorers, output of solc (standard JSON and
+`--combined-json`), human-readable ABIs, and lines of any of these.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from headwater.errors import SetupError
-from headwater.ingest.evm.abi import Event, fragment_of, read_fragment
+from headwater.ingest.evm.abi import Event, parse_fragment, read_fragment
 from headwater.ingest.evm.values import reader_of
 from headwater.ingest.files import read_lines
 
@@ -22,7 +22,7 @@ _HUMAN_READABLE: Final = (b"event ", b"function ", b"error ", b"constructor", b"
 
 
 def read_events(file: Path) -> list[Event]:
-    """The events of a file; .gz is unpacked. Raises SetupError when there is none, or one that can't be decoded by."""
+    """The events of a file; .gz is unpacked. Raises SetupError when there is none, or one with an unknown type."""
     try:
         documents = _documents(list(read_lines(file)))
         fragments = [fragment for document in documents for fragment in _fragments(document)]
@@ -71,9 +71,9 @@ def _fragments(document: Any) -> Iterator[Any]:
 
 
 def _fragments_of_text(text: str) -> Iterator[Any]:
-    """Of a human-readable entry, or of an ABI that is written as a text, as explorers do."""
+    """The fragments of a human-readable entry, or of an ABI inside a JSON string, as explorers send it."""
     if text.startswith("event "):
-        yield fragment_of(text)
+        yield parse_fragment(text)
     elif text.startswith(("[", "{")):
         yield from _fragments(msgspec.json.decode(text))
 
@@ -92,7 +92,7 @@ def _fragments_of_object(document: dict[str, Any]) -> Iterator[Any]:
 
 
 def _fragments_of_contracts(contracts: Any) -> Iterator[Any]:
-    """Contracts by name, or by file and name: solc's two forms of output."""
+    """The fragments of contracts by name, or by file and name: solc has both forms of output."""
     if not isinstance(contracts, dict):
         return
     if "abi" in contracts:

@@ -1,4 +1,4 @@
-"""How much to ask for at once: additive increase, multiplicative decrease."""
+"""Adapts the size of requests to what a node takes: additive increase, multiplicative decrease."""
 
 import threading
 from typing import Final
@@ -9,7 +9,7 @@ PROBE_AFTER_AT_MOST: Final = 1600
 
 
 class AdaptiveSize:
-    """A size between 1 and `most` that follows what a node takes. Used by several threads.
+    """A size between 1 and `most` that follows what a node takes. It is thread-safe.
 
     Each success of the full size adds `step`; each refusal halves the size and is remembered as a limit. After enough
     successes at the limit the limit is doubled, since limits change and some refusals are accidents; each probe
@@ -31,7 +31,7 @@ class AdaptiveSize:
         return self._size
 
     def succeeded(self, size: int) -> None:
-        """Something of this size came."""
+        """Note that a request of this size succeeded."""
         with self._lock:
             if self._is_probing and size > self._proven:
                 self._is_probing, self._probe_after = False, PROBE_AFTER
@@ -50,7 +50,7 @@ class AdaptiveSize:
             self._until_probe = self._probe_after
 
     def refused(self, size: int, limit: int | None = None) -> None:
-        """Something of this size is too large. limit: the largest size that is not, where that is known."""
+        """Note that a request of this size was too large. limit: The largest allowed size, where it is known."""
         with self._lock:
             self._limit = max(1, min(self._limit, size - 1 if limit is None else limit))
             self._size = max(1, min(self._size, size // 2, self._limit))
@@ -59,6 +59,6 @@ class AdaptiveSize:
             self._until_probe = self._probe_after
 
     def suspected(self, size: int) -> None:
-        """Something of this size failed, perhaps for its size."""
+        """Note that a request of this size failed, perhaps because of its size."""
         with self._lock:
             self._size = max(1, min(self._size, size // 2))

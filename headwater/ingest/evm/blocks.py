@@ -24,7 +24,7 @@ _MAX_TIMESTAMP: Final = 253_402_300_799
 
 
 class TransactionDetails(NamedTuple):
-    """What else records carry of a transaction. None: the node was not asked for it, or does not give it.
+    """Members of records about their transaction. None: the node was not asked for it, or does not have it.
 
     Attributes:
         status: 1 for success, 0 for failure; None before Byzantium too.
@@ -53,7 +53,7 @@ class Log(msgspec.Struct, rename="camel", gc=False):
 
 
 class Receipt(msgspec.Struct, rename="camel"):
-    """Of a transaction; only what records need of it, and the bloom filter of its logs."""
+    """The receipt of a transaction: the members that records need, and the bloom filter of its logs."""
 
     transaction_hash: str
     block_hash: str
@@ -83,7 +83,7 @@ class HashesBlock(Header, kw_only=True):
 
 
 class Transaction(msgspec.Struct):
-    """Of a block that was asked for with its transactions."""
+    """A transaction of a block that was asked for with its transactions."""
 
     hash: str
     from_: str | None = msgspec.field(name="from", default=None)
@@ -125,7 +125,7 @@ def from_logs(full: FullBlock, logs: Sequence[Log]) -> Block | None:
 
 
 def united(first: Block, second: Block) -> Block:
-    """The logs and details of two answers about one block.
+    """The logs and details of two responses about one block.
 
     Of a state-sync transaction the longer list of logs is taken, since some nodes number them in two ways.
     """
@@ -141,7 +141,7 @@ def united(first: Block, second: Block) -> Block:
 
 
 def _known_details(*answers: TransactionDetails | None) -> TransactionDetails:
-    """What any of the answers says, the first before the others."""
+    """The details that any of the responses has; the first response wins."""
     known: dict[str, Any] = {}
     for answer in answers:
         known = {
@@ -178,7 +178,7 @@ def _integer(value: Any) -> int | None:
 
 
 def _decimal(value: Any) -> str | None:
-    """The same of a quantity of 256 bits, in decimal."""
+    """The decimal text of a hex quantity of at most 256 bits; None for anything else."""
     return str(int(value, 16)) if isinstance(value, str) and _QUANTITY.fullmatch(value) else None
 
 
@@ -189,7 +189,10 @@ def _block(
     details: Mapping[str, TransactionDetails],
     hashes: set[str],
 ) -> Block | None:
-    """hashes: of the blocks that the receipts are of. Raises ValueError when a quantity is no number."""
+    """The block; None when a log or receipt is of another block. Raises ValueError when a quantity is no number.
+
+    hashes: The block hashes of the receipts.
+    """
     if not hashes.union(log.block_hash for log in logs) <= {header.hash}:
         return None
     number, timestamp = _number(header.number), _number(header.timestamp, _MAX_TIMESTAMP)

@@ -21,7 +21,7 @@ def _places(word: str) -> int:
 
 
 def bloom_of(logs: Iterable[Log]) -> int:
-    """The filter that these logs have."""
+    """The bloom filter of these logs."""
     bloom = 0
     for word in {word for log in logs for word in (log.address, *log.topics)}:
         places = _places(word)
@@ -30,5 +30,5 @@ def bloom_of(logs: Iterable[Log]) -> int:
 
 
 def missing_bits(bloom: str | None, found: int) -> int:
-    """The bits of a filter, as nodes write it, that are not in the one of the logs that came."""
+    """The bits of a header's or receipt's bloom filter, in hex, that are not in the filter of the received logs."""
     return (int(bloom, 16) if bloom and bloom[2:] else 0) & ~found

@@ -1,4 +1,4 @@
-"""Whether what a node said of a block is whole: pure functions over its answers.
+"""Checks whether a node has sent all logs of a block: pure functions over the node's responses.
 
 A block's header has a bloom filter of its logs and the hashes of its transactions, and the logs are numbered. On
 Polygon a state-sync transaction may end a block; its logs are in no filter of the header, and some nodes leave them out
@@ -29,23 +29,23 @@ def state_sync_hash(number: int, block_hash: str) -> str:
 
 
 class Fault(NamedTuple):
-    """Why a block is not known to be whole. certain: something is missing; otherwise nothing proves that it is not."""
+    """Why a block may be incomplete. certain: True when something is missing, False when that can't be told."""
 
     reason: str
     certain: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a node said of a block, by one method or by several.
+class BlockResponse:
+    """What a node has sent of a block, by one method or by several.
 
     Attributes:
-        block: with all logs that came.
-        bloom: the filter in the header.
-        hashes: of the block's transactions; empty when the node lists none.
-        methods: which gave this.
-        receipt_blooms: the filters of the receipts that came, by transaction hash.
-        no_state_sync: whether the node says that the block has no state-sync transaction.
+        block: The block with all logs that the node has sent.
+        bloom: The bloom filter in the block's header.
+        hashes: The hashes of the block's transactions; empty when the node lists none.
+        methods: The methods by which the node has sent this.
+        receipt_blooms: The bloom filters of the receipts that the node has sent, by transaction hash.
+        no_state_sync: Whether the node says that the block has no state-sync transaction.
     """
 
     block: Block
@@ -56,8 +56,8 @@ class Answer:
     no_state_sync: bool = False
 
 
-def combined(known: Answer | None, new: Answer) -> Answer:
-    """Both answers; the new one alone when they are about two blocks of one number."""
+def combined(known: BlockResponse | None, new: BlockResponse) -> BlockResponse:
+    """Both responses as one; the new one alone when they are about different blocks of the same number."""
     if known is None or known.block.hash != new.block.hash:
         return new
     return replace(
@@ -70,8 +70,8 @@ def combined(known: Answer | None, new: Answer) -> Answer:
     )
 
 
-def with_receipt(answer: Answer, receipt: Receipt | None) -> Answer:
-    """An answer and the receipt of the state-sync transaction; None: the block has none."""
+def with_receipt(answer: BlockResponse, receipt: Receipt | None) -> BlockResponse:
+    """The response, with the receipt of its state-sync transaction. receipt: None when the block has no such one."""
     if receipt is None:
         return replace(answer, no_state_sync=True)
     if receipt.block_hash != answer.block.hash:
@@ -82,8 +82,11 @@ def with_receipt(answer: Answer, receipt: Receipt | None) -> Answer:
     return replace(answer, block=block, receipt_blooms={**answer.receipt_blooms, hash_: receipt.logs_bloom})
 
 
-def fault_of(answer: Answer, sprint: int | None) -> Fault | None:
-    """What is wrong with an answer, or None. sprint: of the chain; None: it has no state-sync transactions."""
+def fault_of(answer: BlockResponse, sprint: int | None) -> Fault | None:
+    """What is wrong with a response; None when nothing is.
+
+    sprint: The blocks of a sprint of the chain; None for a chain without state-sync transactions.
+    """
     block, logs = answer.block, _by_transaction(answer.block)
     blooms = {hash_: bloom_of(of_transaction) for hash_, of_transaction in logs.items()}
     if missing_bits(answer.bloom, reduce(or_, blooms.values(), 0)):
@@ -111,7 +114,7 @@ def _by_transaction(block: Block) -> dict[str, list[Log]]:
 def has_gap(block: Block) -> bool:
     """Whether a number is missing among the log indexes.
 
-    They count from 0 in the block. Some nodes count from 0 again in a transaction, which is no gap.
+    Log indexes count from 0 in the block. Some nodes count from 0 again in a transaction, which is no gap.
     """
     expected, transaction = 0, ""
     for log in block.logs:
@@ -122,7 +125,7 @@ def has_gap(block: Block) -> bool:
     return False
 
 
-def _state_sync_fault(answer: Answer, logs: Mapping[str, list[Log]]) -> Fault | None:
+def _state_sync_fault(answer: BlockResponse, logs: Mapping[str, list[Log]]) -> Fault | None:
     hash_, both = state_sync_transaction(answer), len(answer.methods) == len(METHODS)
     has_receipt, bloom = hash_ in answer.receipt_blooms, answer.receipt_blooms.get(hash_)
     if not has_receipt and hash_ in logs:
@@ -136,8 +139,8 @@ def _state_sync_fault(answer: Answer, logs: Mapping[str, list[Log]]) -> Fault | 
     return None
 
 
-def whole_block(answer: Answer, sprint: int | None) -> Block:
-    """The block of an answer without a fault. Its state-sync transaction has parties although no list names it."""
+def whole_block(answer: BlockResponse, sprint: int | None) -> Block:
+    """The block of a response without a fault, with the parties of its state-sync transaction, which no list names."""
     block = answer.block
     hash_ = state_sync_transaction(answer) if sprint is not None and block.number % sprint == 0 else ""
     if hash_ in block.parties or all(log.transaction_hash != hash_ for log in block.logs):
@@ -145,7 +148,7 @@ def whole_block(answer: Answer, sprint: int | None) -> Block:
     return block._replace(parties={**block.parties, hash_: SYSTEM_PARTIES})
 
 
-def state_sync_transaction(answer: Answer) -> str:
+def state_sync_transaction(answer: BlockResponse) -> str:
     """The hash of the block's state-sync transaction: the listed one, or the one that Bor derives."""
     for hash_, parties in answer.block.parties.items():
         if parties == SYSTEM_PARTIES:

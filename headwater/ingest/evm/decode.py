@@ -1,7 +1,7 @@
-"""Parameters of a log by its event ABI, as strings: integers in decimal, addresses and bytes as lower-case hex.
+"""Decodes the parameters of a log by its event ABI, as strings: integers in decimal, addresses and bytes in hex.
 
-Nearly all events have words alone, without anything of variable length, and those are read at fixed places of the data.
-The rest is read by `values`, which follows offsets within a bound.
+Nearly all events have only parameters of one word, which are read at fixed positions of the data. Other events are read
+by `values`, which follows offsets within a bound.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ MOST_KEYS: Final = 200_000
 
 
 class Decoded(NamedTuple):
-    """names: of the parameters in the ABI's order; params: their values by these names."""
+    """A decoded log. names: of the parameters in the ABI's order. params: their values by these names."""
 
     event: Event
     names: Sequence[str]
@@ -24,9 +24,9 @@ class Decoded(NamedTuple):
 
 
 class Layout:
-    """How the logs of an event are read. Parameters that are indexed and longer than a word are their hash.
+    """Reads the logs of an event. The value of an indexed parameter that is longer than a word is its hash.
 
-    Raises ValueError when a parameter has a type that is none of an ABI.
+    Raises ValueError when a parameter has a type that no ABI has.
     """
 
     def __init__(self, event: Event) -> None:
@@ -90,9 +90,9 @@ class Decoder:
         self._by_event: dict[Event, Layout | None] = {}
 
     def decode(self, log: Log) -> Decoded | None:
-        """By the first ABI that the log's topics and data fit; None when there is none. Hex is in lower case.
+        """Decode a log by the first ABI that fits it; None when no ABI does. The log's hex is in lower case.
 
-        Where ABIs differ in which parameters are indexed, those come first by which no word of the log is dirty.
+        Where ABIs differ in which parameters are indexed, the ABIs by which no word of the log is dirty come first.
         """
         topics = log.topics
         if not topics:
@@ -111,7 +111,7 @@ class Decoder:
         return None
 
     def _layouts_of(self, key: tuple[str, str, int]) -> list[Layout]:
-        """Of ABIs that index the same parameters, and so fit the same logs, the first one."""
+        """The layouts of ABIs; of several ABIs that index the same parameters, and so fit the same logs, the first."""
         if len(self._layouts) > MOST_KEYS:
             self._layouts.clear()
         found: dict[tuple[bool, ...], Layout] = {}
@@ -123,7 +123,7 @@ class Decoder:
         return self._layouts[key]
 
     def _layout(self, event: Event) -> Layout | None:
-        """None for an event with a type that is none of an ABI."""
+        """The layout of an event; None when one of its types is no type of an ABI."""
         if event not in self._by_event:
             try:
                 self._by_event[event] = Layout(event)

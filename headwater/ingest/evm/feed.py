@@ -23,7 +23,7 @@ from headwater.ingest.evm.steps import ReadBack, Work, step_of
 from headwater.ingest.jsonrpc import ATTEMPTS
 
 STOP_S = 1.0
-"""How often the loop must be able to end."""
+"""The longest time after which the loop looks whether it must stop."""
 ATTEMPTS_OF_MANY = 2
 """How often a request is sent to a node while others may answer it."""
 
@@ -34,7 +34,10 @@ log = structlog.get_logger(__name__)
 
 
 class EvmFeed:
-    """Implements ingest.base.Feed. zerolag: entities with such a stream. tokens: by address. stop: ends its waits."""
+    """Implements ingest.base.Feed.
+
+    zerolag: The entities that have a zerolag stream. tokens: The known tokens by address. stop: Ends the feed's waits.
+    """
 
     def __init__(
         self,
@@ -58,7 +61,7 @@ class EvmFeed:
         return [*ENTITIES, *(entity + SUFFIX for entity in self._zerolag)]
 
     def steps(self, position: bytes | None) -> Iterator[Step | None]:
-        """See Feed. What is learnt of the nodes is kept while they are waited for."""
+        """See Feed. The health of the nodes is kept when this raises NodeUnavailable."""
         options = self._options
         nodes = self._nodes = self._nodes or self._open_nodes()
         notifier = HeadNotifier(options.ws.get_secret_value() if options.ws else None, options.poll_s)

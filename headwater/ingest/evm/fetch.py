@@ -28,7 +28,7 @@ from headwater.ingest.evm.adaptive import AdaptiveSize
 from headwater.ingest.evm.blocks import Block, FullBlock, HashesBlock, Header, Log, Receipt, from_logs, from_receipts
 from headwater.ingest.evm.completeness import (
     METHODS,
-    Answer,
+    BlockResponse,
     Fault,
     Method,
     combined,
@@ -41,8 +41,8 @@ from headwater.ingest.evm.rpc import Call, Outcome, RpcClient
 from headwater.ingest.jsonrpc import SHOWN_CHARS
 
 _T = TypeVar("_T")
-Found = Answer | NodeUnavailable
-"""What a node said of a block, or why it said nothing."""
+BlockOutcome = BlockResponse | NodeUnavailable
+"""What a node has sent of a block, or the error of the request."""
 
 BLOCKS_AT_ONCE: Final = 10
 MOST_BLOCKS: Final = 200
@@ -53,7 +53,7 @@ TRIES: Final = 5
 TRIES_OF_A_RANGE: Final = 2
 """How often a range of several blocks is asked for before it is narrowed."""
 PAUSE_S: Final = 0.2
-"""Nodes behind one address are not all equally far: a block that one tells of, another may not have yet."""
+"""Nodes behind one address may have different heads: one of them may not have a block yet that another one has."""
 MISSING_S: Final = 600.0
 """A method that a node did not offer is tried again after this time."""
 WARN_EVERY_S: Final = 60.0
@@ -142,7 +142,7 @@ class Fetcher:
 
         Each is the parent of the next; whether the first follows on what came before, the caller checks.
         """
-        gathering = _Gathering(range(first, last + 1), self.sprint)
+        gathering = _BlockCollector(range(first, last + 1), self.sprint)
         for attempt in range(TRIES * len(METHODS)):
             usable = self._usable()
             if attempt >= len(usable):
@@ -159,7 +159,7 @@ class Fetcher:
         now = self._clock()
         return tuple(each for each in self._methods if self._missing_until.get(each, now) <= now) or self._methods
 
-    def _gather(self, gathering: "_Gathering", method: Method) -> None:
+    def _gather(self, gathering: "_BlockCollector", method: Method) -> None:
         wanted = gathering.open_numbers()
         found = self._by_receipts(wanted) if method == "receipts" else self._by_logs(wanted)
         missing = next((each for each in found.values() if isinstance(each, MethodMissing)), None)
@@ -186,7 +186,7 @@ class Fetcher:
             event = "a node does not give a block whole; it is asked again"
             log.warning(event, node=self.label, block=number, reason=reason)
 
-    def _by_receipts(self, numbers: Sequence[int]) -> dict[int, Found]:
+    def _by_receipts(self, numbers: Sequence[int]) -> dict[int, BlockOutcome]:
         calls: list[Call] = []
         for number in numbers:
             calls += [_block_call(number), ("eth_getBlockReceipts", [hex(number)])]
@@ -194,7 +194,7 @@ class Fetcher:
         pairs = zip(outcomes[::2], outcomes[1::2], strict=True)
         return {number: _from_receipts(number, *pair) for number, pair in zip(numbers, pairs, strict=True)}
 
-    def _by_logs(self, numbers: Sequence[int]) -> dict[int, Found]:
+    def _by_logs(self, numbers: Sequence[int]) -> dict[int, BlockOutcome]:
         logs: dict[int, list[Log] | NodeUnavailable] = {}
         for first, last in _runs(numbers):
             logs |= self._logs(first, last)
@@ -215,15 +215,14 @@ class Fetcher:
             return dict.fromkeys(numbers, outcome)
         middle = (first + last) // 2
         lower = self._logs(first, middle)
-        if all(
-            type(each) is NodeUnavailable for each in lower.values()
-        ):  # the node is away: its range is not the reason
+        # The node is unavailable: the size of the range is not the reason.
+        if all(type(each) is NodeUnavailable for each in lower.values()):
             return dict.fromkeys(numbers, outcome)
         if isinstance(outcome, RangeTooLarge) or any(isinstance(each, list) for each in lower.values()):
             self._range_size.refused(width)
         return lower | self._logs(middle + 1, last)
 
-    def _find_state_syncs(self, gathering: "_Gathering") -> None:
+    def _find_state_syncs(self, gathering: "_BlockCollector") -> None:
         """Ask for the receipt of each state-sync transaction that the methods left open."""
         answers = gathering.without_state_sync()
         calls: list[Call] = [("eth_getTransactionReceipt", [state_sync_transaction(each)]) for each in answers]
@@ -233,13 +232,13 @@ class Fetcher:
                 gathering.add(answer.block.number, _with_receipt(answer, receipt))
 
 
-class _Gathering:
-    """The blocks of one `Fetcher.blocks`, and what is known of each."""
+class _BlockCollector:
+    """The blocks of one call of `Fetcher.blocks`, and what the node has sent of each."""
 
     def __init__(self, numbers: range, sprint: int | None) -> None:
         self._numbers = numbers
         self._sprint = sprint
-        self._answers: dict[int, Answer] = {}
+        self._answers: dict[int, BlockResponse] = {}
         self._errors: dict[int, NodeUnavailable] = {}
         self._whole: dict[int, Block] = {}
 
@@ -247,8 +246,8 @@ class _Gathering:
         """The blocks that are not known to be whole."""
         return [number for number in self._numbers if number not in self._whole]
 
-    def add(self, number: int, found: Found) -> bool:
-        """Take what a node said of a block; whether something of the block is missing for certain.
+    def add(self, number: int, found: BlockOutcome) -> bool:
+        """Add what a node has sent of a block. Returns whether something of the block is certainly missing.
 
         Raises NodeUnavailable when the node is away.
         """
@@ -268,8 +267,8 @@ class _Gathering:
             self._whole[number] = whole_block(answer, self._sprint)
         return fault is not None and fault.certain and not self._is_half(answer)
 
-    def _is_half(self, answer: Answer) -> bool:
-        """Whether an answer of one method waits for the other, as those about the first blocks of sprints do."""
+    def _is_half(self, answer: BlockResponse) -> bool:
+        """Whether the response of one method waits for the other method, as for the first block of a sprint."""
         return fault_of(answer, None) is None and len(answer.methods) < len(METHODS)
 
     def reason(self, number: int) -> str:
@@ -295,8 +294,8 @@ class _Gathering:
                     self._answers.pop(block.number, None)
         return found if len(self._whole) == len(found) else None
 
-    def without_state_sync(self) -> list[Answer]:
-        """The open answers that no receipt of a state-sync transaction is known for."""
+    def without_state_sync(self) -> list[BlockResponse]:
+        """The responses about open blocks for which no receipt of a state-sync transaction is known."""
         return [
             answer
             for number, answer in self._answers.items()
@@ -307,7 +306,7 @@ class _Gathering:
         ]
 
     def accepted(self) -> list[Block]:
-        """All blocks, those too that nothing proves to be incomplete. Raises BlockIncomplete, NodeBehind."""
+        """All blocks, with those that may be complete. Raises BlockIncomplete or NodeBehind."""
         for number in self.open_numbers():
             fault = self._fault(number)
             if fault is not None and not fault.certain:
@@ -361,14 +360,14 @@ def _another_block(block: Block, number: int) -> RequestRefused:
     return _no_answer(f"block {block.number} in place of block {number}")
 
 
-def _with_receipt(answer: Answer, receipt: Receipt | None) -> Found:
+def _with_receipt(answer: BlockResponse, receipt: Receipt | None) -> BlockOutcome:
     try:
         return with_receipt(answer, receipt)
     except ValueError as error:  # hex digits that are none
         return _no_answer(str(error))
 
 
-def _from_receipts(number: int, header_outcome: Outcome, receipts_outcome: Outcome) -> Found:
+def _from_receipts(number: int, header_outcome: Outcome, receipts_outcome: Outcome) -> BlockOutcome:
     header = _of_outcome(_HASHES, header_outcome)
     receipts = _of_outcome(_RECEIPTS, receipts_outcome)
     if isinstance(header, NodeUnavailable):
@@ -384,10 +383,10 @@ def _from_receipts(number: int, header_outcome: Outcome, receipts_outcome: Outco
     if block.number != number:
         return _another_block(block, number)
     blooms = {receipt.transaction_hash: receipt.logs_bloom for receipt in receipts}
-    return Answer(block, header.logs_bloom, frozenset(header.transactions), frozenset({"receipts"}), blooms)
+    return BlockResponse(block, header.logs_bloom, frozenset(header.transactions), frozenset({"receipts"}), blooms)
 
 
-def _from_logs(number: int, full_outcome: Outcome, logs: list[Log] | NodeUnavailable) -> Found:
+def _from_logs(number: int, full_outcome: Outcome, logs: list[Log] | NodeUnavailable) -> BlockOutcome:
     full = _of_outcome(_FULL, full_outcome)
     if isinstance(full, NodeUnavailable):
         return full
@@ -402,11 +401,11 @@ def _from_logs(number: int, full_outcome: Outcome, logs: list[Log] | NodeUnavail
     if block.number != number:
         return _another_block(block, number)
     hashes = frozenset(transaction.hash for transaction in full.transactions)
-    return Answer(block, full.logs_bloom, hashes, frozenset({"logs"}))
+    return BlockResponse(block, full.logs_bloom, hashes, frozenset({"logs"}))
 
 
 def _as_refused(error: NodeUnavailable) -> NodeUnavailable:
-    """The node answers for the block and fails for its logs: the other method may serve."""
+    """An error of the logs of a block that the node has: the other method may have them."""
     if isinstance(error, RequestRefused | NodeBusy | NodeBehind):
         return error
     return RequestRefused(error.detail, error.retry_after_s)

@@ -1,4 +1,4 @@
-"""The normal streams: blocks that the chain no longer changes, in order."""
+"""Writes the normal streams: final blocks in their order."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from headwater.ingest.evm.steps import Work, grouped, step_of
 
 
 class FinalBlocks:
-    """pool: fetches ahead."""
+    """Fetches final blocks and makes steps of them. pool: threads that fetch ahead."""
 
     def __init__(self, work: Work, pool: ThreadPoolExecutor) -> None:
         self._work = work
@@ -87,8 +87,8 @@ class FinalBlocks:
             raise NodeUnavailable(f"The node gives two chains of blocks at {block.number} at once.")
         raise IngestStopped(
             f"The chain {self._work.options.chain} has another block {mark.number} than the one whose records are in "
-            "its streams: it was not final. Find the last block that still stands, and start an ingest of another "
-            "--name --from-block behind it, with more --confirmations or the node's finalized blocks."
+            "its streams: it was not final. Find the last block that is still on the chain, and start an ingest of "
+            "another --name --from-block behind it, with more --confirmations or the node's finalized blocks."
         )
 
     def _steps(self, blocks: Sequence[Block]) -> Iterator[Step]:

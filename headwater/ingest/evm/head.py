@@ -1,8 +1,8 @@
-"""The zerolag streams: blocks as soon as the node has them, and retractions of those that it takes back.
+"""Writes the zerolag streams: blocks as soon as the node has them, and retractions of orphaned blocks.
 
-What is retracted is what was written: the records are read back from the streams, because a node can no longer give
-the logs of an orphaned block, and because the ABIs of today may not be those of then. The position tells how many
-records each recent block has, so that none is left out unseen.
+A retraction repeats the original record, which is read back from the stream: a node no longer has the logs of an
+orphaned block, and the ABIs may have changed since. The position has the number of records of each recent block, so
+that a missing one is noticed.
 """
 
 import time
@@ -17,7 +17,7 @@ from headwater.ingest.base import Step, StreamRecord
 from headwater.ingest.evm.blocks import Block, Header
 from headwater.ingest.evm.pool import LATEST
 from headwater.ingest.evm.position import Recent
-from headwater.ingest.evm.records import STANDS, as_zerolag, retraction
+from headwater.ingest.evm.records import NOT_REMOVED_SUFFIX, as_zerolag, retraction
 from headwater.ingest.evm.steps import STEP_RECORDS, ReadBack, Work, grouped, step_of
 from headwater.sinks.base import oversize
 
@@ -42,7 +42,7 @@ _PLACE: Final = msgspec.json.Decoder(_Place)
 
 
 class HeadBlocks:
-    """entities: whose zerolag streams are written."""
+    """Follows the head of the chain. entities: the entities whose zerolag streams are written."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class HeadBlocks:
                 continue
             before = self._last
             yield from self._retract()
-            if self._last == before:  # two nodes behind one address, at odds: the next look will tell
+            if self._last == before:  # two nodes behind one address disagree: ask again at the next look
                 return
 
     @property
@@ -106,7 +106,7 @@ class HeadBlocks:
             yield step_of(work, group, records)
 
     def _records(self, block: Block) -> list[StreamRecord]:
-        """Of a block; those that no topic would take are left out here, so that the number of records is right."""
+        """The records of a block, without those that are too large for a topic, so that their number is right."""
         made = self._work.converter.convert(block, Counter())
         return [
             StreamRecord(each.entity + SUFFIX, each.key, each.value)
@@ -156,7 +156,7 @@ class HeadBlocks:
         )
 
     def _written(self, orphans: Sequence[Recent]) -> list[StreamRecord]:
-        """The records of these blocks that stand in the zerolag streams, newest first."""
+        """The records of these blocks in the zerolag streams that are not retracted yet, newest first."""
         wanted = {block.hash for block in orphans if block.records}
         if not wanted:
             return []
@@ -166,7 +166,7 @@ class HeadBlocks:
             place = _place(record.value)
             if place is not None and place.block_hash in wanted:
                 found[record.stream, record.key, place.block_hash] = place, record
-        standing = [pair for pair in found.values() if pair[1].value.endswith(STANDS)]
+        standing = [pair for pair in found.values() if pair[1].value.endswith(NOT_REMOVED_SUFFIX)]
         expected = sum(block.records for block in orphans)
         if len(standing) != expected:
             raise IngestStopped(

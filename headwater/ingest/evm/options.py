@@ -1,4 +1,4 @@
-"""What an EVM ingest is told."""
+"""The options of an EVM ingest."""
 
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -12,7 +12,7 @@ CHAIN_IDS: Final = {"base": 8453, "polygon": 137}
 
 
 def _tag_or_depth(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
-    """One fault in place of one for each type, which would be named beside the option."""
+    """Validate with one error in place of one for each type of the union."""
     try:
         return check(value)
     except ValidationError:

@@ -26,7 +26,7 @@ LAG_BLOCKS: Final = 5
 CHECKS_TO_RETURN: Final = 4
 """A node that comes before the one in use is used again after so many good checks in a row."""
 HEAD_KEPT_S: Final = 60.0
-"""How long the highest head stands although no node tells of it any more."""
+"""How long the highest head is kept when no node has it any more."""
 SERVED_BLOCKS: Final = 512
 """Blocks whose hashes the other nodes are compared with."""
 HASH_TRIES: Final = 5
@@ -37,15 +37,15 @@ log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class EndpointHealth:
-    """What is known of a node.
+    """The health of a node.
 
     Attributes:
-        head: number of the newest block that it told of; -1 at first.
-        failures: how many requests failed in a row.
-        rest_until: when it is asked again after failures, by the pool's clock.
-        is_checked: whether it is known to be of the ingest's chain.
-        disagrees: whether it gave another hash for a block than the node in use.
-        good_checks: how many checks in a row it passed.
+        head: The number of the newest block that the node has; -1 before the first check.
+        failures: How many requests failed in a row.
+        rest_until: When the node is asked again after failures, by the pool's clock.
+        is_checked: Whether the node is known to be of the ingest's chain.
+        disagrees: Whether the node gave another hash for a block than the node in use.
+        good_checks: How many checks in a row the node passed.
     """
 
     head: int = -1
@@ -154,8 +154,8 @@ class NodePool:
         if isinstance(block, int) or len(self._nodes) == 1:
             return self._ask(lambda fetcher: fetcher.header(block))
         self._check_others()
-        self._leave_a_laggard()
-        self._return_to_a_preferred_node()
+        self._leave_lagging_node()
+        self._return_to_preferred_node()
         return self._highest(block, self._ask(lambda fetcher: fetcher.header(block)))
 
     def headers(self, blocks: Sequence[int | str]) -> list[Header | None]:
@@ -215,7 +215,7 @@ class NodePool:
             if not node.health.is_checked:
                 self._check_chain(node)
             answer = call(node.fetcher)
-        except NodeBehind as error:  # the node is healthy; it is only a little later than others
+        except NodeBehind as error:  # the node is healthy, and only a little behind the others
             return error
         except NodeUnavailable as error:
             node.health.failed(self._clock(), error)
@@ -258,7 +258,7 @@ class NodePool:
             self._heads[tag] = now, found
         return found
 
-    def _leave_a_laggard(self) -> None:
+    def _leave_lagging_node(self) -> None:
         """Use another node when the one in use is blocks behind it."""
         now, head = self._clock(), self._current.health.head
         ahead = [
@@ -270,7 +270,7 @@ class NodePool:
             best = max(ahead, key=lambda node: node.health.head)
             self._use(best, f"its head is block {head}, and another node has {best.health.head}")
 
-    def _return_to_a_preferred_node(self) -> None:
+    def _return_to_preferred_node(self) -> None:
         """Use a node that comes before the one in use, once it is healthy again."""
         least_head = self._current.health.head - LAG_BLOCKS
         for node in self._nodes[: self._nodes.index(self._current)]:

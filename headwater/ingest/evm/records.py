@@ -17,8 +17,8 @@ from headwater.ingest.evm.values import Value, amount_text
 from headwater.model.transform import MAX_OUTPUT_BYTES
 
 ENTITIES: Final = ("log", "decoded_log", "erc20_token_transfer", "erc721_token_transfer", "erc1155_token_transfer")
-STANDS: Final = b',"removed":false}'
-REMOVED: Final = b',"removed":true}'
+NOT_REMOVED_SUFFIX: Final = b',"removed":false}'
+REMOVED_SUFFIX: Final = b',"removed":true}'
 _NO_DETAILS: Final = TransactionDetails()
 
 
@@ -308,10 +308,12 @@ def block_time(timestamp: int) -> str:
 
 def as_zerolag(made: Made) -> Made:
     """The record as the zerolag stream has it."""
-    return made if made.value.endswith(STANDS) else made._replace(value=made.value[:-1] + STANDS)
+    return (
+        made if made.value.endswith(NOT_REMOVED_SUFFIX) else made._replace(value=made.value[:-1] + NOT_REMOVED_SUFFIX)
+    )
 
 
 def retraction(value: bytes) -> bytes:
-    """The same zerolag record, removed."""
-    assert value.endswith(STANDS)
-    return value[: -len(STANDS)] + REMOVED
+    """The retraction of a zerolag record."""
+    assert value.endswith(NOT_REMOVED_SUFFIX)
+    return value[: -len(NOT_REMOVED_SUFFIX)] + REMOVED_SUFFIX

@@ -1,4 +1,4 @@
-"""Calls of one EVM node: batches as large as the node takes, and refusals by meaning. Used by several threads."""
+"""A JSON-RPC client of one EVM node: it fits its batches to the node and classifies errors. It is thread-safe."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ import msgspec
 from headwater.errors import MethodMissing, NodeBehind, NodeBusy, NodeUnavailable, RangeTooLarge, RequestRefused
 from headwater.ingest.closing import Closing
 from headwater.ingest.evm.adaptive import AdaptiveSize
-from headwater.ingest.evm.refusals import Refusal, refusal_of
+from headwater.ingest.evm.error_kinds import ErrorKind, classify_error
 from headwater.ingest.jsonrpc import ATTEMPTS, TIMEOUT, Endpoint, ErrorObject, HttpReply, Response, TransientFailure
 
 Call = tuple[str, Sequence[Any]]
@@ -28,9 +28,11 @@ TRIES_OF_A_CALL: Final = 2
 """How often a call is sent that is refused in unknown words."""
 
 SERVER_ERROR: Final = 500
-_SETTLED: Final = frozenset({Refusal.RANGE_TOO_LARGE, Refusal.METHOD_MISSING, Refusal.UNAUTHORIZED, Refusal.UNKNOWN})
-_ERRORS: Final = {Refusal.RATE_LIMITED: NodeBusy, Refusal.BEHIND: NodeBehind}
-_BATCH: Final = frozenset({Refusal.BATCH_TOO_LARGE, Refusal.BATCH_UNSUPPORTED})
+_SETTLED: Final = frozenset(
+    {ErrorKind.RANGE_TOO_LARGE, ErrorKind.METHOD_MISSING, ErrorKind.UNAUTHORIZED, ErrorKind.UNKNOWN}
+)
+_ERRORS: Final = {ErrorKind.RATE_LIMITED: NodeBusy, ErrorKind.BEHIND: NodeBehind}
+_BATCH: Final = frozenset({ErrorKind.BATCH_TOO_LARGE, ErrorKind.BATCH_UNSUPPORTED})
 
 
 class _BatchRefused(Exception):
@@ -194,69 +196,69 @@ class RpcClient:
             return self._for_all(reply, places, body)
         if body is not None or _is_success(reply):
             raise TransientFailure("the response is no JSON-RPC")
-        refusal = refusal_of(reply.status, 0, "")
-        if refusal is Refusal.RANGE_TOO_LARGE:
+        kind = classify_error(reply.status, 0, "")
+        if kind is ErrorKind.RANGE_TOO_LARGE:
             return self._for_all(reply, places, Response(error=ErrorObject(0, f"HTTP {reply.status}")))
-        if refusal is Refusal.UNAUTHORIZED or (refusal is Refusal.UNKNOWN and reply.status < SERVER_ERROR):
+        if kind is ErrorKind.UNAUTHORIZED or (kind is ErrorKind.UNKNOWN and reply.status < SERVER_ERROR):
             raise NodeUnavailable(f"The node refuses requests (HTTP {reply.status}): check the URL and the key in it.")
-        raise TransientFailure(f"HTTP {reply.status}", reply.retry_after_s, _ERRORS.get(refusal, NodeUnavailable))
+        raise TransientFailure(f"HTTP {reply.status}", reply.retry_after_s, _ERRORS.get(kind, NodeUnavailable))
 
     def _for_all(self, reply: HttpReply, places: Sequence[int], response: Response) -> dict[Any, Response]:
         """One response in place of those to all calls. Raises _BatchRefused, TransientFailure."""
         if len(places) == 1:
             return {places[0]: response}
         error = response.error or ErrorObject()
-        refusal = self._refusal(reply, error)
-        if refusal is Refusal.UNAUTHORIZED:
+        kind = self._kind_of(reply, error)
+        if kind is ErrorKind.UNAUTHORIZED:
             return dict.fromkeys(places, response)
-        if refusal is Refusal.BATCH_UNSUPPORTED:
+        if kind is ErrorKind.BATCH_UNSUPPORTED:
             raise _BatchRefused(limit=1)
-        if refusal in (Refusal.BATCH_TOO_LARGE, Refusal.RANGE_TOO_LARGE):
+        if kind in (ErrorKind.BATCH_TOO_LARGE, ErrorKind.RANGE_TOO_LARGE):
             raise _BatchRefused
-        if refusal is Refusal.METHOD_MISSING:
+        if kind is ErrorKind.METHOD_MISSING:
             raise _BatchRefused(lasting=False)
-        raise self._transient(reply, error, refusal)
+        raise self._transient(reply, error, kind)
 
     def _failed(
         self, exchange: _Exchange, place: int, reply: HttpReply, error: ErrorObject, *, alone: bool
     ) -> TransientFailure | None:
         """Settle a call that was refused, or return why it stays open. Raises _BatchRefused."""
-        refusal, method = self._refusal(reply, error), exchange.calls[place][0]
-        if refusal in _BATCH or (refusal is Refusal.RANGE_TOO_LARGE and method != "eth_getLogs"):
+        kind, method = self._kind_of(reply, error), exchange.calls[place][0]
+        if kind in _BATCH or (kind is ErrorKind.RANGE_TOO_LARGE and method != "eth_getLogs"):
             if not alone:
-                raise _BatchRefused(limit=1 if refusal is Refusal.BATCH_UNSUPPORTED else None)
-            refusal = Refusal.RANGE_TOO_LARGE
-        if refusal is Refusal.UNKNOWN:
+                raise _BatchRefused(limit=1 if kind is ErrorKind.BATCH_UNSUPPORTED else None)
+            kind = ErrorKind.RANGE_TOO_LARGE
+        if kind is ErrorKind.UNKNOWN:
             exchange.refused[place] += 1
-        open_ = refusal is Refusal.UNKNOWN and exchange.refused[place] < TRIES_OF_A_CALL
-        if open_ or refusal not in _SETTLED:
-            return self._transient(reply, error, refusal)
-        exchange.settled[place] = _settled(refusal, method, f"{self._said(error)} ({error.code})")
+        open_ = kind is ErrorKind.UNKNOWN and exchange.refused[place] < TRIES_OF_A_CALL
+        if open_ or kind not in _SETTLED:
+            return self._transient(reply, error, kind)
+        exchange.settled[place] = _settled(kind, method, f"{self._said(error)} ({error.code})")
         return None
 
-    def _refusal(self, reply: HttpReply, error: ErrorObject) -> Refusal:
+    def _kind_of(self, reply: HttpReply, error: ErrorObject) -> ErrorKind:
         more = error.data if isinstance(error.data, str) else ""
-        return refusal_of(reply.status, error.code, f"{error.message} {more}".strip())
+        return classify_error(reply.status, error.code, f"{error.message} {more}".strip())
 
     def _said(self, error: ErrorObject) -> str:
         return self._endpoint.clean(error.message)
 
-    def _transient(self, reply: HttpReply, error: ErrorObject, refusal: Refusal) -> TransientFailure:
+    def _transient(self, reply: HttpReply, error: ErrorObject, kind: ErrorKind) -> TransientFailure:
         said = f"it says {self._said(error)!r} ({error.code})"
-        reason = f"it is busy: {said}" if refusal is Refusal.RATE_LIMITED else said
-        return TransientFailure(reason, reply.retry_after_s, _ERRORS.get(refusal, NodeUnavailable))
+        reason = f"it is busy: {said}" if kind is ErrorKind.RATE_LIMITED else said
+        return TransientFailure(reason, reply.retry_after_s, _ERRORS.get(kind, NodeUnavailable))
 
 
 def _is_success(reply: HttpReply) -> bool:
     return httpx.codes.is_success(reply.status)
 
 
-def _settled(refusal: Refusal, method: str, said: str) -> NodeUnavailable:
+def _settled(kind: ErrorKind, method: str, said: str) -> NodeUnavailable:
     """The outcome of a call that is not sent again. said: what the node says."""
-    if refusal is Refusal.RANGE_TOO_LARGE:
+    if kind is ErrorKind.RANGE_TOO_LARGE:
         return RangeTooLarge(f"The node refuses so much at once by {method}: {said}.")
-    if refusal is Refusal.METHOD_MISSING:
+    if kind is ErrorKind.METHOD_MISSING:
         return MethodMissing(f"The node does not offer {method}: {said}.")
-    if refusal is Refusal.UNAUTHORIZED:
+    if kind is ErrorKind.UNAUTHORIZED:
         return NodeUnavailable(f"The node refuses requests: {said}: check the URL and the key in it.")
     return RequestRefused(f"The node refuses {method}: {said}.")

@@ -1,4 +1,4 @@
-"""What an EVM ingest works with, and blocks as steps: a few MB each, so that Kafka takes one in well under its 5 s."""
+"""The state of an EVM ingest, and steps made of blocks: a few MB each, which Kafka takes in well under 5 s."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ ReadBack = Callable[[Sequence[str], int], Iterator[StreamRecord]]
 
 @dataclass(slots=True)
 class Work:
-    """Shared by the two halves of an ingest. position: behind the last step that was handed out."""
+    """What FinalBlocks and HeadBlocks share. position: the position after the last step that was yielded."""
 
     options: EvmOptions
     nodes: NodePool
@@ -62,6 +62,6 @@ def grouped(blocks: Iterable[Block], convert: Convert) -> Iterator[Group]:
 
 
 def step_of(work: Work, blocks: Sequence[Block], records: Sequence[StreamRecord]) -> Step:
-    """The step behind which the work's position is."""
+    """The step of these blocks and records, after which the ingest is at the work's position."""
     time_ms = max((block.timestamp for block in blocks), default=0) * 1000
     return Step(records, work.position.encode(), time_ms, counts=work.taken_counts())

@@ -35,9 +35,9 @@ class Transfer(NamedTuple):
 
 
 def transfers(log: Log) -> Iterator[Transfer]:
-    """The transfers that a log tells of, none for other logs.
+    """The transfers in a log; none when the log is of another event.
 
-    Raises ValueError when it has the topics of one and not its data.
+    Raises ValueError when the log has the topics of a transfer but not its data.
     """
     topics = log.topics
     topic0, count = topics[0], len(topics)

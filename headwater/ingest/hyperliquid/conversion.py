@@ -1,4 +1,4 @@
-"""The events of blocks as records, by the kind of event."""
+"""Converts the events of blocks into records, by the kind of event."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -26,14 +26,14 @@ ONE_SIDE: Final = "fill without its other half"
 
 @dataclass(slots=True)
 class Batch:
-    """What lines became.
+    """The records that were made of lines, and counts.
 
     Attributes:
         lines: How many lines were read.
         size: Their bytes.
         newest_ms: The time of the newest block, in ms since 1970.
-        skipped: By reason, how many events became no record.
-        errors: The first error of each reason that is one.
+        skipped: How many events became no record, by reason.
+        errors: The first error of each reason that is an error.
         gaps: Places where blocks are missing.
     """
 
@@ -93,21 +93,21 @@ class Converter:
         """Add the trade when this is its second side. A trade is named by time, coin and tid, a hash of two orders."""
         other = self._halves.pop(side.trade, None)
         if other is not None and other.side != side.side:
-            batch.records.append(records.trade(side.meet(other, index)))
+            batch.records.append(records.trade(side.trade_with(other, index)))
             return
         if other is not None:
             batch.skip(ONE_SIDE, "its trade is left out")
         self._halves[side.trade] = side
 
     def _give_up_before(self, time_ms: int, batch: Batch) -> None:
-        """Forget older halves: both fills of a trade are in one block."""
+        """Drop fills of earlier blocks that still wait for the other side: both fills of a trade are in one block."""
         for trade in [trade for trade in self._halves if trade[0] < time_ms]:
             del self._halves[trade]
             batch.skip(ONE_SIDE, "its trade is left out")
 
 
 def _add_node_trades(block: Block, cursor: BlockCursor, batch: Batch) -> None:
-    """Nodes of 2024 wrote each trade twice, once for each side: it becomes one, whose taker has the newer order."""
+    """Add node trades. Nodes of 2024 wrote a trade once for each side; the taker is the side with the newer order."""
     found: dict[object, tuple[NodeTrade, msgspec.Raw]] = {}
     for index, event in enumerate(block.events, cursor.events):
         try:
@@ -137,7 +137,7 @@ def _add_blocks(block: Block, _cursor: BlockCursor, batch: Batch) -> None:
 
 
 def _add_misc_events(block: Block, cursor: BlockCursor, batch: Batch) -> None:
-    """They are named by their block, and numbered within it."""
+    """Add misc events, whose unique ids are the block and the event's index in the block."""
     for index, event in enumerate(block.events, cursor.events):
         try:
             batch.records += records.misc_event(event, block.number, f"{cursor.block}-{index}")

@@ -10,7 +10,7 @@ import structlog
 
 from headwater.errors import NodeUnavailable
 from headwater.ingest.base import Step
-from headwater.ingest.hyperliquid.blocks import FOLDERS, BlockMerger, FolderBlocks, groups_for
+from headwater.ingest.hyperliquid.block_merger import FOLDERS, BlockMerger, FolderBlocks, groups_for
 from headwater.ingest.hyperliquid.conversion import Converter, Kind
 from headwater.ingest.hyperliquid.node_files import FolderReader
 from headwater.ingest.hyperliquid.options import ENTITIES, Entity, HyperliquidOptions
@@ -30,7 +30,10 @@ QUIET_S: Final = 1.0
 
 
 class NodeFeed:
-    """Follows the folder that a node writes to. now: seconds since 1970. quiet_s: how soon `steps` says that it is."""
+    """Follows the folder that a node writes to.
+
+    now: The clock, in seconds since 1970. quiet_s: After so long without a new block, `steps` yields None.
+    """
 
     def __init__(
         self, options: HyperliquidOptions, now: Callable[[], float] = time.time, quiet_s: float = QUIET_S
@@ -121,7 +124,7 @@ class _Node:
         )
 
     def steps(self) -> Iterator[Step | None]:
-        """What comes, group by group; None when nothing came for a while."""
+        """Steps of new records, group by group; None when nothing was written for a while."""
         quiet_since = time.monotonic()
         while True:
             self._scan()
@@ -152,7 +155,7 @@ class _Node:
         return Step(batch.records, self.position(), batch.newest_ms, batch.skipped, lost + batch.gaps)
 
     def _lost(self) -> int:
-        """Log what the files lost since the last call; returns how many places there were."""
+        """Log the lines that were lost since the last call. Returns at how many places."""
         count = 0
         for folder in self._all_folders:
             for what in folder.reader.lost:

@@ -1,9 +1,9 @@
-"""The files of one folder of a node, followed like `tail -F`.
+"""Follows the files of one folder of a node, like `tail -F`.
 
-A file is read as far as it has whole lines. What was read is kept as (inode, offset) with a checksum of the file's
-first bytes: a file that was replaced or cut is not taken for the one that was read, even under a used inode number.
+A file is read as far as it has whole lines. Its position is the inode and the offset, with a checksum of the file's
+first bytes: so a replaced or truncated file is noticed, even when it has the inode number of the file before.
 
-Packed files, as archives have them, stand for the file whose name they extend (`9.lz4` for `9`). They are complete.
+A packed file (`9.lz4`) holds the content of the file whose name it extends (`9`), and is complete.
 """
 
 import os
@@ -23,10 +23,10 @@ from headwater.ingest.hyperliquid.position import FilePosition, FolderPosition
 
 READ_BYTES: Final = 512 * 1024
 MAX_LINE_BYTES: Final = 256 * 1024 * 1024
-"""A longer line is taken in pieces, none of which can be read; the next line is."""
+"""A longer line is split into pieces that can't be decoded; the next line is read again as usual."""
 HEAD_BYTES: Final = 128
-HALF_LINE_S: Final = 5.0
-"""How long a half line keeps later files waiting."""
+PARTIAL_LINE_S: Final = 5.0
+"""How long later files wait for the end of a partial line."""
 RETIRE_S: Final = 60.0
 """A file that did not change for so long, while there is a later one, is done."""
 PACKED_SUFFIXES: Final = (".lz4", ".zst", ".gz", ".bz2", ".xz")
@@ -42,7 +42,7 @@ class Lines(NamedTuple):
 
 
 def file_order(path: str) -> list[tuple[int, str]]:
-    """Sorts paths by the numbers in them: hour 9 comes before hour 10."""
+    """The sort key of a path, by the numbers in it: hour 9 comes before hour 10."""
     return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", path)]
 
 
@@ -86,7 +86,7 @@ class _Plain:
 
 
 class _Packed:
-    """A packed file, read from its beginning on: to go back is to begin again."""
+    """A packed file. Reading before the last position unpacks the file from its beginning."""
 
     is_complete = True
 
@@ -198,17 +198,17 @@ class _File:
         self.position = FilePosition(self.position.inode)
         return "was written anew"
 
-    def is_half(self, now: float) -> bool:
-        """Whether a line is being written: later files wait for its end."""
-        return self.unread() > 0 and now - self.content.changed_at() < HALF_LINE_S
+    def has_partial_line(self, now: float) -> bool:
+        """Whether the file ends with a line that the node may still be writing; later files wait for its end."""
+        return self.unread() > 0 and now - self.content.changed_at() < PARTIAL_LINE_S
 
 
 @dataclass(slots=True)
 class FolderReader:
     """Reads the files of one folder in order. Used by one thread.
 
-    now: seconds since 1970. lost: a sentence for each file that was replaced, cut or removed, and for half lines that
-    were given up.
+    now: The clock, in seconds since 1970. lost: A sentence for each file that was replaced, cut or removed, and for
+    each partial line that was given up.
     """
 
     folder: Path
@@ -246,14 +246,14 @@ class FolderReader:
             return 0.0
 
     def peek(self, size: int = READ_BYTES) -> Lines | None:
-        """The next whole lines, about so many bytes of them, or None. What was read of them is told to `advance`."""
+        """The next whole lines, about so many bytes of them, or None. `advance` then notes how many were read."""
         for path in list(self._paths):
             file = self._current(path)
             if file is None:
                 continue
             if lines := file.peek(size):
                 return lines
-            if file.is_half(self.now()):
+            if file.has_partial_line(self.now()):
                 return None
             if self._is_done(file):
                 self._finish(file)
@@ -272,7 +272,7 @@ class FolderReader:
             self._files.pop(path).content.close()
 
     def _is_done(self, file: _File) -> bool:
-        """Whether nothing more comes: the file is packed, or it rests while a later one has something in it."""
+        """Whether the file is complete: it is packed, or it is unchanged and a later file has content."""
         if file.path != self._paths[0]:
             return False
         return file.content.is_complete or (
@@ -287,7 +287,7 @@ class FolderReader:
             return False
 
     def _finish(self, file: _File) -> None:
-        """The file and all before it are not read again."""
+        """Mark a file as done: this file and all before it are not read again."""
         self._close(file)
         self.position.files.pop(file.path, None)
         self.position.floor = file.path
@@ -305,7 +305,7 @@ class FolderReader:
                 self.position.files[path] = file.position
                 self.lost.append(f"{path} {what}; lines that were not read by then are lost")
             return file
-        if file.peek() or file.is_half(self.now()):
+        if file.peek() or file.has_partial_line(self.now()):
             return file
         self._close(file)
         if actual is None or actual.suffix not in PACKED_SUFFIXES:
@@ -337,7 +337,7 @@ class FolderReader:
         self._files.pop(file.path).content.close()
 
     def _actual(self, path: str) -> Path | None:
-        """The file that stands at a path: the plain one, or a packed one."""
+        """The existing file of a path: the plain one, or a packed one."""
         plain = self.folder / path
         packed = (plain.with_name(plain.name + suffix) for suffix in PACKED_SUFFIXES)
         return next((found for found in (plain, *packed) if found.exists()), None)

@@ -1,4 +1,4 @@
-"""What a Hyperliquid ingest is told."""
+"""The options of a Hyperliquid ingest."""
 
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
@@ -10,14 +10,14 @@ from headwater.ingest.options import IngestOptions, WebSocketUrl
 Entity = Literal["block", "trade", "fill", "order", "misc_event"]
 ENTITIES: Final[tuple[Entity, ...]] = ("block", "trade", "fill", "order", "misc_event")
 SOCKET_ENTITIES: Final[tuple[Entity, ...]] = ("trade", "block")
-"""What the WebSocket API tells of all users."""
+"""The entities that the WebSocket API has for all users."""
 
 
 class HyperliquidOptions(IngestOptions):
     """One source: the folder of a node (node_data), or the WebSocket API (ws).
 
-    entities: what is told; empty for all of a node, for `trade` of the WebSocket API. coins: markets of the WebSocket
-    API; empty for all. from_start: a first start reads what is there, instead of what comes.
+    entities: The entities to read; empty for all of a node, and for `trade` of the WebSocket API. coins: Markets of the
+    WebSocket API; empty for all. from_start: A first start also reads the files that exist already.
     """
 
     chain: str = "hyperliquid"
@@ -34,11 +34,11 @@ class HyperliquidOptions(IngestOptions):
         if self.ws is not None:
             self._socket_only()
         elif self.coins:
-            raise ValueError("`coins` is for `ws` alone; a node tells all markets")
+            raise ValueError("`coins` is for `ws` alone; a node writes all markets")
         return self
 
     def _socket_only(self) -> None:
         if len(self.entities) > 1 or not set(self.entities) <= set(SOCKET_ENTITIES):
-            raise ValueError("over `ws` an ingest tells trade or block; the others need `node_data`")
+            raise ValueError("over `ws` an ingest reads trade or block; the other entities need `node_data`")
         if self.from_start:
             raise ValueError("a WebSocket API has no past; `from_start` needs `node_data`")

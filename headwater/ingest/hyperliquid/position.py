@@ -1,6 +1,6 @@
-"""What an ingest has read so far, as it is stored with the records.
+"""The position of an ingest: what it has read so far, stored with the records.
 
-The names of members in JSON are those of older versions, whose positions are read too.
+The JSON member names are those of older versions, so that their positions can be read.
 """
 
 from bisect import bisect_right
@@ -130,10 +130,10 @@ def read_websocket_position(text: bytes | None, name: str) -> WebSocketPosition:
 
 
 class Coverage:
-    """From which folder each stretch of time was taken, of folders that hold the same events.
+    """The folder from which each stretch of time was taken, among folders that hold the same events.
 
-    Stretches don't overlap, but for those of older versions. When there are too many, the oldest ones are joined: what
-    lies between them counts as taken.
+    Stretches don't overlap, except those of older versions. When there are too many, the oldest ones are joined, and
+    the time between them counts as taken.
     """
 
     def __init__(self, spans: Iterable[Span] = ()) -> None:
@@ -170,9 +170,10 @@ class Coverage:
 
 
 class SeenBlocks:
-    """The numbers of blocks that were taken: a node that starts again writes some of them again.
+    """The numbers of the blocks that were taken, because a node that restarts writes some blocks again.
 
-    Numbers are kept as ranges. When there are too many, the lowest ones are joined: what lies between counts as taken.
+    Numbers are kept as ranges. When there are too many, the lowest ranges are joined, and the numbers between them
+    count as taken.
     """
 
     def __init__(self, ranges: Sequence[tuple[int, int]] = ()) -> None:

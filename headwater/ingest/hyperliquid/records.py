@@ -1,4 +1,4 @@
-"""What a node writes, as records of the streams. Members that the node wrote keep their bytes.
+"""Makes records of the streams from the lines of a node. Members that the node wrote keep their bytes.
 
 Keys are those of `model.natural_key`, made without reading the record again. Lines hold one event each, or
 `{local_time, block_time, block_number, events}`. The layout is that of the README of hyperliquid-dex/node and of the
@@ -65,7 +65,7 @@ class FillSide(msgspec.Struct, array_like=True):
     hash: str
     block: int | None
 
-    def meet(self, other: "FillSide", trade_index: int) -> Trade:
+    def trade_with(self, other: "FillSide", trade_index: int) -> Trade:
         """The trade of both sides."""
         taker = self if self.crossed else other
         buyer, seller = (self, other) if self.side == "B" else (other, self)
@@ -140,7 +140,7 @@ class NodeTrade(msgspec.Struct):
 
     @property
     def identity(self) -> tuple[object, ...] | None:
-        """What a trade has from either side: two orders meet once. None when the node did not write the orders."""
+        """The identity of a trade, the same on both sides. None when the node did not write the orders."""
         oids = [side.oid for side in self.side_info]
         return None if None in oids else (self.coin, self.px, self.sz, self.hash, frozenset(oids))
 
@@ -176,7 +176,7 @@ class BlockRecord(msgspec.Struct):
 
 
 BadEvent = (msgspec.DecodeError, ValueError, RecursionError)
-"""What the functions of this module raise for an event that is not what it should be."""
+"""The exceptions that the functions of this module raise for an event of an unexpected form."""
 
 _LINE = msgspec.json.Decoder(_Line)
 _PAIR = msgspec.json.Decoder(tuple[msgspec.Raw, msgspec.Raw])
@@ -321,5 +321,5 @@ def _slices(deltas: list[msgspec.Raw]) -> Iterator[list[msgspec.Raw]]:
 
 
 def block(event: msgspec.Raw, height: int | None) -> StreamRecord:
-    """What `read_replica_line` made, as a record."""
+    """The event of `read_replica_line` as a record."""
     return StreamRecord("block", f"{_CHAIN}:{height}".encode(), bytes(event))

@@ -73,16 +73,16 @@ def _why(error: Exception) -> str:
 
 
 class NewEvents:
-    """Tells the trades and blocks of one connection that are new, and where some are missing.
+    """Finds the new trades and blocks of one connection, and gaps between them.
 
-    position: what was seen, kept up to date. gaps, skipped: what was found since the last `take_counts`.
+    position: The position after all events so far. gaps, skipped: Counts since the last `take_counts`.
     """
 
     def __init__(self, position: WebSocketPosition) -> None:
         self.position = position
         self.gaps = 0
         self.skipped: Counter[str] = Counter()
-        self._met: set[str] = set()
+        self._seen_coins: set[str] = set()
 
     def trades(self, trades: Sequence[WsTrade]) -> list[tuple[WsTrade, int]]:
         """Trades that were not seen before, in order, each with its place among those of its coin and time.
@@ -92,16 +92,16 @@ class NewEvents:
         backwards = bool(trades) and trades[0].time > trades[-1].time
         ordered = sorted(trades[::-1] if backwards else trades, key=lambda trade: trade.time)
         for trade in ordered:
-            self._meet(trade)
+            self._check_reaches_back(trade)
         found = [(trade, place) for trade in ordered if (place := self._place(trade)) is not None]
         self.skipped[REPEATED_TRADE] += len(ordered) - len(found)
         return found
 
-    def _meet(self, trade: WsTrade) -> None:
-        """Look whether the last trades, which are the first message of a subscription, reach back to the stored one."""
-        if trade.coin in self._met:
+    def _check_reaches_back(self, trade: WsTrade) -> None:
+        """Count a gap unless the first message of a subscription, its last trades, reaches back to the stored trade."""
+        if trade.coin in self._seen_coins:
             return
-        self._met.add(trade.coin)
+        self._seen_coins.add(trade.coin)
         stored = self.position.coins.get(trade.coin)
         if stored is not None and trade.time > stored.time:
             self.gaps += 1
@@ -133,7 +133,7 @@ class NewEvents:
         return found
 
     def take_counts(self) -> tuple[dict[str, int], int]:
-        """skipped and gaps, which begin anew."""
+        """Return the counts `skipped` and `gaps`, and reset them."""
         counts = {reason: count for reason, count in self.skipped.items() if count}, self.gaps
         self.skipped, self.gaps = Counter(), 0
         return counts
@@ -154,7 +154,7 @@ class _Session:
         self._answer_by = self._heard = self._pinged = time.monotonic()
 
     def steps(self) -> Iterator[Step | None]:
-        """What comes; at the end of the connection, first what came before it."""
+        """Steps of new records. When the connection ends, the records before its end come first, then the error."""
         self._begin()
         while True:
             ended = self._gather()
@@ -179,7 +179,7 @@ class _Session:
             self._connection.send(messages.subscribe(kind, coin), text=True)
 
     def _gather(self) -> ConnectionClosed | None:
-        """Read messages for a moment; how the connection ended, if it did."""
+        """Read messages for a moment. Returns how the connection ended; None while it is open."""
         until, timeout_s = time.monotonic() + QUIET_S, QUIET_S
         try:
             while timeout_s >= 0:

@@ -12,11 +12,11 @@ from headwater.app.abis import import_abis, load_abis, shipped_names
 from headwater.app.home import Home
 from headwater.cli import app
 from headwater.errors import SetupError
-from headwater.ingest.evm.abi import written
+from headwater.ingest.evm.abi import parse_event
 from headwater.settings import Settings
 
 ADDRESS = "0x" + "Ab" * 20
-TOLD = written("Told(address who, uint256 indexed much)")
+TOLD = parse_event("Told(address who, uint256 indexed much)")
 FRAGMENT = {
     "type": "event",
     "name": "Told",
@@ -103,7 +103,7 @@ def test_a_contract_has_its_own(settings: Settings, tmp_path: Path) -> None:
     assert candidates(settings, "0x" + "00" * 20) == []
 
 
-DEPOSIT = written("Deposit(address indexed dst, uint256 wad)")
+DEPOSIT = parse_event("Deposit(address indexed dst, uint256 wad)")
 RENAMED = {"type": "event", "name": "Deposit", "inputs": [
     {"name": "user", "type": "address", "indexed": True}, {"name": "amount", "type": "uint256"}]}  # fmt: skip
 

@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.errors import SetupError
-from headwater.ingest.evm.abi import fragment_of, read_fragment, write_fragment, written
+from headwater.ingest.evm.abi import parse_event, parse_fragment, read_fragment, write_fragment
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from headwater.ingest.evm.abi import fragment_of, read_fragment, write_fragment,
     ],
 )
 def test_an_event_is_read(text: str, signature: str, names: list[str], indexed: list[bool]) -> None:
-    event = written(text)
+    event = parse_event(text)
     assert event.signature == signature
     assert [param.name for param in event.params] == names
     assert [param.indexed for param in event.params] == indexed
@@ -30,21 +30,21 @@ def test_an_event_is_read(text: str, signature: str, names: list[str], indexed: 
 
 
 def test_members_of_a_tuple_keep_their_names() -> None:
-    (param,) = written("Told((uint8 a, (bool b)[] c) t)").params
+    (param,) = parse_event("Told((uint8 a, (bool b)[] c) t)").params
     assert [component.name for component in param.components] == ["a", "c"]
     assert [component.name for component in param.components[1].components] == ["b"]
 
 
 def test_an_anonymous_event_has_no_topic() -> None:
-    assert read_fragment(fragment_of("event Told(uint8 a) anonymous")) is None
+    assert read_fragment(parse_fragment("event Told(uint8 a) anonymous")) is None
     with pytest.raises(SetupError, match="anonymous"):
-        written("event Told(uint8 a) anonymous")
+        parse_event("event Told(uint8 a) anonymous")
 
 
 @pytest.mark.parametrize("text", ["", "event", "function Told(uint8 a)", "Told(uint8 a", "Told uint8"])
 def test_other_entries_are_refused(text: str) -> None:
     with pytest.raises(SetupError, match="is not an event"):
-        written(text)
+        parse_event(text)
 
 
 @pytest.mark.parametrize(
@@ -52,4 +52,4 @@ def test_other_entries_are_refused(text: str) -> None:
 )
 def test_bad_parameters_are_refused(text: str) -> None:
     with pytest.raises(SetupError, match=r"is (not an event|not a parameter|no type)"):
-        written(text)
+        parse_event(text)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headwater.ingest.evm.blocks import FullBlock, HashesBlock, Log, Receipt, from_logs, from_receipts, in_order
 from headwater.ingest.evm.bloom import bloom_of, missing_bits
 from headwater.ingest.evm.completeness import (
-    Answer,
+    BlockResponse,
     combined,
     fault_of,
     has_gap,
@@ -34,21 +34,21 @@ def mined(seed: int, count: int = 40, **options: Any) -> list[ChainBlock]:
     return chain.blocks
 
 
-def by_receipts(block: ChainBlock, receipts: list[dict[str, Any]] | None = None) -> Answer:
+def by_receipts(block: ChainBlock, receipts: list[dict[str, Any]] | None = None) -> BlockResponse:
     header = msgspec.convert(block.header(full=False), HashesBlock)
     found = msgspec.convert(block.receipts() if receipts is None else receipts, list[Receipt])
     made = from_receipts(header, found)
     assert made is not None
     blooms = {each.transaction_hash: each.logs_bloom for each in found}
-    return Answer(made, header.logs_bloom, frozenset(header.transactions), frozenset({"receipts"}), blooms)
+    return BlockResponse(made, header.logs_bloom, frozenset(header.transactions), frozenset({"receipts"}), blooms)
 
 
-def by_logs(block: ChainBlock, logs: list[dict[str, Any]] | None = None) -> Answer:
+def by_logs(block: ChainBlock, logs: list[dict[str, Any]] | None = None) -> BlockResponse:
     full = msgspec.convert(block.header(full=True), FullBlock)
     made = from_logs(full, msgspec.convert(block.logs if logs is None else logs, list[Log]))
     assert made is not None
     hashes = frozenset(each.hash for each in full.transactions)
-    return Answer(made, full.logs_bloom, hashes, frozenset({"logs"}))
+    return BlockResponse(made, full.logs_bloom, hashes, frozenset({"logs"}))
 
 
 @given(st.integers(0, 2**32), st.data())
@@ -203,7 +203,7 @@ def test_recorded_state_syncs_have_the_derived_hash_and_are_in_no_filter() -> No
     for path in native_files("polygon"):
         block, _ = native(path)
         bloom = json.loads(text(path))["ethereum"]["header"]["logsBloom"]
-        hash_ = state_sync_transaction(Answer(block, bloom, frozenset(), frozenset({"receipts"})))
+        hash_ = state_sync_transaction(BlockResponse(block, bloom, frozenset(), frozenset({"receipts"})))
         assert hash_ == state_sync_hash(block.number, block.hash)
         others = [log for log in block.logs if log.transaction_hash != hash_]
         assert not missing_bits(bloom, bloom_of(others))

@@ -8,7 +8,7 @@ from eth_hash.auto import keccak
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.ingest.evm.abi import Abis, Event, read_fragment, unique_names, write_fragment, written
+from headwater.ingest.evm.abi import Abis, Event, parse_event, read_fragment, unique_names, write_fragment
 from headwater.ingest.evm.blocks import Log
 from headwater.ingest.evm.decode import Decoder
 from headwater.ingest.evm.well_known import well_known
@@ -42,7 +42,7 @@ def test_indexed_values_longer_than_a_word_are_their_hash() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\0" * 31])
 def test_data_that_does_not_fit_is_not_decoded(data: bytes) -> None:
-    event = written("Told(uint128 a)")
+    event = parse_event("Told(uint128 a)")
     assert decoded(event, log(event, data)) is None
 
 
@@ -53,12 +53,12 @@ def test_a_type_that_is_none_is_not_decoded(kind: str) -> None:
 
 
 def test_data_beyond_the_parameters_is_passed_over() -> None:
-    event = written("Told(uint128 a)")
+    event = parse_event("Told(uint128 a)")
     assert decoded(event, log(event, encode(["uint128", "uint8"], [7, 1]))) == {"a": "7"}
 
 
 def test_a_log_without_topics_is_not_decoded() -> None:
-    empty = log(written("Told()"))
+    empty = log(parse_event("Told()"))
     empty.topics = []
     assert Decoder(Abis(well_known(), {})).decode(empty) is None
 
@@ -75,7 +75,7 @@ def test_the_number_of_topics_chooses() -> None:
 
 
 def test_the_contracts_own_abi_wins_and_the_next_one_is_tried() -> None:
-    own, generic = written("Told(uint8 mine)"), written("Told(uint8 any)")
+    own, generic = parse_event("Told(uint8 mine)"), parse_event("Told(uint8 any)")
     decoder = Decoder(Abis([generic], {ADDRESS: [own]}))
     first = decoder.decode(log(own, encode(["uint8"], [1])))
     assert first is not None
@@ -88,7 +88,7 @@ def test_the_contracts_own_abi_wins_and_the_next_one_is_tried() -> None:
 
 
 def test_a_later_abi_comes_before_an_earlier_one() -> None:
-    early, late = written("Told(uint8 early)"), written("Told(uint8 late)")
+    early, late = parse_event("Told(uint8 early)"), parse_event("Told(uint8 late)")
     found = Decoder(Abis([early, late], {})).decode(log(late, encode(["uint8"], [1])))
     assert found is not None
     assert found.names == ["late"]
@@ -134,7 +134,7 @@ def test_names_are_unique_whatever_is_given(names: list[str]) -> None:
 
 
 def test_of_a_dirty_topic_the_low_bits_count() -> None:
-    event = written("Transfer(address indexed from, address indexed to, uint256 value)")
+    event = parse_event("Transfer(address indexed from, address indexed to, uint256 value)")
     dirty = "0x0000000000000000000000010000000000000000000000000000000000000006"
     params = decoded(event, log(event, words(5), ["0x" + "0" * 64, dirty]))
     assert params == {"from": "0x" + "0" * 40, "to": "0x" + "0" * 39 + "6", "value": "5"}
@@ -142,8 +142,8 @@ def test_of_a_dirty_topic_the_low_bits_count() -> None:
 
 def test_of_abis_that_index_other_parameters_the_one_without_dirty_words_is_taken() -> None:
     first, second = (
-        written("Told(address indexed who, uint256 much)"),
-        written("Told(address who, uint256 indexed much)"),
+        parse_event("Told(address indexed who, uint256 much)"),
+        parse_event("Told(address who, uint256 indexed much)"),
     )
     assert (first.topic0, first.topics) == (second.topic0, second.topics)
     decoder = Decoder(Abis([second, first], {}))

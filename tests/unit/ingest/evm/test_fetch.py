@@ -18,7 +18,7 @@ from tests.support.node import Behave, CallError, Node, Reply, calls_of, error, 
 from tests.unit.ingest.evm.test_rpc import client
 
 SPRINT = 16
-Answer = Callable[[str, list[Any]], Any]
+BlockResponse = Callable[[str, list[Any]], Any]
 METHODS: tuple[Method, Method] = ("receipts", "logs")
 
 
@@ -214,7 +214,7 @@ def test_logs_that_are_refused_for_a_block_alone_come_by_receipts(words: str) ->
 # Blocks that are not whole.
 
 
-def lossy(true: FakeChain, methods: Sequence[str], left_out: int = 1, times: float = float("inf")) -> Answer:
+def lossy(true: FakeChain, methods: Sequence[str], left_out: int = 1, times: float = float("inf")) -> BlockResponse:
     """A node whose answers lack the last logs of each block, the first times that it is asked by these methods."""
     asked = itertools.count()
 
@@ -311,7 +311,7 @@ def test_a_block_that_both_methods_refuse_is_named() -> None:
         fetched(lambda request: results(request, answer))
 
 
-def without_state_syncs(true: FakeChain, methods: Sequence[str]) -> Answer:
+def without_state_syncs(true: FakeChain, methods: Sequence[str]) -> BlockResponse:
     """A node that leaves the logs of state syncs out of these methods."""
 
     def answer(method: str, params: list[Any]) -> Any:
@@ -466,12 +466,12 @@ def test_a_node_without_filters_is_believed() -> None:
 # Blocks that do not fit.
 
 
-def torn(true: FakeChain, other: FakeChain) -> Answer:
+def torn(true: FakeChain, other: FakeChain) -> BlockResponse:
     """Blocks of one fork, logs and receipts of another."""
     return lambda method, params: (true if method == "eth_getBlockByNumber" else other).answer(method, params)
 
 
-def late(true: FakeChain) -> Answer:
+def late(true: FakeChain) -> BlockResponse:
     """The blocks are there, their logs are not yet."""
     return lambda method, params: [] if method != "eth_getBlockByNumber" else true.answer(method, params)
 

@@ -10,7 +10,7 @@ from eth_abi.abi import encode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.ingest.evm.abi import Abis, written
+from headwater.ingest.evm.abi import Abis, parse_event
 from headwater.ingest.evm.blocks import (
     Block,
     FullBlock,
@@ -171,7 +171,7 @@ def test_of_dirty_addresses_all_streams_have_the_low_bits() -> None:
 
 @pytest.mark.parametrize("size", [100, 300_000])
 def test_a_decoded_record_that_no_topic_takes_counts_as_undecoded(size: int) -> None:
-    event = written("Told(bytes what)")
+    event = parse_event("Told(bytes what)")
     data = words(32, size) + b"\xab" * size
     converter, counts = Converter("base", Decoder(Abis([event], {})), {}), Counter[str]()
     entities = [made.entity for made in converter.convert(block(event.topic0, data=data), counts)]
@@ -180,7 +180,7 @@ def test_a_decoded_record_that_no_topic_takes_counts_as_undecoded(size: int) -> 
 
 
 def test_a_log_that_unfolds_into_gigabytes_is_a_log_and_the_next_one_follows() -> None:
-    event = written("ProposalCreated(bytes[] calldatas)")
+    event = parse_event("ProposalCreated(bytes[] calldatas)")
     data = words(32, 6_000, *[32 * 6_000] * 6_000, 192_000) + b"\xab" * 192_000
     seen = block(event.topic0, data=data)
     seen = seen._replace(logs=[*seen.logs, *erc20(3).logs])

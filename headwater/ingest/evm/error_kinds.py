@@ -1,6 +1,6 @@
-"""What the refusals of EVM nodes and providers mean.
+"""The kinds of errors that EVM nodes and providers answer with, and the rules that tell them apart.
 
-They agree on few codes and on no sentences, so the first rule of the table that fits decides. A rule fits by the HTTP
+Nodes agree on few codes and on no wording, so the first rule of the table that fits decides. A rule fits by the HTTP
 status, the code or the words of the error; upper and lower case are alike.
 """
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 
-class Refusal(enum.Enum):
-    """What a refusal asks of the client."""
+class ErrorKind(enum.Enum):
+    """The kind of an error. The value says what the client should do."""
 
     RATE_LIMITED = "send less at a time, later"
     BATCH_UNSUPPORTED = "send single calls"
@@ -26,9 +26,9 @@ class Refusal(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Fits an error with one of these HTTP statuses, one of these codes, or these words."""
+    """Matches an error that has one of these HTTP statuses, one of these codes, or these words."""
 
-    refusal: Refusal
+    kind: ErrorKind
     words: str = r"(?!)"
     codes: frozenset[int] = frozenset()
     statuses: frozenset[int] = frozenset()
@@ -41,12 +41,14 @@ class Rule:
 _A_LIMIT: Final = r"(too (large|big|many|long)|limit|exceed|max|more than|size|at most|up to)"
 
 RULES: Final = (
-    Rule(Refusal.BATCH_UNSUPPORTED, r"batch.*(not (supported|allowed|enabled|permitted)$|unsupported|disabled)"),
-    Rule(Refusal.BATCH_UNSUPPORTED, r"batch\w* (requests?|calls?) (are|is) not (supported|allowed|enabled|permitted)"),
-    Rule(Refusal.RATE_LIMITED, r"per (second|minute|hour|day|month)|/ ?(second|sec|s|minute|min)\b"),
-    Rule(Refusal.BATCH_TOO_LARGE, rf"batch.*{_A_LIMIT}|{_A_LIMIT}.*batch", frozenset({-32010})),
+    Rule(ErrorKind.BATCH_UNSUPPORTED, r"batch.*(not (supported|allowed|enabled|permitted)$|unsupported|disabled)"),
     Rule(
-        Refusal.RATE_LIMITED,
+        ErrorKind.BATCH_UNSUPPORTED, r"batch\w* (requests?|calls?) (are|is) not (supported|allowed|enabled|permitted)"
+    ),
+    Rule(ErrorKind.RATE_LIMITED, r"per (second|minute|hour|day|month)|/ ?(second|sec|s|minute|min)\b"),
+    Rule(ErrorKind.BATCH_TOO_LARGE, rf"batch.*{_A_LIMIT}|{_A_LIMIT}.*batch", frozenset({-32010})),
+    Rule(
+        ErrorKind.RATE_LIMITED,
         r"\brate\b|rate.?limit|quota|credits?\b|capacity|throughput|too many requests|throttl|call count limit"
         r"|requests? (count|limit)|usage limit|\bRPS\b|free tier limit|reached the free tier"
         r"|too much load|daily request",
@@ -54,13 +56,13 @@ RULES: Final = (
         frozenset({402, 429}),
     ),
     Rule(
-        Refusal.BEHIND,
+        ErrorKind.BEHIND,
         r"beyond (the )?current|beyond (the )?(head|latest)|invalid block range params|blocks specified in filter"
         r"|(greater|higher|newer) than (the )?(current|latest|head)|exceeds (the )?(current|latest|head)"
         r"|after last accepted|header not found|unknown block|block not found|block .*not found",
     ),
     Rule(
-        Refusal.RANGE_TOO_LARGE,
+        ErrorKind.RANGE_TOO_LARGE,
         r"\brang(e|es)\b|block.?range|returned more than|results?\b.*(limit|exceed|max|too)|exceeds? max (results|logs)"
         r"|(response|result|content|body|payload|output).*(too (large|big)|size|exceed|limit)|too (large|big|wide)"
         r"|query exceeds|exceed.*(blocks|logs|results|response)"
@@ -71,26 +73,26 @@ RULES: Final = (
         frozenset({413}),
     ),
     Rule(
-        Refusal.METHOD_MISSING,
+        ErrorKind.METHOD_MISSING,
         r"(method|module)\b.*(not|n't|unsupported|un\w+|disabled|unavailable|whitelist)|unsupported method"
         r"|not supported|not implemented|not whitelisted|not (available|included) (on|in) your",
         frozenset({-32601, -32004}),
     ),
     Rule(
-        Refusal.TIMED_OUT,
+        ErrorKind.TIMED_OUT,
         r"time[d -]*out|deadline|aborted|took too long|too slow",
         frozenset({-32002}),
         frozenset({408, 504, 522, 524}),
     ),
-    Rule(Refusal.UNAUTHORIZED, r"unauthori[sz]ed|invalid (api.?key|project id|token)|forbidden",
+    Rule(ErrorKind.UNAUTHORIZED, r"unauthori[sz]ed|invalid (api.?key|project id|token)|forbidden",
          statuses=frozenset({401, 403})),
 )  # fmt: skip
 """In order: a limit of the rate comes before one of the size, and a size before "not supported"."""
 
 
-def refusal_of(status: int, code: int, words: str) -> Refusal:
-    """The meaning of a refusal. status: of HTTP, 200 where the error is in the body. words: the error's message."""
+def classify_error(status: int, code: int, words: str) -> ErrorKind:
+    """The kind of an error. status: the HTTP status, 200 where the error is in the body. words: its message."""
     for rule in RULES:
         if rule.fits(status, code, words):
-            return rule.refusal
-    return Refusal.UNKNOWN
+            return rule.kind
+    return ErrorKind.UNKNOWN

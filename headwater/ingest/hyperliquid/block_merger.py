@@ -1,4 +1,4 @@
-"""The folders of a node that hold the same events, merged in the order of their blocks, each of which is taken once.
+"""Merges the folders of a node that hold the same events, in the order of their blocks; each block is taken once.
 
 A block is taken from the first folder, in the order of preference, that has it. A node may change the form of its
 files at any time, so folders take turns, overlap, and may be written at once.
@@ -28,18 +28,18 @@ from headwater.ingest.hyperliquid.records import BadEvent, Block
 
 log = structlog.get_logger(__name__)
 
-LIVES_S: Final = 60.0
-"""A folder that has nothing to read and got nothing for so long gets no more; nor one that is so far behind others."""
+FOLDER_IDLE_S: Final = 60.0
+"""A folder without unread lines counts as ended after so long without a write, or so far behind the other folders."""
 MAX_GROUP_BYTES: Final = 64 * 1024 * 1024
-"""Lines of one block that are read at once, where they have to be."""
-QUIET_BLOCKS: Final = 10_000
-"""So many blocks without a line are no gap in a folder that has none for blocks without events. On the main network
-they take a quarter of an hour, and are never all without events."""
-BUILT: Final = 0
+"""The most bytes of lines of one block that are joined."""
+MAX_EMPTY_BLOCKS: Final = 10_000
+"""In a folder that has no lines for blocks without events, so many blocks without a line are no gap. On the main
+network, so many blocks take a quarter of an hour and are never all without events."""
+FROM_FILLS_RANK: Final = 0
 """The rank of trades that are built from fills, among the folders of trades."""
 
 Form = Literal["block", "streaming", "event"]
-"""What a line is: all events of a block, some of them with their block, or one event."""
+"""What a line holds: all events of a block, some events with their block's number, or one event alone."""
 
 
 class Folder(NamedTuple):
@@ -59,12 +59,12 @@ def _forms(kind: Kind, *names: str, first: int = 0) -> tuple[Folder, ...]:
 
 FOLDERS: Final[dict[Kind, tuple[Folder, ...]]] = {
     "fills": _forms("fills", "node_fills"),
-    "trades": _forms("trades", "node_trades", first=BUILT + 1),
+    "trades": _forms("trades", "node_trades", first=FROM_FILLS_RANK + 1),
     "orders": _forms("orders", "node_order_statuses"),
     "misc": _forms("misc", "misc_events", "node_misc_events"),
     "blocks": (Folder("replica_cmds", "blocks", "block", 0),),
 }
-"""By kind of event, the preferred folder first."""
+"""The folders by kind of event, the preferred folder first."""
 
 GROUPS: Final[tuple[tuple[frozenset[Entity], tuple[Kind, ...]], ...]] = (
     (frozenset({"trade"}), ("fills", "trades")),
@@ -83,7 +83,7 @@ def groups_for(entities: frozenset[Entity]) -> list[tuple[Kind, ...]]:
 
 
 class FolderBlocks:
-    """The blocks of one folder, one after the other. Used by one thread.
+    """Reads the blocks of one folder, one after the other. Used by one thread.
 
     Attributes:
         block: The next block, or the part of it that one line has; None when there is nothing to read.
@@ -106,7 +106,7 @@ class FolderBlocks:
         self._count = 1
         self._grew = (0, 0.0)
 
-    def look(self, batch: Batch) -> None:
+    def read_next(self, batch: Batch) -> None:
         """Read the next block, if that is not done yet. Lines that can't be read are left out."""
         while self.block is None and (self._next < len(self._lines.lines) or self._read_on()):
             if not self._lines.lines[self._next].strip():
@@ -131,24 +131,24 @@ class FolderBlocks:
         batch.size += sum(map(len, self._lines.lines[self._next : after]))
         self._next, self._count, self.block = after, 1, None
 
-    def misses(self, number: int) -> range:
+    def missing_before(self, number: int) -> range:
         """The blocks that are missing between the last one and the one of this number."""
         missing = range(self.cursor.block + 1, number) if self.cursor.block else range(0)
         is_exact = self.folder.form == "block" and self._has_empty_blocks
-        return missing if is_exact or len(missing) > QUIET_BLOCKS else range(0)
+        return missing if is_exact or len(missing) > MAX_EMPTY_BLOCKS else range(0)
 
     def commit(self) -> None:
-        """What was taken is read for good: the reader's position is behind it."""
+        """Move the reader's position behind the blocks that were taken."""
         self.reader.advance(self._lines, self._next)
 
-    def may_get(self, time_ms: int) -> bool:
+    def may_still_get(self, time_ms: int) -> bool:
         """Whether the folder, which has nothing to read, may still get the block of this time."""
-        if self.block is not None or self.reader.now() - self.reader.changed_at() >= LIVES_S:
+        if self.block is not None or self.reader.now() - self.reader.changed_at() >= FOLDER_IDLE_S:
             return False
-        return self._newest_ms is None or time_ms - self._newest_ms < LIVES_S * 1000
+        return self._newest_ms is None or time_ms - self._newest_ms < FOLDER_IDLE_S * 1000
 
-    def gather(self) -> bool:
-        """Join the next block with the lines behind it that are of the same block. False while more may come."""
+    def join_lines(self) -> bool:
+        """Join all lines of the next block. False while more lines of that block may be written."""
         while True:
             events, after = self._same_block()
             if after == len(self._lines.lines) and self._read_more():
@@ -188,7 +188,7 @@ class FolderBlocks:
         return block, time_of(block.events[0])
 
     def _same_block(self) -> tuple[list[msgspec.Raw], int]:
-        """The events of all lines that were read of the next block, and the place of the first line behind them."""
+        """The events of all lines of the next block that were read, and the index of the first line after them."""
         assert self.block is not None
         events, at = list(self.block.events), self._next + 1
         while at < len(self._lines.lines):
@@ -216,7 +216,7 @@ class FolderBlocks:
         return True
 
     def _may_grow(self, lines: int) -> bool:
-        """Whether more lines may come of a block that has so many, and is the last one of its file."""
+        """Whether more lines may be written of the last block of a file, which has so many lines now."""
         now = time.monotonic()
         if lines != self._grew[0]:
             self._grew = (lines, now)
@@ -224,7 +224,7 @@ class FolderBlocks:
 
 
 class BlockMerger:
-    """Takes the blocks of folders that hold the same events, in the order of time.
+    """Merges the blocks of folders that hold the same events, in the order of time.
 
     folders: in the order of preference. coverage, seen: by kind of event, what was taken so far.
     """
@@ -242,7 +242,7 @@ class BlockMerger:
         self._converter = converter
 
     def read(self) -> Batch | None:
-        """What the next blocks became, about READ_BYTES of them; None when there are none, or they have to wait."""
+        """The records of the next blocks, about READ_BYTES of lines; None when no block can be taken now."""
         batch = Batch()
         while batch.size < READ_BYTES and (folder := self._next(batch)) and self._take_some(folder, batch):
             pass
@@ -253,7 +253,7 @@ class BlockMerger:
     def _next(self, batch: Batch) -> FolderBlocks | None:
         """The folder that has the oldest block; of several, the preferred one."""
         for folder in self._folders:
-            folder.look(batch)
+            folder.read_next(batch)
         found = [folder for folder in self._folders if folder.block is not None]
         return min(found, key=lambda folder: folder.time_ms, default=None)
 
@@ -262,7 +262,7 @@ class BlockMerger:
         others = (other.time_ms for other in self._folders if other is not folder and other.block is not None)
         until = min(others, default=math.inf)
         while self._take(folder, batch):
-            folder.look(batch)
+            folder.read_next(batch)
             if folder.block is None or folder.time_ms >= until or batch.size >= READ_BYTES:
                 return True
         return False
@@ -273,7 +273,7 @@ class BlockMerger:
         assert folder.block is not None
         if self._coverage[kind].has(rank, folder.time_ms):
             batch.skip(OTHER_FOLDER, count=len(folder.block.events))
-        elif self._is_awaited(folder) or (kind == "trades" and form != "block" and not folder.gather()):
+        elif self._is_awaited(folder) or (kind == "trades" and form != "block" and not folder.join_lines()):
             return False
         else:
             self._convert(folder, folder.block, batch)
@@ -283,7 +283,7 @@ class BlockMerger:
     def _is_awaited(self, folder: FolderBlocks) -> bool:
         """Whether a preferred folder may still get the folder's next block."""
         preferred = self._folders[: self._folders.index(folder)]
-        return any(other.may_get(folder.time_ms) for other in preferred)
+        return any(other.may_still_get(folder.time_ms) for other in preferred)
 
     def _convert(self, folder: FolderBlocks, block: Block, batch: Batch) -> None:
         """Make records of a block, unless it was taken before: a node that starts again writes some blocks again."""
@@ -308,8 +308,8 @@ class BlockMerger:
     def _is_behind_gap(self, folder: FolderBlocks, block: Block, batch: Batch) -> bool:
         """Whether blocks are missing between a folder's last block and this one; logs and counts that."""
         name, kind, _, rank = folder.folder
-        missing = range(0) if block.number is None else folder.misses(block.number)
-        if not missing or self._coverage[kind].newest(rank) is None:  # else another folder had blocks between
+        missing = range(0) if block.number is None else folder.missing_before(block.number)
+        if not missing or self._coverage[kind].newest(rank) is None:  # another folder may have the blocks between
             return False
         log.warning(f"blocks {missing[0]} to {missing[-1]} are missing", folder=name)
         batch.gaps += 1
@@ -318,7 +318,7 @@ class BlockMerger:
     def _builds_trades(self, time_ms: int, follows: bool) -> bool:
         """Whether the fills of a block make trades: not where `node_trades` had them already."""
         trades = self._coverage.get("trades")
-        if trades is None or trades.has(BUILT, time_ms):
+        if trades is None or trades.has(FROM_FILLS_RANK, time_ms):
             return False
-        trades.add(BUILT, time_ms, follows)
+        trades.add(FROM_FILLS_RANK, time_ms, follows)
         return True
