@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from headwater.api.server.addresses import group_of
+from headwater.api.server.client_addresses import group_of
 
 MAX_ADDRESSES = 10_000
 """Addresses that are remembered; the one that was heard of least recently is forgotten first."""

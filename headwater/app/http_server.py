@@ -10,7 +10,7 @@ import structlog
 import uvicorn
 from fastapi import FastAPI
 
-from headwater.api.server.addresses import TrustedProxies
+from headwater.api.server.client_addresses import TrustedProxies
 from headwater.api.server.connections import Connections
 from headwater.api.server.limits import ServerLimits
 from headwater.api.server.protocol import LimitedProtocol

@@ -11,7 +11,7 @@ from headwater.app.home import Home
 from headwater.app.streams import load_bindings
 from headwater.brokers.base import Broker
 from headwater.brokers.kafka import KafkaBroker
-from headwater.controller.remains import Found, Remains, belonging, running_elsewhere, sort
+from headwater.controller.inventory import Found, ResourceNames, belonging, classify, running_elsewhere
 from headwater.controller.sources import Sources
 from headwater.controller.sweeper import recorded
 from headwater.errors import SetupError
@@ -37,9 +37,9 @@ class Sweep:
         return Found(self._broker.inventory(), self._sources.names())
 
     @property
-    def unknown(self) -> Remains:
+    def unknown(self) -> ResourceNames:
         """What the database does not know, as last seen."""
-        return sort(self._found, recorded(self._deployments, self._found.remains)).unknown
+        return classify(self._found, recorded(self._deployments, self._found.names)).unknown
 
     @property
     def running_elsewhere(self) -> frozenset[str]:
@@ -68,7 +68,7 @@ class Sweep:
         """Wait for the controller to remove what was given up. False when that takes too long."""
         deadline = time.monotonic() + REMOVED_WITHIN_S
         while time.monotonic() < deadline:
-            left = self._look().remains
+            left = self._look().names
             if not ids & (left.deployments | left.flows):
                 return True
             time.sleep(POLL_S)

@@ -8,7 +8,7 @@ from headwater.cli.options import DATABASE, KAFKA, fail, takes_settings, wide_co
 from headwater.settings import Settings
 
 if TYPE_CHECKING:
-    from headwater.controller.remains import Remains
+    from headwater.controller.inventory import ResourceNames
 
 
 def register(app: typer.Typer) -> None:
@@ -49,11 +49,11 @@ def sweep(
         print("Removed.")
 
 
-def _show(unknown: "Remains", running: frozenset[str]) -> None:
+def _show(unknown: "ResourceNames", running: frozenset[str]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from headwater.controller.remains import deployment_of, flow_of
+    from headwater.controller.inventory import deployment_of, flow_of
 
     table = Table("kind", "name", "deployment", "configuration", "note")
     for topic in sorted(unknown.topics):

@@ -1,4 +1,4 @@
-"""What a round may do: small values that `plan` chooses and `executor` carries out.
+"""The actions of a round: values that `plan` chooses and `executor` carries out.
 
 Each action is idempotent, so a round may be cut off between any two of them.
 """
@@ -11,7 +11,7 @@ from headwater.model.worker import WorkerSet
 
 @dataclass(frozen=True, slots=True)
 class PrepareRevision:
-    """Make topics, users and rules, and fix where a source that nobody reads yet is read from first."""
+    """Create topics, users and rules, and set the first position of a source that no worker reads yet."""
 
     target: Revision
 
@@ -25,7 +25,7 @@ class EnsureWorkers:
 
 @dataclass(frozen=True, slots=True)
 class StopWorkers:
-    """Stop all workers. required: the actions behind this one wait until all are gone."""
+    """Stop all workers. required: whether the next actions wait until all workers have ended."""
 
     required: bool
 
@@ -37,7 +37,7 @@ class ChangeReaderPassword:
 
 @dataclass(frozen=True, slots=True)
 class MatchPartitions:
-    """Give the outputs as many partitions as the source has: a record goes to the number that it came from."""
+    """Give the outputs as many partitions as the source has, since a record keeps its partition."""
 
     target: Revision
 
@@ -55,8 +55,8 @@ class RemoveEverything:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """Write back what was seen. It ends the round."""
+class RecordObserved:
+    """Store the observed state. This action ends the round."""
 
     observed: Observed
 
@@ -69,5 +69,5 @@ Action = (
     | MatchPartitions
     | RemovePrevious
     | RemoveEverything
-    | Record
+    | RecordObserved
 )

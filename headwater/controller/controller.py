@@ -1,4 +1,4 @@
-"""The controller's loop: holds the lease, hears the doorbell, runs rounds side by side, reports workers.
+"""The controller's loop: it holds the lease, watches the doorbell, runs rounds in parallel and reports workers.
 
 One failing deployment never delays another: each has its own back-off, and at most one round at a time.
 """
@@ -26,7 +26,7 @@ from headwater.stores.base import DeploymentStore, Doorbell, FlowStore
 log = structlog.get_logger(__name__)
 
 ROUND_AGAIN_S = 15.0
-"""How long a deployment is left alone, at most, when a round of it failed: a deploy call may wait for the next one."""
+"""The longest delay after a failed round of a deployment; a deploy call may be waiting for the next round."""
 RENEW_EVERY_S = 3.0
 TICK_S = 0.1
 RESYNC_EVERY_S = 5.0
@@ -35,7 +35,7 @@ REPORT_EVERY_S = 1.0
 SWEEP_EVERY_S = 30.0
 PARALLEL_ROUNDS = 16
 LONGEST_WAIT_S = 5.0
-"""Shorter than the lease: a controller that waits for a store goes on to lead, once the store is back."""
+"""Shorter than the lease, so that a controller that waits for a store still leads when the store is available again."""
 
 T = TypeVar("T")
 
@@ -118,12 +118,12 @@ class Controller:
             log.warning("the lease runs out by itself", reason=error.detail)
 
     def failing(self) -> str:
-        """What of this controller fails now, as others see it in the lease; empty when all of it works."""
+        """What fails in this controller now, as the lease shows it to other processes; empty when nothing fails."""
         loops = (self.loop, self.sweeps, self.purges)
         return "; ".join(filter(None, (failing(loops), self._orchestrator.failing)))
 
     def tick(self) -> None:
-        """One look at everything. Raises Unavailable, and LeaseLost when another controller leads."""
+        """Do everything that is due. Raises Unavailable, and LeaseLost when another controller leads."""
         try:
             if self._is_due("lease", RENEW_EVERY_S):
                 self._renew()
@@ -159,7 +159,7 @@ class Controller:
         return self._pool.submit(run)
 
     def _sweep(self) -> None:
-        """Start a sweep beside the rounds, unless the last one still goes on."""
+        """Start a sweep in parallel to the rounds, unless the last one is still running."""
         if self._sweeping is not None:
             if not self._sweeping.done():
                 return
@@ -185,7 +185,7 @@ class Controller:
         return rang
 
     def _reload(self, observed: Collection[str] = ()) -> None:
-        """Read the deployments that changed, and those that were just observed; most have not."""
+        """Read the deployments that changed, and those that were just observed; all others stay as they are."""
         deleted = self._flows.deleted()  # first: what is deleted by now gets no new deployment
         markers = {marker.id: marker for marker in self._deployments.markers()}
         changed = {d for d, marker in markers.items() if d in observed or self._markers.get(d) != marker}
@@ -207,7 +207,7 @@ class Controller:
         work.deployment = deployment
 
     def _purge(self, flows: Sequence[Flow]) -> None:
-        """Remove deleted configurations, one after the other beside the rounds: a set store that hangs delays them."""
+        """Remove deleted configurations in parallel to the rounds, which a set store that hangs must not delay."""
         if self._purging is not None and self._purging.done():
             ended, self._purging = self._purging, None
             try:
@@ -223,7 +223,7 @@ class Controller:
             self._purging = self._submit(self._purge_all, flows)
 
     def _purge_all(self, flows: Sequence[Flow]) -> None:
-        """Remove each of them. One that can't be removed holds up no other one; the last error is raised at the end."""
+        """Remove configurations. After an error of one, the others are still removed, and the last error is raised."""
         failed: Exception | None = None
         for flow in flows:
             try:
@@ -237,7 +237,7 @@ class Controller:
             raise failed
 
     def _start_rounds(self) -> None:
-        """Start the rounds that are due; one that would do nothing takes no thread."""
+        """Start the rounds that are due; a round that would do nothing takes no thread."""
         now = self._clock()
         for work in self._work.values():
             if work.running is None and now >= work.not_before:
@@ -252,7 +252,7 @@ class Controller:
             return False
 
     def _collect(self) -> None:
-        """Take in the rounds that ended; write all their news in one go."""
+        """Store what the rounds that ended have observed, all in one transaction."""
         news = []
         for work in self._work.values():
             if work.running is not None and work.running.done():

@@ -16,7 +16,7 @@ from headwater.controller.actions import (
     EnsureWorkers,
     MatchPartitions,
     PrepareRevision,
-    Record,
+    RecordObserved,
     RemoveEverything,
     RemovePrevious,
     StopWorkers,
@@ -34,7 +34,10 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """confirm: returns while this controller leads, and raises otherwise. Thread-safe, for different deployments."""
+    """Carries out actions. Thread-safe for different deployments.
+
+    confirm: returns while this controller leads, and raises otherwise.
+    """
 
     broker: Broker
     sources: Sources
@@ -44,13 +47,13 @@ class Executor:
     confirm: Callable[[], None]
 
     def run(self, deployment: Deployment, actions: Sequence[Action]) -> Observed | None:
-        """Carry out actions in their order. Returns what is to be recorded; None when it is too early for that.
+        """Carry out actions in their order. Returns the observed state to store; None when there is none yet.
 
-        Raises DeployFailed when the deployment can't run, Unavailable when to try again later, and LeaseLost.
+        Raises DeployFailed when the deployment can't run, Unavailable when a later round may succeed, and LeaseLost.
         """
         for action in actions:
             match action:
-                case Record(observed):
+                case RecordObserved(observed):
                     return observed
                 case StopWorkers(required):
                     if not self.orchestrator.drop(deployment.id) and required:
@@ -87,7 +90,7 @@ class Executor:
         return resources(deployment, target, binding, self.sources.partitions(binding))
 
     def _match_partitions(self, deployment: Deployment, target: Revision) -> None:
-        with suppress(DeployFailed, BrokerUnavailable):  # the workers tell that themselves
+        with suppress(DeployFailed, BrokerUnavailable):  # the workers' states show these errors
             needed = self._resources(deployment, target)
             if any((self.broker.partitions(topic.name) or 0) < topic.partitions for topic in needed.topics):
                 with self.flow_locks.of(deployment.flow_id):

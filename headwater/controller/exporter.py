@@ -1,7 +1,7 @@
-"""Prometheus series of single pipelines, from what their workers said last: no store is asked.
+"""Prometheus series of single pipelines, from the last heartbeats of their workers; no store is read.
 
-On a port of their own, since their number grows with the number of deployments. Counters begin at 0 with each worker's
-process, as Prometheus expects; those of `deploy/metrics` don't.
+They are served on a separate port, since their number grows with the number of deployments. Counters begin at 0 with
+each worker's process, as Prometheus expects; the counters of `deploy/metrics` don't.
 """
 
 from bisect import bisect_left
@@ -41,9 +41,10 @@ _TIMES: dict[TimeType, str] = {
 
 
 class PipelineCollector(Collector):
-    """lag: of groups on the own cluster (None) or another one; see brokers.base.Broker.
+    """Collects the series of all pipelines.
 
-    unknown: the deployments that the last sweep found and the database does not know.
+    lag: The lag of groups on the own cluster (None) or another one; see brokers.base.Broker. unknown: The deployments
+    that the last sweep found and the database does not know.
     """
 
     def __init__(
@@ -57,11 +58,11 @@ class PipelineCollector(Collector):
         self._lag = lag
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing is known before a scrape."""
+        """No series is known before a scrape."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """All series; the lag is missing while the broker is away."""
+        """All series; the lag is missing while the broker is unavailable."""
         try:
             pulses = self._orchestrator.pulses()
         except OrchestratorUnavailable as error:
@@ -88,7 +89,7 @@ class PipelineCollector(Collector):
 
 
 def _by_cluster(pulses: Sequence[Pulse]) -> dict[KafkaAccess | None, dict[str, WorkerSpec]]:
-    """Where each group is; Pub/Sub does not tell its lag."""
+    """The groups by cluster. Sources on Pub/Sub are left out, since Pub/Sub has no lag to read."""
     found: dict[KafkaAccess | None, dict[str, WorkerSpec]] = {}
     for spec in (pulse.spec for pulse in pulses):
         if not isinstance(spec.source, PubSubPull):

@@ -1,4 +1,4 @@
-"""One lock per configuration: the deploy that makes its topics and the sweep that removes leftovers take turns."""
+"""One lock per configuration, which a deploy holds while it creates topics, and a sweep while it removes them."""
 
 import threading
 from weakref import WeakValueDictionary

@@ -1,7 +1,7 @@
-"""This controller's part in the lease: whether it leads, for how long it may still act, and under which number.
+"""This controller's leadership: whether it leads, for how long it may still act, and its fencing number.
 
-The database's clock decides when a lease has expired. This process measures on a clock of its own, from before it
-asked, so it stops early and never late; how the two clocks are set does not matter.
+The database's clock decides when a lease has expired. This process measures on its own monotonic clock, from before
+the request, so it stops early and never late, however the two clocks are set.
 """
 
 import secrets
@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 LEASE = "controller"
 LEASE_TTL_S = 10.0
 ACT_WITHIN_S = 3.0
-"""A leader begins to remove something outside of the database only while it leads for so long at least."""
+"""A leader removes something outside the database only while at least so much of its lease is left."""
 
 
 class Leadership:
@@ -48,7 +48,7 @@ class Leadership:
         return self._until - self._clock()
 
     def renew(self, failing: str = "") -> None:
-        """Ask for the lease, or for more time. Raises LeaseLost when another one has, or had, it meanwhile.
+        """Acquire or renew the lease. Raises LeaseLost when another process has taken it since the last call.
 
         failing: what of this process fails at the moment, for others to see.
         """
@@ -76,7 +76,7 @@ class Leadership:
 
     @contextmanager
     def acting(self) -> Iterator[None]:
-        """Every write to the database inside the block is refused with LeaseLost when another process leads by then."""
+        """Fence the writes to the database in the block: they raise LeaseLost when another process leads."""
         if self._fence is None:
             raise LeaseLost(LEASE)
         with fenced_by(self._fence):

@@ -1,8 +1,8 @@
 """Decides what a round over one deployment does: pure functions of what is desired and what was observed.
 
 Level-triggered: the same state gives the same actions, whatever happened before.
-Up: topics, users and rules → first positions → worker set → ready → stable → what only other revisions had is removed.
-Down: workers gone → subscriptions → rules → users → topics → recorded; consumer groups follow once they are empty.
+Deploy: topics, users and rules → first positions → worker set → ready → stable → resources of old revisions removed.
+Teardown: workers ended → subscriptions → rules → users → topics → recorded; consumer groups go once they are empty.
 
 A revision that does not get ready, or dies while it is on probation, goes back to the stable one. Until its workers
 are prepared to take over, those of the stable one run on (see orchestrators/base.py).
@@ -17,7 +17,7 @@ from headwater.controller.actions import (
     EnsureWorkers,
     MatchPartitions,
     PrepareRevision,
-    Record,
+    RecordObserved,
     RemoveEverything,
     RemovePrevious,
     StopWorkers,
@@ -42,7 +42,7 @@ class Rollout:
     Attributes:
         generation, revision: The rollout that this is about.
         not_ready_since, ready_since: Monotonic seconds; the latter is None while the workers are not ready.
-        forgiven: Deaths of its workers before they were ready for the first time; None until then.
+        startup_deaths: Deaths of its workers before they were ready for the first time; None until then.
         deaths: Deaths when the workers were ready last.
         compared_at: When the partitions of outputs and source were compared last, in monotonic seconds.
     """
@@ -51,13 +51,13 @@ class Rollout:
     revision: int
     not_ready_since: float
     ready_since: float | None = None
-    forgiven: int | None = None
+    startup_deaths: int | None = None
     deaths: int = 0
     compared_at: float = float("-inf")
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class RevisionWorkers:
     """A revision and its workers; without workers, `problem` says why it can't have any."""
 
     revision: Revision
@@ -76,20 +76,20 @@ class DesiredState:
     """
 
     deployment: Deployment
-    target: Candidate
-    fallback: Candidate | None = None
-    predecessor: Candidate | None = None
+    target: RevisionWorkers
+    fallback: RevisionWorkers | None = None
+    predecessor: RevisionWorkers | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedState:
-    """What a round sees.
+    """The observed state of a deployment in a round.
 
     Attributes:
         now: Monotonic seconds.
         workers: The workers that take part in the group.
         successors: The workers that prepare to take over.
-        rollout: What this process remembers.
+        rollout: What this process remembers of the rollout.
         ensured: Whether the target's workers were asked for in this round.
     """
 
@@ -102,23 +102,23 @@ class ObservedState:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The actions of a round in their order, and what is to be remembered after them."""
+    """The actions of a round in their order, and the rollout to remember after them."""
 
     actions: tuple[Action, ...] = ()
     rollout: Rollout | None = None
 
 
 def plan(desired: DesiredState, observed: ObservedState) -> Plan:
-    """What to do now. A plan without actions means that nothing needs to be done."""
+    """Decide what to do now. A plan without actions means that nothing needs to be done."""
     deployment = desired.deployment
     if deployment.desired is Desired.ABSENT:
         gone = observe(deployment, condition=Condition.STABLE, phase=Phase.ABSENT)
-        return Plan((StopWorkers(required=True), RemoveEverything(), Record(gone)))
+        return Plan((StopWorkers(required=True), RemoveEverything(), RecordObserved(gone)))
     if deployment.unreadable:  # nothing is begun, and its workers run on
         return Plan(rollout=observed.rollout)
     if deployment.observed_credentials != deployment.credentials:
         news = observe(deployment, credentials=deployment.credentials)
-        return Plan((ChangeReaderPassword(), Record(news)), observed.rollout)
+        return Plan((ChangeReaderPassword(), RecordObserved(news)), observed.rollout)
     if deployment.is_reconciled and deployment.phase is Phase.FAILED:
         return Plan(rollout=observed.rollout)
     if desired.target.workers is None:
@@ -128,7 +128,7 @@ def plan(desired: DesiredState, observed: ObservedState) -> Plan:
         return _begin(desired, desired.target.workers, observed)
     if not observed.ensured and not _runs(desired.target.workers, observed):
         return Plan((EnsureWorkers(desired.target.workers),), rollout)
-    return _judge(desired, desired.target.workers, rollout, observed)
+    return _evaluate_rollout(desired, desired.target.workers, rollout, observed)
 
 
 def give_up(desired: DesiredState, reason: str) -> Plan:
@@ -138,10 +138,10 @@ def give_up(desired: DesiredState, reason: str) -> Plan:
         if fallback.workers is not None:
             reason = f"{reason} Revision {fallback.revision.number} runs. Deploy again to try again."
             news = observe(deployment, condition=Condition.ROLLED_BACK, reason=reason)
-            return Plan((EnsureWorkers(fallback.workers), Record(news)))
+            return Plan((EnsureWorkers(fallback.workers), RecordObserved(news)))
         reason = f"{reason} Revision {fallback.revision.number} can't run either: {fallback.problem}"
     failed = observe(deployment, condition=Condition.FAILED, phase=Phase.FAILED, reason=reason)
-    return Plan((StopWorkers(required=False), Record(failed)))
+    return Plan((StopWorkers(required=False), RecordObserved(failed)))
 
 
 def is_rolled_back(deployment: Deployment) -> bool:
@@ -179,7 +179,7 @@ def _begin(desired: DesiredState, wanted: WorkerSet, observed: ObservedState) ->
         actions.append(PrepareRevision(desired.target.revision))
         before = desired.predecessor
         if before is not None and before.workers is not None and not observed.workers:
-            actions.append(EnsureWorkers(before.workers))  # after a restart: what ran runs on while the next prepares
+            actions.append(EnsureWorkers(before.workers))  # after a restart, the old one runs until the hand-over
     rollout = Rollout(desired.deployment.generation, desired.target.revision.number, observed.now)
     return Plan((*actions, EnsureWorkers(wanted)), rollout)
 
@@ -191,7 +191,7 @@ def _runs(wanted: WorkerSet, observed: ObservedState) -> bool:
     return same and not observed.successors
 
 
-def _judge(desired: DesiredState, wanted: WorkerSet, rollout: Rollout, observed: ObservedState) -> Plan:
+def _evaluate_rollout(desired: DesiredState, wanted: WorkerSet, rollout: Rollout, observed: ObservedState) -> Plan:
     deployment = desired.deployment
     first: tuple[Action, ...] = ()
     if deployment.is_reconciled and observed.now - rollout.compared_at >= PARTITIONS_EVERY_S:
@@ -210,9 +210,9 @@ def _judge(desired: DesiredState, wanted: WorkerSet, rollout: Rollout, observed:
 def _ready(desired: DesiredState, rollout: Rollout, observed: ObservedState) -> Plan:
     deployment, number = desired.deployment, desired.target.revision.number
     deaths = _deaths(observed.workers)
-    if rollout.forgiven is None:
-        rollout = replace(rollout, forgiven=deaths)
-    if rollout.ready_since is None or rollout.deaths != deaths:  # one that died and is back between two rounds counts
+    if rollout.startup_deaths is None:
+        rollout = replace(rollout, startup_deaths=deaths)
+    if rollout.ready_since is None or rollout.deaths != deaths:  # a worker may have died and restarted between rounds
         rollout = replace(rollout, ready_since=observed.now, deaths=deaths)
     ready_for_s = observed.now - (rollout.ready_since or 0.0)
     if not deployment.is_reconciled:
@@ -222,18 +222,18 @@ def _ready(desired: DesiredState, rollout: Rollout, observed: ObservedState) -> 
     elif deployment.condition is Condition.ROLLING_OUT and ready_for_s >= STABLE_AFTER_S:
         news = observe(deployment, number, Condition.STABLE)
     elif deployment.condition is Condition.STABLE and deployment.previous_revisions:
-        # A round of its own: by now it is stored that nothing goes back to them. Nor does it end what runs.
+        # This is a round of its own: it is stored by now that no rollback can reach the previous revisions.
         retired = replace(observe(deployment, number), retired=True)
-        return Plan((RemovePrevious(desired.target.revision), Record(retired)), rollout)
+        return Plan((RemovePrevious(desired.target.revision), RecordObserved(retired)), rollout)
     else:
         return Plan((), rollout)
-    return Plan((Record(news),), rollout)
+    return Plan((RecordObserved(news),), rollout)
 
 
 def _not_ready(desired: DesiredState, rollout: Rollout, now: float, workers: Sequence[WorkerStatus]) -> Plan:
     if rollout.ready_since is not None:
         rollout = replace(rollout, ready_since=None, not_ready_since=now)
-    # Workers that wait for a store or broker are not to blame: a deploy call answers that the rollout goes on.
+    # Workers that wait for a store or broker are not at fault: the deploy call answers that the rollout continues.
     late = now - rollout.not_ready_since > READY_WITHIN_S and not any(worker.waits for worker in workers)
     if not late or not _may_fail(desired):
         return Plan((), rollout)
@@ -254,7 +254,7 @@ def _why_they_keep_dying(on_probation: bool, rollout: Rollout, workers: Sequence
         when, limit = f"within {STABLE_AFTER_S:.0f} s of being ready", MAX_DEATHS_ON_PROBATION
     else:
         when, limit = "before they are ready", MAX_DEATHS_IN_ROLLOUT
-    if _deaths(workers) - (rollout.forgiven or 0) < limit:
+    if _deaths(workers) - (rollout.startup_deaths or 0) < limit:
         return ""
     return f"The workers of revision {rollout.revision} keep ending {when}. {_reasons(workers)}"
 
@@ -276,7 +276,7 @@ def observe(
     reason: str | None = None,
     credentials: int | None = None,
 ) -> Observed:
-    """What was seen of a deployment. What is left out stays as it was.
+    """The observed state of a deployment. Arguments that are left out keep the stored value.
 
     A revision that runs makes the phase RUNNING; new credentials alone are no news of a rollout.
     """

@@ -1,4 +1,4 @@
-"""One deployment, one round: look at what there is, plan, act, and say what was seen."""
+"""A round over one deployment: observe, plan, act, and return the observed state."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,10 +7,10 @@ import structlog
 
 from headwater.controller.executor import Executor
 from headwater.controller.plan import (
-    Candidate,
     DesiredState,
     ObservedState,
     Plan,
+    RevisionWorkers,
     Rollout,
     fallback_of,
     give_up,
@@ -32,7 +32,7 @@ STEPS_PER_ROUND = 2
 
 @dataclass(slots=True)
 class Reconciler:
-    """Thread-safe for different deployments. clock: monotonic seconds."""
+    """Runs rounds over deployments. Thread-safe for different deployments. clock: monotonic seconds."""
 
     orchestrator: Orchestrator
     executor: Executor
@@ -51,7 +51,10 @@ class Reconciler:
         return True
 
     def round(self, deployment: Deployment) -> Observed | None:
-        """Bring a deployment nearer to what is desired. None: no news. Raises Unavailable: try again later."""
+        """Bring a deployment nearer to its desired state. Returns the observed state; None when it did not change.
+
+        Raises Unavailable when a later round may succeed.
+        """
         desired = self._desired_state(deployment)
         try:
             for step in range(STEPS_PER_ROUND):
@@ -64,7 +67,7 @@ class Reconciler:
         return None
 
     def discard(self, deployment_id: str) -> None:
-        """Drop what is remembered of a deployment that has ended."""
+        """Drop the rollout of a deployment that has ended."""
         self._rollouts.pop(deployment_id, None)
         self._desired.pop(deployment_id, None)
 
@@ -80,13 +83,13 @@ class Reconciler:
         return plan(desired, observed)
 
     def _run(self, deployment: Deployment, planned: Plan) -> Observed | None:
-        """Remember what the plan says once its actions are done: one that was cut off begins anew."""
+        """Carry out a plan, and remember its rollout once all actions are done: an interrupted plan begins anew."""
         news = self.executor.run(deployment, planned.actions)
         self._rollouts[deployment.id] = planned.rollout
         return news
 
     def _desired_state(self, deployment: Deployment) -> DesiredState:
-        """Made once per stored state: a worker set holds all scripts, and its hash covers them."""
+        """The desired state, computed once per stored state, since the hash of a worker set covers all scripts."""
         known = self._desired.get(deployment.id)
         if known is not None and known.deployment is deployment:
             return known
@@ -95,18 +98,18 @@ class Reconciler:
         fallback, predecessor = fallback_of(deployment), predecessor_of(deployment)
         desired = DesiredState(
             deployment,
-            self._candidate(deployment, target_of(deployment)),
-            None if fallback is None else self._candidate(deployment, fallback),
-            None if predecessor is None else self._candidate(deployment, predecessor),
+            self._revision_workers(deployment, target_of(deployment)),
+            None if fallback is None else self._revision_workers(deployment, fallback),
+            None if predecessor is None else self._revision_workers(deployment, predecessor),
         )
         self._desired[deployment.id] = desired
         return desired
 
-    def _candidate(self, deployment: Deployment, revision: Revision) -> Candidate:
+    def _revision_workers(self, deployment: Deployment, revision: Revision) -> RevisionWorkers:
         if revision.config.unreadable:
-            return Candidate(revision, None, revision.config.unreadable)
+            return RevisionWorkers(revision, None, revision.config.unreadable)
         try:
             binding = self.sources.binding(revision.config.source)
         except DeployFailed as error:
-            return Candidate(revision, None, error.detail)
-        return Candidate(revision, worker_set(deployment, revision, binding, self.settings))
+            return RevisionWorkers(revision, None, error.detail)
+        return RevisionWorkers(revision, worker_set(deployment, revision, binding, self.settings))

@@ -1,4 +1,4 @@
-"""What a deployment needs on the broker and of the orchestrator: pure functions of its state."""
+"""The resources that a deployment needs on the broker, and its worker set: pure functions of its state."""
 
 import hashlib
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ TICKS = TopicSpec(TICKS_TOPIC, PARTITIONS, TICKS_TOPIC_CONFIG)
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """What all workers of this installation share. kafka is the address; each worker logs in as its own user."""
+    """Settings that all workers of this installation share. kafka: the address; workers log in as their own users."""
 
     kafka: KafkaAccess
     redis_url: str
@@ -62,7 +62,7 @@ def resources(deployment: Deployment, revision: Revision, binding: Binding, part
 
 
 def _source_rules(work: str, binding: Binding) -> list[AccessRule]:
-    """None elsewhere: there the workers are who the binding says."""
+    """Rules for reading the source on the own cluster; none for a binding that has credentials of its own."""
     if not isinstance(binding, KafkaTopic) or binding.access is not None:
         return []
     return [
@@ -87,7 +87,7 @@ def _reader_rules(deployment: Deployment, topics: Sequence[str]) -> list[AccessR
 
 
 def everything(deployment: Deployment) -> Resources:
-    """All that any revision of the deployment may own: what a teardown removes. Rules go with their users."""
+    """All resources that any revision of the deployment may own; a teardown removes them. Rules go with their users."""
     topics = {topic for revision in deployment.revisions for topic in output_topics(deployment, revision)}
     read, work = reader(deployment.id), worker_user(deployment.id)
     return Resources(

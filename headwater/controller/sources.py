@@ -70,7 +70,7 @@ class Sources:
             self._require_alone(deployment, binding)
 
     def _require_alone(self, deployment: Deployment, binding: PubSubSubscription) -> None:
-        """Who reads a subscription keeps it; of two that ask at once, the deployment that was made first gets it."""
+        """Raise DeployFailed when another deployment reads the subscription, or asks for it too and is older."""
         for other in self.unfinished():
             gave_up = other.is_reconciled and other.phase is Phase.FAILED
             if other.id == deployment.id or gave_up:
@@ -104,11 +104,11 @@ class Sources:
         return {} if broker is None else broker.lag(groups)
 
     def end(self, deployment: Deployment, kept: Revision | None = None) -> None:
-        """Remove the subscriptions of a deployment, but for that of the revision that is kept."""
+        """Remove the subscriptions of a deployment, except the one of the revision that is kept."""
         keep = source_group(deployment.id, kept.source_epoch) if kept is not None else None
         for access, name in set(self._subscriptions(deployment)):
             if name != keep:
-                with _patiently():
+                with _retried_later():
                     self.projects[access].drop([name])
 
     def _subscriptions(self, deployment: Deployment) -> Iterator[tuple[PubSubAccess, str]]:
@@ -119,10 +119,10 @@ class Sources:
                 yield binding.access, source_group(deployment.id, revision.source_epoch)
 
     def names(self) -> frozenset[str]:
-        """The subscriptions of the projects, and the groups of the other clusters, whoever's they are."""
+        """All subscriptions of the projects and all groups of the other clusters, also those of other programs."""
         names: set[str] = set()
         for project in self._own_projects():
-            with _patiently():
+            with _retried_later():
                 names |= project.names()
         for cluster in self.clusters.values():
             names |= cluster.groups()
@@ -131,7 +131,7 @@ class Sources:
     def drop(self, prefixes: Sequence[str]) -> None:
         """Remove the subscriptions, and the empty groups of other clusters, whose names begin with a prefix."""
         for project in self._own_projects():
-            with _patiently():
+            with _retried_later():
                 if orphans := [name for name in sorted(project.names()) if name.startswith(tuple(prefixes))]:
                     log.warning("subscriptions of ended deployments are removed", subscriptions=orphans)
                     project.drop(orphans)
@@ -139,14 +139,14 @@ class Sources:
             cluster.drop_groups(prefixes)
 
     def _own_projects(self) -> Iterator[Subscriptions]:
-        """Those that deployments make subscriptions in."""
+        """The projects in which deployments create subscriptions."""
         accesses = {b.access for b in self.bindings.named.values() if isinstance(b, PubSubTopic)}
         return (self.projects[access] for access in accesses)
 
 
 @contextmanager
-def _patiently() -> Iterator[None]:
-    """What does not mend itself is tried again too: nothing is left behind because rights were missing for a day."""
+def _retried_later() -> Iterator[None]:
+    """Turn DeployFailed into a retriable error: removals are retried, even when rights are missing."""
     try:
         yield
     except DeployFailed as error:

@@ -1,9 +1,9 @@
-"""Removes what calls and teardowns may leave behind.
+"""Removes leftovers of calls and teardowns.
 
 On the broker: topics, users and rules go before a teardown answers, but a group can only go when no member is left,
 and a user's consumer stays a member until its session times out. The others are left over only when something odd
 happened, as a broker that carries out late what a killed controller had asked. The same holds for groups on the other
-clusters that streams come from, for subscriptions on Pub/Sub, and for workers. `remains.py` has the rule: what the
+clusters that streams come from, for subscriptions on Pub/Sub, and for workers. `inventory.py` has the rule: what the
 database records as ended is removed, and what it does not record is reported and waits for `headwater sweep`.
 
 Revisions: a save replaces the revision before it, which is removed when no rollout can go back to it. The values of
@@ -22,7 +22,7 @@ import structlog
 
 from headwater.brokers.base import Broker, Resources, TopicSpec, User
 from headwater.controller.flow_locks import FlowLocks
-from headwater.controller.remains import Found, Recorded, Remains, Sorted, flow_of, sort
+from headwater.controller.inventory import Classified, Found, Recorded, ResourceNames, classify, flow_of
 from headwater.controller.sources import Sources
 from headwater.errors import LeaseLost, Unavailable
 from headwater.model.audit import CONTROLLER, acting_as
@@ -34,15 +34,15 @@ from headwater.stores.removal import remove_drafts, remove_superseded
 log = structlog.get_logger(__name__)
 
 UNSETTLED_FOR = timedelta(minutes=1)
-"""How long a dataset may be half made or half deleted before it counts as abandoned."""
+"""How long a dataset may be in creation or deletion before that counts as abandoned."""
 DRAFT_FOR = timedelta(minutes=10)
 """How long the first values of a filter may wait for its save."""
 SUPERSEDED_FOR = timedelta(seconds=30)
 """How long a revision that was replaced is kept at least."""
 
 
-def recorded(deployments: DeploymentStore, found: Remains) -> Recorded:
-    """What the database says of what was found, which must have been listed before: a row comes before its things."""
+def recorded(deployments: DeploymentStore, found: ResourceNames) -> Recorded:
+    """The database's state of the found resources. List these first: a row is stored before its resources exist."""
     markers = deployments.markers()
     return Recorded(
         active=frozenset(marker.id for marker in markers),
@@ -91,7 +91,7 @@ class Sweeper:
         self._drafts = drafts
         self._confirm = confirm
         self._now = now
-        self.unknown = Remains()
+        self.unknown = ResourceNames()
         self._steps = (
             self.sweep_remains,
             self.sweep_revisions,
@@ -101,9 +101,9 @@ class Sweeper:
         )
 
     def sweep(self) -> None:
-        """One round over everything. What can't be reached waits for the next round.
+        """Run all steps. A step whose store or broker is unavailable waits for the next sweep.
 
-        An unexpected error of one step does not keep the others from their work; the last one is raised at the end.
+        After an unexpected error of one step, the others still run, and the last such error is raised at the end.
         """
         failed: Exception | None = None
         for step in self._steps:
@@ -124,19 +124,19 @@ class Sweeper:
     def sweep_remains(self) -> None:
         """Remove what is left of ended deployments; report what the database does not record."""
         found = Found(self._broker.inventory(), self._sources.names(), self._orchestrator.running())
-        result = sort(found, recorded(self._deployments, found.remains))
+        result = classify(found, recorded(self._deployments, found.names))
         self._report(result.unknown)
         self._remove(result)
-        self._forget_ended(found.remains)
+        self._forget_ended(found.names)
 
-    def _forget_ended(self, remains: Remains) -> None:
-        """Remove old rows of ended deployments, but for those that say of something that it may be removed."""
+    def _forget_ended(self, names: ResourceNames) -> None:
+        """Remove old rows of ended deployments, except those whose resources still exist."""
         if self._ended_for is not None:
             self._confirm()
-            self._deployments.forget_ended(self._now() - self._ended_for, remains.deployments | remains.flows)
+            self._deployments.forget_ended(self._now() - self._ended_for, names.deployments | names.flows)
 
-    def _report(self, unknown: Remains) -> None:
-        """Log once per change."""
+    def _report(self, unknown: ResourceNames) -> None:
+        """Log the unknown resources when they have changed."""
         if unknown and unknown != self.unknown:
             log.warning(
                 "there are things of deployments that this database does not know; they stay. Is it a restored "
@@ -146,7 +146,7 @@ class Sweeper:
             )
         self.unknown = unknown
 
-    def _remove(self, result: Sorted) -> None:
+    def _remove(self, result: Classified) -> None:
         old = result.removable
         for deployment_id in sorted(old.workers):
             log.warning("workers of an ended deployment are stopped", deployment=deployment_id)

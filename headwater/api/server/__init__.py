@@ -1,4 +1,4 @@
-"""The HTTP server in front of the application: who may connect, how long a client may take, and how much it may send.
+"""The HTTP server in front of the application: it limits connections, the time of clients, and the size of heads.
 
 uvicorn serves; `protocol.LimitedProtocol` adds the limits that uvicorn does not have.
 """

@@ -1,4 +1,4 @@
-"""The connections of one process: how many there are, of whom, and which of them have waited for too long."""
+"""The connections of one API process: limits on their number, in all and per address, and their time-outs."""
 
 import asyncio
 from collections import Counter
@@ -7,15 +7,15 @@ from typing import Protocol
 
 import structlog
 
-from headwater.api.server.addresses import TrustedProxies, group_of
+from headwater.api.server.client_addresses import TrustedProxies, group_of
 from headwater.api.server.limits import ServerLimits
 from headwater.api.server.refusals import BUSY, TOO_MANY_CONNECTIONS, Refusal
 
 TICK_S = 1.0
-MOST_TICKS = 2
-"""A tick that comes later than after so many was kept waiting by this process; its clients are not blamed for it."""
-MOST_LOOKED_AT = 64
-"""Connections that are looked at, from the oldest on, to find one that can make room."""
+MAX_TICKS = 2
+"""The most ticks of time that one check accounts for: a later check was delayed by this process, not by clients."""
+MAX_SCANNED = 64
+"""How many connections, from the oldest on, are scanned for an idle one that can be closed to make room."""
 
 
 log = structlog.get_logger(__name__)
@@ -24,10 +24,10 @@ log = structlog.get_logger(__name__)
 class Connection(Protocol):
     """What the registry needs of a connection."""
 
-    def is_waiting(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether no request is under way on the connection."""
 
-    def look_after(self, elapsed_s: float) -> None:
+    def check_time(self, elapsed_s: float) -> None:
         """Refuse the client, or close the connection, when the client has used up its time."""
 
     def drop(self) -> None:
@@ -35,7 +35,7 @@ class Connection(Protocol):
 
 
 class Connections:
-    """Admits connections and looks after them every `tick_s`. Belongs to the thread of the event loop.
+    """Admits connections and checks their time every `tick_s`. Used in the thread of the event loop only.
 
     refused: called with the kind of problem of each refusal.
     """
@@ -53,7 +53,7 @@ class Connections:
         self.refused = refused
         self._open: dict[Connection, str] = {}
         self._of_address: Counter[str] = Counter()
-        self._looked_at_s: float | None = None
+        self._checked_at_s: float | None = None
 
     def __len__(self) -> int:
         return len(self._open)
@@ -61,8 +61,8 @@ class Connections:
     def admit(self, connection: Connection, peer: str) -> Refusal | None:
         """Count a new connection; None when it is admitted.
 
-        At the limit in all, the oldest connection that carries no request is closed to make room. A connection of a
-        trusted proxy carries requests of many clients: `begin` counts those.
+        At the limit for all addresses, the oldest idle connection is closed to make room. A connection of a
+        trusted proxy carries requests of many clients: `begin_request` counts those.
         """
         group = "" if self.proxies.trusts(peer) else group_of(peer)
         if group and self._of_address[group] >= self.limits.connections_per_address:
@@ -72,13 +72,13 @@ class Connections:
         self._open[connection] = group
         if group:
             self._of_address[group] += 1
-        if self._looked_at_s is None:
+        if self._checked_at_s is None:
             self._schedule()
         return None
 
     def _make_room(self) -> bool:
-        for connection, _ in zip(list(self._open), range(MOST_LOOKED_AT), strict=False):
-            if connection.is_waiting():
+        for connection, _ in zip(list(self._open), range(MAX_SCANNED), strict=False):
+            if connection.is_idle():
                 self.discard(connection)
                 connection.drop()
                 return True
@@ -90,16 +90,19 @@ class Connections:
         if group:
             self._release(group)
 
-    def begin(self, address: str) -> str | None:
-        """Count a request of a client behind a trusted proxy. What `end` takes; None when the client has too many."""
+    def begin_request(self, address: str) -> str | None:
+        """Count a request of a client behind a trusted proxy. Returns the group to pass to `end_request`.
+
+        Returns None when the client has too many requests.
+        """
         group = group_of(address)
         if self._of_address[group] >= self.limits.connections_per_address:
             return None
         self._of_address[group] += 1
         return group
 
-    def end(self, group: str) -> None:
-        """A request that `begin` counted has ended; one that was not counted has the empty group."""
+    def end_request(self, group: str) -> None:
+        """Note that a request of a group has ended; the empty group is that of a request that was not counted."""
         if group:
             self._release(group)
 
@@ -110,19 +113,19 @@ class Connections:
 
     def _schedule(self) -> None:
         loop = asyncio.get_running_loop()
-        self._looked_at_s = loop.time()
+        self._checked_at_s = loop.time()
         loop.call_later(self._tick_s, self._tick, loop)
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
-        assert self._looked_at_s is not None
-        elapsed_s = min(loop.time() - self._looked_at_s, MOST_TICKS * self._tick_s)
+        assert self._checked_at_s is not None
+        elapsed_s = min(loop.time() - self._checked_at_s, MAX_TICKS * self._tick_s)
         for connection in list(self._open):
             try:
-                connection.look_after(elapsed_s)
+                connection.check_time(elapsed_s)
             except Exception:  # one connection that fails must not end the limits of all others
-                log.exception("a connection can't be looked after; it is closed")
+                log.exception("the time of a connection can't be checked; it is closed")
                 self.discard(connection)
                 connection.drop()
-        self._looked_at_s = None
+        self._checked_at_s = None
         if self._open:
             self._schedule()

@@ -14,7 +14,7 @@ class ServerLimits:
     header_timeout_s: float = 10.0
     """Time for a whole request head, from the connection or from the head's first byte."""
     stall_timeout_s: float = 30.0
-    """Time without progress after which a body that is sent, or an answer that is fetched, is given up."""
+    """Time without progress after which the transfer of a body or a response is given up."""
     min_bytes_per_s: float = 500.0
     """Rate below which a transfer uses up `stall_timeout_s`; a faster one refills it."""
     keep_alive_s: float = 15.0
@@ -22,4 +22,4 @@ class ServerLimits:
     connections: int = 1_000
     """Connections at once."""
     connections_per_address: int = 100
-    """Connections of one client address at once; behind a trusted proxy its requests at once."""
+    """Connections of one client address at once; requests at once of a client behind a trusted proxy."""

@@ -7,7 +7,6 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from headwater.api.server.connections import Connections
-from headwater.api.server.patience import Patience, Phase
 from headwater.api.server.refusals import (
     HEAD_TOO_LARGE,
     MALFORMED,
@@ -16,11 +15,12 @@ from headwater.api.server.refusals import (
     TOO_MANY_CONNECTIONS,
     Refusal,
 )
+from headwater.api.server.time_budget import Phase, TimeBudget
 from headwater.errors import MalformedRequest
 from headwater.services.ids import new_id
 
 MAX_PIPELINED = 8
-"""Requests that wait behind the one that is answered. Clients that pipeline are rare, and those wait."""
+"""The most pipelined requests that wait for the current one."""
 FIELD_OVERHEAD_BYTES = 4
 """The colon, the space and the line end of a header field."""
 FORWARDED_FOR = b"x-forwarded-for"
@@ -29,15 +29,15 @@ FORWARDED_FOR = b"x-forwarded-for"
 class LimitedProtocol(HttpToolsProtocol):
     """One connection.
 
-    The head of a request is counted twice: bytes as they arrive, since the parser keeps an unfinished field to itself,
-    and fields as the parser reports them, since one read may hold more than a head.
+    The size of a request head is measured twice: in bytes as they arrive, since the parser does not report unfinished
+    fields, and in fields as the parser reports them, since one read may hold more than a head.
     """
 
     def __init__(self, *arguments: Any, connections: Connections, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._registry = connections
         self._limits = connections.limits
-        self._patience = Patience(self._limits)
+        self._time_budget = TimeBudget(self._limits)
         self._peer = ""
         self._behind_proxy = False
         self._ended = False
@@ -66,7 +66,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._ended = True
         self._registry.discard(self)
         while self._counted:
-            self._registry.end(self._counted.popleft())
+            self._registry.end_request(self._counted.popleft())
         if self._running is not None:
             self._running.disconnected = True
             self._running.message_event.set()
@@ -84,11 +84,11 @@ class LimitedProtocol(HttpToolsProtocol):
                 self._refuse(HEAD_TOO_LARGE)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # the problem document says more
-        """uvicorn calls this for whatever the parser refuses, also for what its callbacks raise."""
+        """Refuse the request. uvicorn calls this for errors of the parser and exceptions of the callbacks."""
         self._refuse(self._refusal or MALFORMED)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """The request is served as HTTP/1.1, and what follows it on the connection is not HTTP: it is not read."""
+        """Serve the request as HTTP/1.1, and ignore the bytes after it, which are not HTTP."""
         self._ended = True
         if self.cycle is not None:
             self.cycle.keep_alive = False
@@ -105,7 +105,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header field, or a trailer field behind a chunked body."""
+        """Count a header field, or a trailer field after a chunked body."""
         self._fields += 1
         self._count_head(len(name) + len(value) + FIELD_OVERHEAD_BYTES)
         if self._fields > self._limits.header_fields:
@@ -127,13 +127,13 @@ class LimitedProtocol(HttpToolsProtocol):
         self._requests += 1
 
     def _count_client(self) -> str:
-        """Put the client's address into the scope, and count its request: others share the proxy's connections."""
+        """Put the client's address into the scope, and count the request, since clients share a proxy's connections."""
         forwarded = [value.decode("latin-1") for name, value in self.headers if name == FORWARDED_FOR]
         address = self._registry.proxies.client(self._peer, forwarded)
         if address == self._peer:
             return ""
         self.scope["client"] = (address, 0)
-        group = self._registry.begin(address)
+        group = self._registry.begin_request(address)
         if group is None:
             raise self._stopped(TOO_MANY_CONNECTIONS)
         return group
@@ -148,7 +148,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._head_arrived_bytes = 0
 
     def _stopped(self, refusal: Refusal) -> MalformedRequest:
-        """What a callback raises to end the parsing."""
+        """The exception that a callback raises to stop the parser."""
         self._refusal = refusal
         return MalformedRequest(refusal.detail)
 
@@ -159,21 +159,21 @@ class LimitedProtocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
-        """Requests are answered in the order in which they were counted."""
+        """Release the oldest counted request: responses are sent in the order of the requests."""
         if self._counted:
-            self._registry.end(self._counted.popleft())
+            self._registry.end_request(self._counted.popleft())
         super().on_response_complete()
 
     # Time
 
-    def is_waiting(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether no request is under way on the connection."""
         return self._phase() in (Phase.HEAD, Phase.IDLE, Phase.LINGER, Phase.CLOSE)
 
-    def look_after(self, elapsed_s: float) -> None:
+    def check_time(self, elapsed_s: float) -> None:
         """Refuse the client, or close the connection, when the client has used up its time."""
         phase = self._phase()
-        if self._patience.spend(phase, self._requests, elapsed_s, self._moved(phase)):
+        if self._time_budget.spend(phase, self._requests, elapsed_s, self._moved(phase)):
             return
         if phase is Phase.HEAD and self._head_arrived_bytes:
             self._refuse(SLOW_HEAD)
@@ -189,7 +189,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _phase(self) -> Phase:
         if self.transport.get_write_buffer_size():
-            return Phase.ANSWER
+            return Phase.RESPONSE
         if self.transport.is_closing():
             return Phase.CLOSE
         running = self._running
@@ -200,21 +200,21 @@ class LimitedProtocol(HttpToolsProtocol):
         return Phase.IDLE if self._requests and not self._head_arrived_bytes else Phase.HEAD
 
     def _awaits_body(self, running: RequestResponseCycle) -> bool:
-        """Whether the client could send the next bytes of the body: nothing here keeps it from that."""
+        """Whether the application waits for bytes of the body that the client can send now."""
         may_send = not self.flow.read_paused and not running.waiting_for_100_continue
         return running is self.cycle and running.more_body and may_send
 
     def _moved(self, phase: Phase) -> int:
-        """Bytes that the client sent, or took, since the last call."""
-        unsent = self.transport.get_write_buffer_size() if phase is Phase.ANSWER else 0
+        """Bytes that the client has sent or read since the last call."""
+        unsent = self.transport.get_write_buffer_size() if phase is Phase.RESPONSE else 0
         taken = max(0, self._unsent_bytes - unsent)
         received, self._moved_bytes, self._unsent_bytes = self._moved_bytes, 0, unsent
-        return taken if phase is Phase.ANSWER else received
+        return taken if phase is Phase.RESPONSE else received
 
     # Refusals
 
     def _refuse(self, refusal: Refusal) -> None:
-        """Answer where no other answer is under way, and close the connection."""
+        """Send the refusal unless another response has begun, and close the connection."""
         if self._ended:
             return
         self._ended = True

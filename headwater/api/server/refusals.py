@@ -1,4 +1,4 @@
-"""Answers that the server gives by itself, before or instead of the application: problem documents (RFC 9457)."""
+"""Responses that the server sends instead of the application: problem documents (RFC 9457)."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,7 +31,7 @@ class Refusal:
         return f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {MEDIA_TYPE}\r\n{retry}".encode()
 
     def response(self, request_id: str, instance: str) -> bytes:
-        """The whole response; the connection is closed behind it."""
+        """The bytes of the whole response, after which the connection is closed."""
         body = msgspec.json.encode(
             {
                 "type": URN + self.kind.name,
@@ -67,4 +67,4 @@ SERVER_KINDS: dict[Kind, str] = {
     CONNECTIONS_KIND: "The client's address has too many connections or requests at once.",
     BUSY_KIND: "All connections that the server may have are in use.",
 }
-"""The kinds that only the server gives, and when."""
+"""The kinds of problems that only the server sends, with the reason of each."""

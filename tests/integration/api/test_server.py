@@ -18,7 +18,7 @@ from anyio.from_thread import start_blocking_portal
 from starlette.types import Message, Receive, Scope, Send
 
 from headwater.api.app import create_api
-from headwater.api.server.addresses import TrustedProxies
+from headwater.api.server.client_addresses import TrustedProxies
 from headwater.api.server.connections import Connections
 from headwater.api.server.limits import ServerLimits
 from headwater.api.server.protocol import MAX_PIPELINED, LimitedProtocol

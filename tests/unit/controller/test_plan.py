@@ -14,7 +14,7 @@ from headwater.controller.actions import (
     EnsureWorkers,
     MatchPartitions,
     PrepareRevision,
-    Record,
+    RecordObserved,
     RemoveEverything,
     RemovePrevious,
     StopWorkers,
@@ -25,10 +25,10 @@ from headwater.controller.plan import (
     PARTITIONS_EVERY_S,
     READY_WITHIN_S,
     STABLE_AFTER_S,
-    Candidate,
     DesiredState,
     ObservedState,
     Plan,
+    RevisionWorkers,
     Rollout,
     fallback_of,
     plan,
@@ -70,8 +70,8 @@ def workers_of(of: Deployment, revision: Revision) -> WorkerSet:
     return worker_set(of, revision, KafkaTopic(TOPIC), SETTINGS)
 
 
-def candidate(of: Deployment, revision: Revision | None) -> Candidate | None:
-    return None if revision is None else Candidate(revision, workers_of(of, revision))
+def candidate(of: Deployment, revision: Revision | None) -> RevisionWorkers | None:
+    return None if revision is None else RevisionWorkers(revision, workers_of(of, revision))
 
 
 def desired(of: Deployment) -> DesiredState:
@@ -104,7 +104,7 @@ def kinds(planned: Plan) -> list[type[Action]]:
 
 def recorded(planned: Plan) -> tuple[object, ...]:
     action = planned.actions[-1]
-    assert isinstance(action, Record)
+    assert isinstance(action, RecordObserved)
     return action.observed.phase, action.observed.observed_revision, action.observed.condition
 
 
@@ -143,7 +143,7 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.newest)
         pytest.param(
             ROLLING,
             ObservedState(NOW, [status(NEW)], rollout=remembered(ROLLING)),
-            [Record],
+            [RecordObserved],
             id="ready workers are recorded",
         ),
         pytest.param(
@@ -162,18 +162,23 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.newest)
         ),
         pytest.param(
             ON_PROBATION,
-            ObservedState(NOW, [status(NEW)], rollout=remembered(ON_PROBATION, ready_since=NOW - 1.0, forgiven=0)),
+            ObservedState(
+                NOW, [status(NEW)], rollout=remembered(ON_PROBATION, ready_since=NOW - 1.0, startup_deaths=0)
+            ),
             [],
             id="probation goes on",
         ),
         pytest.param(
             STABLE_2,
-            ObservedState(NOW, [status(NEW)], rollout=remembered(STABLE_2, forgiven=0)),
-            [RemovePrevious, Record],
+            ObservedState(NOW, [status(NEW)], rollout=remembered(STABLE_2, startup_deaths=0)),
+            [RemovePrevious, RecordObserved],
             id="what only previous revisions had goes",
         ),
         pytest.param(
-            replace(RUNNING, credentials=2), ObservedState(NOW), [ChangeReaderPassword, Record], id="a new password"
+            replace(RUNNING, credentials=2),
+            ObservedState(NOW),
+            [ChangeReaderPassword, RecordObserved],
+            id="new password",
         ),
         pytest.param(
             replace(RUNNING, phase=Phase.FAILED), ObservedState(NOW), [], id="what failed waits for another deploy"
@@ -181,7 +186,7 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.newest)
         pytest.param(
             replace(RUNNING, desired=Desired.ABSENT),
             ObservedState(NOW, [status(OLD)]),
-            [StopWorkers, RemoveEverything, Record],
+            [StopWorkers, RemoveEverything, RecordObserved],
             id="a teardown removes all in order",
         ),
         pytest.param(
@@ -193,7 +198,7 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.newest)
         pytest.param(
             replace(RUNNING, unreadable="why", desired=Desired.ABSENT),
             ObservedState(NOW, [status(OLD)]),
-            [StopWorkers, RemoveEverything, Record],
+            [StopWorkers, RemoveEverything, RecordObserved],
             id="what can't be read is torn down all the same",
         ),
     ],
@@ -204,12 +209,12 @@ def test_table(of: Deployment, observed: ObservedState, expected: Sequence[type[
 
 class TestRecorded:
     def test_a_revision_becomes_stable(self) -> None:
-        rollout = remembered(ON_PROBATION, ready_since=NOW - STABLE_AFTER_S, forgiven=0)
+        rollout = remembered(ON_PROBATION, ready_since=NOW - STABLE_AFTER_S, startup_deaths=0)
         planned = plan(desired(ON_PROBATION), ObservedState(NOW, [status(NEW)], rollout=rollout))
         assert recorded(planned) == (Phase.RUNNING, 2, Condition.STABLE)
 
     def test_a_death_between_two_rounds_begins_probation_anew(self) -> None:
-        rollout = remembered(ON_PROBATION, ready_since=NOW - STABLE_AFTER_S, forgiven=0)
+        rollout = remembered(ON_PROBATION, ready_since=NOW - STABLE_AFTER_S, startup_deaths=0)
         planned = plan(desired(ON_PROBATION), ObservedState(NOW, [status(NEW, deaths=1)], rollout=rollout))
         assert planned.actions == ()
         assert planned.rollout is not None
@@ -228,7 +233,7 @@ class TestRecorded:
         rollout = remembered(FIRST, not_ready_since=NOW - READY_WITHIN_S - 1)
         seen = ObservedState(NOW, [status(workers_of(FIRST, REVISION_1), ready=False)], rollout=rollout, ensured=True)
         planned = plan(desired(FIRST), seen)
-        assert kinds(planned) == [StopWorkers, Record]
+        assert kinds(planned) == [StopWorkers, RecordObserved]
         assert recorded(planned) == (Phase.FAILED, None, Condition.FAILED)
 
     @pytest.mark.parametrize(
@@ -243,12 +248,12 @@ class TestRecorded:
 
     def test_a_revision_that_can_not_run_and_neither_can_the_stable_one(self) -> None:
         state = desired(ROLLING)
-        broken = replace(state, target=Candidate(ROLLING.newest, None, "No binding."))
+        broken = replace(state, target=RevisionWorkers(ROLLING.newest, None, "No binding."))
         assert recorded(plan(broken, ObservedState(NOW)))[2] is Condition.ROLLED_BACK
-        neither = replace(broken, fallback=Candidate(REVISION_1, None, "No binding either."))
+        neither = replace(broken, fallback=RevisionWorkers(REVISION_1, None, "No binding either."))
         planned = plan(neither, ObservedState(NOW))
         assert recorded(planned)[2] is Condition.FAILED
-        assert isinstance(planned.actions[-1], Record)
+        assert isinstance(planned.actions[-1], RecordObserved)
         assert planned.actions[-1].observed.reason.endswith("Revision 1 can't run either: No binding either.")
 
     def test_a_rolled_back_revision_runs_on(self) -> None:
@@ -287,7 +292,7 @@ class Cluster:
                 self.running = workers
             case StopWorkers():
                 self.running = None
-            case Record(observed):
+            case RecordObserved(observed):
                 self.deployment = apply_observation(self.deployment, observed)
 
 

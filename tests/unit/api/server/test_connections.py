@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from headwater.api.server.addresses import TrustedProxies
+from headwater.api.server.client_addresses import TrustedProxies
 from headwater.api.server.connections import Connections
 from headwater.api.server.limits import ServerLimits
 from headwater.api.server.refusals import BUSY, TOO_MANY_CONNECTIONS
@@ -22,10 +22,10 @@ class Peer:
         self.looked_at = 0
         self.is_looked_at = asyncio.Event()
 
-    def is_waiting(self) -> bool:
+    def is_idle(self) -> bool:
         return self.waiting
 
-    def look_after(self, elapsed_s: float) -> None:
+    def check_time(self, elapsed_s: float) -> None:
         assert 0 < elapsed_s <= 2 * TICK_S
         self.looked_at += 1
         self.is_looked_at.set()
@@ -63,10 +63,10 @@ def test_a_trusted_proxy_has_more_than_an_address_and_its_clients_have_not() -> 
     async def test() -> None:
         made = registry(connections=10)
         assert [made.admit(Peer(), PROXY) for _ in range(5)] == [None] * 5
-        groups = [made.begin("203.0.113.7") for _ in range(3)]
+        groups = [made.begin_request("203.0.113.7") for _ in range(3)]
         assert groups == ["203.0.113.7", "203.0.113.7", None]
-        made.end("203.0.113.7")
-        assert made.begin("203.0.113.7") is not None
+        made.end_request("203.0.113.7")
+        assert made.begin_request("203.0.113.7") is not None
 
     in_loop(test())
 
@@ -113,7 +113,7 @@ def test_all_are_looked_after_as_long_as_there_are_some() -> None:
 
 def test_one_connection_that_fails_does_not_end_the_limits_of_the_others() -> None:
     class Failing(Peer):
-        def look_after(self, elapsed_s: float) -> None:  # as the others have it
+        def check_time(self, elapsed_s: float) -> None:  # as the others have it
             raise RuntimeError
 
     async def test() -> None:

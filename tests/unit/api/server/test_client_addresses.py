@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.api.server.addresses import TrustedProxies, group_of
+from headwater.api.server.client_addresses import TrustedProxies, group_of
 
 PROXIES = TrustedProxies(["127.0.0.1", "10.0.0.0/8", "2001:db8:ff::/48"])
 TRUSTED = st.integers(1, 2**24 - 2).map(lambda n: str(IPv4Address((10 << 24) + n)))

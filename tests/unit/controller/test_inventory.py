@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 
 from headwater.brokers.base import Inventory
-from headwater.controller.remains import (
+from headwater.controller.inventory import (
     MAX_UNKNOWN_DEPLOYMENTS,
+    Classified,
     Found,
     Recorded,
-    Remains,
-    Sorted,
+    ResourceNames,
     belonging,
+    classify,
     running_elsewhere,
-    sort,
 )
 
 
@@ -40,8 +40,8 @@ def found(*deployments: str, topics: frozenset[str] = frozenset({OUT, DLQ})) -> 
     )
 
 
-def owned(*deployments: str, topics: frozenset[str] = frozenset()) -> Remains:
-    of = found(*deployments).remains
+def owned(*deployments: str, topics: frozenset[str] = frozenset()) -> ResourceNames:
+    of = found(*deployments).names
     return replace(of, topics=topics)
 
 
@@ -59,22 +59,22 @@ class TestRule:
     @pytest.mark.parametrize(
         ("seen", "known", "removable", "unknown"),
         [
-            pytest.param(found(D), recorded(active=D, deployed=F), Remains(), Remains(), id="active stays"),
+            pytest.param(found(D), recorded(active=D, deployed=F), ResourceNames(), ResourceNames(), id="active stays"),
             pytest.param(
-                found(D), recorded(ended=D, undeployed=F), owned(D, topics=BOTH), Remains(), id="ended is removed"
+                found(D), recorded(ended=D, undeployed=F), owned(D, topics=BOTH), ResourceNames(), id="ended is removed"
             ),
             pytest.param(
                 found(D),
                 recorded(ended=D, active=OTHER_D, deployed=F, undeployed=F),
                 owned(D),
-                Remains(),
+                ResourceNames(),
                 id="topics of a configuration that is deployed again stay",
             ),
-            pytest.param(found(D), NOTHING, Remains(), owned(D, topics=BOTH), id="made after the backup waits"),
+            pytest.param(found(D), NOTHING, ResourceNames(), owned(D, topics=BOTH), id="made after the backup waits"),
             pytest.param(
                 found(OTHER_D),
                 recorded(ended=D, undeployed=F),
-                Remains(),
+                ResourceNames(),
                 owned(OTHER_D, topics=BOTH),
                 id="deployed again after the backup waits with its topics",
             ),
@@ -88,57 +88,61 @@ class TestRule:
             pytest.param(
                 found(),
                 recorded(ended=D, undeployed=F),
-                Remains(topics=BOTH),
-                Remains(),
+                ResourceNames(topics=BOTH),
+                ResourceNames(),
                 id="topics alone, of what is recorded as ended",
             ),
-            pytest.param(found(), NOTHING, Remains(), Remains(topics=BOTH), id="topics alone, of the unknown"),
+            pytest.param(found(), NOTHING, ResourceNames(), ResourceNames(topics=BOTH), id="topics of the unknown"),
             pytest.param(
                 found(D),
                 recorded(active=OTHER_D, deployed=F),
-                Remains(),
+                ResourceNames(),
                 owned(D),
                 id="an unknown deployment beside an active one",
             ),
             pytest.param(
-                found(D), recorded(ended=D), owned(D), Remains(topics=BOTH), id="ended, of a configuration never seen"
+                found(D),
+                recorded(ended=D),
+                owned(D),
+                ResourceNames(topics=BOTH),
+                id="of a configuration never seen",
             ),
         ],
     )
-    def test_table(self, seen: Found, known: Recorded, removable: Remains, unknown: Remains) -> None:
-        assert sort(seen, known) == Sorted(removable, unknown)
+    def test_table(self, seen: Found, known: Recorded, removable: ResourceNames, unknown: ResourceNames) -> None:
+        assert classify(seen, known) == Classified(removable, unknown)
 
     @pytest.mark.parametrize("count", [MAX_UNKNOWN_DEPLOYMENTS, MAX_UNKNOWN_DEPLOYMENTS + 1])
     def test_with_many_unknown_deployments_no_topic_goes(self, count: int) -> None:
         strangers = [identity("x", number) for number in range(count)]
         seen = found(*strangers, topics=frozenset({f"flow.{OTHER_F}.out"}))
         seen = replace(seen, inventory=replace(seen.inventory, topics=seen.inventory.topics | BOTH))
-        result = sort(seen, recorded(ended=D, undeployed=F))
+        result = classify(seen, recorded(ended=D, undeployed=F))
         assert result.removable.topics == (BOTH if count <= MAX_UNKNOWN_DEPLOYMENTS else frozenset())
         assert result.removable.topics | result.unknown.topics >= BOTH
         assert not result.removable.users
 
     def test_names_of_another_form_are_invisible(self) -> None:
-        assert found(topics=frozenset()).remains == Remains()
+        assert found(topics=frozenset()).names == ResourceNames()
 
     def test_a_user_that_only_has_rules_is_found(self) -> None:
         inventory = Inventory(frozenset(), frozenset(), {f"dep-{D}": frozenset({OUT})}, frozenset())
-        assert sort(Found(inventory), NOTHING).unknown.users == {f"dep-{D}"}
+        assert classify(Found(inventory), NOTHING).unknown.users == {f"dep-{D}"}
 
 
 class TestConfirming:
     def test_a_deployment_comes_with_its_configuration_and_the_other_way_round(self) -> None:
         seen = found(D)
-        unknown = sort(seen, NOTHING).unknown
+        unknown = classify(seen, NOTHING).unknown
         assert belonging([D], seen, unknown) == belonging([F], seen, unknown) == {D, F}
 
     def test_others_are_left_out(self) -> None:
         seen = found(D)
-        unknown = sort(seen, recorded(active=D, deployed=F)).unknown
+        unknown = classify(seen, recorded(active=D, deployed=F)).unknown
         assert belonging([D, F, OTHER_D], seen, unknown) == frozenset()
 
     def test_what_works_for_another_installation_is_told(self) -> None:
         seen = found(D, OTHER_D)
         busy = replace(seen.inventory, busy_groups=frozenset({f"wrk-{D}.main", f"dep-{OTHER_D}.main"}))
         seen = replace(seen, inventory=busy)
-        assert running_elsewhere(seen, sort(seen, NOTHING).unknown) == {D}
+        assert running_elsewhere(seen, classify(seen, NOTHING).unknown) == {D}

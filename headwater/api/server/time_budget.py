@@ -1,4 +1,4 @@
-"""How long the server waits for a client: a budget of seconds for each phase of a connection."""
+"""The time budget of a client: seconds that the server waits for it in each phase of a connection."""
 
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -6,12 +6,12 @@ from enum import Enum, auto
 from headwater.api.server.limits import ServerLimits
 
 CLOSE_TIMEOUT_S = 5.0
-ANSWER_STALLS = 2
-"""A client that reads slowly tells TCP of free space in its buffer seldom: once in a sixteenth of megabytes."""
+RESPONSE_STALLS = 2
+"""A response may stall for so many stall time-outs: a slow reader's TCP updates its window only now and then."""
 
 
 class Phase(Enum):
-    """What a connection is waiting for."""
+    """The phase of a connection, by what it waits for."""
 
     HEAD = auto()
     """The client sends a request head, or has connected and has sent nothing yet."""
@@ -19,17 +19,17 @@ class Phase(Enum):
     """The client sends a body that the application reads."""
     WORK = auto()
     """The application computes; the client waits."""
-    ANSWER = auto()
-    """The client fetches an answer that is too large for the system's buffers."""
+    RESPONSE = auto()
+    """The client reads a response that is too large for the system's buffers."""
     LINGER = auto()
-    """The answer is sent, and the client still sends the body."""
+    """The response is sent, and the client still sends the body."""
     IDLE = auto()
     """The connection is open between two requests; uvicorn has the timer for this phase."""
     CLOSE = auto()
-    """The connection is closed; the transport has not said so yet."""
+    """The connection is being closed; the transport has not reported its end yet."""
 
 
-TRANSFERS = (Phase.BODY, Phase.ANSWER)
+TRANSFERS = (Phase.BODY, Phase.RESPONSE)
 """In these phases progress refills the budget."""
 
 
@@ -40,8 +40,8 @@ def budget_s(phase: Phase, limits: ServerLimits) -> float | None:
             return limits.header_timeout_s
         case Phase.BODY | Phase.LINGER:
             return limits.stall_timeout_s
-        case Phase.ANSWER:
-            return ANSWER_STALLS * limits.stall_timeout_s
+        case Phase.RESPONSE:
+            return RESPONSE_STALLS * limits.stall_timeout_s
         case Phase.CLOSE:
             return CLOSE_TIMEOUT_S
         case Phase.WORK | Phase.IDLE:
@@ -49,7 +49,7 @@ def budget_s(phase: Phase, limits: ServerLimits) -> float | None:
 
 
 @dataclass(slots=True)
-class Patience:
+class TimeBudget:
     """The budget of one connection.
 
     A new phase, and the same phase of another request, begin with a full budget. Bytes that move in a transfer refill

@@ -1,9 +1,9 @@
-"""What is on the broker and runs here, against what the database records: pure functions.
+"""Compares the resources on the broker and the running workers with the database: pure functions.
 
-What belongs to deployments that the database records as ended is removed. What it does not record is never removed by
-itself: the database may be a restored backup that is older than the deployment, or the cluster may be shared with
-another installation. It is listed by `headwater sweep` and removed once an operator has confirmed it, which records it
-as ended.
+Resources of deployments that the database records as ended are removed. Resources that the database does not record
+are never removed automatically: the database may be a restored backup that is older than the deployment, or the
+cluster may be shared with another installation. `headwater sweep` lists them; they are removed once an operator has
+confirmed them, which records them as ended.
 """
 
 import re
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from headwater.brokers.base import Inventory
 
 MAX_UNKNOWN_DEPLOYMENTS = 5
-"""With more deployments than this that it does not know, the database is taken for older than the broker."""
+"""With more unknown deployments than this, the database counts as older than the broker, as after a restore."""
 
 _OF_DEPLOYMENT = re.compile(r"^(?:dep|wrk)-([0-9a-z]{26})(?:\.|$)")
 _OF_FLOW = re.compile(r"^flow\.([0-9a-z]{26})\.")
@@ -32,8 +32,8 @@ def flow_of(topic: str) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Remains:
-    """Names of things of deployments, by kind.
+class ResourceNames:
+    """Names of resources of deployments, by kind.
 
     Attributes:
         topics: `flow.<configuration id>.<sink>`.
@@ -54,7 +54,7 @@ class Remains:
 
     @property
     def deployments(self) -> frozenset[str]:
-        """The ids of all deployments that these things belong to; topics belong to configurations."""
+        """The ids of all deployments that these resources belong to; topics belong to configurations."""
         named = (deployment_of(name) for name in self.users | self.groups | self.elsewhere)
         return frozenset(found for found in named if found) | self.workers
 
@@ -63,13 +63,13 @@ class Remains:
         """The ids of the configurations that the topics belong to."""
         return frozenset(found for found in map(flow_of, self.topics) if found)
 
-    def where(self, deployments: Collection[str], topics: Collection[str]) -> "Remains":
+    def where(self, deployments: Collection[str], topics: Collection[str]) -> "ResourceNames":
         """The part that belongs to some deployments, and some of the topics."""
 
         def of(names: Iterable[str]) -> frozenset[str]:
             return frozenset(name for name in names if deployment_of(name) in deployments)
 
-        return Remains(
+        return ResourceNames(
             topics=self.topics & frozenset(topics),
             users=of(self.users),
             groups=of(self.groups),
@@ -80,16 +80,16 @@ class Remains:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Everything of this installation's form that exists now."""
+    """All resources with names of Headwater's form that exist now."""
 
     inventory: Inventory
     elsewhere: frozenset[str] = frozenset()
     workers: frozenset[str] = frozenset()
 
     @property
-    def remains(self) -> Remains:
-        """All of it, by kind."""
-        return Remains(
+    def names(self) -> ResourceNames:
+        """The names of all resources, by kind."""
+        return ResourceNames(
             topics=frozenset(topic for topic in self.inventory.topics if flow_of(topic)),
             users=frozenset(filter(deployment_of, self.inventory.users | self.inventory.rule_users)),
             groups=frozenset(filter(deployment_of, self.inventory.groups)),
@@ -100,7 +100,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What the database says.
+    """The deployments and configurations of the resources, by their state in the database.
 
     Attributes:
         active: Ids of deployments that have not ended.
@@ -116,29 +116,29 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
-class Sorted:
-    """removable: what the database records as ended. unknown: what waits for an operator."""
+class Classified:
+    """Resources to remove, which the database records as ended, and unknown ones, which wait for an operator."""
 
-    removable: Remains = field(default_factory=Remains)
-    unknown: Remains = field(default_factory=Remains)
+    removable: ResourceNames = field(default_factory=ResourceNames)
+    unknown: ResourceNames = field(default_factory=ResourceNames)
 
 
-def sort(found: Found, recorded: Recorded) -> Sorted:
-    """Tell what may be removed from what must wait.
+def classify(found: Found, recorded: Recorded) -> Classified:
+    """Classify resources as removable or unknown; active ones are neither.
 
     Users, rules, groups, subscriptions and workers follow their deployment. A topic follows its configuration: when the
     deployments of that have all ended, its topics go, except while a user of an unknown deployment has a rule on the
     topic, and except while there are more than MAX_UNKNOWN_DEPLOYMENTS unknown deployments. Both mean that the
     configuration was deployed again without this database.
     """
-    everything = found.remains
+    everything = found.names
     unknown = everything.deployments - recorded.active - recorded.ended
     undeployed = {topic for topic in everything.topics if flow_of(topic) in recorded.undeployed - recorded.deployed}
     waiting = undeployed & _read_or_written_by(unknown, found.inventory)
     if len(unknown) > MAX_UNKNOWN_DEPLOYMENTS:
         waiting = undeployed
     strangers = {t for t in everything.topics if flow_of(t) not in recorded.undeployed | recorded.deployed}
-    return Sorted(
+    return Classified(
         removable=everything.where(recorded.ended, undeployed - waiting),
         unknown=everything.where(unknown, strangers | waiting),
     )
@@ -149,18 +149,18 @@ def _read_or_written_by(deployments: Collection[str], inventory: Inventory) -> s
     return {topic for user, topics in inventory.rules.items() if deployment_of(user) in deployments for topic in topics}
 
 
-def running_elsewhere(found: Found, unknown: Remains) -> frozenset[str]:
+def running_elsewhere(found: Found, unknown: ResourceNames) -> frozenset[str]:
     """Unknown deployments whose workers read now: another installation on the same cluster has them."""
     busy = {name for name in found.inventory.busy_groups if name.startswith("wrk-")}
     return unknown.deployments & frozenset(filter(None, map(deployment_of, busy)))
 
 
-def belonging(ids: Collection[str], found: Found, unknown: Remains) -> frozenset[str]:
+def belonging(ids: Collection[str], found: Found, unknown: ResourceNames) -> frozenset[str]:
     """The unknown deployments and configurations among these ids, with those that share a topic with them."""
     return frozenset(_belonging(frozenset(ids), found.inventory, unknown))
 
 
-def _belonging(ids: frozenset[str], inventory: Inventory, unknown: Remains) -> Iterator[str]:
+def _belonging(ids: frozenset[str], inventory: Inventory, unknown: ResourceNames) -> Iterator[str]:
     yield from ids & (unknown.deployments | unknown.flows)
     for user, topics in inventory.rules.items():
         deployment = deployment_of(user)

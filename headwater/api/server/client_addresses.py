@@ -1,4 +1,4 @@
-"""The address that a request comes from: that of the connection, or what trusted proxies say."""
+"""Finds the client's address of a request: the connection's address, or the one that trusted proxies forward."""
 
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -39,7 +39,7 @@ class TrustedProxies:
 
 
 def parse(text: str) -> Address | None:
-    """An IP address; one of IPv4 that is mapped into IPv6 as IPv4. None when the text is no address."""
+    """The IP address in a text, an IPv4-mapped IPv6 address as IPv4; None when the text is no address."""
     try:
         address = ip_address(text)
     except ValueError:
@@ -49,7 +49,7 @@ def parse(text: str) -> Address | None:
 
 
 def group_of(text: str) -> str:
-    """What limits count an address as: an IPv4 address as itself, an IPv6 address as its network."""
+    """The group of an address, by which limits count: an IPv4 address itself, or the /64 of an IPv6 address."""
     address = parse(text)
     if isinstance(address, IPv6Address):
         return str(ip_network((int(address) >> IPV6_PREFIX << IPV6_PREFIX, IPV6_PREFIX)))
@@ -57,7 +57,7 @@ def group_of(text: str) -> str:
 
 
 def _without_port(hop: str) -> str:
-    """Some proxies write `1.2.3.4:5678` and `[::1]:5678`."""
+    """The address without a port, since some proxies write `1.2.3.4:5678` and `[::1]:5678`."""
     if hop.startswith("["):
         return hop[1:].partition("]")[0]
     host, _, port = hop.partition(":")
