@@ -1,7 +1,7 @@
-"""Loops that a process runs for as long as it lives: an error is logged, the loop goes on, and readiness shows it.
+"""Background loops: an unexpected error is logged, the loop continues, and readiness shows the error.
 
-Each loop has a `Loop` value with its state. The loop calls `failed` for an unexpected exception and waits as long as
-that says, and calls `succeeded` for a turn that went well.
+Each loop has a `Loop` object with its state. The loop calls `failed` for an unexpected exception and waits for the
+returned time, and calls `succeeded` after a turn without an error.
 """
 
 from collections.abc import Iterable
@@ -31,11 +31,11 @@ class Loop:
         return delay_s
 
     def succeeded(self) -> None:
-        """Note a turn that went well."""
+        """Note a turn without an error."""
         self.failing = ""
         self._backoff.reset()
 
 
 def failing(loops: Iterable[Loop]) -> str:
-    """What of these loops fails now; empty when none does."""
+    """The errors of the loops that fail now; empty when none does."""
     return "; ".join(loop.failing for loop in loops if loop.failing)

@@ -1,7 +1,7 @@
-"""The logs of children: what they write, in files of bounded size, also while they run for months.
+"""Captures the output of child processes in log files of bounded size, however long the children run.
 
-A child writes into a pipe, whose other end one thread of this process copies into a file. So the size is looked at with
-each chunk, and the child needs to know nothing of it.
+A child writes into a pipe, from which one thread of this process copies into a file. The thread checks the size of the
+file with each chunk, so the child needs no log rotation.
 """
 
 import os
@@ -75,7 +75,7 @@ class _Copier(threading.Thread):
         while True:
             try:
                 self._turn()
-            except Exception:  # children would stand still when nobody reads what they write
+            except Exception:  # children would block when nobody reads their pipes
                 log.exception("a turn of the copier of logs failed")
                 threading.Event().wait(_PAUSE_S)
 
@@ -84,7 +84,7 @@ class _Copier(threading.Thread):
             if key.data is None:
                 self._take_new()
             elif chunk := os.read(key.fd, _CHUNK_BYTES):
-                with suppress(OSError):  # the disk is full: the child must not stall on its log as well
+                with suppress(OSError):  # the disk is full: the child must not block on its log
                     key.data.append(chunk)
             else:
                 self._selector.unregister(key.fd)
@@ -113,7 +113,7 @@ def _get_copier() -> _Copier:
 def capturing(path: Path, max_bytes: int = MAX_BYTES) -> Iterator[int]:
     """A file descriptor for a child's output, to be given to the child inside the block.
 
-    What arrives there is appended to `path` until all writers are gone. Raises OSError when the file can't be made.
+    The output is appended to `path` until all writers have closed it. Raises OSError when the file can't be made.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     into = _LogFile(path, max_bytes, _open(path))

@@ -44,7 +44,7 @@ from headwater.services.limits import RateLimits
 from headwater.services.metrics import Metrics
 from headwater.services.prices import Prices
 from headwater.services.quotas import QuotaSets, QuotaStores
-from headwater.services.redaction import hiding
+from headwater.services.redaction import redactor
 from headwater.services.trials import Trials
 from headwater.settings import Settings
 from headwater.stores.base import Leases
@@ -117,7 +117,7 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
             utc_now,
             new_id,
             lambda: secrets.token_urlsafe(PASSWORD_BYTES),
-            hiding(operator_names(addresses, bindings)),
+            redactor(operator_names(addresses, bindings)),
         ),
         metrics=Metrics(
             RedisMetrics(connect(addresses.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)),

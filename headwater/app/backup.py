@@ -1,7 +1,7 @@
-"""Backups of what only Headwater knows: the database, the secret key and the set store. Kafka's data is not part of it.
+"""Backup and restore of the database, the secret key and the set store. Kafka's data is not part of a backup.
 
-The database is read as of one moment. The set store is read after that: what the database names was there, and a write
-that comes meanwhile may be in the backup.
+The database is read as of one moment, and the set store after that: so every set that the database names is in the
+backup, which may also have writes that were made during the backup.
 """
 
 import base64
@@ -80,8 +80,8 @@ def verify(path: Path) -> dict[str, Any]:
 def restore(settings: Settings, path: Path, *, replace: bool = False) -> dict[str, Any]:
     """Put a backup in place of what is there. Returns the manifest. Raises SetupError, Unavailable.
 
-    replace: also when the installation holds something; its database file, secret key and set store are kept beside
-    the new ones. Cut off, nothing starts on the data directory until it is done again.
+    replace: Restore also when the installation holds data; the old database file, secret key and set store are kept
+    beside the new ones. After an interrupted restore, nothing starts on the data directory until one has succeeded.
     """
     addresses = Addresses(settings, Home(settings.data_dir))
     home = addresses.home
@@ -94,7 +94,7 @@ def restore(settings: Settings, path: Path, *, replace: bool = False) -> dict[st
                 _require_empty(addresses)
             key = _key(addresses, archive)
             transfer.require_known(str(archive.manifest["schema"]))
-            draft = None if _uses_own_database(addresses) else _draft_database(addresses, archive, key)
+            draft = None if _has_external_database(addresses) else _draft_database(addresses, archive, key)
             with home.restoring():
                 stamp = f"before-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
                 if draft is None:
@@ -134,13 +134,13 @@ def _key(addresses: Addresses, archive: Archive) -> bytes:
     return key
 
 
-def _uses_own_database(addresses: Addresses) -> bool:
+def _has_external_database(addresses: Addresses) -> bool:
     return bool(addresses.settings.database_url.get_secret_value())
 
 
 def _require_stopped(addresses: Addresses) -> None:
-    """Raise SetupError when a controller leads. The locks of the data directory have told of this machine."""
-    if not _uses_own_database(addresses) and not addresses.home.database.exists():
+    """Raise SetupError when a controller leads. The locks of the data directory exclude processes of this machine."""
+    if not _has_external_database(addresses) and not addresses.home.database.exists():
         return
     url = addresses.database_url()
     if not transfer.is_empty(url) and transfer.is_led(url, LEASE):
@@ -151,7 +151,7 @@ def _require_stopped(addresses: Addresses) -> None:
 
 def _require_empty(addresses: Addresses) -> None:
     """Raise SetupError when something is there that a restore would replace."""
-    own = _uses_own_database(addresses)
+    own = _has_external_database(addresses)
     if (own and not transfer.is_empty(addresses.database_url())) or (not own and addresses.home.database.exists()):
         raise SetupError("There is a database already. `headwater restore --replace` puts the backup in its place.")
     if addresses.embeds_valkey:

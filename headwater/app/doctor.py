@@ -1,4 +1,4 @@
-"""What `headwater doctor` looks at: a list of checks, each of which says what it found and what to do."""
+"""The checks of `headwater doctor`; each finding says what is wrong and what to do."""
 
 from collections.abc import Callable, Iterable, Sequence
 

@@ -1,6 +1,6 @@
-"""The environment of each child process: what it needs of this process's variables and of the settings, and no more.
+"""The environment of each child process: only the variables and settings that it needs.
 
-Only the controller and the API get the secret key and the database's URL. A worker gets no setting at all: its spec
+Only the controller and the API get the secret key and the database's URL. A worker gets no setting: its spec
 file holds what it needs. A secret that was given by a file is passed on as the path of the file.
 """
 

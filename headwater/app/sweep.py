@@ -1,4 +1,4 @@
-"""What the broker holds of deployments that the database does not know: listing it, and giving it up."""
+"""`headwater sweep`: lists resources of deployments that the database does not know, and records them as ended."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ REMOVED_WITHIN_S = 180.0
 
 
 class Sweep:
-    """A look at the broker, and the confirmation of what an operator has read there."""
+    """The unknown resources on the broker, as listed when this was made, and their confirmation by an operator."""
 
     def __init__(self, broker: Broker, sources: Sources, deployments: DeploymentStore) -> None:
         self._broker = broker
@@ -38,7 +38,7 @@ class Sweep:
 
     @property
     def unknown(self) -> ResourceNames:
-        """What the database does not know, as last seen."""
+        """The resources that the database does not know."""
         return classify(self._found, recorded(self._deployments, self._found.names)).unknown
 
     @property

@@ -1,4 +1,4 @@
-"""Lower case for the members of a record that a stream stores so: programs export addresses in EIP-55's mixed case."""
+"""Lower-cases members of records, such as addresses, which other programs export in EIP-55's mixed case."""
 
 import re
 import string
@@ -20,8 +20,8 @@ encode: Final = msgspec.json.encode
 def lowercase(names: Collection[str]) -> Callable[[bytes], bytes]:
     """Make a function that puts these members of a JSON record, texts or arrays of texts, into lower case.
 
-    A record that has nothing to change stays as it is, byte for byte, and so does one that is no JSON object. All
-    other members keep their bytes.
+    A record without capitals in these members stays as it is, byte for byte, and so does a record that is no JSON
+    object. All other members keep their bytes.
     """
     if not names:
         return lambda record: record
@@ -29,7 +29,7 @@ def lowercase(names: Collection[str]) -> Callable[[bytes], bytes]:
 
 
 def _may_have_capitals(record: bytes) -> bool:
-    """False for most records, at little cost: their only capitals are those of one time of day in RFC 3339."""
+    """A cheap test that is False for most records, whose only capitals are those of one RFC 3339 time."""
     capitals = record.translate(None, _ALL_BUT_CAPITALS)
     if capitals == b"TZ":
         return _TIME_OF_DAY.match(record, record.index(b"T")) is None

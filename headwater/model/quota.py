@@ -29,13 +29,13 @@ Allowed = Mapping[QuotaName, int | None]
 
 @dataclass(frozen=True, slots=True)
 class QuotaDefaults:
-    """Quotas of the settings: of each owner without one of its own, and of all owners together. Missing: no quota."""
+    """The quotas in the settings, for each owner without its own quota and for all owners together; missing: none."""
 
     per_owner: Mapping[QuotaName, int] = field(default_factory=dict)
     total: Mapping[QuotaName, int] = field(default_factory=dict)
 
     def allowed(self, own: Allowed) -> dict[QuotaName, int | None]:
-        """What an owner may have, who has these quotas of its own."""
+        """The quotas of an owner. own: the quotas that were set for this owner alone."""
         return {name: own[name] if name in own else self.per_owner.get(name) for name in QUOTA_NAMES}
 
 
@@ -44,7 +44,7 @@ NO_QUOTAS = QuotaDefaults()
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a stored revision counts for. workers: the largest number of workers that it may run."""
+    """The usage of a stored revision. workers: the largest number of workers that it may run."""
 
     stored_bytes: int
     script_bytes: int
@@ -53,9 +53,9 @@ class Content:
 
 
 def content_of(config: str, *texts: str) -> Content:
-    """What a revision counts for. config: its pipeline_config as it is stored, in JSON; texts: what is stored beside.
+    """The usage of a revision. config: The stored pipeline_config, in JSON. texts: The other stored texts.
 
-    The text is read leniently: a configuration that this version cannot read counts too.
+    A configuration that this version can't read counts too.
     """
     read = stored_object(config)
     transforms = read_config(config).known_transforms
@@ -75,10 +75,10 @@ def _size(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Values that a write under way may still add to a set.
+    """Values that a running write may still add to a set.
 
-    until: epoch seconds; later it counts no more, since its writer is gone. written: the values are in the set
-    already, which is not known yet to be the owner's: the reservation counts until it is.
+    until: Epoch seconds after which the reservation has expired. written: The values are in the set, whose owner is not
+    recorded yet; the reservation counts until then.
     """
 
     id: str
@@ -103,7 +103,7 @@ class Excess:
 def excess(
     before: Usage, after: Usage, allowed: Mapping[QuotaName, int | None], *, of_all: bool = False
 ) -> Excess | None:
-    """The first quota that a change exceeds. What does not grow is never refused, also where a quota was lowered."""
+    """The first quota that a change exceeds. A change that lowers the usage never exceeds a quota."""
     for name, wanted in after.items():
         limit = allowed.get(name)
         if limit is not None and wanted > limit and wanted > before[name]:

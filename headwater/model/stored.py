@@ -1,8 +1,7 @@
-"""Reading stored pipelines: one that this version can't read never stops anything but itself.
+"""Reads stored pipelines, also those that this version can't read as a whole, which must not affect others.
 
-A limit may have been lowered since the save, or another version may have written it. What can be told of such a
-pipeline without its rules stays known: which transforms and sinks it has, so that a PUT can mend it and a teardown
-removes what it owns.
+A limit may have been lowered since the save, or another version may have written the pipeline. Its transforms and sinks
+are read without this version's rules, so that a PUT can replace the pipeline and a teardown removes its resources.
 """
 
 import json
@@ -27,8 +26,8 @@ _WHAT_TO_DO = "Save it anew with PUT, or delete it."
 class UnreadableConfig(PipelineConfig):
     """A stored pipeline that breaks this version's rules.
 
-    text: what is stored. why: what is wrong with it. Of its parts, `sinks`, `source` and `known_transforms` hold what
-    can be read; nothing may run it.
+    text: The stored text. why: What is wrong with it. `sinks`, `source` and `known_transforms` hold the parts that can
+    be read. No worker may run it.
     """
 
     text: str
@@ -36,7 +35,7 @@ class UnreadableConfig(PipelineConfig):
 
     @classmethod
     def of(cls, text: str, why: str) -> "UnreadableConfig":
-        """What can be told of a stored text."""
+        """The parts of a stored text that can be read."""
         members = stored_object(text)
         return cls.model_construct(
             source=_source(members.get("source")),
@@ -48,7 +47,7 @@ class UnreadableConfig(PipelineConfig):
 
     @property
     def unreadable(self) -> str:
-        """Why this version can't read it, and what to do."""
+        """A sentence that says why this version can't read the pipeline, and what to do."""
         return f"This version of Headwater can't read the stored pipeline: {self.why}. {_WHAT_TO_DO}"
 
     @property

@@ -1,8 +1,8 @@
-"""Control groups of the workers' own: the kernel holds each worker, with the processes below it, to its memory limit.
+"""A control group for each worker, in which the kernel limits the memory of the worker and its child processes.
 
-On cgroups v2 a group needs a part of the tree that systemd has delegated to this service (`Delegate=yes`): all others
-belong to systemd. On v1 it needs a memory hierarchy in which this process may make folders. Where there is neither,
-`find_groups` returns None, and the orchestrator looks at the workers' memory itself.
+On cgroups v2, groups need a part of the tree that systemd has delegated to this service (`Delegate=yes`); all other
+parts belong to systemd. On v1, they need a memory hierarchy in which this process may make folders. Where there is
+neither, `find_groups` returns None, and the orchestrator measures the workers' memory itself.
 """
 
 import contextlib
@@ -20,24 +20,24 @@ log = structlog.get_logger(__name__)
 MOUNT = Path("/sys/fs/cgroup")
 PROC = Path("/proc")
 SUPERVISOR = "supervisor"
-"""The group that this process and those beside it move to: on v2 only a group without processes has groups below."""
+"""The group that the service's own processes move to: on v2, a group that holds processes can't have child groups."""
 DELEGATED = ("user.delegate", "trusted.delegate")
 """The extended attributes by which systemd marks what it has delegated."""
 MOVES = 10
-"""How often the processes of a group are moved: one that forks meanwhile leaves a child behind."""
+"""How often the processes of a group are moved: a process that forks during a move leaves its child behind."""
 BASE_FILE = "cgroup"
-"""The file of the run directory with the place of the groups: the next start removes those of a killed process."""
+"""The file of the run directory with the path of the groups, so that the next start removes those that a kill left."""
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
-    """The files by which one version of cgroups is told a limit, and tells of kills.
+class CgroupVersion:
+    """The files of a control group in one version of cgroups.
 
     Attributes:
-        limit: takes the limit in bytes.
-        others: files that may be missing, and what is written to each; None stands for the limit.
-        counters: has the line `oom_kill N`: the kills of processes of this group, whatever lacked the memory.
-        peak: the most memory that the group has used, in bytes; older kernels have none on v2.
+        limit: The file that takes the limit in bytes.
+        others: Files that may be missing, and the text to write to each; None means the limit.
+        counters: The file with the line `oom_kill N`, which counts kills of processes of this group for memory.
+        peak: The file with the most memory that the group has used, in bytes; older kernels have none on v2.
     """
 
     limit: str
@@ -46,27 +46,27 @@ class Version:
     peak: str
 
 
-V1 = Version(
+V1 = CgroupVersion(
     "memory.limit_in_bytes",
     (("memory.memsw.limit_in_bytes", None), ("memory.oom_control", "0")),
     "memory.oom_control",
     "memory.max_usage_in_bytes",
 )
-V2 = Version("memory.max", (("memory.swap.max", "0"), ("memory.oom.group", "0")), "memory.events", "memory.peak")
+V2 = CgroupVersion("memory.max", (("memory.swap.max", "0"), ("memory.oom.group", "0")), "memory.events", "memory.peak")
 REACHED = 0.99
-"""Which part of its limit a group has used at least when it was the limit that lacked the memory."""
+"""A group whose peak is at least this part of its limit counts as having reached the limit."""
 
 
 class WorkerGroup:
     """The control group of one worker."""
 
-    def __init__(self, path: Path, version: Version) -> None:
+    def __init__(self, path: Path, version: CgroupVersion) -> None:
         self.path = path
         self.processes = path / "cgroup.procs"
         self._version = version
         self._limit = 0
 
-    def hold_to(self, limit: int) -> None:
+    def set_limits(self, limit: int) -> None:
         """Set the limit in bytes, without swap, and let the kernel kill one process at a time. Raises OSError."""
         self._limit = limit
         (self.path / self._version.limit).write_text(str(limit))
@@ -79,7 +79,7 @@ class WorkerGroup:
         return read_counter(self.path / self._version.counters, "oom_kill")
 
     def reached_limit(self) -> bool:
-        """False when the group never came near its limit: then a kill was for the memory of the whole machine."""
+        """Whether the peak is near the limit; otherwise a kill was for the memory of the whole machine."""
         try:
             return int((self.path / self._version.peak).read_text()) >= REACHED * self._limit
         except OSError:
@@ -89,7 +89,7 @@ class WorkerGroup:
 class WorkerGroups:
     """Makes and removes the groups of one orchestrator, in the folder `base`. Used under the orchestrator's lock."""
 
-    def __init__(self, base: Path, version: Version, prefix: str) -> None:
+    def __init__(self, base: Path, version: CgroupVersion, prefix: str) -> None:
         self._base = base
         self._version = version
         self._prefix = prefix
@@ -103,7 +103,7 @@ class WorkerGroups:
         path.mkdir()
         group = WorkerGroup(path, self._version)
         try:
-            group.hold_to(limit)
+            group.set_limits(limit)
         except OSError:
             self.discard(group)
             raise
@@ -121,7 +121,7 @@ class WorkerGroups:
 
 
 def _remove(path: Path) -> bool:
-    """Remove a group. False while there are processes in it; their number falls by itself, since they are dying."""
+    """Remove a group. False while it still has processes, which are ending."""
     try:
         path.rmdir()
     except FileNotFoundError:
@@ -132,9 +132,9 @@ def _remove(path: Path) -> bool:
 
 
 def find_groups(run_dir: Path, limit: int) -> WorkerGroups | None:
-    """The groups of the orchestrator of a run directory, tried once; None, with a line in the log, without any.
+    """The groups of a run directory's orchestrator, after a test of one; None, with a log line, when none can be made.
 
-    Also removes the groups that an orchestrator before left behind, wherever it had them.
+    This also removes the groups that an earlier orchestrator of the run directory has left.
     """
     prefix = f"headwater-{hashlib.sha256(os.fsencode(run_dir.absolute())).hexdigest()[:8]}-"
     before = _base_of(run_dir)
@@ -146,15 +146,15 @@ def find_groups(run_dir: Path, limit: int) -> WorkerGroups | None:
         groups.discard(groups.make(limit))
     except OSError as error:
         log.info(
-            "workers have no control group of their own; their memory is looked at once a second",
+            "workers have no control group of their own; their memory is measured once a second",
             reason=error.strerror or str(error),
         )
         return None
     return groups
 
 
-def note_base(run_dir: Path, groups: WorkerGroups) -> None:
-    """Write down where the groups are, for the next start."""
+def write_base_file(run_dir: Path, groups: WorkerGroups) -> None:
+    """Store the path of the groups for the next start."""
     (run_dir / BASE_FILE).write_text(str(groups._base))
 
 
@@ -164,8 +164,8 @@ def _base_of(run_dir: Path) -> Path | None:
     return None
 
 
-def _place() -> tuple[Path, Version]:
-    """Where groups can be made, and of which version they are. Raises OSError with the reason when nowhere."""
+def _place() -> tuple[Path, CgroupVersion]:
+    """The folder in which groups can be made, and their version. Raises OSError with the reason when there is none."""
     for controllers, path in own_groups():
         if "memory" in controllers.split(","):
             return _own_folder(MOUNT / "memory", path), V1
@@ -183,7 +183,7 @@ def own_groups(proc: Path = PROC) -> Iterator[tuple[str, str]]:
 
 
 def _own_folder(mount: Path, path: str) -> Path:
-    """The folder of this process's group: in a container its path may be the host's, and the mount be the group."""
+    """The folder of this process's group. In a container, the mount itself may be that group."""
     own = str(os.getpid())
     for folder in (mount / path, mount):
         with contextlib.suppress(OSError):
@@ -202,9 +202,9 @@ def is_delegated(folder: Path) -> bool:
 
 
 def delegated_folder(own: Path, is_delegated: Callable[[Path], bool] = is_delegated) -> Path:
-    """The delegated group around this process's own one, with the memory controller for groups below it.
+    """The delegated group that contains this process, with the memory controller enabled for its child groups.
 
-    Where that is the own group itself, its processes move into SUPERVISOR below it. Raises OSError.
+    When that is this process's own group, the processes in it move into its child group SUPERVISOR. Raises OSError.
     """
     base = next((folder for folder in (own.parent, own) if is_delegated(folder)), None)
     if base is None:
@@ -228,7 +228,7 @@ def _move_processes(base: Path, to: Path) -> None:
 
 
 def read_counter(path: Path, name: str) -> int:
-    """The number behind a name in a file of the kernel's; 0 when it can't be read."""
+    """The number after a name in a file of the kernel; 0 when it can't be read."""
     with contextlib.suppress(OSError):
         words = dict(line.split(maxsplit=1) for line in path.read_text().splitlines())
         return int(words.get(name, 0))

@@ -3,9 +3,9 @@
 One thread owns every slot: it sleeps on the probes' sockets and the children's pidfds, so a death or a heartbeat is
 seen at once and nothing is polled. Workers die with this process (children.py); the next start makes them again.
 
-A change starts a successor beside each worker. When all of a set are prepared, the workers are told to end, and as
-each has ended its successor is told to join: so the static member of the group changes hands, and no partition does.
-Workers that have no successor go last, and leave the group.
+A change starts a successor beside each worker. When all successors of a set are prepared, the workers receive SIGTERM,
+and as each has ended, its successor receives JOIN and takes over the static group membership, so no partition moves.
+Workers that have no successor end last, and leave the group.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from headwater.children import spawn
 from headwater.errors import OrchestratorUnavailable
 from headwater.model.deployment import LogLine, WorkerStatus
 from headwater.model.worker import JOIN, LEAVE, Pulse, WorkerSet
-from headwater.orchestrators.cgroups import WorkerGroup, WorkerGroups, note_base
+from headwater.orchestrators.cgroups import WorkerGroup, WorkerGroups, write_base_file
 from headwater.orchestrators.running import STUCK_AFTER_S, Running
 from headwater.orchestrators.slot import SCRIPTS_KILLED, Role, Slot
 from headwater.orchestrators.usage import KernelKills, kills_in_own_group, resident_bytes
@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 TICK_S = 0.2
 LONGEST_WAIT_S = 2.0
-"""After a turn that failed: workers that die meanwhile are started again that much later."""
+"""The longest wait after a failed turn, by which the restart of a worker that died may be delayed."""
 STOP_GRACE_S = 10.0
 MEMORY_EVERY_S = 1.0
 MAX_LOG_BYTES = 4 << 20
@@ -50,9 +50,9 @@ Command = Callable[[Path, int, int], Sequence[str]]
 class ProcessOrchestrator:
     """Implements orchestrators.base.Orchestrator. `run_dir` (0700) holds specs and logs, a folder per deployment.
 
-    memory_limit: bytes that a worker may use, with the processes below it; one that uses more is killed.
-    environment: that of the workers; without one, `children.inherited()`. groups: where each worker gets a control
-    group of its own; without them the orchestrator looks at the workers' memory once a second.
+    memory_limit: Bytes that a worker may use, with its child processes; a worker that uses more is killed.
+    environment: The environment of the workers; without one, `children.inherited()`. groups: Control groups for the
+    workers; without them, the orchestrator measures the workers' memory once a second.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class ProcessOrchestrator:
         shutil.rmtree(run_dir, ignore_errors=True)
         run_dir.mkdir(mode=0o700, parents=True)
         if groups is not None:
-            note_base(run_dir, groups)
+            write_base_file(run_dir, groups)
         self._loop = Loop("looking after workers")
         self._thread = threading.Thread(target=self._run, name="orchestrator", daemon=True)
         self._thread.start()
@@ -205,7 +205,7 @@ class ProcessOrchestrator:
         return self._folder(deployment_id) / f"spec-{spec_hash}.json"
 
     def _write_spec(self, wanted: WorkerSet) -> None:
-        """Those of others go: each holds the scripts and credentials of a revision."""
+        """Write a spec file, and remove those that no slot needs: each holds scripts and credentials of a revision."""
         path = self._spec_path(wanted.deployment_id, wanted.spec_hash)
         path.parent.mkdir(mode=0o700, exist_ok=True)
         needed = {spec_hash for _, slot in self._of(wanted.deployment_id) for spec_hash in slot.spec_hashes}
@@ -216,7 +216,7 @@ class ProcessOrchestrator:
         path.write_text(wanted.spec.model_dump_json())
 
     def _wake(self) -> None:
-        """Under the lock: the thread closes the sockets when it has seen the end."""
+        """Wake the thread. Called under the lock, since the thread closes the sockets when it ends."""
         with contextlib.suppress(BlockingIOError):
             self._wake_in.send(b"!")
 
@@ -225,7 +225,7 @@ class ProcessOrchestrator:
             try:
                 self._turn()
                 self._loop.succeeded()
-            except Exception as error:  # noqa: BLE001  # nobody else looks after the workers: they would run on, unseen
+            except Exception as error:  # noqa: BLE001  # no other thread watches the workers
                 self._closed.wait(min(self._loop.failed(error), LONGEST_WAIT_S))
         self._stop_all()
 
@@ -247,7 +247,7 @@ class ProcessOrchestrator:
         running: Running = key.data
         with self._lock:
             if key.fileobj is running.probe and not running.read_heartbeats():
-                self._selector.unregister(running.probe)  # the worker closed it; its pidfd tells the rest
+                self._selector.unregister(running.probe)  # the worker closed it; its pidfd reports the end
 
     def _hand_over_if_prepared(self, deployment_id: str) -> None:
         wanted = self._next[deployment_id]
@@ -262,7 +262,7 @@ class ProcessOrchestrator:
         return any(slot.hands_over for _, slot in self._of(deployment_id))
 
     def _look_at_memory(self) -> None:
-        """Kill what uses too much, before the machine has none left, unless the kernel does so in a control group."""
+        """Kill workers over the limit, unless the kernel limits them in control groups."""
         now = self._clock()
         if now < self._look_at_memory_at:
             return
@@ -282,7 +282,7 @@ class ProcessOrchestrator:
             return
         running.kills.look()
         if running.kills.were_of_others():
-            slot.tell("warning", SCRIPTS_KILLED)
+            slot.log("warning", SCRIPTS_KILLED)
 
     def _advance(self, key: tuple[str, int]) -> None:
         """Move one slot towards what is wanted of it."""
@@ -291,7 +291,7 @@ class ProcessOrchestrator:
             if role.running is not None and (status := role.running.child.poll()) is not None:
                 self._reap(slot, role, status, now)
         if slot.promote() and slot.worker.running is not None:
-            slot.worker.running.tell(JOIN)
+            slot.worker.running.send(JOIN)
         slot.forget_lost_successor()
         if slot.worker.spec_hash is not None or not self._hands_over(key[0]):
             self._stop_if_unwanted(slot, slot.worker, now)
@@ -313,7 +313,7 @@ class ProcessOrchestrator:
                 return
             running.stop_by = now + STOP_GRACE_S
             if role.spec_hash is None:
-                running.tell(LEAVE)
+                running.send(LEAVE)
             running.child.send(signal.SIGTERM)
         elif now >= running.stop_by:
             log.warning("worker ignored SIGTERM; it is killed", worker=slot.name, grace_s=STOP_GRACE_S)
@@ -349,7 +349,7 @@ class ProcessOrchestrator:
             slot.died(role, f"can't start a process: {error}", self._clock())
         else:
             if role is slot.worker:
-                role.running.tell(JOIN)
+                role.running.send(JOIN)
 
     def _start(self, key: tuple[str, int], slot: Slot, spec_hash: str) -> Running:
         """Raises OSError; nothing runs then, and nothing stays open."""
@@ -390,7 +390,7 @@ class ProcessOrchestrator:
                 self._selector.unregister(fileobj)
 
     def _stop_all(self) -> None:
-        """End of the controller: all workers at once, each with the whole grace time."""
+        """Stop all workers at once when the controller ends, each with the whole grace time."""
         with self._lock:
             roles = [(slot, role) for slot in self._slots.values() for role in (slot.worker, slot.successor)]
             running = [(slot, role, role.running.child) for slot, role in roles if role.running is not None]
@@ -404,7 +404,7 @@ class ProcessOrchestrator:
             end.close()
 
     def _remove_groups(self) -> None:
-        """What workers started dies with them, and leaves their groups within moments."""
+        """Remove the groups once the workers' child processes, which die with the workers, have left them."""
         deadline = time.monotonic() + GROUPS_GRACE_S
         while self._groups is not None and not self._groups.sweep() and time.monotonic() < deadline:
             time.sleep(0.02)

@@ -68,7 +68,7 @@ class Running:
         """True when that has lasted for STUCK_AFTER_S."""
         return self.clock() - self.moved_at >= STUCK_AFTER_S
 
-    def tell(self, word: bytes) -> None:
+    def send(self, word: bytes) -> None:
         """Write JOIN or LEAVE to its probe. A process that has just died hears nothing."""
         with contextlib.suppress(OSError):
             self.probe.send(word)

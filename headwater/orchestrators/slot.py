@@ -1,4 +1,4 @@
-"""One worker slot of the process orchestrator: what is wanted, what runs, and what `deploy/stats` says of it."""
+"""One worker slot of the process orchestrator: the wanted spec, the running process, and its status."""
 
 import signal
 from collections import deque
@@ -30,8 +30,11 @@ QUIET = (
 class Role:
     """A place for one process of one spec: the worker of a slot, or the successor that prepares.
 
-    spec_hash None: nobody is wanted here. deaths: with this spec. died_of_memory: the last one did. is_fenced: another
-    worker took the last one's place.
+    Attributes:
+        spec_hash: The spec of the process that should run here; None when none should.
+        deaths: Deaths with this spec.
+        died_of_memory: Whether the last process was killed for memory.
+        is_fenced: Whether another worker has fenced the last process.
     """
 
     spec_hash: str | None = None
@@ -47,11 +50,11 @@ class Role:
 
     @property
     def is_wanted(self) -> bool:
-        """True when the process that runs is the one that should."""
+        """Whether the running process has the wanted spec."""
         return self.running is not None and self.running.spec_hash == self.spec_hash
 
     def want(self, spec_hash: str | None) -> None:
-        """Say what should run. Another spec starts at once, whatever the last one did."""
+        """Set the wanted spec. Another spec starts at once, without the back-off of the last one."""
         if spec_hash != self.spec_hash:
             self.spec_hash, self.restart_at, self.deaths, self.deaths_in_a_row = spec_hash, 0.0, 0, 0
             self.reason, self.oom_killed_at, self.died_of_memory = "", None, False
@@ -65,7 +68,7 @@ class Role:
             self.deaths_in_a_row = 0
 
     def died(self, reason: str, now: float) -> None:
-        """Note an end that nobody asked for, or a start that never became a process; wait before the next start."""
+        """Note an unexpected end or a failed start, and delay the next start."""
         self.deaths += 1
         self.deaths_in_a_row += 1
         self.reason = reason
@@ -74,7 +77,7 @@ class Role:
 
 @dataclass(slots=True)
 class Slot:
-    """Used under the orchestrator's lock. deaths: of its workers, since the slot was made."""
+    """A slot; used under the orchestrator's lock. deaths: those of its workers since the slot was made."""
 
     name: str
     worker: Role = field(default_factory=Role)
@@ -85,7 +88,7 @@ class Slot:
 
     @property
     def is_prepared(self) -> bool:
-        """True when its successor could join at once."""
+        """Whether the successor could join at once."""
         running = self.successor.running
         return running is not None and self.successor.is_wanted and running.is_prepared
 
@@ -97,7 +100,7 @@ class Slot:
 
     @property
     def spec_hashes(self) -> Iterator[str]:
-        """Of all that runs here or should."""
+        """The spec hashes of all processes that run here or should."""
         for role in (self.worker, self.successor):
             if role.spec_hash is not None:
                 yield role.spec_hash
@@ -106,15 +109,15 @@ class Slot:
 
     @property
     def hands_over(self) -> bool:
-        """True while its worker ends for a successor."""
+        """Whether the worker is ending so that a successor takes over."""
         return self.worker.running is not None and self.worker.spec_hash is not None and not self.worker.is_wanted
 
     def hand_over(self) -> None:
-        """From now on the successor's spec is the worker's; `promote` follows when the worker has ended."""
+        """Make the successor's spec the worker's; `promote` follows when the worker has ended."""
         self.worker.want(self.successor.spec_hash)
 
     def promote(self) -> bool:
-        """Let the successor take the worker's place, when that is free and meant for it."""
+        """Make the successor the worker, when the worker has ended and the successor has the worker's spec."""
         running = self.successor.running
         if running is None or running.stop_by is not None or self.worker.running is not None:
             return False
@@ -124,7 +127,7 @@ class Slot:
         return True
 
     def forget_lost_successor(self) -> None:
-        """A successor that died between the hand-over and its turn is not started again: the worker's role is."""
+        """Clear a successor that died during the hand-over: the worker's role starts its spec instead."""
         if self.successor.running is None and self.successor.spec_hash == self.worker.spec_hash:
             self.successor.want(None)
 
@@ -160,16 +163,16 @@ class Slot:
         """Note a death."""
         role.died(reason, now)
         self.deaths += role is self.worker
-        self.tell("error", reason)
+        self.log("error", reason)
 
-    def tell(self, level: str, message: str) -> None:
+    def log(self, level: str, message: str) -> None:
         """Add a line to the deployment's log."""
         self.lines.append(
             LogLine(time=datetime.now(UTC), worker=self.name, source="worker", level=level, message=message)
         )
 
     def status(self, role: Role, now: float) -> WorkerStatus:
-        """A worker or successor in the words of `deploy/stats`."""
+        """The status of a worker or successor, as `deploy/stats` shows it."""
         state, running = _state(role), role.running
         said = running.heartbeat.state if running is not None and running.heartbeat is not None else ""
         quiet = state is Status.RUNNING and running is not None and running.is_quiet and said != "waiting"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from headwater.errors import Conflict, DeployFailed, NotFound
 from headwater.model.deployment import Deployment, Desired, LogLine, Phase, Progress
 from headwater.services.ids import Clock, NewId
-from headwater.services.redaction import Hide
+from headwater.services.redaction import Redact
 from headwater.stores.base import DeploymentStore, FlowStore
 
 
@@ -23,7 +23,7 @@ class Deployments:
     """No method waits for the controller: callers look at `progress`, and judge it with `is_up`, `is_rotated` or
     `is_gone`. All may raise StoreUnavailable.
 
-    new_password makes one random password per call. hide: takes the operator's names out of reasons and log lines.
+    new_password makes one random password per call. redact: takes the operator's names out of reasons and log lines.
     """
 
     def __init__(
@@ -33,9 +33,9 @@ class Deployments:
         now: Clock,
         new_id: NewId,
         new_password: Callable[[], str],
-        hide: Hide = str,
+        redact: Redact = str,
     ) -> None:
-        self._hide = hide
+        self._redact = redact
         self._flows = flows
         self._store = store
         self._now = now
@@ -75,7 +75,7 @@ class Deployments:
     def progress(self, flow_ids: Collection[str]) -> Mapping[str, Progress]:
         """How far the deployments of these flows have come; a flow without one is missing."""
         found = self._store.progress(flow_ids)
-        return {flow_id: replace(seen, reason=self._hide(seen.reason)) for flow_id, seen in found.items()}
+        return {flow_id: replace(seen, reason=self._redact(seen.reason)) for flow_id, seen in found.items()}
 
     def find(self, owner: str, flow_id: str) -> Deployment | None:
         """The deployment of a configuration, or None. Raises NotFound when there is no such configuration."""
@@ -96,11 +96,11 @@ class Deployments:
         return [line if line.source == "script" else self._shown_line(line) for line in lines]
 
     def _shown(self, deployment: Deployment) -> Deployment:
-        workers = (one.model_copy(update={"reason": self._hide(one.reason)}) for one in deployment.workers)
-        return replace(deployment, reason=self._hide(deployment.reason), workers=tuple(workers))
+        workers = (one.model_copy(update={"reason": self._redact(one.reason)}) for one in deployment.workers)
+        return replace(deployment, reason=self._redact(deployment.reason), workers=tuple(workers))
 
     def _shown_line(self, line: LogLine) -> LogLine:
-        return line.model_copy(update={"message": self._hide(line.message)})
+        return line.model_copy(update={"message": self._redact(line.message)})
 
 
 def is_up(started: Deployment, seen: Progress | None) -> bool:

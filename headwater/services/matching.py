@@ -1,4 +1,4 @@
-"""Which stored transform a sent one updates: one pure function over what is stored and what was sent.
+"""Matches the transforms of a request to the stored ones that they update: pure functions.
 
 A filter's values belong to its uid, so a wrong match would give the values of one filter to another.
 """
@@ -12,7 +12,7 @@ from headwater.model.transform import KnownTransform
 
 
 class SentTransform(Protocol):
-    """What a sent transform is recognised by. content: the expression of a filter, or a script."""
+    """The members by which a sent transform is matched. content: the expression of a filter, or a script."""
 
     @property
     def uid(self) -> str | None: ...
@@ -65,7 +65,7 @@ class _Matching:
                 self._take(place, known)
 
     def by_content(self) -> None:
-        """Of several equal transforms, those at the nearest positions, in order."""
+        """Match equal transforms; of several equal ones, those at the nearest positions, in order."""
         places: dict[tuple[str, str], list[int]] = defaultdict(list)
         for place, new in self._unmatched():
             places[_identity(new)].append(place)
@@ -75,14 +75,14 @@ class _Matching:
                 self._take(place, self._stored[position])
 
     def by_position(self) -> None:
-        """A transform that was edited where it stands: nothing else moved, and nothing else claims its place."""
+        """Match a transform that was edited at its position, when no other transform equals either form of it."""
         if len(self._sent) != len(self._stored):
             return
         before, after = {_identity(known) for known in self._stored}, {_identity(new) for new in self._sent}
         for place, new in self._unmatched():
             known = self._stored[place]
             edited = _identity(new) not in before and _identity(known) not in after
-            renamed = new.name is not None and known.name is not None  # two names are two transforms
+            renamed = new.name is not None and known.name is not None  # different names are different transforms
             if edited and not renamed and new.type == known.type and self._is_free(place):
                 self._take(place, known)
 
@@ -102,7 +102,7 @@ def _identity(transform: SentTransform | KnownTransform) -> tuple[str, str]:
 
 
 def _nearest(here: Sequence[int], there: Sequence[int]) -> list[tuple[int, int]]:
-    """Pairs of places that keep the order of both and are least far apart in sum; as many as the shorter one has."""
+    """Pair positions of two ascending sequences in order, with the least sum of distances; all of the shorter one."""
     if len(here) > len(there):
         return [(place, position) for position, place in _nearest(there, here)]
     best: list[tuple[float, tuple[int, ...]]] = [(0, ()), *([(inf, ())] * len(here))]

@@ -1,7 +1,7 @@
-"""Reads from a store that an answer can do without, on threads of their own.
+"""Reads from a store whose results a response can do without, on separate threads.
 
-A store that is away must not hold up the threads that all requests share. So a read has a thread of its own, reads of
-the same thing share one, and while the store is known to be away nothing is asked.
+A store that is unavailable must not block the threads that all requests share. So these reads have a small pool of
+threads, reads of the same key share one call, and no read is sent while the store is known to be unavailable.
 """
 
 import threading
@@ -18,13 +18,13 @@ log = structlog.get_logger(__name__)
 
 THREADS = 4
 AWAY_FOR_S = 2.0
-"""How long a store counts as away after a read of it failed."""
+"""How long a store counts as unavailable after a failed read."""
 
 T = TypeVar("T")
 
 
 class OptionalReads(Generic[T]):
-    """Reads of one store. what: named in the log when it can't be read. Thread-safe."""
+    """Reads of one store. Thread-safe. what: the name of the value in the log when it can't be read."""
 
     def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._what = what
@@ -35,7 +35,7 @@ class OptionalReads(Generic[T]):
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix=f"read {what}")
 
     def ask(self, key: str, read: Callable[[], T | None]) -> "Future[T | None]":
-        """Begin to read, unless a read of the same key is under way. The result is None while the store is away."""
+        """Start a read, or join a running read of the same key. The result is None while the store is unavailable."""
         with self._lock:
             running = self._running.get(key)
             if running is None:

@@ -1,4 +1,4 @@
-"""Quotas of an owner: what there is of each, and room for values that are written to sets."""
+"""Quotas of an owner: usage and limits of each, and reservations for values that are written to sets."""
 
 import secrets
 import time
@@ -15,9 +15,9 @@ from headwater.model.quota import MEANINGS, QUOTA_NAMES, QuotaName, Reservation
 from headwater.stores.base import Page, QuotaStore, Reservations, SetCounts, SetStore, Written
 
 VALUES_PER_STEP = 50_000
-"""A body without an end reserves room for so many values at a time."""
+"""A body of unknown length reserves so many values at a time."""
 GIVEN_UP_AFTER_S = 3_600.0
-"""A writer that says nothing for so long is gone, and its reservation with it."""
+"""A reservation that was not renewed for so long has expired, since its writer was killed."""
 SET_VALUES: QuotaName = "set_values"
 
 
@@ -27,7 +27,7 @@ class CountedSets(SetStore, SetCounts, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What an owner has of one quota, and may have; None for any number."""
+    """The usage and the limit of one quota of an owner. allowed: None for any number."""
 
     name: QuotaName
     used: int
@@ -36,7 +36,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class QuotaStores:
-    """What quotas are decided by. clock: epoch seconds, give or take minutes."""
+    """The stores by which quotas are enforced. clock: epoch seconds, which may be off by minutes."""
 
     quotas: QuotaStore
     sets: CountedSets
@@ -117,7 +117,7 @@ def _reserved(stores: QuotaStores, target: SetId, in_place_of: int | None = None
 
 
 class _Room:
-    """The room that one write has reserved. in_place_of: how many values the write replaces; None when it adds."""
+    """The reservation of one write. in_place_of: how many values the write replaces; None when it adds."""
 
     def __init__(self, stores: QuotaStores, first: Reservation, in_place_of: int | None) -> None:
         self._stores = stores
@@ -125,16 +125,16 @@ class _Room:
         self._in_place_of = in_place_of
 
     def take(self, values: int) -> bool:
-        """Reserve room for so many values in all; False when a quota does not have it."""
+        """Reserve so many values in all; False when that would exceed a quota."""
         return self._excess(values) is None
 
     def require(self, values: int) -> None:
-        """Reserve room for so many values in all. Raises QuotaExceeded."""
+        """Reserve so many values in all. Raises QuotaExceeded."""
         if excess := self._excess(values):
             raise excess
 
     def counted(self, values: Iterable[str]) -> Iterator[str]:
-        """The values, with room for each before it is given. Raises QuotaExceeded."""
+        """The values, each of which is reserved before it is yielded. Raises QuotaExceeded."""
         rest, taken = iter(values), 0
         while part := list(islice(rest, VALUES_PER_STEP)):
             taken += len(part)
@@ -142,7 +142,7 @@ class _Room:
             yield from part
 
     def end(self) -> None:
-        """Give the room back: the values count themselves, as soon as their set is known to be the owner's."""
+        """Release the reservation, or mark it as written while the owner of the set is not recorded yet."""
         if self._mine.target in self._stores.quotas.sets(self._mine.owner):
             self._stores.reservations.remove([self._mine.id])
         else:
@@ -174,7 +174,7 @@ class _Room:
         return _exceeded(f"All owners together may have {allowed:,} {MEANINGS[SET_VALUES]}, and that is used up.")
 
     def _used(self, others: Sequence[Reservation], owner: str | None) -> int:
-        """Values of all sets but one that is replaced, and what other writes may still add."""
+        """The values of all sets, except the set that is replaced, and what other writes have reserved."""
         targets = set(self._stores.quotas.sets(owner))
         reserved = sum(one.values for one in others if not (one.written and one.target in targets))
         if self._in_place_of is not None:

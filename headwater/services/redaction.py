@@ -1,19 +1,19 @@
-"""Takes what belongs to the operator out of sentences that users read: addresses, topics, users, folders."""
+"""Redacts names of the operator's systems in sentences that users read: addresses, topics, users, folders."""
 
 import re
 from collections.abc import Callable, Iterable
 
-Hide = Callable[[str], str]
+Redact = Callable[[str], str]
 
-HIDDEN = "…"
+REDACTED = "…"
 _SHORTEST = 3
-"""Shorter names are too often a part of a sentence of ours."""
+"""Shorter names are not redacted, since they may be words of the sentence."""
 
 
-def hiding(names: Iterable[str]) -> Hide:
-    """Replaces each of these names by HIDDEN, where it stands as a word of its own."""
+def redactor(names: Iterable[str]) -> Redact:
+    """A function that replaces each of these names by REDACTED where the name is a whole word."""
     known = sorted({name for name in names if len(name) >= _SHORTEST}, key=len, reverse=True)
     if not known:
         return lambda sentence: sentence
     pattern = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, known))})(?![\w-])")
-    return lambda sentence: pattern.sub(HIDDEN, sentence)
+    return lambda sentence: pattern.sub(REDACTED, sentence)

@@ -1,8 +1,8 @@
-"""A token's state as bytes, little-endian as the machine is, in words of eight bytes.
+"""Encodes a token's state as bytes, little-endian, in words of eight bytes.
 
-Its format, the number of its split hours, of its bands and of the ticks that follow, `since` and `kept`; the split
-hours; the ticks, the newest and those ahead, each with its decimals and its address behind its length, filled up to
-words; then each band: its number, how many entries its columns have, and the columns.
+The layout is: a head (format, number of split hours, of bands and of ticks, `since`, `kept`); the split hours; the
+ticks, newest first and then those ahead of the clock, each with decimals, length of the address and address, padded to
+words; then each band (its number, the lengths of its columns, the columns).
 """
 
 import struct
@@ -16,11 +16,11 @@ from headwater.model.price.state import PricedTick, TokenState
 
 FORMAT = 3
 _HEAD = struct.Struct("<BBHIqq")
-_TOLD = struct.Struct("<qQdBxH4x")
+_TICK_HEAD = struct.Struct("<qQdBxH4x")
 BAND_HEAD = struct.Struct("<h2x5I")
 NEVER = -(1 << 62)
 """Before all times."""
-EMPTY = _HEAD.pack(FORMAT, 0, 1, 1, NEVER, NEVER) + _TOLD.pack(NEVER, 0, 1.0, 0, 0) + BAND_HEAD.pack(*[0] * 6)
+EMPTY = _HEAD.pack(FORMAT, 0, 1, 1, NEVER, NEVER) + _TICK_HEAD.pack(NEVER, 0, 1.0, 0, 0) + BAND_HEAD.pack(*[0] * 6)
 """Stands for the state of a token that has none."""
 _PLAIN = EMPTY[:8]
 _ADDRESS_LENGTH = slice(_HEAD.size + 26, _HEAD.size + 28)
@@ -40,13 +40,13 @@ class Head(NamedTuple):
 
 def encode(state: TokenState) -> bytes:
     """The bytes of a state that has a newest tick, or ticks ahead. `left` is not among them."""
-    told = [*state.ahead] if state.newest is None else [state.newest, *state.ahead]
+    priced = [*state.ahead] if state.newest is None else [state.newest, *state.ahead]
     parts: list[bytes | array[int] | array[float]] = [
-        _HEAD.pack(FORMAT, len(state.split), len(state.bands), len(told), state.since, state.kept),
+        _HEAD.pack(FORMAT, len(state.split), len(state.bands), len(priced), state.since, state.kept),
         array("q", sorted(state.split)),
     ]
-    for tick in told:
-        parts += (_TOLD.pack(*tick[:4], len(tick[4])), tick[4], bytes(_missing(len(tick[4]))))
+    for tick in priced:
+        parts += (_TICK_HEAD.pack(*tick[:4], len(tick[4])), tick[4], bytes(_missing(len(tick[4]))))
     for number, band in state.bands.items():
         parts.append(BAND_HEAD.pack(number, *map(len, band.series), len(band.hours)))
         for series in band.series:
@@ -88,13 +88,13 @@ def decode_head(data: bytes) -> Head:
     if written != FORMAT:
         raise PriceStateUnreadable
     at = _HEAD.size + 8 * split
-    hours, told = set(array("q", data[_HEAD.size : at])) if split else set[int](), list[PricedTick]()
+    hours, priced = set(array("q", data[_HEAD.size : at])) if split else set[int](), list[PricedTick]()
     for _ in range(ticks):
-        time, order, price, decimals, length = _TOLD.unpack_from(data, at)
-        at += _TOLD.size
-        told.append((time, order, price, decimals, data[at : at + length]))
+        time, order, price, decimals, length = _TICK_HEAD.unpack_from(data, at)
+        at += _TICK_HEAD.size
+        priced.append((time, order, price, decimals, data[at : at + length]))
         at += length + _missing(length)
-    return Head(since, kept, hours, bands, told.pop(0) if bands else None, told, at)
+    return Head(since, kept, hours, bands, priced.pop(0) if bands else None, priced, at)
 
 
 def _missing(length: int) -> int:

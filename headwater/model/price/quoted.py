@@ -4,9 +4,9 @@ A quoted tick is worth its price times the quote token's last USD price at or be
 quote token may still come late, so a quoted tick stays unsettled for a while: readers price it anew with each question.
 Then it is settled: folded, at its price in USD, into a state that the token has beside the one of its USD ticks.
 
-Unsettled ticks are entries behind each other: the length of the value, the time of arrival, and the value as on the
-ticks topic. The stored form is a head, the settled ticks with a stale quote price, unsettled ticks filled up to words,
-and the settled state (codec.py).
+Unsettled ticks are stored as entries: the length of the value, the time of arrival, and the value as on the ticks
+topic. The stored form is a head, the settled ticks with a stale quote price, unsettled ticks padded to words, and the
+settled state (codec.py).
 """
 
 import struct
@@ -42,7 +42,7 @@ class UnsettledTicks(NamedTuple):
 
     Attributes:
         quote: The address of the quote token, in lower case.
-        mint: The address of the token as its ticks tell it; b"" where that is in lower case.
+        mint: The address of the token as in its ticks; b"" where that is in lower case.
     """
 
     quote: bytes
@@ -133,7 +133,7 @@ class QuotedState(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """What settling comes to: the state with its `left` ticks, its stored form, and how many ticks had no price."""
+    """The result of settling: the state with its `left` ticks, its stored form, and how many ticks had no price."""
 
     state: TokenState
     stored: QuotedState

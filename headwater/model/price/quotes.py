@@ -19,7 +19,7 @@ Flags: TypeAlias = NDArray[np.bool_]
 Floats: TypeAlias = NDArray[np.float64]
 
 QUOTE_STALE_MS = HOUR_MS
-"""A quote price that is older than this at the time of the tick is told as stale."""
+"""A quote price that is older than this at the time of the tick counts as stale."""
 
 
 class QuotePrices(NamedTuple):
@@ -57,7 +57,7 @@ def history_chunks(state: TokenState, times: Ints) -> list[Chunk]:
 
 
 def history_of(state: TokenState, archived: Iterable[Left]) -> QuoteHistory:
-    """The history that a state and the archived ticks beside it tell."""
+    """The history in a state and the archived ticks beside it."""
     columns = [*_columns(state, archived)]
     if not columns:
         return NO_HISTORY

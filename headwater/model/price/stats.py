@@ -22,7 +22,7 @@ SHARE_OF_MINUTES = 100
 
 
 class Stats(NamedTuple):
-    """What a token answers. Prices in USD, changes in percent; None where there was no price before.
+    """The statistics of a token. Prices are in USD, changes in percent; None where there was no price before.
 
     Attributes:
         mint: The address as on chain; empty where that is in lower case.
@@ -46,7 +46,7 @@ class Stats(NamedTuple):
 
 
 class Figures(Protocol):
-    """What a band answers; see Band."""
+    """The figures of a band; see Band."""
 
     @property
     def last(self) -> Tick: ...

@@ -45,7 +45,7 @@ def unpack(tail: bytes) -> list[PricedTick]:
     """The ticks of a tail."""
     step = tail[0] + 1
     if tail[::step] == tail[:1] * (len(tail) // step):  # all are of one length: as good as always
-        return [*_told(step).iter_unpack(tail)]
+        return [*_entry_struct(step).iter_unpack(tail)]
     values, at = list[bytes](), 0
     while at < len(tail):
         end = at + 1 + tail[at]
@@ -55,6 +55,6 @@ def unpack(tail: bytes) -> list[PricedTick]:
 
 
 @cache
-def _told(step: int) -> struct.Struct:
+def _entry_struct(step: int) -> struct.Struct:
     """A value of the ticks topic and its length, which take so many bytes together."""
     return struct.Struct(f"<xqQdB{step - ENTRY}s")

@@ -37,7 +37,7 @@ QUOTED = SEPARATOR + b"quoted"
 
 _VALUE = struct.Struct("<qQdB")
 VALUE_BYTES = _VALUE.size
-_TOLD = struct.Struct("<qQdB0s")
+_UNNAMED_VALUE = struct.Struct("<qQdB0s")
 _PRICE, _PRICE_AT = struct.Struct("<d"), 16
 
 
@@ -132,7 +132,7 @@ def ticks_of(records: RecordBatch) -> RecordBatch:
 def from_topic(values: Sequence[bytes]) -> list[PricedTick]:
     """The ticks of records of the ticks topic that `ticks_of` gives."""
     if {*map(len, values)} == {_VALUE.size}:
-        return [*_TOLD.iter_unpack(b"".join(values))]
+        return [*_UNNAMED_VALUE.iter_unpack(b"".join(values))]
     return [(*_VALUE.unpack_from(value), value[_VALUE.size :]) for value in values]
 
 

@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL that does not wait for good for a server that hangs."""
+"""A connection to PostgreSQL with a time-out for servers that hang."""
 
 import time
 from collections.abc import Iterator
@@ -12,13 +12,13 @@ from sqlalchemy import Connection, text
 T = TypeVar("T")
 
 ANSWER_TIMEOUT_S: Final = 20.0
-"""Longer than a statement may run on the server, which ends its own statements and so keeps the connection usable."""
+"""Longer than the server's statement time-out, which ends a statement and keeps the connection usable."""
 
 _NO_TIME_LIMITS: Final = text("SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0")
 
 
 class TimedConnection(psycopg.Connection[Any]):
-    """A connection that is closed when the server does not answer within `answer_timeout_s`; None waits for good.
+    """A connection that is closed when the server does not answer within `answer_timeout_s`; None: no time-out.
 
     The server's own time limits stop with the server's processes: one that hangs keeps its connections, and its kernel
     acknowledges what is sent, so TCP sees nothing either.

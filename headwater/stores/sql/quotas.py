@@ -1,4 +1,4 @@
-"""Quotas in SQL: what owners may have, what they have, and the check inside the transaction of a change."""
+"""Quotas in SQL: limits and usage of owners, and the check inside the transaction of a change."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ from headwater.stores.sql.tables import (
 )
 
 LOCK = "SELECT pg_advisory_xact_lock(7234190385527)"
-"""Changes that count come one after the other, so that each sees what those before it have stored."""
+"""Serialises changes that are subject to a quota, so that each change sees those before it."""
 
 Where = tuple[ColumnElement[bool], ...]
 
@@ -35,7 +35,7 @@ class QuotaRows:
 
     @contextmanager
     def enforced(self, connection: Connection, owner: str, *names: QuotaName) -> Iterator[None]:
-        """Compare what there is before and after the block. Raises QuotaExceeded, which ends the transaction.
+        """Compare the usage before and after the block. Raises QuotaExceeded, which rolls the transaction back.
 
         The block is the whole rest of the transaction: on PostgreSQL a lock is taken before any other.
         """
@@ -55,7 +55,7 @@ class QuotaRows:
             raise rules.quota_exceeded(over)
 
     def allowed(self, connection: Connection, owner: str) -> dict[QuotaName, int | None]:
-        """What an owner may have."""
+        """The quotas of an owner."""
         rows = connection.execute(select(quotas.c.name, quotas.c.allowed).where(quotas.c.owner == owner))
         return self._defaults.allowed({row.name: row.allowed for row in rows})
 
@@ -106,7 +106,7 @@ class SqlQuotas:
 
 
 def used(connection: Connection, names: Iterable[QuotaName], owner: str | None = None) -> Usage:
-    """What an owner has, or all owners together have, of what is stored in SQL."""
+    """The usage of an owner, or of all owners together, of quotas that are counted in SQL."""
     return {name: int(connection.scalar(_COUNTS[name](owner)) or 0) for name in names if name in _COUNTS}
 
 

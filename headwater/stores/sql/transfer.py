@@ -25,7 +25,7 @@ from headwater.stores.sql.migrate import SCRIPTS
 from headwater.stores.sql.postgresql import without_time_limits
 from headwater.stores.sql.tables import metadata
 
-ROWS_PER_TURN = 100
+ROWS_PER_FETCH = 100
 _VERSION_TABLE = "alembic_version"
 _OTHERS = text(
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
@@ -50,7 +50,7 @@ def snapshot(url: str) -> Iterator[Snapshot]:
     engine = make_engine(url)
     connections = Connections(engine)
     try:
-        with connections.reading() as connection, _of_one_moment(connection), without_time_limits(connection):
+        with connections.reading() as connection, _repeatable_read(connection), without_time_limits(connection):
             revision = MigrationContext.configure(connection).get_current_revision()
             if revision is None:
                 raise SetupError("The database holds no Headwater. Name the one that is in use.")
@@ -60,8 +60,8 @@ def snapshot(url: str) -> Iterator[Snapshot]:
 
 
 @contextmanager
-def _of_one_moment(connection: Connection) -> Iterator[None]:
-    """Show all statements of a transaction the same rows, as SQLite does by itself."""
+def _repeatable_read(connection: Connection) -> Iterator[None]:
+    """Read in a repeatable-read transaction, so that all statements see the same rows, as on SQLite."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
     yield
@@ -69,13 +69,13 @@ def _of_one_moment(connection: Connection) -> Iterator[None]:
 
 def _rows(connection: Connection) -> Iterator[Row]:
     for table in _tables(connection):
-        streamed = connection.execution_options(yield_per=ROWS_PER_TURN).execute(select(table))
+        streamed = connection.execution_options(yield_per=ROWS_PER_FETCH).execute(select(table))
         for row in streamed:
             yield table.name, {name: _encode(value) for name, value in row._mapping.items()}
 
 
 def _tables(connection: Connection) -> list[Table]:
-    """Headwater's tables as they are there: the schema may be an older one than this version's."""
+    """Headwater's tables as the database has them, since its schema may be older than this version's."""
     known = set(metadata.tables)
     found = MetaData()
     found.reflect(connection, only=lambda name, _: name in known)
@@ -85,9 +85,9 @@ def _tables(connection: Connection) -> list[Table]:
 def load(url: str, revision: str, rows: Iterable[Row], fencing: int = 0) -> Counter[str]:
     """Replace everything in a database by rows of a snapshot, in one transaction. Returns the rows by table.
 
-    Nobody holds a lease afterwards, and the next holder has a higher fencing number than any before: in this database,
-    in the snapshot, and than `fencing`. Raises SetupError
-    when the rows are of a newer Headwater, or others use the database; StoreUnavailable.
+    Nobody holds a lease afterwards, and the next holder gets a fencing number above those in the database, those in the
+    snapshot, and `fencing`. Raises SetupError when the rows are of a newer Headwater or other processes use the
+    database, and StoreUnavailable.
     """
     engine = make_engine(url)
     connections = Connections(engine)

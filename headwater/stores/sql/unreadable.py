@@ -1,4 +1,4 @@
-"""Finds what is stored and can't be read, for `headwater doctor`. Reading itself never fails for such rows."""
+"""Finds stored rows that can't be read, for `headwater doctor`. Reading them elsewhere does not raise."""
 
 from collections.abc import Iterator
 from itertools import groupby

@@ -15,7 +15,7 @@ from headwater.model.deployment import Condition, LogLine, Observed, Phase, Stat
 from headwater.model.metric import Measured, Span
 from headwater.services.deployments import Deployments
 from headwater.services.ids import new_id
-from headwater.services.redaction import hiding
+from headwater.services.redaction import redactor
 from tests.unit.api.installation import FLOW, Installation, User, installation
 
 STARTED = datetime(2026, 1, 2, 3, 4, 5, 123000, UTC)
@@ -360,7 +360,12 @@ class TestStats:
     def test_reasons_and_lines_of_workers_name_nothing_of_the_operators(self, portal: BlockingPortal) -> None:
         made = Installation(portal)
         hidden = Deployments(
-            made.database.flows, made.controller, made.clock, new_id, lambda: "secret", hiding(["kafka.internal:9093"])
+            made.database.flows,
+            made.controller,
+            made.clock,
+            new_id,
+            lambda: "secret",
+            redactor(["kafka.internal:9093"]),
         )
         away = "Kafka at kafka.internal:9093 does not answer."
         with made.serving(deployments=hidden):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from headwater.services.redaction import hiding
+from headwater.services.redaction import redactor
 
-HIDE = hiding(["kafka.example:9093", "kafka.example", "evm-logs", "", "hw", "/var/lib/headwater", "log"])
+REDACT = redactor(["kafka.example:9093", "kafka.example", "evm-logs", "", "hw", "/var/lib/headwater", "log"])
 
 
 @pytest.mark.parametrize(
@@ -20,8 +20,8 @@ HIDE = hiding(["kafka.example:9093", "kafka.example", "evm-logs", "", "hw", "/va
     ],
 )
 def test_names_are_hidden_where_they_are_words(sentence: str, shown: str) -> None:
-    assert HIDE(sentence) == shown
+    assert REDACT(sentence) == shown
 
 
 def test_without_names_all_stays() -> None:
-    assert hiding([])("Kafka at kafka.example:9093") == "Kafka at kafka.example:9093"
+    assert redactor([])("Kafka at kafka.example:9093") == "Kafka at kafka.example:9093"
