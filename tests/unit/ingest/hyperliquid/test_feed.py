@@ -173,7 +173,7 @@ class TestTwins:
         feed.close()  # type: ignore[attr-defined]  # a generator
 
     def test_very_many_of_one_moment(self, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
-        for module in ("node_files", "blocks"):
+        for module in ("node_files", "block_merger"):
             monkeypatch.setattr(f"headwater.ingest.hyperliquid.{module}.READ_BYTES", 1000)
         twins = [own_trade(number, TIME, side) for side in "BA" for number in range(50)]
         append(reader.root / "node_trades" / HOUR, lines(twins))
