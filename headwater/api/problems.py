@@ -53,7 +53,7 @@ KINDS: dict[type[HeadwaterError], Kind] = {
     errors.InvalidInput: Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-input", "The request breaks a rule"),
     errors.RateLimited: Kind(HTTPStatus.TOO_MANY_REQUESTS, "rate-limited", "Too many requests"),
     errors.DeployFailed: Kind(HTTPStatus.UNPROCESSABLE_ENTITY, "deploy-failed", "The workers did not become ready"),
-    errors.DeployPending: Kind(HTTPStatus.SERVICE_UNAVAILABLE, "deploy-pending", "Still going on"),
+    errors.DeployPending: Kind(HTTPStatus.SERVICE_UNAVAILABLE, "deploy-pending", "Deployment in progress"),
     errors.StoreUnavailable: Kind(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "store-unavailable",
@@ -82,7 +82,7 @@ KINDS: dict[type[HeadwaterError], Kind] = {
     errors.Unavailable: Kind(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "unavailable",
-        "Something is away",
+        "Dependency unavailable",
         "Something that Headwater depends on does not answer. Send the same request again.",
     ),
 }

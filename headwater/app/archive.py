@@ -158,6 +158,8 @@ def reading(path: Path) -> Iterator[Archive]:
     except OSError as error:
         raise SetupError(f"The backup {path} can't be read ({error.strerror}).") from error
     except zipfile.BadZipFile as error:
-        raise SetupError(f"{path} is no whole backup of Headwater: it is cut off or something else.") from error
+        raise SetupError(
+            f"{path} is no whole backup of Headwater: it is cut off or something else. Take another one."
+        ) from error
     with archive:
         yield Archive(path, archive)

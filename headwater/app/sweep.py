@@ -46,15 +46,23 @@ class Sweep:
         """Deployments among them whose workers read now."""
         return running_elsewhere(self._found, self.unknown)
 
+    def require_listed(self, ids: Sequence[str]) -> None:
+        """Raise SetupError for an id that is not among the unknown deployments and configurations."""
+        unknown = self.unknown
+        if strange := set(ids) - unknown.deployments - unknown.flows:
+            raise SetupError(
+                f"{', '.join(sorted(strange))} is none of the ids that `headwater sweep` lists. Take them from its "
+                "columns `deployment` and `configuration`."
+            )
+
     def give_up(self, ids: Sequence[str]) -> frozenset[str]:
         """Record these deployments and configurations, or all unknown ones, as ended. Returns what was recorded.
 
         Raises SetupError for an id that is not among the unknown ones; and when none is named while the workers of
         some of them run.
         """
+        self.require_listed(ids)
         unknown = self.unknown
-        if strange := set(ids) - unknown.deployments - unknown.flows:
-            raise SetupError(f"{', '.join(sorted(strange))} is none of the ids that `headwater sweep` lists.")
         if not ids and (busy := self.running_elsewhere):
             raise SetupError(
                 f"Workers of {', '.join(sorted(busy))} run now, so another installation uses this Kafka. Name the ids "

@@ -38,7 +38,9 @@ def backup(
 def restore(
     settings: Settings,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of `headwater backup`.")],
-    replace: Annotated[bool, typer.Option("--replace", help="Also when there is a database or set store.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace the database and set store that are there.")
+    ] = False,
     check: Annotated[bool, typer.Option("--check", help="Only check the file.")] = False,
 ) -> None:
     """Check a backup, and put it in place of what a stopped installation has. Kafka's data stays as it is."""

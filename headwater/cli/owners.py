@@ -19,7 +19,7 @@ Owner = Annotated[str, typer.Argument(help="The owner's name, as `headwater keys
 
 def _set(settings: Settings, owner: Owner, **flags: str | None) -> None:
     """Give an owner quotas of its own. They hold at once, for all processes."""
-    from headwater.app.control import quotas_of
+    from headwater.app.control import keys_of, quotas_of
 
     given = {name: flags[f"max_{name}"] for name in QUOTA_NAMES if flags[f"max_{name}"] is not None}
     if not given:
@@ -27,6 +27,10 @@ def _set(settings: Settings, owner: Owner, **flags: str | None) -> None:
     changes = {name: _number(name, text) for name, text in given.items() if text != DEFAULT}
     with quotas_of(settings) as quotas:
         quotas.change(owner, changes, [name for name in given if name not in changes])
+    print(f"{owner}: {', '.join(f'{name} {text}' for name, text in given.items())}")
+    with keys_of(settings) as keys:
+        if all(key.owner != owner for key in keys.list()):
+            print(f"No key belongs to an owner {owner} yet. `headwater keys list` shows the owners that have one.")
 
 
 def _number(name: QuotaName, text: str | None) -> int | None:

@@ -30,8 +30,11 @@ def sweep(
     controller carries out the removal.
     """
     from headwater.app.sweep import sweep_of
+    from headwater.telemetry import configure_logging
 
+    configure_logging("warning")
     with sweep_of(settings) as found:
+        found.require_listed(ids or [])
         unknown = found.unknown
         if not unknown:
             print("The broker holds nothing that this database does not know.")

@@ -48,6 +48,9 @@ def test_an_id_that_is_not_listed_is_refused() -> None:
     world = World()
     with pytest.raises(SetupError, match="none of the ids"):
         world.look().give_up(["01jz0000000000000000000009"])
+    with pytest.raises(SetupError, match="none of the ids"):
+        world.look().require_listed([DEPLOYMENT, "01jz0000000000000000000009"])
+    world.look().require_listed([DEPLOYMENT, FLOW])
     assert list(world.database.deployments.ended([DEPLOYMENT])) == []
 
 

@@ -33,6 +33,12 @@ def test_set_numbers_none_and_default(data_dir: Path) -> None:
         assert quotas.allowed("ann")["workers"] == 3
 
 
+def test_set_says_what_holds_and_whether_the_owner_has_a_key(data_dir: Path) -> None:
+    known = run(data_dir, "set", "ann", "--max-workers", "10", "--max-datasets", "none").stdout
+    assert known == "ann: workers 10, datasets none\n"
+    assert "No key belongs to an owner anne yet." in run(data_dir, "set", "anne", "--max-workers", "10").stdout
+
+
 def test_list_shows_the_owners_with_quotas_of_their_own(data_dir: Path) -> None:
     run(data_dir, "set", "ann", "--max-workers", "1234", "--max-datasets", "none")
     shown = run(data_dir, "list").stdout
