@@ -3,6 +3,7 @@
 import contextlib
 import json
 import random
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -234,7 +235,9 @@ def test_a_topic_that_does_not_exist_is_said_at_once(http: httpx.Client) -> None
     created = http.post(FLOW, json=pipeline("decoded_log")).json()
     answer = http.post(f"{FLOW}/{created['id']}/deploy")
     assert answer.status_code == 422, answer.text
-    assert "Google Pub/Sub has no projects/project-1/topics/not-there" in answer.json()["detail"]
+    detail = answer.json()["detail"]
+    assert "Google Pub/Sub has no" in detail
+    assert not {"project-1", "not-there"} & set(re.findall(r"[\w-]+", detail))
     assert http.delete(f"{FLOW}/{created['id']}").status_code == 200
 
 
