@@ -235,10 +235,13 @@ class RangeTooLarge(RequestRefused):
 
 
 class PriceStateUnreadable(Unavailable):
-    """Another version of Headwater wrote the price state. Use that version, or build the prices anew."""
+    """Another version of Headwater wrote the price state, or it is damaged. Use that version, or build prices anew."""
 
     def __init__(self) -> None:
-        super().__init__("The price state was written by another version of Headwater: use that one.")
+        super().__init__(
+            "The stored price state can't be read: another version of Headwater wrote it, or it is damaged. "
+            "Use that version, or build the prices anew."
+        )
 
 
 class DeployPending(Unavailable):

@@ -19,13 +19,12 @@ from headwater.stores.prices import Found, PriceStore
 
 MAX_TOKENS = 200
 
-Status = Literal["ok", "held", "stale", "unknown_token", "unknown_chain", "unreadable"]
+Status = Literal["ok", "held", "stale", "unknown_token", "unknown_chain"]
 PRICED: Collection[Status] = ("ok", "held")
 _REASONS: Mapping[Status, str] = {
     "stale": "stale (no trade for 7 days)",
     "unknown_token": "unknown token",
     "unknown_chain": "unknown chain",
-    "unreadable": "stored by another version of Headwater",
 }
 """Why a token has no price, by its status."""
 
@@ -44,21 +43,27 @@ class PriceAnswer:
     Attributes:
         stats: None where there is no price.
         quote_stale: Whether the latest price comes from a price of the quote token that was older than its limit.
+        is_readable: False where what is stored of the token, or of its quote token, can't be read.
     """
 
     tokens: Sequence[Token]
     stats: Sequence[Stats | None]
     statuses: Sequence[Status]
     quote_stale: Sequence[bool]
+    is_readable: Sequence[bool]
 
     @property
     def message(self) -> str:
         """How many have no price, and why."""
-        gaps: Counter[Status] = Counter(status for status in self.statuses if status not in PRICED)
-        if not gaps:
+        gaps = Counter(s for s, readable in zip(self.statuses, self.is_readable, strict=True) if readable)
+        why = [f"{gaps[status]} {reason}" for status, reason in _REASONS.items() if gaps[status]]
+        if damaged := [t for t, readable in zip(self.tokens, self.is_readable, strict=True) if not readable]:
+            first = f"{damaged[0].address} on {damaged[0].chain}"
+            why.append(f"{len(damaged)} whose stored prices can't be read (the first: {first})")
+        if not why:
             return "All tokens have a price."
-        why = ", ".join(f"{gaps[status]} {reason}" for status, reason in _REASONS.items() if gaps[status])
-        return f"{gaps.total()} of {len(self.tokens)} tokens have no price: {why}."
+        without = sum(status not in PRICED for status in self.statuses)
+        return f"{without} of {len(self.tokens)} tokens have no price: {', '.join(why)}."
 
 
 class _Evaluated(NamedTuple):
@@ -84,20 +89,19 @@ class Prices:
         """The statistics of tokens at this moment."""
         now = int(self._now().timestamp() * 1000)
         keys = [b"" if ":" in token.chain else token_key(*token).encode() for token in tokens]
-        found = self._readable([*dict.fromkeys(keys)], now)
-        stats = [found[key].stats for key in keys]
+        by_key = self._readable([*dict.fromkeys(keys)], now)
+        found = [by_key[key] for key in keys]
+        stats = [one.stats for one in found]
         chains = {token.chain.lower() for token, one in zip(tokens, stats, strict=True) if one is None}
         unknown = {chain for chain in chains if find_chain(chain) is None}
         unknown -= set(self._store.chains()) if unknown else set()
-        statuses: list[Status] = [
-            _status(token, found[key].stats, unknown, now) if found[key].is_readable else "unreadable"
-            for token, key in zip(tokens, keys, strict=True)
-        ]
+        statuses = [_status(token, one, unknown, now) for token, one in zip(tokens, stats, strict=True)]
         fresh = [one if status in PRICED else None for one, status in zip(stats, statuses, strict=True)]
-        return PriceAnswer(tokens, fresh, statuses, [found[key].is_quote_stale for key in keys])
+        quote_stale, is_readable = [one.is_quote_stale for one in found], [one.is_readable for one in found]
+        return PriceAnswer(tokens, fresh, statuses, quote_stale, is_readable)
 
     def _readable(self, keys: Sequence[bytes], now: int) -> dict[bytes, _Evaluated]:
-        """Evaluate all tokens but those whose state, or whose quote token's, another version has written."""
+        """Evaluate all tokens but those whose state, or whose quote token's, can't be read."""
         try:
             return self._evaluate(keys, now)
         except PriceStateUnreadable:

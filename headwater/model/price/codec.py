@@ -7,6 +7,7 @@ words; then each band (its number, the lengths of its columns, the columns).
 
 import struct
 from array import array
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from headwater.errors import PriceStateUnreadable
@@ -56,8 +57,16 @@ def encode(state: TokenState) -> bytes:
 
 
 def is_plain(data: bytes) -> bool:
-    """Whether a state has one band, no split hours, no ticks ahead, and an address that its key tells."""
-    return data.startswith(_PLAIN) and data[_ADDRESS_LENGTH] == b"\0\0"
+    """Whether a state is whole and has one band, no split hours, no ticks ahead, and an address that its key tells."""
+    if len(data) < len(EMPTY) or not data.startswith(_PLAIN) or data[_ADDRESS_LENGTH] != b"\0\0":
+        return False
+    _, *counts = BAND_HEAD.unpack_from(data, len(EMPTY) - BAND_HEAD.size)
+    return len(data) == len(EMPTY) + columns_size(counts)
+
+
+def columns_size(counts: Sequence[int]) -> int:
+    """The bytes of a band's columns; counts: as its head has them."""
+    return 24 * sum(counts[:4]) + 16 * counts[4]
 
 
 def decode(data: bytes) -> TokenState:
@@ -83,10 +92,24 @@ def decode(data: bytes) -> TokenState:
 
 
 def decode_head(data: bytes) -> Head:
-    """What stands before the bands. Raises PriceStateUnreadable."""
-    written, split, bands, ticks, since, kept = _HEAD.unpack_from(data)
-    if written != FORMAT:
+    """What stands before the bands of a whole state. Raises PriceStateUnreadable."""
+    if data[:1] != bytes([FORMAT]):
         raise PriceStateUnreadable
+    try:
+        head = _decode_head(data)
+        end = head.end
+        for _ in range(head.bands):
+            _, *counts = BAND_HEAD.unpack_from(data, end)
+            end += BAND_HEAD.size + columns_size(counts)
+    except (struct.error, ValueError) as error:
+        raise PriceStateUnreadable from error
+    if end != len(data):
+        raise PriceStateUnreadable
+    return head
+
+
+def _decode_head(data: bytes) -> Head:
+    _, split, bands, ticks, since, kept = _HEAD.unpack_from(data)
     at = _HEAD.size + 8 * split
     hours, priced = set(array("q", data[_HEAD.size : at])) if split else set[int](), list[PricedTick]()
     for _ in range(ticks):

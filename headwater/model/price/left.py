@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from headwater.errors import PriceStateUnreadable
 from headwater.model.price.band import HOUR_MS, MINUTE_MS, band_of, hour_of
 from headwater.model.price.series import Tick
 
@@ -37,7 +38,7 @@ Leaving: TypeAlias = tuple[bytes, Chunk]
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """The stored ticks of a chunk."""
+    """The stored ticks of a chunk. Its methods raise PriceStateUnreadable when the data is cut off."""
 
     chunk: Chunk
     data: bytes
@@ -76,5 +77,7 @@ def encode(chunk: Chunk, ticks: Iterable[Tick]) -> bytes:
 
 
 def _columns(data: bytes) -> "tuple[array[int], array[int], array[float]]":
-    count = len(data) // _ROW_BYTES
+    count, rest = divmod(len(data), _ROW_BYTES)
+    if rest:
+        raise PriceStateUnreadable
     return array("I", data[: 4 * count]), array("Q", data[4 * count : 12 * count]), array("d", data[12 * count :])

@@ -123,11 +123,13 @@ class QuotedState(NamedTuple):
         """What `encode` made, with the entries that came since. Raises PriceStateUnreadable."""
         if not data:
             return cls(unsettled=tail or b"")
-        written, stale, length = _HEAD.unpack_from(data)
-        if written != FORMAT:
+        if data[:1] != bytes([FORMAT]) or len(data) < _HEAD.size:
             raise PriceStateUnreadable
+        _, stale, length = _HEAD.unpack_from(data)
         start = _HEAD.size + stale * _STALE.size
         end = start + length
+        if end + -length % 8 > len(data):
+            raise PriceStateUnreadable
         ticks = [*_STALE.iter_unpack(data[_HEAD.size : start])]
         return cls(data[end + -length % 8 :], ticks, data[start:end] + (tail or b""))
 
@@ -146,7 +148,10 @@ def stamp(values: Sequence[bytes], arrival: int) -> bytes:
 
 
 def read_unsettled(entries: bytes) -> list[UnsettledTicks]:
-    """The ticks of entries, by quote and mint; a tick that came twice is there twice."""
+    """The ticks of entries, by quote and mint; a tick that came twice is there twice.
+
+    Raises PriceStateUnreadable when the entries are cut off.
+    """
     if not entries:
         return []
     step = _STAMP.size + int.from_bytes(entries[:2], "little")
@@ -160,6 +165,8 @@ def read_unsettled(entries: bytes) -> list[UnsettledTicks]:
         end = at + _STAMP.size + int.from_bytes(entries[at : at + 2], "little")
         groups[entries[at + _STAMP.size + VALUE_BYTES : end]].append(entries[at:end])
         at = end
+    if at > len(entries):
+        raise PriceStateUnreadable
     return [_group(np.frombuffer(b"".join(some), _row_type(len(some[0])))) for some in groups.values()]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from headwater.errors import PriceStateUnreadable
 from headwater.model.price.state import PricedTick
 from headwater.model.price.tick import from_topic
 
@@ -37,12 +38,12 @@ def pack(values: Sequence[bytes]) -> bytes:
 
 
 def is_unnamed(tail: bytes) -> bool:
-    """Whether the key tells the address of all its ticks."""
-    return tail[::ENTRY] == _LENGTHS[ENTRY - 1] * -(-len(tail) // ENTRY)
+    """Whether a tail is whole and the key tells the address of all its ticks."""
+    return tail[::ENTRY] == _LENGTHS[ENTRY - 1] * (len(tail) // ENTRY)
 
 
 def unpack(tail: bytes) -> list[PricedTick]:
-    """The ticks of a tail."""
+    """The ticks of a tail. Raises PriceStateUnreadable when it is cut off."""
     step = tail[0] + 1
     if tail[::step] == tail[:1] * (len(tail) // step):  # all are of one length: as good as always
         return [*_entry_struct(step).iter_unpack(tail)]
@@ -51,6 +52,8 @@ def unpack(tail: bytes) -> list[PricedTick]:
         end = at + 1 + tail[at]
         values.append(tail[at + 1 : end])
         at = end
+    if at > len(tail):
+        raise PriceStateUnreadable
     return from_topic(values)
 
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from headwater.model.price.band import Extremes, band_of
-from headwater.model.price.codec import BAND_HEAD, Head, decode, decode_head
+from headwater.model.price.codec import BAND_HEAD, Head, columns_size, decode, decode_head
 from headwater.model.price.left import Chunk
 from headwater.model.price.series import Tick
 from headwater.model.price.state import PricedTick, TokenState, horizon_of, since_of
@@ -241,7 +241,7 @@ def _bands(data: bytes, head: Head) -> dict[int, BandView]:
         number, *counts = BAND_HEAD.unpack_from(data, at)
         at += BAND_HEAD.size
         bands[number] = BandView(words, doubles, at // 8, (*counts,))
-        at += 24 * sum(counts[:4]) + 16 * counts[4]
+        at += columns_size(counts)
     return bands
 
 

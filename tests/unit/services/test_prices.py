@@ -3,10 +3,18 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
+import pytest
+
+from headwater.model.price.band import hour_of
 from headwater.model.price.codec import FORMAT, encode
+from headwater.model.price.left import Chunk
+from headwater.model.price.left import encode as encode_left
+from headwater.model.price.quoted import QuotedState, stamp
 from headwater.model.price.series import Tick
 from headwater.model.price.state import TokenState
-from headwater.model.price.tick import PARTITIONS, partition_of, token_key
+from headwater.model.price.tail import pack as pack_tail
+from headwater.model.price.tick import PARTITIONS, partition_of, quoted_key, token_key
+from headwater.model.price.tick import pack as pack_tick
 from headwater.services.prices import PriceAnswer, Prices, Token
 from headwater.stores.memory.prices import MemoryPrices
 from headwater.stores.prices import PriceWrite
@@ -20,11 +28,16 @@ def stored(ticks: dict[Token, Iterable[Tick]]) -> MemoryPrices:
     store = MemoryPrices()
     store.take("one", "topic", range(PARTITIONS))
     for token, some in ticks.items():
-        state, key = TokenState(), token_key(*token).encode()
-        state.fold_all([(*tick, 6, b"") for tick in some], NOW)
-        store.write(partition_of(key), "one", PriceWrite(1, {key: encode(state)}, {}, {}))
+        key = token_key(*token).encode()
+        store.write(partition_of(key), "one", PriceWrite(1, {key: encode(state_of(some))}, {}, {}))
     store.note_chains({"base"})
     return store
+
+
+def state_of(ticks: Iterable[Tick]) -> TokenState:
+    state = TokenState()
+    state.fold_all([(*tick, 6, b"") for tick in ticks], NOW)
+    return state
 
 
 def ask(store: MemoryPrices, *tokens: Token, filter_outliers: bool = True) -> PriceAnswer:
@@ -82,6 +95,53 @@ def test_a_state_of_another_version_takes_the_price_of_its_own_token_alone() -> 
     of_another_version = bytes([FORMAT + 1]) + encode(state)[1:]
     store.write(partition_of(key), "one", PriceWrite(2, {key: of_another_version}, {}, {}))
     answer = ask(store, TOKEN, QUIET, Token("base", "0x1"), other)
-    assert answer.statuses == ["ok", "unreadable", "unknown_token", "ok"]
-    assert answer.message.startswith("2 of 4 tokens have no price: ")
-    assert "1 stored by another version of Headwater" in answer.message
+    assert answer.statuses == ["ok", "unknown_token", "unknown_token", "ok"]
+    assert answer.message == (
+        "2 of 4 tokens have no price: 1 unknown token, 1 whose stored prices can't be read (the first: 0xbb on base)."
+    )
+
+
+@pytest.mark.parametrize("ticks", [crash(-1), crash(5)], ids=["in one band", "in several bands"])
+def test_a_state_that_is_cut_off_takes_the_price_of_its_own_token_alone(ticks: list[Tick]) -> None:
+    store, key = stored({TOKEN: crash(-1), QUIET: ticks}), token_key(*QUIET).encode()
+    [found] = store.look_up([key], 0)
+    assert found.state is not None
+    for size in (1, 7, 30, 60, 79, 81, len(found.state) // 2, len(found.state) - 8, len(found.state) - 1):
+        store.write(partition_of(key), "one", PriceWrite(2, {key: found.state[:size]}, {}, {}))
+        assert_only_quiet_is_unreadable(store)
+
+
+def test_ticks_behind_a_state_that_are_cut_off_take_the_price_of_their_own_token_alone() -> None:
+    for size in (1, 20, 27, 51):
+        store, key = stored({TOKEN: crash(-1), QUIET: crash(-1)}), token_key(*QUIET).encode()
+        tail = pack_tail([pack_tick(NOW - 1, 0, 100.0, 6), pack_tick(NOW, 0, 100.0, 6)])[:size]
+        store.write(partition_of(key), "one", PriceWrite(2, {}, {}, {key: tail}))
+        assert_only_quiet_is_unreadable(store)
+
+
+def test_quoted_ticks_that_are_cut_off_take_the_price_of_their_own_token_alone() -> None:
+    key = quoted_key(token_key(*QUIET).encode())
+    entries = stamp([pack_tick(NOW, 0, 1.0, 6) + b"0xaa\0"] * 2, NOW)
+    whole = QuotedState(encode(state_of(crash(-1))), [(NOW, 0, 100.0)], entries).encode()
+    for size in (1, 7, 12, 30, 40, 80, len(whole) // 2, len(whole) - 1):
+        store = stored({TOKEN: crash(-1)})
+        store.write(partition_of(key), "one", PriceWrite(2, {key: whole[:size]}, {}, {}))
+        assert_only_quiet_is_unreadable(store)
+    for size in (1, 20, len(entries) - 1):
+        store = stored({TOKEN: crash(-1)})
+        store.write(partition_of(key), "one", PriceWrite(2, {}, {}, {key: entries[:size]}))
+        assert_only_quiet_is_unreadable(store)
+
+
+def test_archived_ticks_that_are_cut_off_take_the_price_of_their_own_token_alone() -> None:
+    day = [(NOW - at * MINUTE, 0, 100.0) for at in range(26 * 60)]
+    store, key = stored({TOKEN: crash(-1), QUIET: day}), token_key(*QUIET).encode()
+    hour = hour_of(NOW - DAY)
+    archived = encode_left(Chunk(hour), [tick for tick in day if hour <= tick[0] < hour + 60 * MINUTE])
+    store.write(partition_of(key), "one", PriceWrite(2, {}, {(key, Chunk(hour)): archived[:-1]}, {}))
+    assert_only_quiet_is_unreadable(store)
+
+
+def assert_only_quiet_is_unreadable(store: MemoryPrices) -> None:
+    answer = ask(store, TOKEN, QUIET)
+    assert (answer.statuses, answer.is_readable) == (["ok", "unknown_token"], [True, False])
