@@ -2,14 +2,14 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from headwater.ingest.formats.columns import to_json, type_of
+from headwater.ingest.formats.columns import shown, to_json, type_of
 from headwater.ingest.formats.packed import arrow
 
 Convert = Callable[[Any], Any]
@@ -19,6 +19,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PER_SECOND: Final[Mapping[str, int]] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _PRINTABLE: Final = re.compile(rb"[\x20-\x7e]+")
 _HEX_TEXT: Final = re.compile(rb"0x[0-9a-fA-F]*")
+_ISO_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d", re.ASCII)
 _UNITS: Final = ((10**11, "s"), (10**14, "ms"), (10**17, "us"))
 """Numbers below a limit count these units since the epoch, larger ones nanoseconds; as in model/time.py."""
 
@@ -33,6 +34,25 @@ class Member(NamedTuple):
     def like(cls, example: Any) -> "Member":
         """A member below one of the stream's fields: all that is known is the example."""
         return cls(type_of(example), example)
+
+    @property
+    def is_time_text(self) -> bool:
+        """Whether the member is a time in ISO 8601."""
+        return isinstance(self.example, str) and _ISO_TIME.match(self.example) is not None
+
+
+def require_place(kind: Any, name: str, type_: str | None) -> None:
+    """Raise ValueError when values of a type have no form that a member of a JSON Schema type can hold."""
+    types = arrow("Parquet").types
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    becomes = next((to for predicate, to in _BECOMES.items() if getattr(types, predicate)(kind)), ())
+    if types.is_map(kind):
+        becomes = ("object",) if _makes_text(kind.key_type) else ("array",)
+    if type_ is not None and becomes and type_ not in becomes:
+        raise ValueError(
+            f"{name} has the type {kind}, and the stream has {name} as {type_}: "
+            f"write the column as {type_}, or leave it out"
+        )
 
 
 def stored(kind: Any, name: str) -> Any:
@@ -63,7 +83,7 @@ def stored(kind: Any, name: str) -> Any:
 
 def _is_supported(kind: Any) -> bool:
     types = arrow("Parquet").types
-    return any(getattr(types, predicate)(kind) for predicate in (*_MAKERS, "is_boolean", "is_null"))
+    return any(getattr(types, predicate)(kind) for predicate in (*_MAKERS, "is_null"))
 
 
 def converter(kind: Any, member: Member) -> Convert:
@@ -89,7 +109,15 @@ def _same(value: Any) -> Any:
 def _integer(_kind: Any, member: Member) -> Convert:
     if member.type == "boolean":
         return _flag
+    if member.is_time_text:
+        return _epoch_text(member)
     return _as_text(str) if member.type == "string" else _same
+
+
+def _boolean(_kind: Any, member: Member) -> Convert:
+    if member.type == "string":
+        return lambda value: "true" if value else "false"
+    return int if member.type in ("integer", "number") else _same
 
 
 def _flag(value: float) -> bool:
@@ -128,34 +156,56 @@ def _binary(kind: Any, member: Member) -> Convert:
 
     def convert(value: bytes) -> Any:
         is_text = _HEX_TEXT.fullmatch(value) if holds_hex else _PRINTABLE.fullmatch(value)
-        return text(value.decode("ascii")) if is_text else f"0x{value.hex()}"
+        if is_text:
+            return text(value.decode("ascii"))
+        if member.type not in (None, "string"):
+            raise ValueError(f"the bytes are not the text of a value of the type {member.type}")
+        return f"0x{value.hex()}"
 
     return convert
 
 
 def _float(_kind: Any, member: Member) -> Convert:
     """NaN and infinities are null. Programs without nullable integers write whole columns as floats."""
-    makers: Mapping[str | None, Convert] = {"integer": _whole, "string": _float_text, "boolean": _flag}
+    as_text = _epoch_text(member) if member.is_time_text else _float_text
+    makers: Mapping[str | None, Convert] = {"integer": _whole, "string": as_text, "boolean": _flag}
     convert = makers.get(member.type, _same)
     return lambda value: convert(value) if math.isfinite(value) else None
 
 
-def _whole(value: float) -> float | int:
-    return int(value) if value.is_integer() else value
+def _whole(value: float) -> Any:
+    return msgspec.Raw(b"%d" % int(value)) if value.is_integer() else value
 
 
 def _float_text(value: float) -> str:
-    return format(Decimal(repr(_whole(value))), "f")
+    return str(int(value)) if value.is_integer() else format(Decimal(repr(value)), "f")
 
 
 def _timestamp(kind: Any, member: Member) -> Convert:
     factor, example = 10**9 // _PER_SECOND[kind.unit], member.example
     if isinstance(example, int | float):
-        unit = next((unit for limit, unit in _UNITS if example < limit), "ns")
-        return lambda value: value * factor // (10**9 // _PER_SECOND[unit])
-    zone = "" if isinstance(example, str) and not example.endswith("Z") else "Z"
-    digits = len(example.partition(".")[2]) if isinstance(example, str) else 0
-    return lambda value: _time_text(value * factor, digits) + zone
+        unit = _nanoseconds_per_unit(example)
+        return lambda value: value * factor // unit
+    show = _utc_text(member)
+    return lambda value: show(value * factor)
+
+
+def _epoch_text(member: Member) -> Convert:
+    """Text of a time that is a number since the epoch; its size tells the unit."""
+    show = _utc_text(member)
+    return lambda value: show(int(Decimal(repr(value)) * _nanoseconds_per_unit(value)))
+
+
+def _nanoseconds_per_unit(value: float) -> int:
+    unit = next((unit for limit, unit in _UNITS if abs(value) < limit), "ns")
+    return 10**9 // _PER_SECOND[unit]
+
+
+def _utc_text(member: Member) -> Callable[[int], str]:
+    """Shows nanoseconds since the epoch with the zone and the digits of the example."""
+    example = member.example if member.is_time_text else "Z"
+    zone, digits = "Z" if example.endswith("Z") else "", len(example.removesuffix("Z").partition(".")[2])
+    return lambda nanoseconds: _time_text(nanoseconds, digits) + zone
 
 
 def _time_text(nanoseconds: int, digits: int) -> str:
@@ -164,7 +214,11 @@ def _time_text(nanoseconds: int, digits: int) -> str:
     fraction = f"{rest:09}"
     needed = next((n for n in (0, 3, 6) if not fraction[n:].strip("0")), 9)
     fraction = fraction[: max(needed, digits if digits <= 9 else 0)]
-    text = (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+    try:
+        time = _EPOCH + timedelta(seconds=seconds)
+    except OverflowError:
+        raise ValueError("the time is out of range: it is outside of the years 1 to 9999") from None
+    text = time.strftime("%Y-%m-%dT%H:%M:%S")
     return f"{text}.{fraction}" if fraction else text
 
 
@@ -175,6 +229,10 @@ def _date(_kind: Any, _member: Member) -> Convert:
 def _time_of_day(kind: Any, _member: Member) -> Convert:
     factor = 10**9 // _PER_SECOND[kind.unit]
     return lambda value: _time_text(value * factor, 0).partition("T")[2]
+
+
+def _duration(_kind: Any, member: Member) -> Convert:
+    return _as_text(str) if member.type == "string" else _same
 
 
 def _list(kind: Any, member: Member) -> Convert:
@@ -195,16 +253,47 @@ NOTHING: Final = Member(None, None)
 def _map(kind: Any, _member: Member) -> Convert:
     """An object when the keys are text, else a list of [key, value]."""
     key, item = converter(kind.key_type, NOTHING), converter(kind.item_type, NOTHING)
-    is_object = _makes_text(kind.key_type)
-    return lambda pairs: (dict if is_object else list)((key(name), item(value)) for name, value in pairs)
+    make = _object if _makes_text(kind.key_type) else list
+    return lambda pairs: make([(key(name), item(value)) for name, value in pairs])
+
+
+def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Raises ValueError when a key comes twice: an object would lose a value."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the map has the key {shown(twice)} twice: write the map with distinct keys")
+    return made
 
 
 def _makes_text(kind: Any) -> bool:
     types = arrow("Parquet").types
-    return types.is_string(kind) or types.is_large_string(kind)  # type: ignore[no-any-return]
+    if types.is_dictionary(kind):
+        return _makes_text(kind.value_type)
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)  # type: ignore[no-any-return]
 
 
+_NUMERIC: Final = ("integer", "number", "string")
+_BECOMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "is_boolean": ("boolean", *_NUMERIC),
+    "is_integer": ("boolean", *_NUMERIC),
+    "is_floating": ("boolean", *_NUMERIC),
+    "is_decimal": _NUMERIC,
+    "is_timestamp": _NUMERIC,
+    "is_duration": _NUMERIC,
+    "is_date": ("string",),
+    "is_time": ("string",),
+    "is_struct": ("object",),
+    "is_list": ("array",),
+    "is_large_list": ("array",),
+    "is_fixed_size_list": ("array",),
+    "is_list_view": ("array",),
+    "is_large_list_view": ("array",),
+}
+"""The types of members that a column can become, by the name of pyarrow's own predicate; text becomes any."""
 _MAKERS: Final[Mapping[str, Callable[[Any, Member], Convert]]] = {
+    "is_boolean": _boolean,
     "is_integer": _integer,
     "is_string": _text,
     "is_large_string": _text,
@@ -216,6 +305,7 @@ _MAKERS: Final[Mapping[str, Callable[[Any, Member], Convert]]] = {
     "is_timestamp": _timestamp,
     "is_date": _date,
     "is_time": _time_of_day,
+    "is_duration": _duration,
     "is_string_view": _text,
     "is_binary_view": _binary,
     "is_list_view": _list,
@@ -226,4 +316,4 @@ _MAKERS: Final[Mapping[str, Callable[[Any, Member], Convert]]] = {
     "is_map": _map,
     "is_struct": _struct,
 }
-"""By the name of pyarrow's own predicate. Booleans and nulls are what Python makes of them; all else is refused."""
+"""By the name of pyarrow's own predicate. Nulls are what Python makes of them; all else is refused."""

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from headwater.ingest.formats.arrow_types import Convert, Member, converter, stored
+from headwater.ingest.formats.arrow_types import Convert, Member, converter, require_place, stored
 from headwater.ingest.formats.base import Dialect, Report, require_known_column
 from headwater.ingest.formats.columns import types_of
 from headwater.ingest.formats.packed import arrow
@@ -17,6 +17,8 @@ from headwater.model.stream import Entity
 
 ROWS: Final = 1_000
 """Records that are unpacked at once."""
+
+_BAD_VALUE: Final = (ValueError, OverflowError)
 
 encode: Final = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -55,21 +57,52 @@ class Parquet:
             schema = self._arrow.schema([(field.name, stored(field.type, field.name)) for field in fields])
             convert = [(field.name, self._converter(field.name, field.type)) for field in fields]
             for batch in file.iter_batches(ROWS):
-                yield from self._records(batch.cast(schema).to_pylist(), convert)
+                yield from self._records(batch.cast(schema), convert)
 
     def _converter(self, name: str, kind: Any) -> Convert:
+        require_place(kind, name, self._types.get(name))
         return converter(kind, Member(self._types.get(name), self._example.get(name)))
 
-    def _records(self, rows: list[dict[str, Any]], convert: list[tuple[str, Convert]]) -> Iterator[tuple[int, bytes]]:
-        for row in rows:
+    def _records(self, batch: Any, convert: list[tuple[str, Convert]]) -> Iterator[tuple[int, bytes]]:
+        for at, row in enumerate(_rows(batch)):
             self._read += 1
             try:
                 yield self._read, encode({name: to_json(row[name]) for name, to_json in convert})
-            except (ValueError, OverflowError) as error:
-                self._report(self._read, str(error))
+            except _BAD_VALUE as error:
+                self._report(self._read, _reason(error, batch, at, convert))
 
     def share(self) -> float:
         return self._read / self._rows
+
+
+def _rows(batch: Any) -> Iterator[Any]:
+    """The rows of a batch; those of a batch with a value that Python has no object for are read value by value."""
+    try:
+        return iter(batch.to_pylist())
+    except _BAD_VALUE:
+        return (_Row(batch, at) for at in range(batch.num_rows))
+
+
+class _Row:
+    """A row whose values are read one by one."""
+
+    def __init__(self, batch: Any, at: int) -> None:
+        self._batch = batch
+        self._at = at
+
+    def __getitem__(self, name: str) -> Any:
+        return self._batch.column(name)[self._at].as_py()
+
+
+def _reason(error: Exception, batch: Any, at: int, convert: list[tuple[str, Convert]]) -> str:
+    """What is wrong with a row, with the name of the column."""
+    row = _Row(batch, at)
+    for name, to_json in convert:
+        try:
+            encode(to_json(row[name]))
+        except _BAD_VALUE as fault:
+            return f"{name}: {fault}"
+    return str(error)
 
 
 @contextmanager

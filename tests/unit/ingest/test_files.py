@@ -171,7 +171,7 @@ class TestBadRecords:
 
     def test_of_parquet(self, tmp_path: Path) -> None:
         pyarrow.parquet.write_table(pa.table({"n": ["1", "x", "2"]}), tmp_path / "a.parquet")
-        with pytest.raises(SetupError, match=r"a\.parquet, record 2: 'x' is no number"):
+        with pytest.raises(SetupError, match=r"a\.parquet, record 2: n: 'x' is no number"):
             list(RecordFile(tmp_path / "a.parquet", entity=like(n=1)))
         assert read(tmp_path / "a.parquet", entity=like(n=1), skip_bad=True) == [{"n": 1}, {"n": 2}]
 

@@ -17,12 +17,13 @@ from tests.support.entities import like
 TIME = dt.datetime(2026, 1, 2, 3, 4, 5, 120_000, dt.UTC)
 NANOSECONDS = pa.scalar(1_767_323_045_678_901_234, pa.timestamp("ns"))
 WIDE = 2**240 + 1
+NOT_UTF8 = pa.array([b"\xff"]).view(pa.string())
 STRUCT = pa.array([{"a": 1, "b": TIME}], pa.struct([("a", pa.int8()), ("b", pa.timestamp("s"))]))
 
 
 def read_back(folder: Path, array: pa.Array, example: Any) -> Any:
     pyarrow.parquet.write_table(pa.table({"v": array}), folder / "a.parquet")
-    [record] = RecordFile(folder / "a.parquet", entity=like(v=example))
+    record, *_ = RecordFile(folder / "a.parquet", entity=like(v=example))
     return json.loads(record, parse_float=str)["v"]
 
 
@@ -35,7 +36,11 @@ def read_back(folder: Path, array: pa.Array, example: Any) -> Any:
         (pa.array([0.5], pa.float32()), None, "0.5"),
         (pa.array([float("nan")]), None, None),
         (pa.array([float("-inf")]), 1.0, None),
-        (pa.array([True]), None, True),
+        (pa.array([True]), False, True),
+        (pa.array([True, False]), "x", "true"),
+        (pa.array([True]), 1, 1),
+        (pa.array([True]).dictionary_encode(), "x", "true"),
+        (pa.array([{"a": False}]), {"a": "x"}, {"a": "false"}),
         (pa.array([None], pa.null()), None, None),
         (pa.array(["17"]), "17", "17"),
         (pa.array(["17"]), None, "17"),
@@ -61,10 +66,16 @@ def read_back(folder: Path, array: pa.Array, example: Any) -> Any:
         (pa.array([dt.time(3, 4, 5, 6)]), None, "03:04:05.000006"),
         (pa.array([dt.timedelta(milliseconds=5)], pa.duration("ms")), 1, 5),
         (pa.array([["a", None]]), ["x"], ["a", None]),
-        (pa.array([[TIME, TIME]], pa.list_(pa.timestamp("s"), 2)), None, ["2026-01-02T03:04:05Z"] * 2),
+        (pa.array([[TIME, TIME]], pa.list_(pa.timestamp("s"), 2)), [], ["2026-01-02T03:04:05Z"] * 2),
         (STRUCT, {"a": "1"}, {"a": "1", "b": "2026-01-02T03:04:05Z"}),
-        (pa.array([[("k", TIME)]], pa.map_(pa.string(), pa.timestamp("s"))), None, {"k": "2026-01-02T03:04:05Z"}),
-        (pa.array([[(1, "x"), (2, None)]], pa.map_(pa.int8(), pa.string())), None, [[1, "x"], [2, None]]),
+        (pa.array([[("k", TIME)]], pa.map_(pa.string(), pa.timestamp("s"))), {}, {"k": "2026-01-02T03:04:05Z"}),
+        (pa.array([[(1, "x"), (2, None)]], pa.map_(pa.int8(), pa.string())), [], [[1, "x"], [2, None]]),
+        (pa.array([[("k", 1)]], pa.map_(pa.dictionary(pa.int32(), pa.string()), pa.int8())), {}, {"k": 1}),
+        (pa.array([1767323045]), "2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z"),
+        (pa.array([1767323045678]), "2026-01-02T03:04:05.000Z", "2026-01-02T03:04:05.678Z"),
+        (pa.array([1767323045.5]), "2026-01-02T03:04:05Z", "2026-01-02T03:04:05.500Z"),
+        (pa.array([TIME], pa.timestamp("ms")), "2026-01-02T03:04:05.000Z", "2026-01-02T03:04:05.120Z"),
+        (pa.array([dt.timedelta(milliseconds=5)], pa.duration("ms")), "x", "5"),
         (pa.array(["a"]).dictionary_encode(), None, "a"),
         (pa.array([b"\x01\x02"], pa.binary_view()), "0x", "0x0102"),
         (pa.array(["0xaa"], pa.string_view()), "0x", "0xaa"),
@@ -78,6 +89,7 @@ def read_back(folder: Path, array: pa.Array, example: Any) -> Any:
         (pa.array([1.5]), 1, "1.5"),
         (pa.array([17.0]), "17", "17"),
         (pa.array([0.5]), "1", "0.5"),
+        (pa.array([1e21]), 1, 10**21),
         (pa.array([1e21]), "1", "1000000000000000000000"),
         (pa.array([1], pa.int8()), False, True),
         (pa.array([0.0]), False, False),
@@ -103,8 +115,21 @@ def test_many_row_groups(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("array", "example", "fault"),
     [
-        (pa.array([2]), True, "record 1: 2 is neither true nor false"),
-        (pa.array(["a"]).dictionary_encode(), 1, "record 1: 'a' is no number"),
+        (pa.array([2]), True, "record 1: v: 2 is neither true nor false"),
+        (pa.array(["a"]).dictionary_encode(), 1, "record 1: v: 'a' is no number"),
+        (pa.array([b"\xff"]), 1, "record 1: v: the bytes are not the text of a value of the type integer"),
+        (pa.array([[("k", 1), ("k", 2)]], pa.map_(pa.string(), pa.int8())), {}, "record 1: v: the map has the key 'k'"),
+        (NOT_UTF8, "x", "record 1: v: 'utf-8' codec can't decode"),
+        (pa.array([10**8], pa.int32()).cast(pa.date32()), "x", "record 1: v: date value out of range"),
+        (pa.array([{"a": 1}]), 1, "v has the type struct<a: int64>, and the stream has v as integer: write the column"),
+        (pa.array([{"a": 1}]), "x", "as string: write the column"),
+        (pa.array([[1]]), "x", "as string: write the column"),
+        (pa.array([1]), ["x"], "as array: write the column"),
+        (pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int8())), [], "as array: write the column"),
+        (pa.array([[(1, 1)]], pa.map_(pa.int8(), pa.int8())), {}, "as object: write the column"),
+        (pa.array([dt.date(2026, 1, 2)]), 1, "as integer: write the column"),
+        (pa.array([TIME]), True, "as boolean: write the column"),
+        (pa.array([True]).dictionary_encode(), ["x"], "as array: write the column"),
         (pa.array([-62135596801], pa.timestamp("s")), "2026-01-02T03:04:05Z", "out of range"),
     ],
 )
@@ -117,3 +142,11 @@ def test_no_column_of_the_stream(tmp_path: Path) -> None:
     pyarrow.parquet.write_table(pa.table({"w": ["a"]}), tmp_path / "a.parquet")
     with pytest.raises(SetupError, match="no column of the file is a member"):
         list(RecordFile(tmp_path / "a.parquet", entity=like(v="a")))
+
+
+def test_a_value_that_is_no_text_is_a_fault_of_its_record_alone(tmp_path: Path) -> None:
+    texts = pa.array([b"a", b"\xff", b"b"]).view(pa.string())
+    pyarrow.parquet.write_table(pa.table({"v": texts}), tmp_path / "a.parquet")
+    file = RecordFile(tmp_path / "a.parquet", entity=like(v="x"), skip_bad=True)
+    assert [*file] == [b'{"v":"a"}', b'{"v":"b"}']
+    assert file.bad == 1
