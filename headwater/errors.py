@@ -125,11 +125,16 @@ class UnsupportedMediaType(RequestError):
 
 
 class InvalidInput(RequestError):
-    """The body or a parameter breaks a rule. `problems` has one entry per fault."""
+    """The body or a parameter breaks a rule. `problems` has one entry per fault.
 
-    def __init__(self, detail: str, problems: list[Problem] | None = None) -> None:
+    Attributes:
+        parameter: The query parameter that the first fault is in; empty when it is not in one.
+    """
+
+    def __init__(self, detail: str, problems: list[Problem] | None = None, parameter: str = "") -> None:
         super().__init__(detail)
         self.problems = problems or []
+        self.parameter = parameter
 
 
 class ScriptRefused(InvalidInput):

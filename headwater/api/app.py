@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import AsyncIterator
-from typing import Any
 
 import anyio
 import structlog
@@ -12,6 +11,7 @@ from fastapi.middleware.cors import CORSMiddleware
 
 import headwater
 from headwater.api import (
+    cross_origin,
     datasets,
     deployment_metrics,
     deployments,
@@ -26,7 +26,7 @@ from headwater.api import (
     transforms,
     validate,
 )
-from headwater.api.envelope import Envelope
+from headwater.api.envelope import Envelope, InternalErrors
 from headwater.api.failed_keys import FailedKeys
 from headwater.api.guard import Authenticator
 from headwater.api.health import Probes
@@ -55,22 +55,6 @@ ROUTERS = (
     filter_values.router,
     health.router,
 )
-CORS: dict[str, Any] = {
-    "allow_methods": ["GET", "POST", "PUT", "PATCH", "DELETE"],
-    "allow_headers": ["Content-Type", "X-API-Key", "If-Match", "Idempotency-Key"],
-    "expose_headers": [
-        "ETag",
-        "Idempotency-Replayed",
-        "Link",
-        "Location",
-        "RateLimit",
-        "RateLimit-Policy",
-        "Retry-After",
-        "X-Request-Id",
-    ],
-    "max_age": 600,
-}
-"""What web pages of other origins may send and read. A key is a header of the page's own: no cookies are taken."""
 DESCRIPTION = (
     "Turns firehoses of blockchain records into just the records you want, on Kafka topics of your own. "
     "Every error is a problem document (RFC 9457)."
@@ -105,8 +89,9 @@ def create_api(services: Services) -> FastAPI:
         app.include_router(router)
     problems.install(app)
     openapi.describe(app)
+    app.add_middleware(InternalErrors)  # inside of CORS: pages of other origins read these responses too
     if services.cors_origins:
-        app.add_middleware(CORSMiddleware, allow_origins=services.cors_origins, **CORS)
+        app.add_middleware(CORSMiddleware, allow_origins=services.cors_origins, **cross_origin.OPTIONS)
     app.add_middleware(Envelope, metrics=app.state.metrics, new_id=new_id)
     return app
 

@@ -1,4 +1,4 @@
-"""The outermost layer: an id for each request, its metrics, and an answer when something unexpected is raised."""
+"""Middleware: an id for each request, its metrics, and an answer when something unexpected is raised."""
 
 import time
 from collections.abc import MutableMapping
@@ -20,7 +20,7 @@ log = structlog.get_logger(__name__)
 
 
 class Envelope:
-    """ASGI middleware around the whole API."""
+    """The outermost layer: an id for each request, and its metrics."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, new_id: NewId) -> None:
         self._app = app
@@ -39,18 +39,35 @@ class Envelope:
         began = time.perf_counter()
         outgoing = _Outgoing(scope, send)
         try:
-            await self._run(answered, receive, outgoing)
+            await self._app(answered, receive, outgoing)
         finally:
             self._metrics.observe(method, _route(answered), outgoing.status, time.perf_counter() - began)
 
-    async def _run(self, scope: Scope, receive: Receive, outgoing: "_Outgoing") -> None:
+
+class InternalErrors:
+    """Logs what the application raises, and sends a problem unless a response has begun."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        has_begun = False
+
+        async def send_on(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
         try:
-            await self._app(scope, receive, outgoing)
+            await self._app(scope, receive, send_on)
         except Exception:
             log.exception("request failed", request_id=scope["request_id"], method=scope["method"], route=_route(scope))
-            if outgoing.status:
+            if has_begun:
                 raise
-            await internal_error().response(Request(scope))(scope, receive, outgoing)
+            await internal_error().response(Request(scope))(scope, receive, send)
 
 
 def _without_slash(path: str) -> str:

@@ -20,8 +20,9 @@ class _Bucket:
 class FailedKeys:
     """Bounds the questions to the database that keys of unknown clients cause.
 
-    A check takes a token, and gives it back when the key is valid. per_minute: the size of a bucket, and how many
-    tokens it gets back in a minute; 0 means no limit.
+    A check takes a token, and gives it back unless it finds that the key is not valid.
+
+    per_minute: the size of a bucket, and how many tokens it gets back in a minute; 0 means no limit.
     """
 
     def __init__(self, per_minute: int, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -40,7 +41,7 @@ class FailedKeys:
         return 0
 
     def give_back(self, address: str) -> None:
-        """The key that was checked is valid."""
+        """The key is valid, or could not be checked."""
         if self._size:
             bucket = self._filled(group_of(address))
             bucket.tokens = min(self._size, bucket.tokens + 1)

@@ -29,6 +29,7 @@ from headwater.errors import (
     NotFound,
     Problem,
     RateLimited,
+    StoreUnavailable,
     TooLarge,
     Unauthenticated,
     UnsupportedMediaType,
@@ -120,7 +121,11 @@ class Authenticator:
         if wait_s := self._failed.take(address):
             reason = "Your address has sent too many keys that are not valid."
             raise RateLimited(f"{reason} Send a valid key after {wait_s} s.", wait_s)
-        found = await self._ask(text)
+        try:
+            found = await self._ask(text)
+        except StoreUnavailable:
+            self._failed.give_back(address)
+            raise
         self._failed.give_back(address)
         return found
 

@@ -58,4 +58,6 @@ def _sentence(fault: Any) -> str:
         return "must be " + tags.replace("'", '"').replace(", ", " or ")
     text = SENTENCES.get(fault["type"], fault["msg"]).removeprefix("Value error, ")
     text = SUBJECT.sub("must", text).replace(" after validation", "")
+    if fault.get("input", "") is None and text.startswith("must be "):
+        text += ", not null"
     return str(text[:1].lower() + text[1:])

@@ -1,5 +1,6 @@
 """Errors as users see them: `application/problem+json` (RFC 9457). The one table from error families to statuses."""
 
+import json
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
@@ -101,6 +102,8 @@ METHOD_NOT_ALLOWED = Kind(
 NO_SUCH_ADDRESS = "There is nothing at this address. GET /openapi.json describes all addresses."
 RETRY_AFTER_S = 2
 FILE_METHODS = "GET, HEAD"
+MAX_SHOWN_CHARS = 60
+"""A sentence names a longer query parameter by its beginning."""
 
 
 @dataclass(slots=True)
@@ -157,7 +160,14 @@ def _with_first_fault(error: InvalidInput) -> str:
     if not error.problems:
         return error.detail
     first = error.problems[0]
-    return f"{error.detail} {first.pointer or 'The body'} {first.detail.rstrip('.')}.{_how_many(len(error.problems))}"
+    subject = _parameter(error.parameter) if error.parameter else first.pointer or "The body"
+    return f"{error.detail} {subject} {first.detail.rstrip('.')}.{_how_many(len(error.problems))}"
+
+
+def _parameter(name: str) -> str:
+    """A query parameter as a sentence names it."""
+    shown = name if len(name) <= MAX_SHOWN_CHARS else f"{name[:MAX_SHOWN_CHARS]}…"
+    return f"The query parameter {json.dumps(shown, ensure_ascii=False)}"
 
 
 def _how_many(problems: int) -> str:
@@ -193,7 +203,9 @@ def _validation_answer(error: RequestValidationError) -> Answer:
     faults = error.errors()
     if error.body is None and any(fault["loc"] == ("body",) for fault in faults):
         return answer_of(MalformedRequest("The body is empty. Send JSON as the description of the endpoint shows it."))
-    return answer_of(InvalidInput("The request was refused.", problems_of(faults)))
+    place, *names = faults[0]["loc"]
+    parameter = str(names[0]) if place == "query" and names else ""
+    return answer_of(InvalidInput("The request was refused.", problems_of(faults), parameter))
 
 
 def install(app: FastAPI) -> None:

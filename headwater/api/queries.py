@@ -45,7 +45,7 @@ def refuse_unknown(query_string: bytes, known: Collection[str]) -> None:
     unknown = sorted(set(QueryParams(query_string)).difference(known))
     if not unknown:
         return
-    takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
-    fault = f"is no query parameter of this call; {takes}"
+    takes = f"the query parameters {', '.join(sorted(known))}" if known else "no query parameters"
+    fault = f"is unknown; this call takes {takes}"
     problems = [Problem(pointer([name]), fault) for name in unknown[:MAX_REPORTED_PROBLEMS]]
-    raise InvalidInput("The request was refused.", problems)
+    raise InvalidInput("The request was refused.", problems, unknown[0])

@@ -28,7 +28,8 @@ log = structlog.get_logger(__name__)
 
 def server_config(app: FastAPI, settings: Settings, refused: Callable[[str], None]) -> uvicorn.Config:
     """uvicorn's configuration. refused: called with the kind of problem of each refusal. Raises SetupError."""
-    connections = Connections(limits_of(settings), proxies_of(settings.trusted_proxies), refused)
+    proxies, origins = proxies_of(settings.trusted_proxies), origins_of(settings.cors_origins)
+    connections = Connections(limits_of(settings), proxies, refused, cross_origins=origins)
     return uvicorn.Config(
         app,
         host=settings.host,

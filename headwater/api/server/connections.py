@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 import structlog
@@ -38,6 +38,7 @@ class Connections:
     """Admits connections and checks their time every `tick_s`. Used in the thread of the event loop only.
 
     refused: called with the kind of problem of each refusal.
+    cross_origins: origins whose web pages may read refusals; `*` means all.
     """
 
     def __init__(
@@ -46,11 +47,13 @@ class Connections:
         proxies: TrustedProxies,
         refused: Callable[[str], None] = lambda _: None,
         tick_s: float = TICK_S,
+        cross_origins: Collection[str] = (),
     ) -> None:
         self._tick_s = tick_s
         self.limits = limits
         self.proxies = proxies
         self.refused = refused
+        self.cross_origins = cross_origins
         self._open: dict[Connection, str] = {}
         self._of_address: Counter[str] = Counter()
         self._checked_at_s: float | None = None

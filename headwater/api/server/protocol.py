@@ -6,6 +6,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from headwater.api.cross_origin import refusal_headers
 from headwater.api.server.connections import Connections
 from headwater.api.server.refusals import (
     HEAD_TOO_LARGE,
@@ -221,7 +222,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._registry.refused(refusal.kind.name)
         if self._may_answer():
             instance = str(self._path, "latin-1")
-            self.transport.write(refusal.response(new_id(), instance))
+            further = refusal_headers(self._registry.cross_origins, self.headers or ())
+            self.transport.write(refusal.response(new_id(), instance, further))
         for cycle in filter(None, (self._running, self.cycle)):
             cycle.disconnected = True
             cycle.message_event.set()

@@ -1,5 +1,6 @@
 """Responses that the server sends instead of the application: problem documents (RFC 9457)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from http import HTTPStatus
@@ -30,8 +31,8 @@ class Refusal:
         retry = f"Retry-After: {RETRY_AFTER_S}\r\n" if status in (429, 503) else ""
         return f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {MEDIA_TYPE}\r\n{retry}".encode()
 
-    def response(self, request_id: str, instance: str) -> bytes:
-        """The bytes of the whole response, after which the connection is closed."""
+    def response(self, request_id: str, instance: str, headers: Mapping[str, str]) -> bytes:
+        """The bytes of the whole response, after which the connection is closed. headers: Further ones."""
         body = msgspec.json.encode(
             {
                 "type": URN + self.kind.name,
@@ -42,7 +43,8 @@ class Refusal:
                 "request_id": request_id,
             }
         )
-        rest = f"X-Request-Id: {request_id}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        further = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        rest = f"{further}X-Request-Id: {request_id}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
         return b"".join((self._lines, rest.encode(), body))
 
 

@@ -5,7 +5,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
@@ -28,6 +28,7 @@ LIMITS = ServerLimits(
     header_bytes=4_096, header_fields=20, header_timeout_s=0.4, stall_timeout_s=0.8, connections_per_address=5
 )
 TICK_S = 0.1
+ORIGIN = "https://app.example.com"
 PROXY, CLIENT = "127.0.0.9", "127.0.0.8"
 LARGE = b"x" * (64 << 20)
 
@@ -85,10 +86,10 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(limits: ServerLimits, app: Any = None) -> Iterator[Server]:
+def serving(limits: ServerLimits, app: Any = None, cross_origins: Sequence[str] = ()) -> Iterator[Server]:
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
     made = Server(listener.getsockname()[1])
-    made.connections = Connections(limits, TrustedProxies([PROXY]), made.refused.append, TICK_S)
+    made.connections = Connections(limits, TrustedProxies([PROXY]), made.refused.append, TICK_S, cross_origins)
     config = uvicorn.Config(
         app or made,
         http=cast("Any", partial(LimitedProtocol, connections=made.connections)),
@@ -231,6 +232,40 @@ def test_a_body_that_stops_coming_is_refused_and_the_application_told(server: Se
         told = problem(read_all(connection))
     assert (told["status"], told["instance"]) == (408, "/read")
     server.until(lambda: server.seen[-1]["type"] == "http.disconnect")
+
+
+SLOW_BODY = b"POST /read HTTP/1.1\r\nHost: a\r\nOrigin: %s\r\nContent-Length: 100\r\n\r\nabc"
+
+
+@pytest.mark.parametrize(
+    ("allowed", "origin", "told"),
+    [(ORIGIN, ORIGIN, ORIGIN), (ORIGIN, "https://elsewhere.example.com", None), ("*", ORIGIN, "*")],
+)
+def test_a_page_can_read_a_refusal_behind_the_head(allowed: str, origin: str, told: str | None) -> None:
+    with serving(LIMITS, cross_origins=[allowed]) as server, server.connected() as connection:
+        connection.sendall(SLOW_BODY % origin.encode())
+        fields = refusal_fields(read_all(connection), 408)
+    assert fields.get("Access-Control-Allow-Origin") == told
+    assert ("Retry-After" in fields.get("Access-Control-Expose-Headers", "")) == (told is not None)
+
+
+def test_pages_of_all_origins_can_read_a_refusal_of_the_head() -> None:
+    with serving(LIMITS, cross_origins=["*"]) as server, server.connected() as connection:
+        connection.sendall(b"hello\r\n\r\n")
+        assert refusal_fields(read_all(connection), 400)["Access-Control-Allow-Origin"] == "*"
+
+
+def test_refusals_name_no_origin_without_the_setting(server: Server) -> None:
+    with server.connected() as connection:
+        connection.sendall(SLOW_BODY % ORIGIN.encode())
+        assert not {"Access-Control-Allow-Origin", "Vary"} & refusal_fields(read_all(connection), 408).keys()
+
+
+def refusal_fields(answer: bytes, status: int) -> dict[str, str]:
+    """The header fields of a refusal."""
+    assert problem(answer)["status"] == status
+    _, *fields = answer.partition(b"\r\n\r\n")[0].decode().split("\r\n")
+    return {name: value for name, _, value in (field.partition(": ") for field in fields)}
 
 
 def test_chunk_extensions_are_no_progress_of_a_body(server: Server) -> None:

@@ -44,6 +44,18 @@ def test_a_page_can_read_why_it_was_refused(open_to_pages: Installation) -> None
     assert answer.headers["access-control-allow-origin"] == ORIGIN
 
 
+def test_a_page_can_read_that_headwater_failed(open_to_pages: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    alice = open_to_pages.user("alice")
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a fault of Headwater")
+
+    monkeypatch.setattr(open_to_pages.api.state.services.flows, "get", fail)
+    answer = alice.get(f"{FLOW}/x", headers={"Origin": ORIGIN})
+    alice.problem(answer, 500, "internal-error")
+    assert answer.headers["access-control-allow-origin"] == ORIGIN
+
+
 def test_a_page_of_another_origin_may_not(open_to_pages: Installation) -> None:
     alice = open_to_pages.user("alice")
     answer = alice.get(FLOW, headers={"Origin": "https://elsewhere.example.com"})

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from headwater.api import failed_keys
 from headwater.api.failed_keys import FailedKeys
+from headwater.errors import StoreUnavailable
 from headwater.model.key import ApiKey, mint
 from headwater.services.keys import CACHE_S, Keys
 from tests.unit.api.installation import FLOW, Installation, User
@@ -21,11 +22,14 @@ class Counted:
     def __init__(self, headwater: Installation) -> None:
         self._store = headwater.database.keys
         self.asked = 0
+        self.is_away = False
         self.create = self._store.create
         self.used = self._store.used
 
     def find(self, key_id: str) -> ApiKey | None:
         self.asked += 1
+        if self.is_away:
+            raise StoreUnavailable("The database does not answer.")
         return self._store.find(key_id)
 
 
@@ -72,6 +76,15 @@ def test_keys_that_were_valid_pass_behind_a_flood(headwater: Installation) -> No
 def test_valid_keys_are_not_counted(headwater: Installation) -> None:
     users: list[User] = [headwater.user(f"user {number}") for number in range(20)]
     assert {user.get(FLOW).status_code for user in users} == {200}
+
+
+def test_keys_that_could_not_be_checked_are_not_counted(headwater: Installation) -> None:
+    store, nobody = counted(headwater), headwater.nobody(mint()[0])
+    store.is_away = True
+    for _ in range(10):
+        nobody.problem(nobody.get(FLOW), 503, "store-unavailable")
+    store.is_away = False
+    assert [nobody.get(FLOW).status_code for _ in range(7)] == [401] * 5 + [429] * 2
 
 
 def test_an_expired_key_counts_again(headwater: Installation) -> None:

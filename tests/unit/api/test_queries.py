@@ -8,16 +8,34 @@ from tests.unit.api.installation import FLOW, Installation, User
 @pytest.mark.parametrize(
     ("path", "known"),
     [
-        (FLOW, "it takes cursor, external_id, limit"),
-        (f"{FLOW}/x", "it takes none"),
-        (f"{FLOW}/datasets", "it takes cursor, limit, names"),
-        (f"{FLOW}/x/deploy/metrics", "it takes aggregated, metrics, time_range"),
-        (f"{FLOW}/x/transforms/t/filter-values", "it takes count, cursor"),
+        (FLOW, "the query parameters cursor, external_id, limit"),
+        (f"{FLOW}/x", "no query parameters"),
+        (f"{FLOW}/datasets", "the query parameters cursor, limit, names"),
+        (f"{FLOW}/x/deploy/metrics", "the query parameters aggregated, metrics, time_range"),
+        (f"{FLOW}/x/transforms/t/filter-values", "the query parameters count, cursor"),
     ],
 )
 def test_an_unknown_one_is_refused_with_the_known_ones(alice: User, path: str, known: str) -> None:
     faults = alice.faults(alice.get(path, params={"page": "2", "colour": "red"}))
-    assert faults == dict.fromkeys(("/page", "/colour"), f"is no query parameter of this call; {known}")
+    assert faults == dict.fromkeys(("/page", "/colour"), f"is unknown; this call takes {known}")
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("limt", '"limt"'), ("l" * 900, f'"{"l" * 60}…"'), ("a/b~\n", '"a/b~\\n"')],
+    ids=["short", "long", "escaped"],
+)
+def test_the_sentence_names_the_unknown_one_readably(alice: User, name: str, shown: str) -> None:
+    detail = alice.problem(alice.get(FLOW, params={name: "2"}), 422, "invalid-input")["detail"]
+    assert detail == (
+        f"The request was refused. The query parameter {shown} is unknown; "
+        "this call takes the query parameters cursor, external_id, limit."
+    )
+
+
+def test_the_sentence_names_a_known_one_that_is_wrong(alice: User) -> None:
+    detail = alice.problem(alice.get(FLOW, params={"limit": "many"}), 422, "invalid-input")["detail"]
+    assert detail == 'The request was refused. The query parameter "limit" must be an integer, in digits alone.'
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])

@@ -1,0 +1,37 @@
+"""What web pages of other origins may send to the API and read of its responses (CORS)."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+EXPOSED_HEADERS = (
+    "ETag",
+    "Idempotency-Replayed",
+    "Link",
+    "Location",
+    "RateLimit",
+    "RateLimit-Policy",
+    "Retry-After",
+    "X-Request-Id",
+)
+OPTIONS: dict[str, Any] = {
+    "allow_methods": ["GET", "POST", "PUT", "PATCH", "DELETE"],
+    "allow_headers": ["Content-Type", "X-API-Key", "If-Match", "Idempotency-Key"],
+    "expose_headers": EXPOSED_HEADERS,
+    "max_age": 600,
+}
+"""Options of Starlette's middleware. A key is a header of the page's own: no cookies are taken."""
+
+
+def refusal_headers(origins: Collection[str], headers: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
+    """The headers of a response that the server sends instead of the application, as the middleware would set them.
+
+    headers: Those of the request that were read, with names in lower case; maybe not all.
+    """
+    if not origins:
+        return {}
+    exposed = {"Access-Control-Expose-Headers": ", ".join(EXPOSED_HEADERS)}
+    if "*" in origins:
+        return {"Access-Control-Allow-Origin": "*", **exposed}
+    origin = next((value.decode("latin-1") for name, value in headers if name == b"origin"), "")
+    allowed = {"Access-Control-Allow-Origin": origin, **exposed} if origin in origins else {}
+    return {**allowed, "Vary": "Origin"}
