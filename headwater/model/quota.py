@@ -69,6 +69,15 @@ def content_of(config: str, *texts: str) -> Content:
     )
 
 
+def quotas_of_save(saved: Content, replaced_bytes: int) -> tuple[QuotaName, ...]:
+    """The quotas that a save is subject to. replaced_bytes: The stored bytes of the revision that it replaces.
+
+    A revision that is not larger passes the quota of stored bytes, although the replaced one is kept for a while: an
+    owner at the quota could not save anything smaller otherwise.
+    """
+    return ("stored_bytes", "script_bytes") if saved.stored_bytes > replaced_bytes else ("script_bytes",)
+
+
 def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 

@@ -155,6 +155,31 @@ class TestEnforced:
         with pytest.raises(QuotaExceeded):
             stores.flows.save(next_revision(smaller, pipeline_config=a_config(transforms=[script(1_001)])))
 
+    def test_what_is_not_larger_is_saved_at_the_quota_of_stored_bytes(self, stores: ControlStores) -> None:
+        flow = sized(1_000)
+        stores.flows.create(flow)
+        stores.flows.create(sized(1_000, "f2", "bob"))
+        used = stores.quotas.used(OWNER)["stored_bytes"]
+        stores.quotas.change(OWNER, {"stored_bytes": used}, [])
+        for size in (1_000, 999, 500, 1):
+            smaller = next_revision(flow, pipeline_config=a_config(transforms=[script(size)]))
+            stores.flows.save(smaller)
+            flow = smaller
+        assert stores.flows.get(OWNER, "f1") == flow
+        with pytest.raises(QuotaExceeded):
+            stores.flows.save(next_revision(flow, pipeline_config=a_config(transforms=[script(2)])))
+        with pytest.raises(QuotaExceeded):
+            stores.flows.create(sized(1, "f3"))
+
+    def test_what_is_not_larger_is_saved_at_the_quota_of_all_owners(self, opened: Open) -> None:
+        stores = opened(QuotaDefaults(total={"stored_bytes": 3_500}))
+        flow = sized(1_000)
+        stores.flows.create(flow)
+        stores.flows.create(sized(1_500, "f2", "bob"))
+        stores.flows.save(next_revision(flow, pipeline_config=a_config(transforms=[script(900)])))
+        with pytest.raises(QuotaExceeded):
+            stores.flows.create(sized(1, "f3"))
+
     def test_deployments_and_workers(self, stores: ControlStores) -> None:
         stores.quotas.change(OWNER, {"deployments": 2, "workers": 3}, [])
         for number, parallelism in ((1, 2), (2, 2), (3, 1), (4, 1)):

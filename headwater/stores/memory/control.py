@@ -12,7 +12,7 @@ from headwater.model.dataset import SetId, filter_set
 from headwater.model.deployment import Deployment, LogLine, Marker, Observed, Phase, Progress, WorkerStatus
 from headwater.model.flow import Flow
 from headwater.model.listing import Place
-from headwater.model.quota import NO_QUOTAS, Content, QuotaDefaults, QuotaName, Usage, content_of
+from headwater.model.quota import NO_QUOTAS, Content, QuotaDefaults, QuotaName, Usage, content_of, quotas_of_save
 from headwater.model.stored import write_config
 from headwater.stores.base import MAX_LOG_LINES, RemovedFilter
 from headwater.stores.memory.audit import MemoryAudit
@@ -150,7 +150,8 @@ class MemoryFlows:
             stored = self._tables.visible(flow.owner, flow.id)
             if flow.revision != stored.revision + 1:
                 raise rules.saved_meanwhile(flow.id)
-            with self._tables.within_quotas(flow.owner, "stored_bytes", "script_bytes"):
+            quotas = quotas_of_save(_content(flow), _content(stored).stored_bytes)
+            with self._tables.within_quotas(flow.owner, *quotas):
                 self._tables.store(replace(flow, created_at=stored.created_at))
             self._tables.audit.record(changes.saved(stored, flow))
 

@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from headwater.model.deployment import Desired
 from headwater.model.flow import Flow
 from headwater.model.listing import Place
-from headwater.model.quota import QuotaName, content_of
+from headwater.model.quota import Content, content_of, quotas_of_save
 from headwater.model.stored import read_config, write_config
 from headwater.stores.sql import changes, rules
 from headwater.stores.sql.audit import record
@@ -85,20 +85,28 @@ class SqlFlows:
         self._flows = FlowRows(rows)
 
     def create(self, flow: Flow) -> None:
-        with self._writing(flow, "configurations", "stored_bytes", "script_bytes") as connection:
+        content = _content(flow)
+        with (
+            self._writing(flow) as connection,
+            self._quotas.enforced(connection, flow.owner, "configurations", "stored_bytes", "script_bytes"),
+        ):
             first = {"id": flow.id, "owner": flow.owner, "created_at": flow.created_at, "deleted": False}
             connection.execute(insert(flows).values(**first, **_saved(flow), revision=1))
-            _insert_revision(connection, flow, 1)
+            _insert_revision(connection, flow, 1, content)
             record(connection, changes.created(flow))
 
     def save(self, flow: Flow) -> None:
-        with self._writing(flow, "stored_bytes", "script_bytes") as connection:
+        content = _content(flow)
+        with (
+            self._writing(flow) as connection,
+            self._quotas.enforced(connection, flow.owner, *quotas_of_save(content, _replaced_bytes(connection, flow))),
+        ):
             stored = self._flows.visible(connection, flow.owner, flow.id, lock=True)
             if flow.revision != stored.revision + 1:
                 raise rules.saved_meanwhile(flow.id)
             this = update(flows).where(flows.c.id == flow.id)
             connection.execute(this.values(**_saved(flow), revision=flow.revision))
-            _insert_revision(connection, flow, flow.revision)
+            _insert_revision(connection, flow, flow.revision, content)
             record(connection, changes.saved(stored, flow))
             if stored.damage:
                 self._renew_credentials(connection, flow.id)
@@ -113,12 +121,8 @@ class SqlFlows:
             record(connection, changes.rotated(renewed))
 
     @contextmanager
-    def _writing(self, flow: Flow, *names: QuotaName) -> Iterator[Connection]:
-        with (
-            _external_id_checked(flow),
-            self._connections.writing() as connection,
-            self._quotas.enforced(connection, flow.owner, *names),
-        ):
+    def _writing(self, flow: Flow) -> Iterator[Connection]:
+        with _external_id_checked(flow), self._connections.writing() as connection:
             yield connection
 
     def get(self, owner: str, flow_id: str) -> Flow:
@@ -193,11 +197,21 @@ def _external_id_checked(flow: Flow) -> Iterator[None]:
         raise rules.external_id_taken(flow.external_id) from error
 
 
-def _insert_revision(connection: Connection, flow: Flow, revision: int) -> None:
+def _content(flow: Flow) -> Content:
+    return content_of(write_config(flow.pipeline_config), flow.name, flow.description, *flow.tags)
+
+
+def _replaced_bytes(connection: Connection, flow: Flow) -> int:
+    """The stored bytes of the revision before this one, which never change."""
+    before = (flow_revisions.c.flow_id == flow.id) & (flow_revisions.c.revision == flow.revision - 1)
+    return connection.scalar(select(flow_revisions.c.stored_bytes).where(before)) or 0
+
+
+def _insert_revision(connection: Connection, flow: Flow, revision: int, content: Content) -> None:
     """Add a revision. Filters that it has are removed no longer."""
     config = write_config(flow.pipeline_config)
     saved = {"flow_id": flow.id, "revision": revision, "config": config, "saved_at": flow.updated_at}
-    counted = asdict(content_of(config, flow.name, flow.description, *flow.tags))
+    counted = asdict(content)
     counted["filter_uids"] = " ".join(counted["filter_uids"])
     connection.execute(insert(flow_revisions).values(**saved, **counted))
     filters = flow.pipeline_config.filter_uids

@@ -38,6 +38,16 @@ def test_what_is_over_a_quota_is_refused_and_says_why(headwater: Installation, a
     bob.create()
 
 
+def test_an_owner_at_the_quota_can_make_a_configuration_smaller(headwater: Installation, alice: User) -> None:
+    flow = alice.create()
+    used = headwater.database.quotas.used("alice")["stored_bytes"]
+    headwater.database.quotas.change("alice", {"stored_bytes": used}, [])
+    path = f"{FLOW}/{flow['id']}"
+    shorter = flow_body() | {"description": "shorter"}
+    assert alice.put(path, shorter).json()["description"] == "shorter"
+    alice.problem(alice.put(path, shorter | {"description": "longer than it was"}), 403, "quota")
+
+
 def test_a_configuration_over_the_quota_leaves_no_values_behind(headwater: Installation, alice: User) -> None:
     headwater.database.quotas.change("alice", {"configurations": 0, "set_values": 3}, [])
     for _ in range(3):
