@@ -1,6 +1,7 @@
 """Blocks, receipts and logs as the JSON-RPC interface of Ethereum gives them (Execution API specification).
 
-Quantities and bytes are `0x` hex strings there, and stay so here unless a field says otherwise.
+Quantities and bytes are `0x` hex strings there, and stay so here unless a field says otherwise. Nodes may write hex in
+any case; hashes, addresses and bytes have it in lower case here.
 """
 
 import re
@@ -14,6 +15,9 @@ from headwater.ingest.jsonrpc import SHOWN_CHARS
 
 Parties = tuple[str | None, str | None]
 """Sender and receiver of a transaction; the receiver is None when it creates a contract."""
+_HASH: Final = re.compile(r"0x[0-9a-f]{64}")
+_LOG_BYTES: Final = re.compile(r"0x[0-9a-f]{40}(?:0x[0-9a-f]{64})*0x[0-9a-f]*")
+"""Address, topics and data of a log, one behind the other."""
 _SMALL_QUANTITY: Final = re.compile(r"0x0*[0-9a-fA-F]{1,15}")
 SYSTEM_PARTIES: Final[Parties] = ("0x" + "0" * 40, "0x" + "0" * 40)
 """Sender and receiver of Polygon's state-sync transactions."""
@@ -51,6 +55,15 @@ class Log(msgspec.Struct, rename="camel", gc=False):
     transaction_index: str
     log_index: str
 
+    def __post_init__(self) -> None:
+        self.address = self.address.lower()
+        self.topics = [topic.lower() for topic in self.topics]
+        self.data = self.data.lower()
+        self.block_hash = self.block_hash.lower()
+        self.transaction_hash = self.transaction_hash.lower()
+        if len(self.data) % 2 or not _LOG_BYTES.fullmatch(self.address + "".join(self.topics) + self.data):
+            raise ValueError("a log's address, topics or data are no bytes in hex")
+
 
 class Receipt(msgspec.Struct, rename="camel"):
     """The receipt of a transaction: the members that records need, and the bloom filter of its logs."""
@@ -65,6 +78,11 @@ class Receipt(msgspec.Struct, rename="camel"):
     gas_used: Any = None
     effective_gas_price: Any = None
 
+    def __post_init__(self) -> None:
+        self.transaction_hash = self.transaction_hash.lower()
+        self.block_hash = self.block_hash.lower()
+        self.from_, self.to = _lower(self.from_), _lower(self.to)
+
 
 class Header(msgspec.Struct, rename="camel"):
     """A block without its transactions. logs_bloom: the bloom filter of its logs."""
@@ -75,11 +93,20 @@ class Header(msgspec.Struct, rename="camel"):
     timestamp: str
     logs_bloom: str | None = None
 
+    def __post_init__(self) -> None:
+        self.hash, self.parent_hash = self.hash.lower(), self.parent_hash.lower()
+        if not (_HASH.fullmatch(self.hash) and _HASH.fullmatch(self.parent_hash)):
+            raise ValueError("the hash of a block or of its parent is no 32 bytes in hex")
+
 
 class HashesBlock(Header, kw_only=True):
     """A block with the hashes of its transactions."""
 
     transactions: list[str] = []
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.transactions = [hash_.lower() for hash_ in self.transactions]
 
 
 class Transaction(msgspec.Struct):
@@ -89,6 +116,9 @@ class Transaction(msgspec.Struct):
     from_: str | None = msgspec.field(name="from", default=None)
     to: str | None = None
     value: Any = None
+
+    def __post_init__(self) -> None:
+        self.hash, self.from_, self.to = self.hash.lower(), _lower(self.from_), _lower(self.to)
 
 
 class FullBlock(Header, kw_only=True):
@@ -162,6 +192,10 @@ def _number(quantity: str, most: int = _MAX_NUMBER) -> int:
     if not 0 <= number <= most:
         raise ValueError(f"the number {quantity[:SHOWN_CHARS]!r} is out of range")
     return number
+
+
+def _lower(text: str | None) -> str | None:
+    return text.lower() if text else text
 
 
 def _receipt_details(receipt: Receipt) -> TransactionDetails:

@@ -201,17 +201,16 @@ class Converter:
 
     def convert(self, block: Block, counts: Counter[str]) -> list[Made]:
         """The records of a block in the order of its logs; counts gets `undecoded` and `malformed`."""
-        time, block_hash = block_time(block.timestamp), block.hash.lower()
+        time = block_time(block.timestamp)
         transactions = _transactions(block)
         made: list[Made] = []
         for log in block.logs:
-            _to_lower_case(log)
             place = _Place(
                 log.transaction_hash,
                 int(log.transaction_index, 16),
                 int(log.log_index, 16),
                 block.number,
-                block_hash,
+                block.hash,
                 time,
             )
             transaction = transactions.get(log.transaction_hash, _NO_TRANSACTION)
@@ -253,21 +252,9 @@ class Converter:
 def _transactions(block: Block) -> dict[str, _Transaction]:
     """The block's transactions by their hash."""
     return {
-        hash_.lower(): (_lower(sender), _lower(receiver), *block.details.get(hash_, _NO_DETAILS))
+        hash_: (sender, receiver, *block.details.get(hash_, _NO_DETAILS))
         for hash_, (sender, receiver) in block.parties.items()
     }
-
-
-def _lower(text: str | None) -> str | None:
-    return text.lower() if text else text
-
-
-def _to_lower_case(log: Log) -> None:
-    """Nodes may write hex in any case; records, keys and ABIs have it in lower case."""
-    log.address = log.address.lower()
-    log.topics = [topic.lower() for topic in log.topics]
-    log.data = log.data.lower()
-    log.transaction_hash = log.transaction_hash.lower()
 
 
 _NO_TOPICS: Final = tuple((None,) * (4 - count) for count in range(5))

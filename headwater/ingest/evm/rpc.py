@@ -189,7 +189,7 @@ class RpcClient:
         """The responses by the place of their call."""
         body = reply.body
         if isinstance(body, list):
-            named = {response.id: response for response in body}
+            named = {_number(response.id): response for response in body}
             whole = named.get(None)
             return named if len(named) > 1 or whole is None else self._for_all(reply, places, whole)
         if body is not None and (body.error is not None or (len(places) == 1 and _is_success(reply))):
@@ -247,6 +247,11 @@ class RpcClient:
         said = f"it says {self._said(error)!r} ({error.code})"
         reason = f"it is busy: {said}" if kind is ErrorKind.RATE_LIMITED else said
         return TransientFailure(reason, reply.retry_after_s, _ERRORS.get(kind, NodeUnavailable))
+
+
+def _number(id_: int | str | None) -> int | str | None:
+    """The id that a response repeats. Some nodes send a number back as text."""
+    return int(id_) if isinstance(id_, str) and id_.isdecimal() else id_
 
 
 def _is_success(reply: HttpReply) -> bool:

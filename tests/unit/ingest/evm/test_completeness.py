@@ -22,7 +22,7 @@ from headwater.ingest.evm.completeness import (
     with_receipt,
 )
 from tests.support import evm_chain
-from tests.support.evm_chain import ChainBlock, FakeChain
+from tests.support.evm_chain import NOBODY, ChainBlock, FakeChain
 from tests.unit.ingest.evm.recorded import EVM, native, native_files, needs_recorded, squid, text
 
 SPRINT = 16
@@ -77,7 +77,7 @@ def test_a_filter_without_bits_asks_for_nothing(bloom: str) -> None:
 
 
 def logs_of(*places: tuple[str, int, int]) -> list[Log]:
-    return [Log("0x", [], "0x", "0x", "0x1", hash_, hex(at), hex(index)) for hash_, at, index in places]
+    return [Log(NOBODY, [], "0x", "0x", "0x1", hash_, hex(at), hex(index)) for hash_, at, index in places]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import itertools
 import random
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import httpx
@@ -13,12 +14,13 @@ from headwater.errors import BlockIncomplete, MethodMissing, NodeBehind, NodeUna
 from headwater.ingest.evm.blocks import Block
 from headwater.ingest.evm.completeness import Method
 from headwater.ingest.evm.fetch import MISSING_S, PAUSE_S, Fetcher
-from tests.support.evm_chain import ChainBlock, FakeChain
+from tests.support.evm_chain import NOBODY, ChainBlock, FakeChain
 from tests.support.node import Behave, CallError, Node, Reply, calls_of, error, results
 from tests.unit.ingest.evm.test_rpc import client
 
 SPRINT = 16
 BlockResponse = Callable[[str, list[Any]], Any]
+WORD = "0x" + "1" * 64
 METHODS: tuple[Method, Method] = ("receipts", "logs")
 
 
@@ -394,6 +396,10 @@ def test_a_state_sync_is_found_without_the_method_of_receipts() -> None:
         ("transactionIndex", "0x" + "f" * 30),
         ("topics", ["0x" + "0" * 64] * 5),
         ("topics", ["0xnone"]),
+        ("topics", ["0x12"]),
+        ("address", "0x12"),
+        ("data", "0xzz"),
+        ("data", "0x0"),
         ("blockNumber", "zero"),
     ],
 )
@@ -413,10 +419,29 @@ def test_rubbish_in_the_answers_of_one_method_is_left_to_the_other(method: Metho
     assert_whole(fetched(lambda request: results(request, answer), method)[0], true.blocks[:10])
 
 
+def in_capitals(answer: Any) -> Any:
+    """The same answer with its bytes in upper case; shorter texts are quantities."""
+    if isinstance(answer, dict):
+        return {name: in_capitals(value) for name, value in answer.items()}
+    if isinstance(answer, list):
+        return [in_capitals(value) for value in answer]
+    return "0x" + answer[2:].upper() if isinstance(answer, str) and len(answer) >= len(NOBODY) else answer
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_hashes_are_in_lower_case_whatever_the_node_writes(method: Method) -> None:
+    true = chain(sprint=SPRINT)
+
+    behave = partial(results, result_of=lambda called, params: in_capitals(true.answer(called, params)))
+    assert_whole(fetched(behave, method, 0, 20, SPRINT)[0], true.blocks[:21])
+
+
 @pytest.mark.parametrize(
     ("member", "rubbish"),
     [
         ("logsBloom", "0xzz"),
+        ("hash", "0xzz"),
+        ("parentHash", "0x12"),
         ("timestamp", "soon"),
         ("timestamp", "0x" + "f" * 15),
         ("number", ""),
@@ -439,7 +464,7 @@ def test_rubbish_in_a_header_is_an_error_of_the_node(member: str, rubbish: str) 
 @pytest.mark.parametrize("quantity", ["", "0x", "seven", "-0x1"])
 def test_rubbish_in_place_of_a_number_is_an_error_of_the_node(quantity: str) -> None:
     def answer(called: str, params: list[Any]) -> Any:
-        header = {"number": quantity, "hash": "0x1", "parentHash": "0x0", "timestamp": "0x1"}
+        header = {"number": quantity, "hash": WORD, "parentHash": WORD, "timestamp": "0x1"}
         return quantity if called == "eth_chainId" else header
 
     with client(lambda request: results(request, answer)) as (rpc, _, _):

@@ -18,7 +18,6 @@ from headwater.ingest.evm.blocks import (
     Log,
     Receipt,
     Transaction,
-    TransactionDetails,
     from_logs,
     from_receipts,
 )
@@ -29,7 +28,7 @@ from headwater.ingest.evm.well_known import well_known
 from headwater.model.natural_key import natural_key
 from headwater.model.stream import find_chain
 
-HASH, TX = "0x" + "d0" * 32, "0x" + "3f" * 32
+HASH, PARENT, TX = "0x" + "d0" * 32, "0x" + "e1" * 32, "0x" + "3f" * 32
 TOKEN = "0x9F47c0de13b5a8264e7fd09c31b6a5e80d24f7c1"  # as some nodes write it
 FROM, TO = "0x" + "5c" * 20, "0x" + "b2" * 20
 WHEN = 1_767_323_045
@@ -200,14 +199,22 @@ def test_a_transfer_with_other_topics_is_none() -> None:
 
 def test_hex_is_lower_case_whatever_the_node_writes() -> None:
     """Checksummed addresses (EIP-55) and upper-case hashes give the records and keys of lower-case ones."""
-    low = erc20(3)._replace(details={TX: TransactionDetails(1, 21_000, "7", None)})
-    topics = ["0x" + topic[2:].upper() for topic in low.logs[0].topics]
-    data, hash_, tx = ("0x" + text[2:].upper() for text in (low.logs[0].data, HASH, TX))
-    log = Log(TOKEN, topics, data, hash_, hex(61_234_567), tx, "0x11", "0x2A")
-    parties = {tx: (f"0x{FROM[2:].upper()}", TOKEN)}
-    high = low._replace(hash=hash_, logs=[log], parties=parties, details={tx: low.details[TX]})
-    assert made_of(high) == made_of(low)
+    (low,) = erc20(3).logs
+    written = {
+        name: value if name.endswith(("Index", "Number")) else shouted(value)
+        for name, value in msgspec.to_builtins(low).items()
+    }
+    receipt = {"transactionHash": shouted(TX), "blockHash": shouted(HASH), "from": shouted(FROM), "to": shouted(TOKEN)}
+    answered = msgspec.convert({**receipt, "logs": [written]}, Receipt)
+    high = from_receipts(Header(hex(61_234_567), shouted(HASH), PARENT, hex(WHEN)), [answered])
+    assert high is not None
+    assert made_of(high) == made_of(erc20(3))
     assert set(made_of(high)) == {"log", "decoded_log", "erc20_token_transfer"}
+
+
+def shouted(hex_: str | list[str]) -> Any:
+    """Hex in upper case."""
+    return [shouted(each) for each in hex_] if isinstance(hex_, list) else "0x" + hex_[2:].upper()
 
 
 def test_all_records_have_what_the_receipt_says() -> None:
@@ -230,7 +237,7 @@ def test_what_a_node_does_not_say_is_null(quantity: Any) -> None:
 
 def test_blocks_read_without_receipts_have_the_value_alone() -> None:
     transactions = [Transaction(TX, FROM, TO, hex(10**19))]
-    full = FullBlock(hex(61_234_567), HASH, "0x", hex(WHEN), transactions=transactions)
+    full = FullBlock(hex(61_234_567), HASH, PARENT, hex(WHEN), transactions=transactions)
     block_read = from_logs(full, erc20(3).logs)
     assert block_read is not None
     (made,) = made_of(block_read)["log"]
@@ -241,7 +248,7 @@ def read(receipt: dict[str, Any]) -> Block:
     """The block of one receipt as a node gives it, with a transfer of ERC-20 in it."""
     found = msgspec.convert(receipt, Receipt)
     found.logs = list(erc20(3).logs)
-    block_read = from_receipts(Header(hex(61_234_567), HASH, "0x", hex(WHEN)), [found])
+    block_read = from_receipts(Header(hex(61_234_567), HASH, PARENT, hex(WHEN)), [found])
     assert block_read is not None
     return block_read
 

@@ -52,6 +52,16 @@ def test_results_come_in_the_order_of_the_calls() -> None:
         assert [bytes(raw) for raw in rpc.batch([("a", [1]), ("b", [])])] == [b'["a", 1]', b'["b"]']
 
 
+def test_ids_may_come_back_as_text() -> None:
+    def texts(request: Any) -> Reply:
+        reply = echo(request)
+        return reply._replace(body=[{**each, "id": str(each["id"])} for each in reply.body])
+
+    with client(texts) as (rpc, node, _):
+        assert [bytes(raw) for raw in rpc.batch([("a", [1]), ("b", [])])] == [b'["a", 1]', b'["b"]']
+    assert len(node.requests) == 1
+
+
 @pytest.mark.parametrize(
     "fault",
     [

@@ -28,7 +28,7 @@ from headwater.ingest.evm.steps import Work
 from headwater.ingest.evm.tokens import TRANSFER
 
 CONFIRMATIONS, DEPTH = 3, 6
-WORD = "0x" + "0" * 64
+WORD, TOKEN = "0x" + "0" * 64, "0x" + "aa" * 20
 
 
 class Chain:
@@ -48,7 +48,7 @@ class Chain:
         number, hash_ = len(self.blocks_now), f"0x{next(self._hashes):064x}"
         # Transactions come back in the blocks of another fork: their keys are the same, as on a real chain.
         made = [
-            Log("0xaa", [TRANSFER, WORD, WORD], WORD, hash_, hex(number), f"0x{number:x}", "0x0", hex(index))
+            Log(TOKEN, [TRANSFER, WORD, WORD], WORD, hash_, hex(number), f"0x{number:x}", "0x0", hex(index))
             for index in range(logs)
         ]
         self.blocks_now.append(Block(number, hash_, parent, number, made, {}))
