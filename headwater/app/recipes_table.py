@@ -65,8 +65,8 @@ def table_of(settings: Settings, api: Api, recipe: str, chain: str, sources: Tab
     tokens = read_tokens(settings).get(chain, {})
     if not tokens:
         raise SetupError(f"No tokens of {chain} are known: `headwater tokens import` a Token List first.")
-    stable = {*STABLECOINS.get(chain, {}), *map(pool_files.as_on_chain, sources.stablecoins)}
-    quotes = [*QUOTES.get(chain, {}), *map(pool_files.as_on_chain, sources.quotes)]
+    stable = {*STABLECOINS.get(chain, {}), *_listed(chain, sources.stablecoins, tokens)}
+    quotes = [*QUOTES.get(chain, {}), *_listed(chain, sources.quotes, tokens)]
     choice = pool_files.choose(pools, tokens, stable, quotes)
     if not choice.table:
         raise SetupError(f"None of the pools can tell a price: {_words(choice.left_out)}.")
@@ -101,6 +101,17 @@ def _contract(address: str) -> str:
     if not _CONTRACT.fullmatch(address):
         raise SetupError(f"{address} is no address of a factory: it has to be 0x and 40 hexadecimal digits.")
     return address.lower()
+
+
+def _listed(chain: str, addresses: Sequence[str], tokens: Mapping[str, ListedToken]) -> list[str]:
+    """Addresses as they are on chain. Raises SetupError for one that no pool of known tokens can have."""
+    found = [pool_files.as_on_chain(address) for address in addresses]
+    if missing := [address for address in found if address not in tokens]:
+        raise SetupError(
+            f"{missing[0]} is in no imported Token List of {chain}: name the token by its address, "
+            "and import a list that has it."
+        )
+    return found
 
 
 def _dollars(pools: Sequence[Pool], tokens: Mapping[str, ListedToken], stable: set[str]) -> dict[str, str]:

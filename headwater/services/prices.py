@@ -10,7 +10,7 @@ from headwater.model.price.band import hour_of
 from headwater.model.price.left import Chunk, Leaving, Left
 from headwater.model.price.plain import NOTHING, evaluate_plain
 from headwater.model.price.stats import DAY, STALE_MS, Stats, evaluate, missing
-from headwater.model.price.tick import quoted_key, token_key
+from headwater.model.price.tick import SEPARATOR, quoted_key, token_key
 from headwater.model.price.view import merged, read_at
 from headwater.model.stream import find_chain
 from headwater.services.ids import Clock
@@ -88,7 +88,7 @@ class Prices:
     def answer(self, tokens: Sequence[Token]) -> PriceAnswer:
         """The statistics of tokens at this moment."""
         now = int(self._now().timestamp() * 1000)
-        keys = [b"" if ":" in token.chain else token_key(*token).encode() for token in tokens]
+        keys = [_key(token) for token in tokens]
         by_key = self._readable([*dict.fromkeys(keys)], now)
         found = [by_key[key] for key in keys]
         stats = [one.stats for one in found]
@@ -149,6 +149,12 @@ class _Parts:
             for key, view in self._views.items()
             for chunk in missing(self.whole, self._now, filter_outliers=filter_outliers, part=view)
         ]
+
+
+def _key(token: Token) -> bytes:
+    """The key of a token; b"" for what no token can be called, such as the key of another one's quoted ticks."""
+    key = token_key(*token).encode()
+    return b"" if ":" in token.chain or SEPARATOR in key else key
 
 
 def _plain(

@@ -20,7 +20,8 @@ function inOrder(transaction) {
 function transfer(instruction) {
   const kind = TOKEN_PROGRAMS.includes(program(instruction)) && instruction.data_hex.slice(0, 2);
   const at = TRANSFERS[kind];
-  return at && { amount: littleEndian(instruction.data_hex.slice(2, 18)), to: instruction.accounts[at] };
+  const { data_hex, accounts } = instruction;
+  return at && { amount: littleEndian(data_hex.slice(2, 18)), from: accounts[0], to: accounts[at] };
 }
 
 function process(transaction) {
@@ -39,8 +40,11 @@ function process(transaction) {
 function priced(transaction, pool, position, instruction, after, number) {
   const [paid, bought] = after.map(transfer).filter(Boolean);
   if (!paid || !bought || paid.amount < FEWEST || bought.amount < FEWEST) return [];
-  const vaultA = instruction.accounts[position === 2 ? 4 : 8];
-  const [a, b] = paid.to === vaultA ? [paid.amount, bought.amount] : [bought.amount, paid.amount];
+  const [vaultA, vaultB] = (position === 2 ? [4, 6] : [8, 10]).map((at) => instruction.accounts[at]);
+  const isAToB = paid.to === vaultA && bought.from === vaultB;
+  // Other transfers are none of this swap: its own ones are of a kind that is not read, such as those with a fee.
+  if (!isAToB && !(paid.to === vaultB && bought.from === vaultA)) return [];
+  const [a, b] = isAToB ? [paid.amount, bought.amount] : [bought.amount, paid.amount];
   const [token, decimals, quoteDecimals, isFirst, quote] = pool;
   const [own, other] = isFirst ? [a, b] : [b, a];
   const sum = Number(other) / 10 ** quoteDecimals;

@@ -143,7 +143,7 @@ def choose(
     """
     in_usd, others = dict[str, list[Any]](), list[Pool]()
     left_out = Counter[str]()
-    for pool in pools:
+    for pool in dict.fromkeys(pools):
         if pool.first not in tokens or pool.second not in tokens:
             left_out["with a token that is in no token list"] += 1
         elif quote := next((side for side in (pool.second, pool.first) if side in stable), None):

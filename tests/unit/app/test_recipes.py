@@ -3,6 +3,7 @@
 import json
 from codecs import BOM_UTF8
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,14 @@ def test_pools_may_be_quoted_in_other_tokens(tmp_path: Path) -> None:
     assert f"1 pools quoted in WETH ({WETH}), which has no price yet: feed WETH too." in found.note
     named = made(tmp_path, "uniswap-v3", "base", TableSources(pools, quotes=[other]))
     assert named.table["0xbb"] == [STRANGER, 9, 6, 1, other]
+
+
+@pytest.mark.parametrize("sources", [TableSources(stablecoins=["USDC"]), TableSources(quotes=[SOL])])
+def test_a_named_token_that_no_list_has_is_refused(tmp_path: Path, sources: TableSources) -> None:
+    import_tokens(tmp_path, 8453, (USDC, "USDC", 6), (WETH, "WETH", 18))
+    pools = pool_file(tmp_path, ("0xaa", WETH, USDC))
+    with pytest.raises(SetupError, match="is in no imported Token List of base: name the token by its address"):
+        made(tmp_path, "uniswap-v3", "base", replace(sources, pools=pools))
 
 
 def test_an_address_that_is_none(tmp_path: Path) -> None:

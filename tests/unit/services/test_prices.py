@@ -66,6 +66,15 @@ def test_a_crash_is_accepted_with_its_share_of_minutes() -> None:
     assert (stats.latest, stats.time_ms, stats.held_since) == (10.0, NOW, None)
 
 
+def test_the_key_of_quoted_ticks_is_no_token() -> None:
+    store, key = MemoryPrices(), quoted_key(token_key(*TOKEN).encode())
+    store.take("one", "topic", range(PARTITIONS))
+    ticks = stamp([pack_tick(NOW, 0, 1.0, 6) + b"0xbb\0"], NOW)
+    store.write(partition_of(key), "one", PriceWrite(1, {}, {}, {key: ticks}))
+    answer = ask(store, Token("base", f"{TOKEN.address}\0quoted"))
+    assert (answer.statuses, answer.is_readable) == (["unknown_token"], [True])
+
+
 def test_an_old_print_that_does_not_count_holds_nothing() -> None:
     ticks = [tick for tick in crash(0) if tick[2] == 100.0]
     answer = ask(stored({TOKEN: [*ticks, (NOW - 30 * MINUTE, 1, 9e6)]}), TOKEN)

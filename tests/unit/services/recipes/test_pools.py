@@ -103,6 +103,7 @@ class TestChoosing:
         choice = choose(pools, TOKENS, {USDC}, [])
         assert (choice.in_usd, choice.quoted, len(choice.table)) == (1, {}, 1)
         assert list(choice.left_out.values()) == [1, 1]
+        assert choose(pools * 2, TOKENS, {USDC}, []) == choice
 
     def test_stablecoins_come_first_where_there_are_too_many(self) -> None:
         pools = [Pool(f"weth{n}", PEPE, WETH) for n in range(10)] + [
