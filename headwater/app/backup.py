@@ -7,7 +7,7 @@ backup, which may also have writes that were made during the backup.
 import base64
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -34,11 +34,14 @@ READY_WITHIN_S = 60.0
 
 
 def backup(settings: Settings, path: Path, *, with_key: bool = True) -> dict[str, Any]:
-    """Write a backup of the installation, which may run. Returns the manifest. Raises SetupError, Unavailable."""
+    """Write a backup of the installation, which may run. Returns the manifest. Raises SetupError, Unavailable.
+
+    No restore into the data directory can begin meanwhile, nor a backup while one is under way.
+    """
     addresses = _addresses(settings)
-    key = addresses.secret_key()
     path = path.expanduser().absolute()
-    with _set_store(addresses) as client, writing(path) as archive:
+    with _without_restore(addresses.home), _set_store(addresses) as client, writing(path) as archive:
+        key = addresses.secret_key()
         about = _write(archive, addresses, client)
         if with_key:
             archive.add(SECRET_KEY, _key_text(key))
@@ -110,8 +113,15 @@ def _addresses(settings: Settings) -> Addresses:
     addresses = Addresses(settings, Home(settings.data_dir))
     if not settings.database_url.get_secret_value():
         addresses.require_home("HEADWATER_DATABASE_URL")
-    addresses.home.require_restored()
     return addresses
+
+
+@contextmanager
+def _without_restore(home: Home) -> Iterator[None]:
+    """Keep restores out of a data directory. Raises SetupError when one is under way or was cut off."""
+    with home.using_database() if home.path.exists() else nullcontext():
+        home.require_restored()
+        yield
 
 
 def _key_text(key: bytes) -> bytes:

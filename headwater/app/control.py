@@ -1,7 +1,7 @@
 """Composition of the control stores: the database of configurations, deployments, keys and datasets."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from headwater.app.addresses import Addresses
@@ -75,11 +75,15 @@ def quotas_of(settings: Settings) -> Iterator[QuotaStore]:
         yield database.quotas
 
 
-def limits_of(settings: Settings, owner: str) -> Sequence[Limit]:
-    """What an owner has and may have. Raises SetupError, StoreUnavailable, SetStoreUnavailable."""
+def limits_of(settings: Settings, owner: str) -> tuple[Sequence[Limit], Collection[QuotaName]]:
+    """What an owner has and may have, and which quotas are its own: the others are those of these settings.
+
+    Raises SetupError, StoreUnavailable, SetStoreUnavailable.
+    """
     addresses = Addresses(settings, Home(settings.data_dir))
     with control_of(settings) as database:
-        return limits(database.quotas, RedisSetStore(connect(addresses.redis_url())), owner)
+        found = limits(database.quotas, RedisSetStore(connect(addresses.redis_url())), owner)
+        return found, database.quotas.own().get(owner, {}).keys()
 
 
 def quota_defaults(settings: Settings) -> QuotaDefaults:

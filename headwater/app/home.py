@@ -81,7 +81,8 @@ class Home:
                 fcntl.flock(file, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise SetupError(
-                    f"Processes of Headwater use the database in {self.path}. Stop all of them, `headwater api` too."
+                    f"Processes of Headwater use the database in {self.path}. Stop all of them, `headwater api` too, "
+                    "and let a `headwater backup` end."
                     if alone
                     else f"A restore into {self.path} is under way. Start this again when it has ended."
                 ) from None

@@ -10,10 +10,15 @@ from rich.text import Text
 from headwater.cli.options import DATABASE, takes_settings, wide_console
 from headwater.errors import InvalidInput
 from headwater.model.quota import MEANINGS, QUOTA_NAMES, QuotaName
-from headwater.settings import Settings
+from headwater.settings import Settings, variable
 
 app = typer.Typer(help="Show and set what single owners may have.", no_args_is_help=True)
 NONE, DEFAULT = "none", "default"
+NOT_OF_THE_SERVICE = (
+    "Quotas of HEADWATER_QUOTA_* variables were read from the environment of this command. The running service has "
+    "those that it was started with: run this command in the same environment, or read the service's with a key of "
+    "the owner and GET /api/v1/flow/limits."
+)
 Owner = Annotated[str, typer.Argument(help="The owner's name, as `headwater keys list` shows it.")]
 
 
@@ -45,10 +50,14 @@ def _show(settings: Settings, owner: Owner) -> None:
     """Show what an owner has, and may have."""
     from headwater.app.control import limits_of
 
-    table = Table("quota", "used", "allowed", "what is counted")
-    for limit in limits_of(settings, owner):
-        table.add_row(limit.name, f"{limit.used:,}", _shown(limit.allowed), MEANINGS[limit.name])
+    limits, own = limits_of(settings, owner)
+    table = Table("quota", "used", "allowed", "set by", "what is counted")
+    for limit in limits:
+        set_by = "owners set" if limit.name in own else variable(f"quota_{limit.name}")
+        table.add_row(limit.name, f"{limit.used:,}", _shown(limit.allowed), set_by, MEANINGS[limit.name])
     wide_console().print(table)
+    if len(own) < len(limits):
+        print(NOT_OF_THE_SERVICE)
 
 
 def _list(settings: Settings) -> None:

@@ -186,6 +186,37 @@ def test_nothing_is_replaced_while_an_api_alone_uses_the_database(installation: 
     assert "f2" in content(installation)[0]  # type: ignore[operator]  # the first part is the list of ids
 
 
+def test_nothing_is_saved_while_a_restore_is_under_way(installation: Path, tmp_path: Path) -> None:
+    file = tmp_path / "backup"
+    with (
+        Home(installation).using_database(alone=True),
+        pytest.raises(SetupError, match=r"A restore into .* is under way"),
+    ):
+        backup(settings_of(installation), file)
+    assert not file.exists()
+
+
+def test_nothing_is_replaced_while_a_backup_is_written(
+    installation: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, file, refused = settings_of(installation), tmp_path / "backup", list[str]()
+    backup(settings, file)
+    write = backups._write
+
+    def write_beside_a_restore(*arguments: Any) -> dict[str, Any]:
+        about = write(*arguments)
+        with pytest.raises(SetupError) as error:
+            restore(settings, file, replace=True)
+        refused.append(error.value.detail)
+        return about
+
+    monkeypatch.setattr(backups, "_write", write_beside_a_restore)
+    backup(settings, tmp_path / "another")
+    [detail] = refused
+    assert detail.startswith(f"Processes of Headwater use the database in {installation}.")
+    assert "`headwater backup`" in detail
+
+
 def test_the_key_of_the_replaced_database_is_kept(installation: Path, tmp_path: Path) -> None:
     file, elsewhere = tmp_path / "backup", tmp_path / "elsewhere"
     backup(settings_of(installation), file)

@@ -48,6 +48,18 @@ def test_list_shows_the_owners_with_quotas_of_their_own(data_dir: Path) -> None:
     assert "default" in shown
 
 
+def test_show_says_where_each_quota_was_set(data_dir: Path, valkey_url: str) -> None:
+    run(data_dir, "set", "ann", "--max-workers", "10")
+    environment = {"HEADWATER_REDIS_URL": valkey_url, "HEADWATER_QUOTA_DATASETS": "7", "COLUMNS": "250"}
+    shown = CliRunner().invoke(app, ["owners", "show", "ann", "--data-dir", str(data_dir)], env=environment).stdout
+    rows = {line.split()[1]: line for line in shown.splitlines() if line.startswith("│")}
+    assert "owners set" in rows["workers"]
+    assert "7" in rows["datasets"]
+    assert "HEADWATER_QUOTA_DATASETS" in rows["datasets"]
+    assert "were read from the environment of this command" in shown
+    assert "The running service has those that it was started with" in shown
+
+
 @pytest.mark.parametrize("value", ["-1", "many", "1.5", "٣", ""])
 def test_what_is_no_number_is_refused(data_dir: Path, value: str) -> None:
     refused = run(data_dir, "set", "ann", "--max-workers", value)
