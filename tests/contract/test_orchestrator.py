@@ -374,6 +374,11 @@ class TestProcesses:
         for name in ("environ", "cmdline"):
             assert b"secret" not in (of_worker / name).read_bytes()
 
+    def test_logs_of_workers_are_bounded(self, processes: ProcessOrchestrator, tmp_path: Path) -> None:
+        processes.ensure(worker_set())
+        until(ready(processes, "hash1"))
+        assert Path(f"/proc/{self.pid(tmp_path)}/fd/2").readlink().name.startswith("pipe:")
+
     def test_specs_are_private(self, processes: ProcessOrchestrator, tmp_path: Path) -> None:
         processes.ensure(worker_set())
         spec = tmp_path / "workers" / "d1" / "spec-hash1.json"

@@ -151,8 +151,12 @@ class RpcClient:
             size = min(most, self._batch_size.value)
             places, left = left[:size], left[size:]
             try:
-                failures += self._send(exchange, places)
-                self._batch_size.succeeded(len(places))
+                failed = self._send(exchange, places)
+                failures += failed
+                if len(failed) < len(places):
+                    self._batch_size.succeeded(len(places))
+                else:
+                    self._suspect(places, failed[0])
             except _BatchRefused as refused:
                 if refused.lasting:
                     self._batch_size.refused(len(places), refused.limit)
@@ -160,12 +164,16 @@ class RpcClient:
                     most = 1
                 left = [place for place in places if place not in exchange.settled] + left
             except TransientFailure as failure:
-                if len(places) > 1 and failure.error is NodeUnavailable:
-                    self._batch_size.suspected(len(places))
+                self._suspect(places, failure)
                 failures.append(failure)
                 break
         if failures:
             raise max(failures, key=lambda failure: failure.after_s)
+
+    def _suspect(self, places: Sequence[int], failure: TransientFailure) -> None:
+        """Send fewer calls at once after a request without any result, but not because the node is busy or behind."""
+        if len(places) > 1 and failure.error is NodeUnavailable:
+            self._batch_size.suspected(len(places))
 
     def _send(self, exchange: _Exchange, places: Sequence[int]) -> list[TransientFailure]:
         """Send these calls in one request. Returns failures of single calls.

@@ -41,6 +41,7 @@ def test_serves_a_private_socket_only_and_keeps_its_values(tmp_path: Path) -> No
     for expected in (None, b"1"):
         child = valkey.start()
         valkey.wait_ready(child, READY_WITHIN_S)
+        assert Path(f"/proc/{child.pid}/fd/1").readlink().name.startswith("pipe:")  # its log is bounded
         with redis.Redis.from_url(valkey.url) as client:
             assert client.get("key") == expected
             client.set("key", 1)

@@ -153,11 +153,16 @@ def test_a_batch_that_is_refused_is_parted(refusal: Behave) -> None:
     assert sum(sizes(node)) == 3
 
 
-def test_batches_grow_again() -> None:
+@pytest.mark.parametrize("refusal", [
+    lambda request: Reply(503),
+    lambda request: error(request, -32000, "request timed out"),
+    lambda request: results(request, lambda *_: CallError(-32000, "execution timeout")),
+])  # fmt: skip
+def test_batches_grow_again(refusal: Behave) -> None:
     capped = [True]
 
     def behave(request: Any) -> Reply | str | None:
-        return Reply(503) if capped[0] and len(calls_of(request)) > 1 else echo(request)
+        return refusal(request) if capped[0] and len(calls_of(request)) > 1 else echo(request)
 
     with client(behave) as (rpc, node, _):
         rpc.batch([("a", [number]) for number in range(20)])

@@ -1,0 +1,31 @@
+"""What the controller removes because it is too old."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from headwater.app import controller
+from headwater.model.audit import AuditQuery, Change
+from headwater.services.ids import utc_now
+from headwater.settings import Settings
+from headwater.stores.memory.sets import MemorySetStore
+from headwater.stores.sql.database import open_database
+from headwater.stores.sql.sealed import Sealer
+
+
+@pytest.mark.parametrize(("days", "kept"), [(364, True), (366, False)])
+def test_the_audit_log_is_kept_for_a_year_by_default(
+    days: int, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = open_database(f"sqlite:///{tmp_path / 'headwater.db'}", Sealer(bytes(32)))
+    database.audit.begin(Change("flow.create", "owner", "f1"))
+    monkeypatch.setattr(controller, "utc_now", lambda: utc_now() + timedelta(days=days))
+    for purge in controller._purges(database, MemorySetStore(), Settings()):
+        purge()
+    assert bool(database.audit.read(AuditQuery())) == kept
+    database.close()
+
+
+def test_ended_deployments_are_kept_for_a_quarter_by_default() -> None:
+    assert Settings().ended_deployment_days == 90
