@@ -1,10 +1,12 @@
-"""Background loops: an unexpected error is logged, the loop continues, and readiness shows the error.
+"""Background loops: an unexpected error is logged, the loop continues, and readiness shows the error. Logs of waits.
 
 Each loop has a `Loop` object with its state. The loop calls `failed` for an unexpected exception and waits for the
 returned time, and calls `succeeded` after a turn without an error.
 """
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import structlog
 
@@ -13,6 +15,7 @@ from headwater.children import Backoff
 log = structlog.get_logger(__name__)
 
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.1, 30.0
+WAIT_LOG_EVERY_S = 60.0
 
 
 class Loop:
@@ -39,3 +42,18 @@ class Loop:
 def failing(loops: Iterable[Loop]) -> str:
     """The errors of the loops that fail now; empty when none does."""
     return "; ".join(loop.failing for loop in loops if loop.failing)
+
+
+class WaitLog:
+    """Logs that something waits: at once, and again every WAIT_LOG_EVERY_S while it waits."""
+
+    def __init__(self, event: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._event = event
+        self._clock = clock
+        self._due = float("-inf")
+
+    def waits(self, **values: Any) -> None:
+        """Note that the wait goes on, and log it with these values when that is due."""
+        if self._clock() >= self._due:
+            self._due = self._clock() + WAIT_LOG_EVERY_S
+            log.warning(self._event, **values)

@@ -300,3 +300,8 @@ class SourceGap(WorkerError):
 
 class SandboxFailed(WorkerError):
     """The V8 child can't be started or locked."""
+
+
+def reason_of(error: Exception) -> str:
+    """Why an operation on a file failed, without the file's path, for a sentence that names the path itself."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)

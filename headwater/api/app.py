@@ -105,6 +105,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
         background.cancel_scope.cancel()
     await to_thread.run_sync(_write_once, keys)
+    app.state.services.metrics.close()
     app.state.probes.close()
 
 

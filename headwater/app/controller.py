@@ -14,6 +14,7 @@ from headwater.app.garbage import share_heaps
 from headwater.app.home import Home, require_platform
 from headwater.app.metrics_port import serving
 from headwater.app.streams import load_bindings
+from headwater.background import WaitLog
 from headwater.brokers.base import STREAM_TOPIC_CONFIG, Broker, Resources, Subscriptions, TopicSpec
 from headwater.brokers.kafka import KafkaBroker
 from headwater.children import Backoff
@@ -155,12 +156,14 @@ def stream_topics(bindings: Bindings) -> tuple[TopicSpec, ...]:
 
 def create_topics(broker: Broker, topics: tuple[TopicSpec, ...], stop: threading.Event) -> None:
     """Make topics that are missing; waits while the broker is away."""
-    backoff = Backoff(0.1, 2.0)
+    backoff, wait_log = Backoff(0.1, 2.0), WaitLog("the start waits for Kafka")
     while not stop.is_set():
         try:
             broker.ensure(Resources(topics, (), (), ()))
-            if all(broker.partitions(topic.name) for topic in topics):  # consumers take a missing one for an error
+            missing = [topic.name for topic in topics if not broker.partitions(topic.name)]
+            if not missing:  # consumers take a missing one for an error
                 return
-            stop.wait(backoff.next_s())
-        except BrokerUnavailable:
-            stop.wait(backoff.next_s())
+            wait_log.waits(reason="Kafka does not have all topics yet.", missing=missing)
+        except BrokerUnavailable as error:
+            wait_log.waits(reason=error.detail)
+        stop.wait(backoff.next_s())

@@ -2,6 +2,7 @@
 
 from threading import Event
 
+from headwater.errors import SetupError
 from headwater.ingest.base import Feed
 from headwater.ingest.hyperliquid.feed import NodeFeed
 from headwater.ingest.hyperliquid.options import HyperliquidOptions
@@ -11,6 +12,13 @@ from headwater.settings import Settings
 
 
 def open_hyperliquid(options: IngestOptions, _settings: Settings, stop: Event) -> Feed:
-    """The feed of a node's folder or of a WebSocket API."""
+    """The feed of a node's folder or of a WebSocket API. Raises SetupError when there is no such folder."""
     assert isinstance(options, HyperliquidOptions)
-    return WebSocketFeed(options, stop) if options.ws is not None else NodeFeed(options)
+    if options.node_data is None:
+        return WebSocketFeed(options, stop)
+    if not options.node_data.is_dir():
+        raise SetupError(
+            f"There is no folder {options.node_data}. Point --node-data (`node_data` in the file of --ingests) at the "
+            "folder that the node writes to, mostly ~/hl/data, and start the node before the ingest."
+        )
+    return NodeFeed(options)

@@ -7,7 +7,7 @@ from pathlib import Path
 from headwater.app.evm import open_evm
 from headwater.app.hyperliquid import open_hyperliquid
 from headwater.app.ingest import OpenFeed
-from headwater.errors import SetupError
+from headwater.errors import SetupError, reason_of
 from headwater.ingest.evm.options import EvmOptions
 from headwater.ingest.hyperliquid.options import HyperliquidOptions
 from headwater.ingest.options import IngestOptions, named_variables, read_options
@@ -32,6 +32,8 @@ def load_ingest(path: Path | None, name: str) -> tuple[IngestOptions, OpenFeed]:
 
     Raises SetupError when there is none of this name, or it has a fault.
     """
+    if path is None:
+        raise SetupError("Name the file of the ingests with --ingests or HEADWATER_INGESTS.")
     entries = _entries(path)
     if name not in entries:
         raise SetupError(f"There is no ingest {name}. The file of --ingests has: {', '.join(entries) or 'none'}.")
@@ -49,7 +51,7 @@ def _entries(path: Path | None) -> dict[str, dict[str, object]]:
     try:
         entries = json.loads(path.read_text("utf-8-sig"))
     except (OSError, ValueError) as error:
-        raise SetupError(f"The ingests in {path} can't be read: {error}.") from error
+        raise SetupError(f"The ingests in {path} can't be read: {reason_of(error)}.") from error
     if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
         raise SetupError(f'{path} must hold one JSON object, like {{"base": {{"type": "evm", "chain": "base", …}}}}.')
     return entries

@@ -24,7 +24,7 @@ from headwater.engine.observe import Observer
 from headwater.engine.prices import IDLE_POLL_S, FoldTransform, PriceDelivery, PriceFold
 from headwater.engine.recorder import Recorder
 from headwater.engine.worker import Worker
-from headwater.errors import WorkerError
+from headwater.errors import HeadwaterError
 from headwater.settings import Settings
 from headwater.sources.kafka import KafkaSource
 from headwater.stores.redis.client import connect
@@ -54,7 +54,7 @@ class PriceCollector(Collector):
 
 
 def run(settings: Settings) -> None:
-    """Run until SIGTERM or SIGINT; several share the work. Raises SetupError; ends with status 1 on a WorkerError."""
+    """Run until SIGTERM or SIGINT; several share the work. Raises SetupError; ends with status 1 on other errors."""
     require_platform()
     home = Home(settings.data_dir)
     addresses = Addresses(settings, home)
@@ -77,13 +77,17 @@ def run(settings: Settings) -> None:
             worker.stop()
         spare_a_worker()
         with serving(settings.prices_metrics_port, PriceCollector(fold)):
-            _work(worker)
+            run_until_end(worker)
 
 
-def _work(worker: Worker) -> None:
+def run_until_end(worker: Worker) -> None:
+    """Run a worker, and end the process: with status 0 when all that was read is stored, else with 1."""
     try:
         complete = worker.run()
-    except WorkerError as error:
+    except HeadwaterError as error:
         log.error("the prices worker ends", reason=error.detail)
+        complete = False
+    except Exception:
+        log.exception("the prices worker ends")
         complete = False
     sys.exit(0 if complete else 1)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from headwater.errors import SetupError
+from headwater.errors import SetupError, reason_of
 from headwater.model.binding import Bindings, KafkaTopic, binding_name, parse_bindings
 from headwater.model.stream import CATALOG, find_chain
 from headwater.settings import Settings
@@ -24,7 +24,7 @@ def load_bindings(settings: Settings) -> Bindings:
     try:
         document = json.loads(path.read_text("utf-8-sig"))
     except (OSError, ValueError) as error:
-        raise SetupError(f"The stream bindings in {path} can't be read: {error}.") from error
+        raise SetupError(f"The stream bindings in {path} can't be read: {reason_of(error)}.") from error
     try:
         bindings = parse_bindings(_with_files(document, path))
     except ValidationError as error:

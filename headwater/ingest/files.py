@@ -12,7 +12,7 @@ from typing import BinaryIO, Final, cast
 
 import msgspec
 
-from headwater.errors import SetupError
+from headwater.errors import SetupError, reason_of
 from headwater.ingest.formats import FORMATS, format_of
 from headwater.ingest.formats.base import PLAIN, Dialect, Reader
 from headwater.ingest.formats.packed import DAMAGE, unpacked, warning_of
@@ -110,7 +110,7 @@ def _opened(path: Path) -> Iterator[BufferedReader]:
         with path.open("rb") as file:
             yield file
     except _DAMAGE as error:
-        raise SetupError(f"{_name(path)} can't be read: {error}.") from error
+        raise SetupError(f"{_name(path)} can't be read: {reason_of(error)}.") from error
 
 
 def _name(path: Path) -> str:

@@ -16,6 +16,7 @@ import httpx
 import msgspec
 import tenacity
 
+from headwater.background import WaitLog
 from headwater.errors import NodeBusy, NodeUnavailable, RangeTooLarge
 from headwater.ingest.closing import Closing
 
@@ -122,6 +123,7 @@ class Endpoint:
         self._sleep = sleep or closing.wait
         self._limiter = RateLimiter(rate, clock, self._sleep)
         self._secrets = _secrets(url)
+        self._wait_log = WaitLog("a node does not answer; it is asked again")
         self.label = public_host(url)
         self.retries = 0
 
@@ -137,7 +139,7 @@ class Endpoint:
         try:
             return self._retrying(min(attempts or self._attempts, self._attempts))(call)
         except TransientFailure as failure:
-            detail = f"The node does not answer{what}: {failure.reason}."
+            detail = f"The node {self.label} does not answer{what}: {failure.reason}."
             raise failure.error(detail, math.ceil(failure.after_s)) from None
 
     def _retrying(self, attempts: int) -> tenacity.Retrying:
@@ -169,7 +171,9 @@ class Endpoint:
         try:
             response = self._closing.result(lambda: self._sent(body))
         except httpx.HTTPError as error:
-            raise TransientFailure(f"the connection failed ({type(error).__name__})") from None
+            reason = f"the connection failed ({type(error).__name__})"
+            self._wait_log.waits(node=self.label, reason=reason)
+            raise TransientFailure(reason) from None
         return HttpReply(response.status_code, _decoded(response.content), retry_after_s(response))
 
     def _sent(self, body: bytes) -> httpx.Response:

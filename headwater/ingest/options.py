@@ -108,11 +108,11 @@ def read_options(model: type[_Options], given: Mapping[str, Any], entry: str = "
     except ValidationError as error:
         first = error.errors(include_input=False)[0]
         fault = first["msg"].removeprefix("Value error, ")
-        if entry:
-            what = ".".join([entry, *map(str, first["loc"])])
-        else:
-            what = _flag(str(first["loc"][0])) if first["loc"] else "What it is told"
+        if not entry:
             fault = _MEMBER.sub(lambda match: _flag(match[1]), fault)
+        if not entry and not first["loc"]:  # the sentence names the flags, whose combination is not valid
+            raise SetupError(f"{fault[:1].upper()}{fault[1:]}.") from None
+        what = ".".join([entry, *map(str, first["loc"])]) if entry else _flag(str(first["loc"][0]))
         raise SetupError(f"{what} is not valid: {fault}.") from None
 
 

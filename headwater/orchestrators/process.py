@@ -16,7 +16,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import structlog
@@ -76,7 +76,7 @@ class ProcessOrchestrator:
         self._lock = threading.RLock()
         self._sets: dict[str, WorkerSet] = {}
         self._next: dict[str, WorkerSet] = {}
-        self._slots: dict[tuple[str, int], Slot] = {}
+        self._slots: dict[str, dict[int, Slot]] = {}
         self._left: dict[str, list[LogLine]] = {}
         self._selector = selectors.DefaultSelector()
         self._wake_out, self._wake_in = socket.socketpair()
@@ -106,7 +106,8 @@ class ProcessOrchestrator:
                 else:
                     self._next[deployment_id] = wanted
                 for number in range(wanted.slots):
-                    self._slots.setdefault((deployment_id, number), Slot(f"{deployment_id}-{number}"))
+                    slots = self._slots.setdefault(deployment_id, {})
+                    slots.setdefault(number, Slot(f"{deployment_id}-{number}"))
                 for number, slot in self._of(deployment_id):
                     role = slot.worker if known is None else slot.successor
                     role.want(wanted.spec_hash if number < wanted.slots else None)
@@ -114,7 +115,11 @@ class ProcessOrchestrator:
 
     def _of(self, deployment_id: str) -> list[tuple[int, Slot]]:
         """The slots of a deployment, by number."""
-        return sorted((number, slot) for (owner, number), slot in self._slots.items() if owner == deployment_id)
+        return sorted(self._slots.get(deployment_id, {}).items())
+
+    def _all_slots(self) -> Iterator[tuple[str, Slot]]:
+        """All slots, each with the id of its deployment."""
+        return ((owner, slot) for owner, slots in self._slots.items() for slot in slots.values())
 
     def _call_off(self, running: WorkerSet) -> None:
         """Stop the successors of a set that stays."""
@@ -156,7 +161,7 @@ class ProcessOrchestrator:
         with self._lock:
             self._check_open()
             taken, self._left = self._left, {}
-            for (deployment_id, _), slot in self._slots.items():
+            for deployment_id, slot in self._all_slots():
                 if slot.lines:
                     taken.setdefault(deployment_id, []).extend(slot.lines)
                     slot.lines.clear()
@@ -165,7 +170,7 @@ class ProcessOrchestrator:
     def pulses(self) -> Sequence[Pulse]:
         with self._lock:
             self._check_open()
-            workers = [(self._sets[owner], slot) for (owner, _), slot in self._slots.items() if owner in self._sets]
+            workers = [(self._sets[owner], slot) for owner, slot in self._all_slots() if owner in self._sets]
             now = self._clock()
             return [
                 Pulse(
@@ -181,7 +186,7 @@ class ProcessOrchestrator:
     def running(self) -> frozenset[str]:
         with self._lock:
             self._check_open()
-            return frozenset(owner for owner, _ in self._slots)
+            return frozenset(self._slots)
 
     @property
     def failing(self) -> str:
@@ -233,7 +238,7 @@ class ProcessOrchestrator:
         for key, _ in self._selector.select(TICK_S):
             self._handle(key)
         with self._lock:
-            for key_ in list(self._slots):
+            for key_ in [(owner, number) for owner, slots in self._slots.items() for number in slots]:
                 self._advance(key_)
             for deployment_id in list(self._next):
                 self._hand_over_if_prepared(deployment_id)
@@ -251,7 +256,7 @@ class ProcessOrchestrator:
 
     def _hand_over_if_prepared(self, deployment_id: str) -> None:
         wanted = self._next[deployment_id]
-        if all(self._slots[deployment_id, number].is_prepared for number in range(wanted.slots)):
+        if all(self._slots[deployment_id][number].is_prepared for number in range(wanted.slots)):
             self._sets[deployment_id] = self._next.pop(deployment_id)
             for _, slot in self._of(deployment_id):
                 slot.hand_over()
@@ -270,7 +275,7 @@ class ProcessOrchestrator:
         self._kills_in_own_group.look()
         if self._groups is not None:
             self._groups.sweep()
-        for slot in self._slots.values():
+        for _, slot in self._all_slots():
             for running in (role.running for role in (slot.worker, slot.successor) if role.running is not None):
                 self._look_at_memory_of(slot, running)
 
@@ -286,7 +291,8 @@ class ProcessOrchestrator:
 
     def _advance(self, key: tuple[str, int]) -> None:
         """Move one slot towards what is wanted of it."""
-        slot, now = self._slots[key], self._clock()
+        slots, now = self._slots[key[0]], self._clock()
+        slot = slots[key[1]]
         for role in (slot.worker, slot.successor):
             if role.running is not None and (status := role.running.child.poll()) is not None:
                 self._reap(slot, role, status, now)
@@ -298,7 +304,9 @@ class ProcessOrchestrator:
         self._stop_if_unwanted(slot, slot.successor, now)
         if slot.is_empty:
             self._left.setdefault(key[0], []).extend(slot.lines)
-            del self._slots[key]
+            del slots[key[1]]
+            if not slots:
+                del self._slots[key[0]]
             return
         self._start_if_due(key, slot, slot.worker, now)
         self._start_if_due(key, slot, slot.successor, now)
@@ -392,7 +400,7 @@ class ProcessOrchestrator:
     def _stop_all(self) -> None:
         """Stop all workers at once when the controller ends, each with the whole grace time."""
         with self._lock:
-            roles = [(slot, role) for slot in self._slots.values() for role in (slot.worker, slot.successor)]
+            roles = [(slot, role) for _, slot in self._all_slots() for role in (slot.worker, slot.successor)]
             running = [(slot, role, role.running.child) for slot, role in roles if role.running is not None]
             for _, _, child in running:
                 child.send(signal.SIGTERM)

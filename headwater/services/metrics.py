@@ -83,6 +83,11 @@ class Metrics:
         """When positions were committed last; None when that is not known. Does not block."""
         return self._progress.ask(deployment.id, lambda: self._last_progress(deployment.id))
 
+    def close(self) -> None:
+        """End the threads of the optional reads."""
+        self._lags.close()
+        self._progress.close()
+
     def _last_progress(self, deployment_id: str) -> datetime | None:
         at = self._store.last_progress(deployment_id)
         return None if at is None else _time(at)

@@ -52,3 +52,7 @@ class OptionalReads(Generic[T]):
         finally:
             with self._lock:
                 self._running.pop(key, None)
+
+    def close(self) -> None:
+        """Start no more reads; the thread of a read that runs ends with the read."""
+        self._threads.shutdown(wait=False, cancel_futures=True)

@@ -161,7 +161,7 @@ class Pull:
         self._call: Any = None
         self._stream_in: Any = self._client.transport.streaming_pull  # its type says one request, and it takes many
         self._threads = [
-            threading.Thread(target=work, name=f"pubsub-{work.__name__}", daemon=True)
+            threading.Thread(target=_logged(work), name=f"pubsub-{work.__name__}", daemon=True)
             for work in (self._stream, self._lease)
         ]
 
@@ -312,6 +312,18 @@ class Pull:
             self._send_acknowledgements(options(LAST_REQUEST_S))
             self._renew(0, options(LAST_REQUEST_S))
         self._channel.close()
+
+
+def _logged(work: Callable[[], None]) -> Callable[[], None]:
+    """The work of a thread, whose unexpected error goes to the worker's log; `check` then ends the worker."""
+
+    def run() -> None:
+        try:
+            work()
+        except Exception:
+            log.exception("a thread that reads from Pub/Sub ended", work=work.__name__)
+
+    return run
 
 
 def _from_grpc(error: grpc.RpcError) -> Exception:

@@ -86,7 +86,7 @@ def test_a_kill_of_what_a_worker_started_is_told_and_no_death_of_the_worker(
     processes.ensure(worker_set(revision=887))
     until(ready(processes, "hash887"))
     first = pid(tmp_path)
-    until(lambda: next(iter(processes._slots.values())).worker.running.kills.is_recent)  # type: ignore[union-attr]
+    until(lambda: processes._slots["d1"][0].worker.running.kills.is_recent)  # type: ignore[union-attr]
     clock.added_s += RECENT_S + MEMORY_EVERY_S
     told: list[str] = []
 

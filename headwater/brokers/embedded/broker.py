@@ -100,7 +100,10 @@ class EmbeddedKafka:
         try:
             password = (self._home / "admin-password").read_text()
         except FileNotFoundError as error:
-            raise SetupError(f"There is no Kafka in {self.data_dir}: start `headwater up` there first.") from error
+            raise SetupError(
+                f"There is no Kafka in {self.data_dir}: start `headwater up` there first, or point --data-dir at the "
+                "directory of the Headwater that runs."
+            ) from error
         servers = f"127.0.0.1:{read_ports(self._ports_file).kafka_internal}"
         return KafkaAccess(bootstrap_servers=servers, username=ADMIN, password=password)
 

@@ -23,8 +23,9 @@ _HUMAN_READABLE: Final = (b"event ", b"function ", b"error ", b"constructor", b"
 
 def read_events(file: Path) -> list[Event]:
     """The events of a file; .gz is unpacked. Raises SetupError when there is none, or one with an unknown type."""
+    lines = list(read_lines(file))
     try:
-        documents = _documents(list(read_lines(file)))
+        documents = _documents(lines)
         fragments = [fragment for document in documents for fragment in _fragments(document)]
         events = [event for event in map(read_fragment, fragments) if event is not None]
         for event in events:

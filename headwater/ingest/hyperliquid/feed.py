@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 import structlog
 
+from headwater.background import WaitLog
 from headwater.errors import NodeUnavailable
 from headwater.ingest.base import Step
 from headwater.ingest.hyperliquid.block_merger import FOLDERS, BlockMerger, FolderBlocks, groups_for
@@ -53,7 +54,7 @@ class NodeFeed:
     def steps(self, position: bytes | None) -> Iterator[Step | None]:
         """See Feed. Raises NodeUnavailable while the folder is not there or can't be read."""
         if not self._folder.is_dir():
-            raise NodeUnavailable(f"There is no folder {self._folder} yet: it is where the node writes its data.")
+            raise NodeUnavailable(f"There is no folder {self._folder}: it is where the node writes its data.")
         stored = read_node_position(position, self._name)
         node = _Node(self._folder, frozenset(self._entities), stored, self._now, self._quiet_s)
         try:
@@ -75,6 +76,10 @@ class _Node:
     def __init__(
         self, root: Path, entities: frozenset[Entity], stored: NodePosition, now: Callable[[], float], quiet_s: float
     ) -> None:
+        self._root = root
+        self._wait_log = WaitLog(
+            "the ingest waits for the node's first folder; start the node with its --write- options"
+        )
         self._quiet_s = quiet_s
         self._scanned = 0.0
         groups = groups_for(entities)
@@ -146,6 +151,9 @@ class _Node:
             self._scanned = time.monotonic()
             for folder in self._all_folders:
                 folder.reader.scan()
+            if not any(folder.reader.folder.is_dir() for folder in self._all_folders):
+                names = [folder.folder.name for folder in self._all_folders]
+                self._wait_log.waits(node_data=str(self._root), one_of=names)
 
     def _step(self, merger: BlockMerger) -> Step | None:
         batch = merger.read()

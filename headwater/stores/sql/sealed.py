@@ -8,7 +8,7 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from headwater.errors import SealBroken, SetupError
+from headwater.errors import SealBroken, SetupError, reason_of
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
@@ -52,7 +52,9 @@ def load_or_create_secret_key(path: Path) -> bytes:
             _create(path)
         text = path.read_text("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise SetupError(f"The secret key {path} can't be read or written ({error}). Check its directory.") from error
+        raise SetupError(
+            f"The secret key {path} can't be read or written ({reason_of(error)}). Check its directory."
+        ) from error
     return decode_secret_key(text, str(path))
 
 

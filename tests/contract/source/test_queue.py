@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from structlog.testing import capture_logs
 
 from headwater.brokers.base import SUBSCRIPTION_LEASE_S
 from headwater.errors import BrokerUnavailable, SourceGap, WorkerError
@@ -188,6 +189,23 @@ class TestRepeats:
             keys = [key for batch in batches for key in batch.keys]
             assert len(set(keys)) == 2
             assert all(key and key.startswith(b"base:") for key in keys)
+
+    def test_an_unexpected_error_of_a_thread_is_logged_and_ends_the_worker(self, fake_queue: QueueBench) -> None:
+        from headwater.sources.pubsub import PubSubSource
+
+        def fails(_: bytes) -> bytes:
+            raise ZeroDivisionError
+
+        path = fake_queue.subscriptions.path(fake_queue.name)
+        pull = PubSubPull(project="project-1", endpoint=fake_queue.server.address, subscription=path)
+        with contextlib.closing(PubSubSource(pull, fake_queue.topic, fails, alone=True)) as source:
+            joined(source)
+            with capture_logs() as lines:
+                fake_queue.server.publish(fake_queue.topic, [b"a"], "ordering")
+                with pytest.raises(WorkerError, match="its error is in the worker's log"):
+                    read(source, 1)
+        (line,) = [line for line in lines if line["log_level"] == "error"]
+        assert (line["work"], line["exc_info"]) == ("_stream", True)
 
     def test_a_message_that_was_published_twice(self, queue: QueueBench) -> None:
         source = queue.source()

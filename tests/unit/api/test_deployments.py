@@ -324,6 +324,19 @@ class TestStats:
         stats = alice.get(f"{FLOW}/{config_id}/deploy/stats").json()
         assert (stats["lag"], stats["last_progress_at"]) == (1, "2026-01-02T03:04:00.000Z")
 
+    def test_the_threads_that_read_it_end_with_the_app(self) -> None:
+        before = set(threading.enumerate())
+        with installation() as made:
+            user = made.user("alice")
+            config_id = user.create()["id"]
+            user.post(f"{FLOW}/{config_id}/deploy")
+            user.get(f"{FLOW}/{config_id}/deploy/stats")
+            readers = [each for each in set(threading.enumerate()) - before if each.name.startswith("read ")]
+        assert readers
+        for thread in readers:
+            thread.join(10)
+            assert not thread.is_alive()
+
     def test_is_told_while_kafka_and_the_set_store_are_away(
         self, headwater: Installation, alice: User, config_id: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:

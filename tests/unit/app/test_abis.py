@@ -201,3 +201,10 @@ def test_a_broken_store_says_what_to_do(settings: Settings) -> None:
     home.abis.write_text("{")
     with pytest.raises(SetupError, match="Remove it and import again"):
         load_abis(settings)
+
+
+def test_a_file_that_does_not_exist_is_named_once(settings: Settings, tmp_path: Path) -> None:
+    file = tmp_path / "absent.json"
+    with pytest.raises(SetupError) as caught:
+        import_abis(settings, [file])
+    assert caught.value.detail == f"{file} can't be read: No such file or directory."

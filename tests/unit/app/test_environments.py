@@ -107,6 +107,10 @@ class TestChildren:
         with pytest.raises(SetupError, match=r"There is no ingest three\. The file of --ingests has: one, two\."):
             load_ingest(path, "three")
 
+    def test_an_ingest_without_a_file(self) -> None:
+        with pytest.raises(SetupError, match="Name the file of the ingests with --ingests"):
+            load_ingest(None, "base")
+
 
 def test_a_secret_of_a_file_stays_in_it(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

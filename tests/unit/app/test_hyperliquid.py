@@ -34,3 +34,8 @@ def test_one_that_is_not_valid(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="name one source") as caught:
         load(tmp_path, ws="wss://localhost/secret", node_data="x")
     assert "secret" not in str(caught.value)
+
+
+def test_a_node_whose_folder_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match=r"There is no folder .*/nope\. Point --node-data"):
+        load(tmp_path, node_data=str(tmp_path / "nope"))

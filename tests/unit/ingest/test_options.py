@@ -22,6 +22,11 @@ def test_a_range_that_begins_nowhere_has_a_valid_name() -> None:
 @pytest.mark.parametrize(
     ("given", "fault"),
     [
+        ({}, r"^Name one source: --node-data \(a node's folder\) or --ws \(a WebSocket API\)\.$"),
+        (
+            {"ws": "wss://x", "entities": ["fill"]},
+            "^Over --ws an ingest reads trade or block; the other entities need --n",
+        ),
         ({"ws": "wss://x", "from_start": True}, "--from-start needs --node-data"),
         ({"node_data": "x", "coins": ["BTC"]}, "--coin is for --ws alone"),
         ({"node_data": "x", "entities": ["log"]}, "^--entity is not valid"),

@@ -1,7 +1,11 @@
 """Reads that an answer can do without: a store that is away costs a thread of their own, and nobody else's."""
 
+import contextlib
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+
+import pytest
 
 from headwater.errors import BrokerUnavailable
 from headwater.services.optional_reads import AWAY_FOR_S, THREADS, OptionalReads
@@ -20,8 +24,22 @@ def away() -> int:
     raise BrokerUnavailable("Kafka does not answer.")
 
 
-def test_reads_of_one_thing_share_a_thread() -> None:
-    reads, go, begun = OptionalReads[int]("lag"), threading.Event(), []
+Make = Callable[..., OptionalReads[int]]
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    """Makes reads that are closed after the test."""
+    with contextlib.ExitStack() as cleanup:
+
+        def made(clock: Clock | None = None) -> OptionalReads[int]:
+            return cleanup.enter_context(contextlib.closing(OptionalReads[int]("lag", clock or Clock())))
+
+        yield made
+
+
+def test_reads_of_one_thing_share_a_thread(make: Make) -> None:
+    reads, go, begun = make(), threading.Event(), []
 
     def read() -> int:
         begun.append(True)
@@ -36,8 +54,8 @@ def test_reads_of_one_thing_share_a_thread() -> None:
     assert reads.ask("group", lambda: 8).result(WITHIN_S) == 8
 
 
-def test_many_things_wait_in_a_few_threads() -> None:
-    reads, go = OptionalReads[int]("lag"), threading.Event()
+def test_many_things_wait_in_a_few_threads(make: Make) -> None:
+    reads, go = make(), threading.Event()
     before = threading.active_count()
     asked: list[Future[int | None]] = [
         reads.ask(str(number), lambda: int(go.wait(WITHIN_S))) for number in range(10 * THREADS)
@@ -47,10 +65,22 @@ def test_many_things_wait_in_a_few_threads() -> None:
     assert [each.result(WITHIN_S) for each in asked] == [1] * len(asked)
 
 
-def test_nothing_is_asked_while_the_store_is_away() -> None:
+def test_nothing_is_asked_while_the_store_is_away(make: Make) -> None:
     clock = Clock()
-    reads = OptionalReads[int]("lag", clock)
+    reads = make(clock)
     assert reads.ask("a", away).result(WITHIN_S) is None
     assert reads.ask("b", lambda: 7).result(WITHIN_S) is None
     clock.now += AWAY_FOR_S
     assert reads.ask("b", lambda: 7).result(WITHIN_S) == 7
+
+
+def test_its_threads_end_when_it_is_closed(make: Make) -> None:
+    before = set(threading.enumerate())
+    reads = make()
+    assert reads.ask("group", lambda: 7).result(WITHIN_S) == 7
+    threads = set(threading.enumerate()) - before
+    assert threads
+    reads.close()
+    for thread in threads:
+        thread.join(WITHIN_S)
+        assert not thread.is_alive()

@@ -34,7 +34,7 @@ def options(**more: Any) -> dict[str, Any]:
         ({"ws": URL}, "--ws is not valid.*ws"),
         ({"finality": "latest"}, "^--finality is not valid: must be finalized, safe or a number of blocks"),
         ({"finality": 0}, "^--finality is not valid: must be finalized, safe or a number of blocks"),
-        ({"to_block": 5}, "^What it is told is not valid: --to-block needs a --from-block that"),
+        ({"to_block": 5}, "^--to-block needs a --from-block that is not above it.$"),
         ({"from_block": 6, "to_block": 5}, "--to-block needs a --from-block"),
         ({"from_block": -1}, "^--from-block is not valid"),
         ({"from_block": 1, "to_block": 5, "zerolag": True}, "no zerolag streams"),

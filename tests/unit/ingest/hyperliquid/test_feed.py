@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from headwater.errors import NodeUnavailable
 from headwater.ingest.base import Step, StreamRecord
@@ -410,6 +411,17 @@ class TestBegin:
         feed = NodeFeed(HyperliquidOptions(name="t", node_data=tmp_path / "nowhere"))
         with pytest.raises(NodeUnavailable, match="no folder"):
             next(feed.steps(None))
+
+    def test_a_folder_without_those_of_a_node_is_named_in_the_log(self, reader: Reader) -> None:
+        with capture_logs() as lines_without:
+            reader.read()
+        append(reader.root / "node_fills_by_block" / HOUR, lines([block(5, pair(1))]))
+        with capture_logs() as lines_with:
+            reader.read()
+        (line,) = lines_without
+        assert line["node_data"] == str(reader.root)
+        assert {"node_fills_by_block", "replica_cmds"} <= set(line["one_of"])
+        assert lines_with == []
 
 
 def test_a_folder_that_goes_is_told_as_a_gap(reader: Reader) -> None:

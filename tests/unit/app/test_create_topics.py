@@ -1,0 +1,32 @@
+"""Topics that are made when a part starts, while Kafka is away."""
+
+import threading
+
+from structlog.testing import capture_logs
+
+from headwater.app.controller import create_topics
+from headwater.brokers.base import Resources, TopicSpec
+from headwater.brokers.memory import MemoryBroker
+
+TOPIC = TopicSpec("stream.base.log", 4)
+
+
+class LateBroker(MemoryBroker):
+    """Is away for the first `calls` calls."""
+
+    def __init__(self, calls: int) -> None:
+        super().__init__()
+        self._calls = calls
+
+    def ensure(self, wanted: Resources) -> None:
+        self.away = self._calls > 0
+        self._calls -= 1
+        super().ensure(wanted)
+
+
+def test_a_start_that_waits_for_kafka_says_so() -> None:
+    broker = LateBroker(2)
+    with capture_logs() as lines:
+        create_topics(broker, (TOPIC,), threading.Event())
+    assert broker.topics.keys() == {TOPIC.name}
+    assert [(line["event"], bool(line["reason"])) for line in lines] == [("the start waits for Kafka", True)]

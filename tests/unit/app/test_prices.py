@@ -1,0 +1,40 @@
+"""The end of a prices worker: with a status by which its supervisor starts it again, and a line in the log."""
+
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from headwater.app.prices import run_until_end
+from headwater.errors import HeadwaterError, SetStoreUnavailable, WorkerError
+
+
+class Ending:
+    """A worker whose loop ends in this way."""
+
+    def __init__(self, end: bool | Exception) -> None:
+        self._end = end
+
+    def run(self) -> bool:
+        if isinstance(self._end, Exception):
+            raise self._end
+        return self._end
+
+
+def ended(end: bool | Exception) -> tuple[object, list[Any]]:
+    """The exit status, and the lines of the log."""
+    with capture_logs() as lines, pytest.raises(SystemExit) as caught:
+        run_until_end(Ending(end))  # type: ignore[arg-type]
+    return caught.value.code, list(lines)
+
+
+@pytest.mark.parametrize("error", [WorkerError("x"), SetStoreUnavailable("x"), ZeroDivisionError("x")])
+def test_every_error_ends_the_process_with_a_line_in_the_log(error: Exception) -> None:
+    status, (line,) = ended(error)
+    assert (status, line["event"], line["log_level"]) == (1, "the prices worker ends", "error")
+    assert line.get("reason") == "x" if isinstance(error, HeadwaterError) else line["exc_info"]
+
+
+@pytest.mark.parametrize(("complete", "status"), [(True, 0), (False, 1)])
+def test_the_status_tells_whether_all_that_was_read_is_stored(*, complete: bool, status: int) -> None:
+    assert ended(complete) == (status, [])

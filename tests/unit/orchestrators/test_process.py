@@ -1,0 +1,67 @@
+"""The orchestrator with many deployments; what it does with processes is in tests/contract/test_orchestrator.py."""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from headwater.model.worker import KafkaAccess, WorkerSet, WorkerSpec
+from headwater.orchestrators.process import ProcessOrchestrator
+
+
+def no_process(*_: object) -> list[str]:
+    raise OSError("no process can be started")
+
+
+@pytest.fixture
+def orchestrator(tmp_path: Path) -> Iterator[ProcessOrchestrator]:
+    with contextlib.closing(ProcessOrchestrator(tmp_path / "workers", no_process, 1 << 30)) as made:
+        yield made
+
+
+def worker_set(deployment_id: str) -> WorkerSet:
+    spec = WorkerSpec(
+        deployment_id=deployment_id,
+        config_id="c1",
+        owner="o",
+        revision=1,
+        source_topic="in",
+        source_group="wrk",
+        transforms=[],
+        sinks=[],
+        dead_letter_topic="dlq",
+        kafka=KafkaAccess(bootstrap_servers="127.0.0.1:1", password="secret"),
+        redis_url="",
+    )
+    return WorkerSet(deployment_id, 1, spec, "hash")
+
+
+def lines_of_status(orchestrator: ProcessOrchestrator, deployment_id: str) -> int:
+    """How many lines of Python this thread runs for one call; a turn of a comprehension's loop counts as a line."""
+    count = 0
+
+    def trace(_frame: FrameType, event: str, _argument: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        assert len(orchestrator.status(deployment_id)) == 1
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def test_the_work_of_a_status_call_does_not_grow_with_the_deployments(orchestrator: ProcessOrchestrator) -> None:
+    orchestrator.ensure(worker_set("d0"))
+    alone = lines_of_status(orchestrator, "d0")
+    for number in range(1, 101):
+        orchestrator.ensure(worker_set(f"d{number}"))
+    assert len(orchestrator.running()) == 101
+    assert lines_of_status(orchestrator, "d0") < alone + 50
