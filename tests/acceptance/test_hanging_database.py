@@ -1,0 +1,104 @@
+"""What users see while PostgreSQL hangs, which keeps its connections and answers nothing, and once it goes on."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.acceptance.stack import Deployed, Stack, deployed, descendants, pipeline, reading, until
+from tests.support.postgres_server import PostgresServer
+
+ANSWERS_WITHIN_S = 75
+ROUNDS = 2
+RECORDS = 50
+
+
+@pytest.fixture
+def postgres() -> Iterator[PostgresServer]:
+    server = PostgresServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture
+def stack(postgres: PostgresServer, tmp_path: Path) -> Iterator[Stack]:
+    made = Stack(tmp_path / "data", variables={"HEADWATER_DATABASE_URL": postgres.url()})
+    made.start()
+    yield made
+    assert made.stop() == 0, made.log()
+
+
+def calls(made: Deployed) -> list[tuple[str, str, object]]:
+    """Calls that need the database."""
+    of = f"/api/v1/flow/{made.id}"
+    return [
+        ("GET", "/api/v1/flow", None),
+        ("GET", of, None),
+        ("POST", "/api/v1/flow", pipeline()),
+        ("POST", f"{of}/deploy", None),
+        ("GET", f"{of}/deploy", None),
+        ("GET", f"{of}/deploy/stats", None),
+        ("GET", f"{of}/deploy/metrics", None),
+        ("GET", f"{of}/deploy/logs", None),
+        ("PUT", f"{of}/transforms", []),
+        ("POST", "/api/v1/flow/datasets", {"name": "watched"}),
+        ("DELETE", of, None),
+    ]
+
+
+def ask(stack: Stack, method: str, path: str, body: object) -> httpx.Response:
+    with stack.client() as client:
+        return client.request(method, path, json=body)
+
+
+def feed(stack: Stack, begin: int) -> None:
+    stack.feed(
+        "base",
+        "erc20_token_transfer",
+        [
+            {"transaction_hash": f"0x{number:064x}", "log_index": 0, "n": number}
+            for number in range(begin, begin + RECORDS)
+        ],
+    )
+
+
+def assert_unavailable(response: httpx.Response) -> None:
+    assert response.status_code == 503, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.json()["type"] == "urn:headwater:problem:store-unavailable"
+    assert int(response.headers["retry-after"]) > 0
+
+
+@pytest.mark.slow
+def test_a_database_that_hangs_holds_up_only_what_needs_it(stack: Stack, postgres: PostgresServer) -> None:
+    assert stack.process is not None
+    with stack.client() as client, deployed(client, pipeline()) as made, reading(made.sink) as reader:
+        feed(stack, 0)
+        reader.read(RECORDS)
+        processes = {process.pid for process in descendants(stack.process.pid)}
+        with postgres.hanging():
+            for number in range(1, ROUNDS + 1):
+                with ThreadPoolExecutor(20) as pool:
+                    asked = [pool.submit(ask, stack, *call) for call in calls(made)]
+                    for path in ("/healthz", "/metrics", "/openapi.json"):
+                        assert client.get(path).status_code == 200, path
+                    feed(stack, number * RECORDS)
+                    reader.read((number + 1) * RECORDS)
+                    assert not all(future.done() for future in asked)
+                    for future in asked:
+                        assert_unavailable(future.result(ANSWERS_WITHIN_S))
+                ready = client.get("/readyz")
+                assert ready.status_code == 503
+                assert ready.json()["dependencies"]["database"] == "unavailable"
+        until(lambda: client.get("/readyz").status_code == 200, what="readiness")
+        with deployed(client, pipeline(name="after")) as after, reading(after.sink) as second:
+            feed(stack, (ROUNDS + 1) * RECORDS)
+            reader.read((ROUNDS + 2) * RECORDS)
+            second.read(RECORDS)
+            assert client.get(f"/api/v1/flow/{made.id}/deploy").json()["status"] == "deployed"
+        assert processes <= {process.pid for process in descendants(stack.process.pid)}
