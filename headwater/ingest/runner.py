@@ -26,6 +26,7 @@ COUNTS: Final[Mapping[str, str]] = {
     "reorgs": "Reorganisations that retracted records of zerolag streams.",
     "retries": "Requests to the node that were sent again.",
     "failovers": "Changes from one node to another.",
+    "subscription_failures": "Subscriptions to new heads that failed; the node is polled meanwhile.",
     "incomplete": "Answers of nodes that lacked logs of a block; the block was asked for again.",
 }
 """What steps may count beside records, with the text of its metric."""

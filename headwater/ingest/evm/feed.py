@@ -109,7 +109,7 @@ class EvmFeed:
     def _loop(
         self, work: Work, notifier: HeadNotifier, final: Iterator[Step | None], head: HeadBlocks | None
     ) -> Iterator[Step | None]:
-        look = True
+        look, failures = True, 0
         while True:
             moved = False
             for step in head.steps() if head is not None and look else ():
@@ -122,6 +122,8 @@ class EvmFeed:
             yield final_step
             if final_step is not None and work.position.final is not None:
                 self.progress(work.position.final.number)
+            work.counts["subscription_failures"] += notifier.failures - failures
+            failures = notifier.failures
             look = notifier.wait(0.0)
             while not (look or moved or final_step):
                 look = notifier.wait(STOP_S)

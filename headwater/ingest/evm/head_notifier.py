@@ -30,13 +30,18 @@ log = structlog.get_logger(__name__)
 
 
 class HeadNotifier:
-    """url: of the WebSocket, or None. poll_s: seconds between two looks without a subscription."""
+    """url: of the WebSocket, or None. poll_s: seconds between two looks without a subscription.
+
+    Attributes:
+        failures: How many subscriptions failed.
+    """
 
     def __init__(self, url: str | None, poll_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._url = url
         self._poll_s = poll_s
         self._clock = clock
         self._look_at = 0.0
+        self.failures = 0
         self._news = threading.Event()
         self._stop = threading.Event()
         self._subscribed = threading.Event()
@@ -70,6 +75,7 @@ class HeadNotifier:
             try:
                 self._subscribe(backoff)
             except Exception as error:  # noqa: BLE001  # whatever fails, the next subscription may work
+                self.failures += 1
                 # The text of an error may have the URL, which may carry a key.
                 log.warning("no new heads by WebSocket; the node is polled", reason=type(error).__name__)
             finally:

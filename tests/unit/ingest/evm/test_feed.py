@@ -19,6 +19,7 @@ from headwater.ingest.evm.options import EvmOptions
 from headwater.ingest.runner import Meters, run
 from tests.support.evm_chain import FINAL_BLOCKS, FakeChain
 from tests.support.node import CUT, Behave, Node, Reply, calls_of, error, results
+from tests.support.ports import free_port
 
 LAST = 30
 
@@ -85,6 +86,27 @@ def test_an_ingest_starts_with_the_nodes_that_serve(fault: Behave) -> None:
         store, meters = ingest([bad.address, good.address])
     assert store.keys == keys_of(true)
     assert meters.errors == 0
+
+
+def test_subscriptions_that_fail_are_counted() -> None:
+    true, lock, stop, meters = chain(), threading.Lock(), Event(), Meters()
+
+    def behave(request: Any) -> Reply:
+        """The chain grows until a failure is counted."""
+        with lock:
+            true.mine(1)
+            if meters.counts["subscription_failures"]:
+                stop.set()
+            return results(request, true.answer)
+
+    with Node(behave) as node:
+        options = EvmOptions.model_validate(
+            {"name": "n", "chain": "base", "rpc": [node.address], "ws": f"ws://127.0.0.1:{free_port()}",
+             "from_block": LAST, "poll_s": 0.01}
+        )  # fmt: skip
+        feed = EvmFeed(options, Decoder(Abis([], {})), {}, [], lambda *_: iter([]), stop)
+        run(feed, Store().open, stop, meters, Backoff(0.001, 0.01))
+    assert meters.counts["subscription_failures"] >= 1
 
 
 def test_nodes_of_other_chains_alone_stop_the_ingest() -> None:

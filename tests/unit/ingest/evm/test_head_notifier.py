@@ -132,5 +132,6 @@ def test_an_unexpected_error_does_not_end_the_subscription(monkeypatch: pytest.M
     monkeypatch.setattr("headwater.ingest.evm.head_notifier.connect", failing_once)
     with structlog.testing.capture_logs() as logs, server(talk) as url, waking(url) as notifier:
         until(lambda: notifier.subscribed)
+        assert notifier.failures == 1
     assert "RuntimeError" in str(logs)
     assert KEY not in str(logs)
