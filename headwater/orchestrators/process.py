@@ -354,7 +354,7 @@ class ProcessOrchestrator:
             role.running = self._start(key, slot, role.spec_hash)
         except OSError as error:  # no process, no file descriptor: waits like a death
             log.error("worker can't be started", worker=slot.name, error=str(error))
-            slot.died(role, f"can't start a process: {error}", self._clock())
+            slot.died(role, f"can't start a process: {error.strerror or error}", self._clock())
         else:
             if role is slot.worker:
                 role.running.send(JOIN)
