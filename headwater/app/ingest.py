@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+import structlog
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -32,6 +33,8 @@ from headwater.model.worker import KafkaAccess
 from headwater.settings import Settings
 from headwater.sinks.transactional import TransactionalKafkaProducer
 from headwater.sources.read_back import read_table
+
+log = structlog.get_logger(__name__)
 
 CONNECT_WITHIN_S: Final = 10.0
 BEGIN_WITHIN_S: Final = 30.0
@@ -149,6 +152,7 @@ def run_ingest(settings: Settings, options: IngestOptions, feed: Feed, stop: thr
     require_platform()
     streams = find_streams(settings, options, feed, stop)
     meters = Meters()
+    log.info("the ingest starts: it reads its position from Kafka, then asks its node", ingest=options.name)
     with serving(options.metrics_port, IngestCollector(options, meters)):
         run(feed, streams.open, stop, meters)
     return meters

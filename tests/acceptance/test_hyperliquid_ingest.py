@@ -199,7 +199,9 @@ def test_a_first_start_begins_at_the_end(stack: Stack, streams: Streams, tmp_pat
         until(lambda: metrics(port).get(skipped) == 1, 10, "the bad line")
     check(streams, wanted)
     assert not streams.found["fill"]
-    assert "node_order_statuses_by_block/hourly/20260430/22" in (tmp_path / "ingest.log").read_text()
+    said = (tmp_path / "ingest.log").read_text()
+    assert "the ingest starts" in said
+    assert "node_order_statuses_by_block/hourly/20260430/22" in said
 
 
 @pytest.mark.slow
