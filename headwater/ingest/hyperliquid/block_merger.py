@@ -91,8 +91,13 @@ class FolderBlocks:
         cursor: The block that was taken last, and how many of its events.
     """
 
-    def __init__(self, folder: Folder, reader: FolderReader, cursor: BlockCursor, quiet_s: float) -> None:
-        """quiet_s: how long further lines of a block are waited for, where a block needs all of its lines."""
+    def __init__(
+        self, folder: Folder, reader: FolderReader, cursor: BlockCursor, newest_ms: int | None, quiet_s: float
+    ) -> None:
+        """newest_ms: the time of the newest block that an earlier process took from the folder, where it is known.
+
+        quiet_s: how long further lines of a block are waited for, where a block needs all of its lines.
+        """
         self.folder = folder
         self.reader = reader
         self.cursor = cursor
@@ -100,7 +105,7 @@ class FolderBlocks:
         self.time_ms = 0
         self._quiet_s = quiet_s
         self._has_empty_blocks = folder.kind != "misc"  # as recorded; nobody recorded many blocks of misc events
-        self._newest_ms: int | None = None
+        self._newest_ms = newest_ms
         self._lines = Lines("", 0, [], [])
         self._next = 0
         self._count = 1
@@ -142,10 +147,10 @@ class FolderBlocks:
         self.reader.advance(self._lines, self._next)
 
     def may_still_get(self, time_ms: int) -> bool:
-        """Whether the folder, which has nothing to read, may still get the block of this time."""
+        """Whether the folder, which has nothing to read, may still get the block of this time. Times ascend in it."""
         if self.block is not None or self.reader.now() - self.reader.changed_at() >= FOLDER_IDLE_S:
             return False
-        return self._newest_ms is None or time_ms - self._newest_ms < FOLDER_IDLE_S * 1000
+        return self._newest_ms is None or 0 < time_ms - self._newest_ms < FOLDER_IDLE_S * 1000
 
     def join_lines(self) -> bool:
         """Join all lines of the next block. False while more lines of that block may be written."""

@@ -93,6 +93,7 @@ class _Node:
                     folder,
                     FolderReader(root / folder.name, stored.folders.get(folder.name) or FolderPosition(), now),
                     stored.cursors.get(folder.name) or BlockCursor(),
+                    self._coverage[kind].newest_from(folder.rank),
                     quiet_s,
                 )
                 for folder in FOLDERS[kind]

@@ -147,6 +147,10 @@ class Coverage:
         """The time of the newest block, if it was taken from the folder of this rank."""
         return self.spans[-1].last if self.spans and self.spans[-1].rank == rank else None
 
+    def newest_from(self, rank: int) -> int | None:
+        """The time of the newest block that was taken from the folder of this rank."""
+        return max((span.last for span in self.spans if span.rank == rank), default=None)
+
     def add(self, rank: int, time_ms: int, follows: bool = True) -> None:
         """Note that the block of this time was taken from a folder.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
@@ -100,6 +100,7 @@ class TestNothingTwice:
         assert [trade["tid"] for trade in reader.values("trade")] == [3]
         assert reader.skipped == {"repeated block": 4}
 
+    @example(turns=["trades", *["fills"] * 7], by_block=True)
     @settings(max_examples=40)
     @given(st.lists(st.sampled_from(["fills", "trades"]), max_size=30), st.booleans())
     def test_trades_that_stand_in_fills_and_in_trades(
