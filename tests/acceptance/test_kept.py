@@ -10,6 +10,7 @@ from tests.acceptance.stack import Stack, deployed, pipeline, reading
 from tests.acceptance.test_configurations import ENTITY, FILTER, FLOW, OTHER, TOKEN, marks, ok, transfer
 
 
+@pytest.mark.long
 def test_values_stay_with_their_expression_when_a_filter_is_inserted_in_front(
     stack: Stack, client: httpx.Client
 ) -> None:
@@ -29,6 +30,7 @@ def test_values_stay_with_their_expression_when_a_filter_is_inserted_in_front(
         assert [record.json()["n"] for record in reader.read(2)] == [1, 2]
 
 
+@pytest.mark.long
 def test_a_row_that_can_not_be_read_harms_no_other(stack: Stack, client: httpx.Client) -> None:
     if stack.external is not None:
         pytest.skip("the row is damaged in SQLite's file")

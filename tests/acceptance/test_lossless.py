@@ -151,6 +151,7 @@ class TestHealth:
 
             until(back, what="the worker's return in deploy/stats")
 
+    @pytest.mark.long
     def test_a_stopped_worker_shows_within_five_seconds_and_goes_on(self, stack: Stack, client: httpx.Client) -> None:
         """It would be killed after a minute."""
         with deployed(client, pipeline()) as made, reading(made.sink) as reader:

@@ -24,6 +24,7 @@ from tests.support.kafka import KafkaServer
 if TYPE_CHECKING:
     from tests.support.pubsub_server import PubSubServer
 
+pytestmark = pytest.mark.long
 FLOW = "/api/v1/flow"
 ORDERING_KEYS = 40
 STREAMS = {"base": "log", "polygon": "erc20_token_transfer", "solana": "nonvoting_transaction"}

@@ -69,6 +69,7 @@ def newest(reader: Reader) -> dict[int, str]:
     return {each.partition: each.json()["mark"] for each in reader.records}
 
 
+@pytest.mark.long
 class TestWithoutAFailure:
     def test_nothing_is_lost_repeated_or_out_of_order(self, stack: Stack, client: httpx.Client) -> None:
         with deployed(client, pipeline(ENTITY, transforms=[FILTER, marks("0")])) as made, reading(made.sink) as reader:

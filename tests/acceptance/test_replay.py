@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pyarrow as pa
 import pyarrow.parquet
+import pytest
 
 from tests.acceptance.stack import HEADWATER, Stack, deployed, pipeline, reading
 
@@ -45,6 +46,7 @@ def write_all(folder: Path, records: list[dict[str, Any]]) -> list[Path]:
     return [folder / "a.jsonl.gz", folder / "b.csv", folder / "c.parquet"]
 
 
+@pytest.mark.long
 def test_all_formats_at_once(stack: Stack, client: httpx.Client, tmp_path: Path) -> None:
     records = blocks(300)
     files = write_all(tmp_path, records)
@@ -61,6 +63,7 @@ def test_all_formats_at_once(stack: Stack, client: httpx.Client, tmp_path: Path)
     assert sorted(read, key=lambda record: int(record["height"])) == records
 
 
+@pytest.mark.long
 def test_a_pipe_in_real_time_as_if_it_happened_now(stack: Stack, client: httpx.Client) -> None:
     records = blocks(9)
     with deployed(client, pipeline("block", "hyperliquid")) as made, reading(made.sink) as reader:

@@ -15,6 +15,7 @@ def groups_of(pid: int) -> str:
     return Path(f"/proc/{pid}/cgroup").read_text()
 
 
+@pytest.mark.long
 def test_a_worker_and_its_scripts_share_a_group_of_their_own(stack: Stack, client: httpx.Client) -> None:
     with deployed(client, pipeline(transforms=[SCRIPT])) as made:
         (worker,), (controller,) = stack.workers_of(made), stack.below("headwater controller")

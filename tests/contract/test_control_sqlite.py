@@ -62,6 +62,7 @@ def _write_in_threads(path: Path, process: int) -> None:
 
 
 class TestProcesses:
+    @pytest.mark.long
     def test_many_writers_wait_for_their_turn(self, path: Path) -> None:
         with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as pool:
             list(pool.map(_write_in_threads, [path] * PROCESSES, range(PROCESSES)))

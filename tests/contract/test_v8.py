@@ -229,6 +229,7 @@ class TestContains:
         values = lines(*({"how": how, "v": "0xaa"} for how in ("throw", "loop", "catch")))
         assert bench.run(script, values) == (values, [])
 
+    @pytest.mark.long
     def test_who_catches_the_stop_asks_a_bounded_number(self, bench: Bench) -> None:
         script = "function process(d) { for (;;) try { flow.contains('wallets', ['' + Math.random()]) } catch {} }"
         _, (failure,) = bench.run(script, lines({}))

@@ -22,6 +22,7 @@ def cut_behind_the_first_batch(data_dir: Path, topic: str) -> None:
         shut_down_well.unlink()
 
 
+@pytest.mark.long
 def test_a_position_that_is_there_again_and_another(tmp_path: Path) -> None:
     with running(tmp_path) as first:
         bench = KafkaBench(first)

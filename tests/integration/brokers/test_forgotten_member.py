@@ -53,6 +53,7 @@ def test_one_that_has_its_share_stays(bench: KafkaBench) -> None:
     assert stays(source)
 
 
+@pytest.mark.long
 def test_one_without_a_share_stays(bench: KafkaBench) -> None:
     sources = [bench.member(f"slot-{n}") for n in range(3)]  # of two partitions
     listeners = [Listener() for _ in sources]

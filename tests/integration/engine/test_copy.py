@@ -22,6 +22,7 @@ def numbered(start: int, stop: int) -> list[dict[str, object]]:
     return [{"n": n, "pad": "x" * 300} for n in range(start, stop)]
 
 
+@pytest.mark.long
 class TestKill:
     def test_nothing_is_lost_and_repeats_carry_their_origin(self, kafka: KafkaServer, tmp_path: Path) -> None:
         """Each round the worker is killed as soon as it has sent something new."""
@@ -106,6 +107,7 @@ class TestTopicDeleted:
 
 
 class TestRights:
+    @pytest.mark.long
     @pytest.mark.parametrize("delivery", BOTH)
     def test_a_right_that_is_taken_away_is_waited_for(
         self, kafka: KafkaServer, tmp_path: Path, delivery: DeliveryMode
@@ -138,6 +140,7 @@ class TestRights:
 
 
 class TestGap:
+    @pytest.mark.long
     @pytest.mark.parametrize("delivery", BOTH)
     def test_deleted_records_are_told_and_passed(
         self, kafka: KafkaServer, tmp_path: Path, delivery: DeliveryMode
@@ -168,6 +171,7 @@ class TestGap:
             pipeline.wait_committed(8)
 
 
+@pytest.mark.long
 class TestSourceMadeAgain:
     @pytest.mark.parametrize("delivery", BOTH)
     def test_the_worker_ends_and_reads_nothing_of_the_new_topic(

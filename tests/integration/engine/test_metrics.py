@@ -70,6 +70,7 @@ def test_counts_are_exact_whatever_is_killed(kafka: KafkaServer, valkey_url: str
     assert found == Counter(messages_received=fed, messages_sent=fed, processor_error=fed // 10)
 
 
+@pytest.mark.long
 def test_without_the_store_records_flow_and_counts_come_later(
     kafka: KafkaServer, valkey_server: ValkeyServer, tmp_path: Path
 ) -> None:
@@ -90,6 +91,7 @@ def test_without_the_store_records_flow_and_counts_come_later(
     assert measured(valkey_server.url).counts["messages_received"] == 900
 
 
+@pytest.mark.long
 def test_a_store_that_hangs_holds_up_no_records(
     kafka: KafkaServer, valkey_server: ValkeyServer, tmp_path: Path
 ) -> None:

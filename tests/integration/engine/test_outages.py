@@ -75,6 +75,7 @@ def test_a_killed_broker_is_waited_out(
     check_copy(pipeline, records, repeats=delivery == "at_least_once" and LOST in pipeline.log())
 
 
+@pytest.mark.long
 def test_an_idle_worker_is_not_ready_while_kafka_is_away(mortal_kafka: MortalKafka, tmp_path: Path) -> None:
     """Neither while its connections fail, nor when the group has taken its partitions, nor until it has them again."""
     pipeline = Pipeline(mortal_kafka.server, tmp_path)
@@ -90,6 +91,7 @@ def test_an_idle_worker_is_not_ready_while_kafka_is_away(mortal_kafka: MortalKaf
         assert worker.terminate() == 0
 
 
+@pytest.mark.long
 def test_without_the_set_store_nothing_passes_and_nothing_is_dropped(
     kafka: KafkaServer, valkey_server: ValkeyServer, tmp_path: Path
 ) -> None:

@@ -127,6 +127,7 @@ def assert_logs(streams: Streams, logs: list[dict[str, str]], anvil: Anvil) -> N
         assert record["removed"] is False
 
 
+@pytest.mark.long
 def test_a_reorganisation_is_retracted_and_never_final(fast_streams: Streams, anvil: Anvil) -> None:
     """By an ingest of a file, which looks by itself once a minute: of new heads the WebSocket tells."""
     port, name = free_port(), fast_streams.prefix
@@ -197,6 +198,7 @@ def assert_stands(streams: Streams, tokens: Tokens, orphans: set[str]) -> None:
         assert sorted(transfer_of(kind, record.value) for record in standing) == sorted(expected)
 
 
+@pytest.mark.long
 def test_a_kill_loses_and_doubles_nothing(fast_streams: Streams, anvil: Anvil) -> None:
     """Killed while it catches up, and while the records of orphaned blocks wait for their retraction."""
     tokens = Tokens(anvil)
