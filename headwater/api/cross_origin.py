@@ -25,7 +25,7 @@ OPTIONS: dict[str, Any] = {
 def refusal_headers(origins: Collection[str], headers: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
     """The headers of a response that the server sends instead of the application, as the middleware would set them.
 
-    headers: Those of the request that were read, with names in lower case; maybe not all.
+    headers: The headers of the request that the server has read so far, with names in lower case.
     """
     if not origins:
         return {}

@@ -76,7 +76,7 @@ def quotas_of(settings: Settings) -> Iterator[QuotaStore]:
 
 
 def limits_of(settings: Settings, owner: str) -> tuple[Sequence[Limit], Collection[QuotaName]]:
-    """What an owner has and may have, and which quotas are its own: the others are those of these settings.
+    """What an owner has and may have, and which quotas are its own; the settings give the other quotas.
 
     Raises SetupError, StoreUnavailable, SetStoreUnavailable.
     """

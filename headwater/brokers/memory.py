@@ -112,13 +112,14 @@ class MemoryBroker:
         """See base.Broker."""
         with self._lock:
             self._check()
+            topics_of: dict[str, set[str]] = {rule.user: set() for rule in self.rules}
+            for rule in self.rules:
+                if rule.resource == "topic":
+                    topics_of[rule.user].add(rule.name)
             return Inventory(
                 topics=frozenset(self.topics),
                 users=frozenset(self.users),
-                rules={
-                    rule.user: frozenset(r.name for r in self.rules if r.user == rule.user and r.resource == "topic")
-                    for rule in self.rules
-                },
+                rules={user: frozenset(topics) for user, topics in topics_of.items()},
                 groups=frozenset(self._groups()),
                 busy_groups=frozenset(+self.members),
             )

@@ -16,18 +16,8 @@ RECORDS = 50
 
 
 @pytest.fixture
-def postgres() -> Iterator[PostgresServer]:
-    server = PostgresServer()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.remove()
-
-
-@pytest.fixture
-def stack(postgres: PostgresServer, tmp_path: Path) -> Iterator[Stack]:
-    made = Stack(tmp_path / "data", variables={"HEADWATER_DATABASE_URL": postgres.url()})
+def stack(postgres_server: PostgresServer, tmp_path: Path) -> Iterator[Stack]:
+    made = Stack(tmp_path / "data", variables={"HEADWATER_DATABASE_URL": postgres_server.url()})
     made.start()
     yield made
     assert made.stop() == 0, made.log()
@@ -75,13 +65,13 @@ def assert_unavailable(response: httpx.Response) -> None:
 
 
 @pytest.mark.slow
-def test_a_database_that_hangs_holds_up_only_what_needs_it(stack: Stack, postgres: PostgresServer) -> None:
+def test_a_database_that_hangs_holds_up_only_what_needs_it(stack: Stack, postgres_server: PostgresServer) -> None:
     assert stack.process is not None
     with stack.client() as client, deployed(client, pipeline()) as made, reading(made.sink) as reader:
         feed(stack, 0)
         reader.read(RECORDS)
         processes = {process.pid for process in descendants(stack.process.pid)}
-        with postgres.hanging():
+        with postgres_server.hanging():
             for number in range(1, ROUNDS + 1):
                 with ThreadPoolExecutor(20) as pool:
                     asked = [pool.submit(ask, stack, *call) for call in calls(made)]

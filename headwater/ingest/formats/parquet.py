@@ -76,7 +76,7 @@ class Parquet:
 
 
 def _rows(batch: Any) -> Iterator[Any]:
-    """The rows of a batch; those of a batch with a value that Python has no object for are read value by value."""
+    """The rows of a batch. A batch with a value that Python has no object for is read value by value."""
     try:
         return iter(batch.to_pylist())
     except _BAD_VALUE:

@@ -92,7 +92,7 @@ def decode(data: bytes) -> TokenState:
 
 
 def decode_head(data: bytes) -> Head:
-    """What stands before the bands of a whole state. Raises PriceStateUnreadable."""
+    """The head of a whole state. Raises PriceStateUnreadable."""
     if data[:1] != bytes([FORMAT]):
         raise PriceStateUnreadable
     try:

@@ -238,15 +238,15 @@ SLOW_BODY = b"POST /read HTTP/1.1\r\nHost: a\r\nOrigin: %s\r\nContent-Length: 10
 
 
 @pytest.mark.parametrize(
-    ("allowed", "origin", "told"),
+    ("allowed", "origin", "expected"),
     [(ORIGIN, ORIGIN, ORIGIN), (ORIGIN, "https://elsewhere.example.com", None), ("*", ORIGIN, "*")],
 )
-def test_a_page_can_read_a_refusal_behind_the_head(allowed: str, origin: str, told: str | None) -> None:
+def test_a_page_can_read_a_refusal_behind_the_head(allowed: str, origin: str, expected: str | None) -> None:
     with serving(LIMITS, cross_origins=[allowed]) as server, server.connected() as connection:
         connection.sendall(SLOW_BODY % origin.encode())
         fields = refusal_fields(read_all(connection), 408)
-    assert fields.get("Access-Control-Allow-Origin") == told
-    assert ("Retry-After" in fields.get("Access-Control-Expose-Headers", "")) == (told is not None)
+    assert fields.get("Access-Control-Allow-Origin") == expected
+    assert ("Retry-After" in fields.get("Access-Control-Expose-Headers", "")) == (expected is not None)
 
 
 def test_pages_of_all_origins_can_read_a_refusal_of_the_head() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from headwater.model.worker import KafkaAccess, WorkerSet, WorkerSpec
 from headwater.orchestrators.process import ProcessOrchestrator
+from tests.contract.test_orchestrator import worker_set
 
 
 def no_process(*_: object) -> list[str]:
@@ -21,23 +21,6 @@ def no_process(*_: object) -> list[str]:
 def orchestrator(tmp_path: Path) -> Iterator[ProcessOrchestrator]:
     with contextlib.closing(ProcessOrchestrator(tmp_path / "workers", no_process, 1 << 30)) as made:
         yield made
-
-
-def worker_set(deployment_id: str) -> WorkerSet:
-    spec = WorkerSpec(
-        deployment_id=deployment_id,
-        config_id="c1",
-        owner="o",
-        revision=1,
-        source_topic="in",
-        source_group="wrk",
-        transforms=[],
-        sinks=[],
-        dead_letter_topic="dlq",
-        kafka=KafkaAccess(bootstrap_servers="127.0.0.1:1", password="secret"),
-        redis_url="",
-    )
-    return WorkerSet(deployment_id, 1, spec, "hash")
 
 
 def lines_of_status(orchestrator: ProcessOrchestrator, deployment_id: str) -> int:
@@ -59,9 +42,9 @@ def lines_of_status(orchestrator: ProcessOrchestrator, deployment_id: str) -> in
 
 
 def test_the_work_of_a_status_call_does_not_grow_with_the_deployments(orchestrator: ProcessOrchestrator) -> None:
-    orchestrator.ensure(worker_set("d0"))
+    orchestrator.ensure(worker_set(deployment_id="d0"))
     alone = lines_of_status(orchestrator, "d0")
     for number in range(1, 101):
-        orchestrator.ensure(worker_set(f"d{number}"))
+        orchestrator.ensure(worker_set(deployment_id=f"d{number}"))
     assert len(orchestrator.running()) == 101
     assert lines_of_status(orchestrator, "d0") < alone + 50
