@@ -1,10 +1,12 @@
 """The transforms of a pipeline in order, and a batch on its way through them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from headwater.model.record import Failure, RecordBatch
 from headwater.model.transform import Transform as TransformConfig
+from headwater.model.transform import feeds_script
 from headwater.transforms.base import Pending, Resources, Transform
 
 
@@ -14,7 +16,10 @@ def build(
     resources: Resources,
 ) -> list[Transform]:
     """The transforms of a worker spec. Raises ScriptRefused, ExpressionRefused, SandboxFailed."""
-    return [builders[config.type](config, resources) for config in configs]
+    return [
+        builders[config.type](config, replace(resources, feeds_script=feeds_script(configs, place)))
+        for place, config in enumerate(configs)
+    ]
 
 
 MAX_IN_FLIGHT = 3
@@ -139,7 +144,7 @@ class BatchSize:
     """How many records to read at once, so that a batch spends about TARGET_S in the transforms, and its outputs take
     about TARGET_BYTES.
 
-    FEWEST follows from the 50 ms of CPU that a script may spend on one record, and the 10 MB that it may return. A
+    FEWEST follows from the 50 ms of CPU that a script may spend on one record, and the 8 MB that it may return. A
     worker begins with it: one that ended for want of memory would else end again and again.
     """
 

@@ -45,6 +45,7 @@ class RecordBatch:
     values: the record's bytes; None is a Kafka tombstone. keys: the input key, kept on the output.
     timestamps: the broker's, in ms since the epoch. partitions, offsets: the source position.
     indexes: the output's number under its source record (0 when the source record has one output).
+    for_script: a script wrote the values for a script further down the chain, see sandbox/marks.py.
     """
 
     topic: str
@@ -54,6 +55,7 @@ class RecordBatch:
     partitions: Numbers
     offsets: Numbers
     indexes: Numbers
+    for_script: bool = False
 
     @classmethod
     def of(
@@ -107,6 +109,7 @@ class RecordBatch:
             self.values.take(rows),
             self.keys.take(rows),
             *(numbers_at(column, rows) for column in numbers),
+            for_script=self.for_script,
         )
 
 

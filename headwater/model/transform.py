@@ -1,5 +1,6 @@
 """Configuration of the transforms: one model per `type`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -12,16 +13,28 @@ from headwater.model.text import ReturnedOnly, Text, absent
 MAX_TRANSFORMS = 50
 MAX_SCRIPT_BYTES = 1 << 20
 MAX_EXPRESSION_CHARS = 4096
-MAX_OUTPUTS_PER_RECORD = 10
+MAX_OUTPUTS_PER_RECORD = 1000
 MAX_OUTPUT_BYTES = 1_000_000
+MAX_OUTPUTS_BYTES = 8_000_000
+"""Of all outputs of one record together."""
 TRANSFORM_NAME_PATTERN = r"^[A-Za-z0-9._-]{1,100}$"
 _NUMBERS = (1 << 61) - 1
 """A prime. Numbers that 18 scripts in a row make stay below it; those of more are spread over all below it."""
+_COUNTED_PLACES = 10
+_POWER = 19
+"""It has no factor in common with _NUMBERS - 1, so that no two numbers have the same power."""
+_SPREAD = 1_152_921_504_606_846_883
+"""Where the other places begin, so that their powers are spread from the first one on."""
 
 
 def output_number(record: int, place: int) -> int:
-    """The number of a record's output: record, the record's own number, and the output's place among its outputs."""
-    return (record * MAX_OUTPUTS_PER_RECORD + place) % _NUMBERS
+    """The number of a record's output: record, the record's own number, and the output's place among its outputs.
+
+    Up to ten outputs are counted through; those behind them get numbers that are spread over all below _NUMBERS.
+    """
+    if place < _COUNTED_PLACES:
+        return (record * _COUNTED_PLACES + place) % _NUMBERS
+    return pow(_SPREAD + record * MAX_OUTPUTS_PER_RECORD + place, _POWER, _NUMBERS)
 
 
 def _script_size(script: str) -> str:
@@ -95,6 +108,11 @@ class RedisSetFilterTransform(_RedisSetFilter):
 
 
 Transform = Annotated[V8Transform | RedisSetFilterTransform, Field(discriminator="type")]
+
+
+def feeds_script(transforms: Sequence[V8Transform | RedisSetFilterTransform], place: int) -> bool:
+    """Whether a script comes behind the transform at a place of a pipeline, next to it or behind filters."""
+    return any(transform.type == "v8" for transform in transforms[place + 1 :])
 
 
 class _Sent(SentModel):

@@ -15,9 +15,10 @@ import msgspec
 import numpy as np
 
 from headwater.model.record import RecordBatch, Rows, runs
-from headwater.model.transform import MAX_OUTPUT_BYTES
+from headwater.model.transform import MAX_OUTPUT_BYTES, MAX_OUTPUTS_BYTES
 from headwater.native import Texts
-from headwater.sandbox.lines import admit, long_integers
+from headwater.sandbox.lines import Admitted, admit, long_integers
+from headwater.sandbox.marks import unmarked
 from headwater.sandbox.results import Results, ScriptError, parse_error
 
 SLICE_MS = 250
@@ -26,6 +27,7 @@ ALONE_MS = (75, 300, 1200, 2000)
 """How long a suspected record runs alone, from run to run; those that found it above the CPU limit don't count."""
 CPU_LIMIT_S = 0.050
 MAX_SEGMENT_BYTES = 8 << 20
+_FROM_SCRIPT, _FOR_SCRIPT = 4, 8
 _RUNS_OVER_LIMIT = 2
 _DEATHS = 2
 """Of a record before it is blamed: the first child may have been full of what others left, the next one is new."""
@@ -83,10 +85,13 @@ class Death(NamedTuple):
 
 @dataclass(slots=True)
 class Job:
-    """One batch. errors: by row. several: some row may have more than one output. crashed: a child died over it."""
+    """One batch. for_script: another script gets the outputs. errors: by row. several: some row may have more than one
+    output. crashed: a child died over it.
+    """
 
     batch: RecordBatch
     script: int
+    for_script: bool = False
     errors: dict[int, ScriptError] = field(default_factory=dict)
     logs: list[str] = field(default_factory=list)
     several: bool = False
@@ -100,7 +105,9 @@ class Job:
 
     def __post_init__(self) -> None:
         self._outputs = [b""] * len(self.batch)
-        self._lines, self.errors, self._long = admit(self.batch.values)
+        self._lines, self.errors, self._long = (
+            Admitted(self.batch.values, {}, []) if self.batch.for_script else admit(self.batch.values)
+        )
         rows = range(len(self.batch))
         self._work.extend(self._cut([row for row in rows if row not in self.errors] if self.errors else rows))
 
@@ -108,6 +115,11 @@ class Job:
     def outputs(self) -> Texts:
         """Per row b"" (dropped), one record, or several with tabs between."""
         return Texts.of(self._outputs) if self._whole is None else self._whole
+
+    @property
+    def flags(self) -> int:
+        """The harness's flags of the batch."""
+        return self.batch.for_script * _FROM_SCRIPT | self.for_script * _FOR_SCRIPT
 
     @property
     def pending(self) -> Segment | None:
@@ -129,7 +141,7 @@ class Job:
         if len(segment.rows) < len(batch):
             rows = Rows("i", segment.rows)
             batch, lines = batch.take(rows), lines.take(rows)
-            long = long_integers(lines)
+            long = [] if batch.for_script else long_integers(lines)
         return _head(batch, long), memoryview(lines.text)[:-1]
 
     def take_results(self, segment: Segment, results: Results, cpu_s: float) -> bool:
@@ -210,8 +222,8 @@ class Job:
         for row, line in zip(rows, cast("Iterable[bytes]", results.lines), strict=True):
             if line.startswith(b"!"):
                 self._fail(row, parse_error(line))
-            elif len(line) > MAX_OUTPUT_BYTES and any(len(part) > MAX_OUTPUT_BYTES for part in line.split(b"\t")):
-                self._fail(row, ScriptError("OutputTooLarge", "the returned record is larger than 1,000,000 bytes"))
+            elif len(line) > MAX_OUTPUT_BYTES and (message := _too_large(line, marked=self.for_script)):
+                self._fail(row, ScriptError("OutputTooLarge", message))
             else:
                 self._outputs[row] = line
                 self.errors.pop(row, None)
@@ -227,6 +239,17 @@ class Job:
                 segments.append(Segment(rows[start:i]))
                 start, size = i, sizes[row]
         return [*segments, Segment(rows[start:])]
+
+
+def _too_large(line: bytes, *, marked: bool) -> str | None:
+    """What is wrong with the size of a record's outputs."""
+    parts = line.split(b"\t")
+    sizes = [len(unmarked(part) if marked else part) for part in parts]
+    if max(sizes) > MAX_OUTPUT_BYTES:
+        return f"the returned record is larger than {MAX_OUTPUT_BYTES:,} bytes"
+    if sum(sizes) > MAX_OUTPUTS_BYTES:
+        return f"the returned records are larger than {MAX_OUTPUTS_BYTES:,} bytes together"
+    return None
 
 
 def _is_killed(death: Death) -> bool:

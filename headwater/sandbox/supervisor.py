@@ -109,9 +109,12 @@ class Sandbox:
         self._lookup[number] = lookup
         return number
 
-    def submit(self, number: int, batch: RecordBatch) -> Job:
-        """Queue a batch for a script. Batches end in the order in which they are submitted."""
-        job = Job(batch, number)
+    def submit(self, number: int, batch: RecordBatch, *, for_script: bool = False) -> Job:
+        """Queue a batch for a script. Batches end in the order in which they are submitted.
+
+        for_script: another script gets the outputs, so that their numbers are marked as marks.py has it.
+        """
+        job = Job(batch, number, for_script=for_script)
         self._jobs.append(job)
         self.step()
         return job
@@ -180,7 +183,11 @@ class Sandbox:
         if segment is None or not self._has_room(child, segment):
             return False
         job.started(segment)
-        head = job.script.to_bytes(2, "little") + bytes([segment.mode]) + segment.limit_ms.to_bytes(2, "little")
+        head = (
+            job.script.to_bytes(2, "little")
+            + bytes([segment.mode | job.flags])
+            + segment.limit_ms.to_bytes(2, "little")
+        )
         self._hand_over(child, _Exchange(job, segment), Kind.BATCH, head, *job.payload(segment))
         return True
 

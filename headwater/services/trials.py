@@ -10,9 +10,10 @@ from headwater.errors import SandboxFailed
 from headwater.model.dataset import filter_set
 from headwater.model.flow import NewPipelineConfig
 from headwater.model.record import RecordBatch
-from headwater.model.transform import MAX_OUTPUTS_PER_RECORD, output_number
 from headwater.model.transform import Transform as TransformConfig
+from headwater.model.transform import feeds_script, output_number
 from headwater.model.trial import Step, Trial, Tried
+from headwater.sandbox.marks import unmarked
 from headwater.services.checks import Checked, PipelineChecker
 from headwater.services.ids import Clock
 from headwater.stores.memory.sets import MemorySetStore
@@ -87,10 +88,14 @@ class Trials:
         for uid, values in checked.values.items():
             sets.add(filter_set(resources.config_id, uid), values)
         with_samples = replace(resources, sets=sets)
-        return [
-            (config, self._builders[config.type](config, resources if config.type == "v8" else with_samples))
-            for config in checked.config.transforms
-        ]
+        configs = checked.config.transforms
+        built = []
+        for place, config in enumerate(configs):
+            given = replace(
+                resources if config.type == "v8" else with_samples, feeds_script=feeds_script(configs, place)
+            )
+            built.append((config, self._builders[config.type](config, given)))
+        return built
 
     def _try(
         self, transforms: Sequence[tuple[TransformConfig, Transform]], batch: RecordBatch, budget: _Budget
@@ -102,12 +107,12 @@ class Trials:
                     break
                 budget.check_time()
                 outcome = transform.start(batch).result()
-                outputs = [_json(value) for value in outcome.kept.values]
+                outputs = _shown(outcome.kept)
                 budget.spend([*outputs, *outcome.logs])
                 dropped = len(batch) - _kept(config, batch, outcome.kept) - len(outcome.failures)
                 steps.append(Step(config.type, len(batch), dropped, outputs, outcome.failures, outcome.logs))
                 batch = outcome.kept
-            outputs = [_json(value) for value in batch.values]
+            outputs = _shown(batch)
             budget.spend(outputs)
         except _Stopped as stopped:
             return Tried("unfinished", [], steps, str(stopped))
@@ -124,8 +129,13 @@ def _kept(config: TransformConfig, batch: RecordBatch, outputs: RecordBatch) -> 
     """How many records of a step's batch have outputs; those of a script are numbered under their record's index."""
     if config.type != "v8":
         return len(outputs)
-    kept, places = set(outputs.indexes), range(MAX_OUTPUTS_PER_RECORD)
-    return sum(any(output_number(index, place) in kept for place in places) for index in batch.indexes)
+    kept = set(outputs.indexes)
+    return sum(output_number(index, 0) in kept for index in batch.indexes)
+
+
+def _shown(batch: RecordBatch) -> list[bytes]:
+    """The records as JSON, also between scripts."""
+    return [_json(unmarked(value or b"") if batch.for_script else value) for value in batch.values]
 
 
 def _no_json(constant: str) -> None:

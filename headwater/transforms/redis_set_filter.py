@@ -1,5 +1,6 @@
 """The transform `redis_set_filter`: keeps a record when its selected value is in the transform's set."""
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain, compress
@@ -7,10 +8,13 @@ from itertools import chain, compress
 from headwater.model.dataset import SetId, filter_set
 from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.model.transform import RedisSetFilterTransform
+from headwater.native import Members
+from headwater.sandbox.marks import has_marked, unmarked
 from headwater.stores.base import SetLookup
 from headwater.transforms.base import Pending, Resources
 from headwater.transforms.expression import Expression, RecordRefused, parse
 
+_MARKED_NUMBER = re.compile("-?[0-9]+e0")
 Contains = Callable[[Sequence[str]], list[bool]]
 """Which values are members."""
 
@@ -32,15 +36,26 @@ class RedisSetFilter:
 
     def start(self, batch: RecordBatch) -> Pending:
         """See Transform. Selects the values; the set is asked when the result is taken."""
-        singles, doubtful = self._expression.select_single(batch.values)
+        singles, doubtful = self._selected(batch)
         lists: dict[int, list[str]] = {}
         failures: list[Failure] = []
         for row in doubtful:
             try:
-                lists[row] = self._expression.select(batch.values[row])
+                value = batch.values[row]
+                lists[row] = self._expression.select(unmarked(value) if value and batch.for_script else value)
             except RecordRefused as refused:
                 failures.append(Failure(row, refused.error, refused.message, self.uid))
         return _Lookup(self._sets, self._target, batch, _Selected(singles, lists), failures)
+
+    def _selected(self, batch: RecordBatch) -> Members:
+        """The text of each record; doubtful are also those that may be a number with a mark."""
+        singles, doubtful = self._expression.select_single(batch.values)
+        if batch.for_script and has_marked(batch.values.text):
+            marked = [row for row, text in enumerate(singles) if _MARKED_NUMBER.fullmatch(text)]
+            for row in marked:
+                singles[row] = ""
+            doubtful = sorted([*doubtful, *marked])
+        return Members(singles, doubtful)
 
     def close(self) -> None:
         """See Transform."""

@@ -1,7 +1,7 @@
 """Runs the user's JavaScript function `process` over records, in the worker's sandbox.
 
-The outputs of a record are numbered: output j of a record with the number i gets i * 10 + j, which no other gets, since
-a record has at most 10 outputs. It depends on nothing but the places of the outputs, so a repeat has the same.
+The outputs of a record are numbered, see `output_number`. An output's number depends on nothing but the places of the
+outputs, so a repeat has the same.
 """
 
 import time
@@ -57,10 +57,13 @@ def _lowered(values: list[str]) -> list[str]:
 
 
 class V8:
-    """One script of a pipeline."""
+    """One script of a pipeline. feeds_script: another one comes behind it."""
 
-    def __init__(self, uid: str, script: str, sandbox: Sandbox, lookup: DatasetLookup) -> None:
+    def __init__(
+        self, uid: str, script: str, sandbox: Sandbox, lookup: DatasetLookup, *, feeds_script: bool = False
+    ) -> None:
         self._uid = uid
+        self._feeds_script = feeds_script
         self._sandbox = sandbox
         self._number = sandbox.add(script, lookup)
 
@@ -69,7 +72,8 @@ class V8:
         return self._uid
 
     def start(self, batch: RecordBatch) -> Pending:
-        return _Running(self._uid, self._sandbox, self._sandbox.submit(self._number, batch))
+        job = self._sandbox.submit(self._number, batch, for_script=self._feeds_script)
+        return _Running(self._uid, self._sandbox, job)
 
     def close(self) -> None:
         """Nothing to free: the script goes with the sandbox, which belongs to the worker."""
@@ -109,7 +113,8 @@ def _single(job: Job) -> RecordBatch:
     indexes = batch.indexes
     if any(indexes):
         indexes = Numbers("q", [output_number(index, 0) for index in indexes])
-    passed, filled = replace(batch, values=outputs, indexes=indexes), outputs.filled()
+    passed = replace(batch, values=outputs, indexes=indexes, for_script=job.for_script)
+    filled = outputs.filled()
     return passed if len(filled) == len(batch) else passed.take(filled)
 
 
@@ -120,7 +125,8 @@ def _several(job: Job) -> RecordBatch:
     numbers = [number for values in outputs for number in range(len(values))]
     batch = job.batch.take(rows)
     indexes = Numbers("q", map(output_number, batch.indexes, numbers))
-    return replace(batch, values=Texts.of(chain.from_iterable(outputs)), indexes=indexes)
+    values = Texts.of(chain.from_iterable(outputs))
+    return replace(batch, values=values, indexes=indexes, for_script=job.for_script)
 
 
 def build(config: V8Transform, resources: Resources) -> V8:
@@ -128,4 +134,4 @@ def build(config: V8Transform, resources: Resources) -> V8:
     if resources.sandbox is None:
         raise SandboxFailed("A worker with v8 transforms needs a sandbox: put one into Resources.")
     lookup = DatasetLookup(resources.owner, resources.names, resources.sets)
-    return V8(config.uid, config.script, resources.sandbox, lookup)
+    return V8(config.uid, config.script, resources.sandbox, lookup, feeds_script=resources.feeds_script)

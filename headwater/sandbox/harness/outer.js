@@ -5,7 +5,7 @@
 import vm from 'node:vm';
 
 const HELLO = 0, BATCH = 1, KEYS = 2, RESULTS = 3, ANSWERS = 4, LOAD = 5, LOADED = 6, TRACE = 7, REFUSED = 8, BROKEN = 9;
-const TRACED = 1, EAGER = 2;
+const TRACED = 1, EAGER = 2, FROM_SCRIPT = 4, FOR_SCRIPT = 8;
 const TOP_LEVEL_MS = 1000;
 const NEWLINE = 10, PART_BYTES = 1 << 16;
 
@@ -190,7 +190,7 @@ function batch(length) {
   body = { bytes: incoming, length, starts: [headEnd + 1] };
   const columns = text(5, columnsEnd), head = text(columnsEnd + 1, headEnd);
   realm.core.trace(flags & TRACED ? (row) => send(TRACE, '' + row) : null);
-  realm.core.begin(head, columns, (flags & EAGER) !== 0);
+  realm.core.begin(head, columns, (flags & EAGER) !== 0, (flags & FROM_SCRIPT) !== 0, (flags & FOR_SCRIPT) !== 0);
   step(realm.core.pass);
 }
 

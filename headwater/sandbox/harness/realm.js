@@ -9,11 +9,12 @@
   const { ownKeys, getOwnPropertyDescriptor: descriptor, getPrototypeOf, construct } = Reflect;
   const { defineProperty, freeze, create, hasOwn, preventExtensions } = Object;
   const isArray = Array.isArray, isError = Error.isError, parse = JSON.parse, stringify = JSON.stringify, rawJSON = JSON.rawJSON;
-  const Text = String, Big = BigInt, ObjectPrototype = Object.prototype, ArrayPrototype = Array.prototype, FrozenError = TypeError;
+  const isRaw = JSON.isRawJSON, Text = String, Big = BigInt, ObjectPrototype = Object.prototype, ArrayPrototype = Array.prototype, FrozenError = TypeError;
   const indexOf = uncurry(String.prototype.indexOf), lastIndexOf = uncurry(String.prototype.lastIndexOf), slice = uncurry(String.prototype.slice);
   const endsWith = uncurry(String.prototype.endsWith);
-  const charCodeAt = uncurry(String.prototype.charCodeAt), bigToText = uncurry(BigInt.prototype.toString);
-  const match = uncurry(RegExp.prototype.exec), imul = Math.imul;
+  const startsWith = uncurry(String.prototype.startsWith), charCodeAt = uncurry(String.prototype.charCodeAt);
+  const bigToText = uncurry(BigInt.prototype.toString), bigValue = uncurry(BigInt.prototype.valueOf), invoke = uncurry(Function.prototype.call);
+  const match = uncurry(RegExp.prototype.exec), imul = Math.imul, bind = uncurry(Function.prototype.bind);
 
   const hidden = (object, key, value) => defineProperty(object, key, { __proto__: null, value });
   const replace = (object, key, value) =>
@@ -36,8 +37,10 @@
 
   // ---- time and chance ----
 
-  // What the code of a script sees of the world. columns(): those of the batch's records, by their runs.
-  const call = { row: -1, columns: null, seeded: false, lines: null };
+  // What the code of a script sees of the world. columns(): those of the batch's records, by their runs. writing: how a
+  // BigInt becomes JSON now; marks: how many of the present output were marked; careful: see `stringifyCarefully`.
+  const IDLE = 0, AS_DIGITS = 1, AS_MARKED = 2, AS_BIGINT = 3;
+  const call = { row: -1, columns: null, seeded: false, lines: null, writing: IDLE, marks: 0, careful: false };
   const at = (column, row) => {
     const values = column[0], ends = column[1];
     let first = 0, last = ends.length - 1;
@@ -182,14 +185,141 @@
   let walkable = true;
   const withExact = (record, text, places) =>
     repairAll(record, text, places) || (walkable && exactly(record, text)) ? record : parse(text, exact);
-  replace(BigInt.prototype, 'toJSON', { toJSON() { return rawJSON(bigToText(this)); } }.toJSON);
+
+  // ---- numbers between scripts ----
+
+  // A script that feeds another one writes a BigInt as `<digits>e0`, which no Number looks like, and a space before the
+  // record for each, at most MAX_MARKS: so the reader knows which numbers are BigInts, and which records have none.
+  const SPACES = '                ', MAX_MARKS = SPACES.length, MARK = 'e0';
+  const INTEGER = /^-?\d+$/;
+  const marked = (digits) => {
+    call.marks += 1;
+    return rawJSON(digits + MARK);
+  };
+  const unmarked = (key, value, { source }) => typeof value === 'number' && endsWith(source, MARK) ? Big(slice(source, 0, -2)) : value;
+  // By the number of BigInts: the names of the members that held them in the last such record, null if others did.
+  const bigMembers = [];
+  const learnMembers = (record, count) => {
+    const names = [];
+    for (let i = 0, keys = ownKeys(record); i < keys.length; i++) {
+      if (typeof record[keys[i]] === 'bigint') names[names.length] = keys[i];
+    }
+    for (let i = 0; i < names.length; i++) if (match(NAME, names[i]) === null) return null;
+    return names.length === count ? names : null;
+  };
+  // Puts the BigInt in the place of a member, if it is plainly written and the text names it once.
+  const restore = (record, key, text) => {
+    const name = '"' + key + '":', opening = indexOf(text, name), first = opening + name.length;
+    if (opening < 0 || !hasOwn(record, key) || indexOf(text, name, first) >= 0) return false;
+    const end = indexOf(text, MARK, first), behind = text[end + MARK.length];
+    if (end < 0 || (behind !== ',' && behind !== '}')) return false;
+    try { record[key] = Big(slice(text, first, end)); } catch { return false; }
+    return true;
+  };
+  const restoreAll = (record, text, names) => {
+    for (let i = 0; i < names.length; i++) if (!restore(record, names[i], text)) return false;
+    return true;
+  };
+  const parseMarked = (text) => {
+    let count = 1;
+    while (text[count] === ' ') count++;
+    const names = count < bigMembers.length ? bigMembers[count] : null;
+    if (names !== null) {
+      const record = parse(text);
+      if (restoreAll(record, text, names)) return record;
+    }
+    const record = parse(text, unmarked);
+    while (bigMembers.length <= count) bigMembers[bigMembers.length] = null;
+    bigMembers[count] = count < MAX_MARKS ? learnMembers(record, count) : null;
+    return record;
+  };
+  // Once a script has made raw JSON itself, its raw numbers count as what they are: integers that a double can't hold as
+  // BigInts, others as Numbers.
+  let hasRaw = false;
+  const markRaw = (key, value) => {
+    if (typeof value === 'bigint') return marked(bigToText(value));
+    if (!isRaw(value)) return value;
+    const text = value.rawJSON, number = parse(text);
+    if (typeof number !== 'number') return value;
+    return isBig(number) && match(INTEGER, text) !== null ? marked(text) : number;
+  };
+  const stringifyMarked = (value) => {
+    call.marks = 0;
+    call.writing = hasRaw ? AS_BIGINT : AS_MARKED;
+    try {
+      return hasRaw ? stringify(value, markRaw) : call.careful ? stringifyCarefully(value) : stringify(value);
+    } finally { call.writing = IDLE; }
+  };
+  replace(BigInt.prototype, 'toJSON', {
+    toJSON() {
+      const { writing } = call;
+      if (writing === AS_BIGINT) return bigValue(this);
+      if (writing === AS_MARKED) return marked(bigToText(this));
+      if (writing === IDLE) hasRaw = true;
+      return rawJSON(bigToText(this));
+    },
+  }.toJSON);
+
+  // ---- a script's own JSON ----
+
+  // The engine's fast way to write JSON follows a circle many thousand times before it sees one; a getter makes it take
+  // the other way.
+  const stringifyCarefully = (value) => {
+    const text = stringify({ __proto__: null, get ''() { return value; } });
+    return text === '{}' ? undefined : slice(text, 4, -1);
+  };
+  let hasCircles = false;
+  const noticeCircle = (message) => { if (startsWith(message, 'Converting circular structure')) hasCircles = call.careful = true; };
+  const beginCalls = (isAlone) => {
+    call.careful = isAlone || hasCircles;
+    call.writing = IDLE;
+  };
+  const withRawBigInts = (replacer) => function (key, value) {
+    const replaced = invoke(replacer, this, key, value);
+    return typeof replaced === 'bigint' ? rawJSON(bigToText(replaced)) : replaced;
+  };
+  const stringifyOwn = (value, replacer, space) => {
+    const { writing } = call, hasReplacer = typeof replacer === 'function';
+    call.writing = hasReplacer ? AS_BIGINT : AS_DIGITS;
+    try {
+      if (hasReplacer) return stringify(value, withRawBigInts(replacer), space);
+      return call.careful && replacer === undefined && space === undefined ? stringifyCarefully(value) : stringify(value, replacer, space);
+    } catch (error) {
+      if (isError(error) && typeof error.message === 'string') noticeCircle(error.message);
+      throw error;
+    } finally { call.writing = writing; }
+  };
+  const LONG_INTEGER = /[:,[\s-]\d{16}/;
+  const keepDigits = (value, source) =>
+    typeof value === 'number' && isBig(value) && isInteger(source) && Text(value) !== source ? Big(source) : value;
+  const parseOwn = (text, reviver) => {
+    const source = `${text}`;
+    if (!isDigit(source[0]) && match(LONG_INTEGER, source) === null) return parse(source, reviver);
+    return parse(source, typeof reviver !== 'function' ? (key, value, context) => keepDigits(value, context.source) : function (key, value, context) {
+      return invoke(reviver, this, key, keepDigits(value, context.source), context);
+    });
+  };
+  const rawOwn = (text) => {
+    hasRaw = true;
+    return rawJSON(text);
+  };
+  // Bound functions look like the engine's own to who reads their text.
+  const install = (name, own, length) => {
+    const bound = bind(own, null);
+    defineProperty(bound, 'name', { __proto__: null, value: name });
+    defineProperty(bound, 'length', { __proto__: null, value: length });
+    replace(JSON, name, bound);
+  };
+  install('stringify', stringifyOwn, 3);
+  install('parse', parseOwn, 2);
+  install('rawJSON', rawOwn, 1);
 
   // ---- console ----
 
   const MAX_LINES = 20, MAX_LINE = 1000;
   const show = (value) => {
     try {
-      if (typeof value === 'object' && value !== null && !isError(value)) return Text(stringify(value));
+      if (typeof value === 'object' && value !== null && !isError(value)) return Text(stringifyCarefully(value));
       return Text(value);
     } catch { return '[unprintable]'; }
   };
@@ -278,7 +408,7 @@
   };
 
   return {
-    __proto__: null, uncurry, isArray, stringify, freeze, create, hidden, slice, indexOf, Text, match, withExact,
-    wallClock, seal, call,
+    __proto__: null, uncurry, isArray, parse, stringify, freeze, create, hidden, slice, indexOf, Text, match, withExact,
+    stringifyMarked, stringifyCarefully, parseMarked, noticeCircle, beginCalls, SPACES, wallClock, seal, call,
   };
 })();

@@ -6,9 +6,10 @@
 // only what these asked is remembered: to look up every value in a map costs more than to ask for some of them twice.
 ((realm) => {
   'use strict';
-  const { uncurry, isArray, stringify, hidden, freeze, create, slice, indexOf, match, Text } = realm;
-  const { withExact, wallClock, seal, call } = realm;
-  const parse = JSON.parse, NativeArray = Array, Bytes = Uint8Array, NativeMap = Map, Wrong = TypeError, { setPrototypeOf } = Object;
+  const { uncurry, isArray, parse, stringify, hidden, freeze, create, slice, indexOf, match, Text } = realm;
+  const { withExact, stringifyMarked, stringifyCarefully, parseMarked, noticeCircle, beginCalls, SPACES } = realm;
+  const { wallClock, seal, call } = realm;
+  const NativeArray = Array, Bytes = Uint8Array, NativeMap = Map, Wrong = TypeError, { setPrototypeOf } = Object, { isView } = ArrayBuffer;
   const split = uncurry(String.prototype.split), tagOf = uncurry(Object.prototype.toString);
   const join = uncurry(Array.prototype.join), fill = uncurry(Array.prototype.fill), rowAt = uncurry(Array.prototype.indexOf);
   const byteAt = uncurry(Uint8Array.prototype.indexOf);
@@ -17,7 +18,7 @@
   const MAX_VALUES = 1000, MAX_UNKNOWN = 64, MAX_PASSES = 16;
   // Stored values have 1 to 1,024 characters, of at most two UTF-16 units each.
   const MAX_VALUE_UNITS = 2048, MAX_NAME_UNITS = 400;
-  const MAX_OUTPUTS = 10, MAX_OUTPUT_UNITS = 1000000;
+  const MAX_OUTPUTS = 1000, MAX_OUTPUT_UNITS = 1000000, MAX_OUTPUTS_UNITS = 8000000;
   // A third of 32 MB: a UTF-16 unit takes up to three bytes. One record's outputs always fit.
   const MAX_BATCH_UNITS = 11000000, MAX_ASKED_UNITS = 4000000;
   const MAX_LOG_LINES = 200, MAX_MESSAGE = 1024, MAX_NAME = 100;
@@ -39,15 +40,17 @@
   let firsts = null, part = 0, lines = null, first = 0, ahead = 0;
   let columns = null, places = null, slow = null, logs = null, datasets = null;
   let end = 0, eager = false, interrupted = false, passes = 0, units = 0;
+  // Whether a script made the batch's records, and whether another one gets what is made of them.
+  let fromScript = false, feedsScript = false;
   // Its results. left: so many records have left for the frame of results, which ends at `written`; outputs has the others.
   let outputs = null, left = 0, written = FRAME, logged = 0;
   // One pass. todo: its rows, or null for all; stopped: those that run again whatever the answers are.
   let todo = null, stopped = null, asking = null, askedUnits = 0, timed = 0, since = 0;
   // Batches that wait for answers, a list from the oldest to the newest.
   let oldest = null, newest = null;
-  // One call. noted: how many values it asked. `verdict` outranks whatever the script makes of an exception of ours; an
+  // One call. noted: how many values it asked; size: of the last output, in units and without marks. `verdict` outranks whatever the script makes of an exception of ours; an
   // empty one says that the call was stopped.
-  let noted = 0, verdict = null;
+  let noted = 0, size = 0, verdict = null;
 
   // ---- errors ----
 
@@ -67,11 +70,17 @@
     } catch { return ''; }
   };
   const jsonOf = (value) => {
-    try { return stringify(value) || ''; } catch { return ''; }
+    try { return stringifyCarefully(value) || ''; } catch { return ''; }
+  };
+  const BIGINT_ADVICE = '. Integers beyond 2^53 - 1 come as BigInt: convert with Number(x), or with BigInt(x) on both sides';
+  const ofBigInt = /^Cannot (mix BigInt and other types|convert a BigInt value to a number)/;
+  const explained = (message) => {
+    noticeCircle(message);
+    return match(ofBigInt, message) === null ? message : message + BIGINT_ADVICE;
   };
   const describe = (error) => {
     if (typeof error === 'object' && error !== null) {
-      const name = textOf(error, 'name'), message = textOf(error, 'message');
+      const name = textOf(error, 'name'), message = explained(textOf(error, 'message'));
       return errorLine(name || 'Error', name || message ? message : jsonOf(error), textOf(error, 'stack'));
     }
     let text = '';
@@ -173,25 +182,36 @@
   const requireObject = (record) => {
     if (typeof record !== 'object' || record === null || isArray(record)) fail('NotAnObject', 'the record is no JSON object');
   };
-  // Of a Map, an Error or a generator nothing is left as JSON.
+  const refuse = (what) =>
+    fail('InvalidOutput', 'process returned ' + what + ': return the record to keep it, null to drop it, or an array of records');
+  const withArticle = (noun) => (match(/^[AEIOU]/i, noun) === null ? 'a ' : 'an ') + noun;
+  // Of a Map, an Error or a generator nothing is left as JSON; of an array of numbers, its places.
   const requirePlain = (output) => {
-    const tag = tagOf(output);
-    if (tag !== '[object Object]') fail('InvalidOutput', 'a script returns objects with members of their own, not a ' + slice(tag, 8, -1));
+    const kind = slice(tagOf(output), 8, -1);
+    if (isView(output) || kind !== 'Object') refuse(withArticle(kind));
   };
   const writeOne = (output) => {
-    if (typeof output !== 'object' || output === null) fail('InvalidOutput', 'a script returns objects, not ' + (output === null ? 'null' : typeof output));
-    if (typeof output.then === 'function') fail('InvalidOutput', 'a script returns objects, not a Promise');
-    const text = stringify(output);
-    if (typeof text !== 'string' || text[0] !== '{') fail('InvalidOutput', 'the returned value is no JSON object');
-    if (text === '{}') requirePlain(output);
-    if (text.length > MAX_OUTPUT_UNITS) fail('OutputTooLarge', 'the returned record is larger than 1,000,000 bytes');
-    return text;
+    if (typeof output !== 'object' || output === null) refuse(withArticle(typeof output));
+    if (typeof output.then === 'function') refuse('a Promise, for which nothing waits');
+    const text = feedsScript ? stringifyMarked(output) : call.careful ? stringifyCarefully(output) : stringify(output);
+    if (typeof text !== 'string' || text[0] !== '{') refuse(isArray(output) ? 'an array in an array' : 'an object that is none as JSON');
+    if (text[2] === '0' ? isView(output) : text.length === 2) requirePlain(output);
+    const marks = feedsScript ? call.marks : 0;
+    size = text.length - 2 * marks;
+    if (size > MAX_OUTPUT_UNITS) fail('OutputTooLarge', 'the returned record is larger than 1,000,000 bytes');
+    return marks === 0 ? text : slice(SPACES, 0, marks) + text;
   };
   const writeAll = (result) => {
-    const count = result.length;
-    if (!(count <= MAX_OUTPUTS)) fail('InvalidOutput', 'a script returns at most 10 records for one');
-    let text = '';
-    for (let i = 0; i < count; i++) text += (i ? '\t' : '') + writeOne(result[i]);
+    let text = '', count = 0, all = 0;
+    for (let i = 0; i < result.length; i++) {
+      const output = result[i];
+      if (output === null || output === undefined) continue;
+      count += 1;
+      if (count > MAX_OUTPUTS) fail('InvalidOutput', 'process returned more than 1,000 records for one');
+      text += (count > 1 ? '\t' : '') + writeOne(output);
+      all += size;
+      if (all > MAX_OUTPUTS_UNITS) fail('OutputTooLarge', 'the returned records are larger than 8,000,000 bytes together');
+    }
     return text;
   };
   // Without a JIT each call of a function of ours costs as much as a few lines of this one.
@@ -200,7 +220,7 @@
     call.row = row; call.seeded = false; call.lines = null;
     let output = '', isRead = false;
     try {
-      const text = lines[row - first], record = parse(text);
+      const text = lines[row - first], record = fromScript && text[0] === ' ' ? parseMarked(text) : parse(text);
       isRead = true;
       if (text[0] !== '{') requireObject(record);
       const result = script(places[row] === 0 ? record : withExact(record, text, places[row]));
@@ -319,7 +339,7 @@
     // Makes ready for `pass`, which may be interrupted at once: no record runs then. head: as JSON, how many there are and
     // the places of long numbers in them: a row and its places, a row and its places, …; text: the records' columns as
     // JSON, which few scripts ask for.
-    begin(head, text, isEager) {
+    begin(head, text, isEager, isFromScript, isForScript) {
       const long = parse(head);
       let parsed = null;
       columns = call.columns = () => parsed === null ? parsed = parse(text) : parsed;
@@ -327,7 +347,9 @@
       places = fill(new NativeArray(end), 0);
       for (let i = 1; i < long.length; i += 2) places[long[i]] = long[i + 1];
       outputs = []; left = 0; written = FRAME; slow = []; logs = todo = null; datasets = dictionary();
-      eager = isEager; interrupted = false; passes = 0; units = 0;
+      eager = isEager; fromScript = isFromScript; feedsScript = isForScript;
+      interrupted = false; passes = 0; units = 0;
+      beginCalls(eager);
       asking = []; stopped = [];
     },
     // Runs all records. Returns the question to the parent, or '' when there is none.
@@ -336,7 +358,7 @@
     suspend() {
       const batch = {
         __proto__: null, firsts, columns, places, slow, logs, outputs, left, written, datasets, end, eager, interrupted, passes, units,
-        todo, stopped, asking, next: null,
+        fromScript, feedsScript, todo, stopped, asking, next: null,
       };
       if (oldest === null) oldest = batch; else newest.next = batch;
       newest = batch;
@@ -347,7 +369,8 @@
       oldest = batch.next;
       if (oldest === null) newest = null;
       ({ firsts, columns, places, slow, logs, outputs, left, written, datasets, end, eager, interrupted, passes, units } = batch);
-      ({ todo, stopped, asking } = batch);
+      ({ fromScript, feedsScript, todo, stopped, asking } = batch);
+      beginCalls(eager);
       call.columns = columns;
     },
     // Takes the answers to the last question, and runs the records again that were told wrong.
