@@ -1,21 +1,28 @@
 """Scripts in the locked child: records per second, and µs of CPU per record. Run: `python -m benches.sandbox [--jit]`.
 
 Batches of 500 transfers of some 800 bytes, two in the sandbox; lookups in a Python set; every output byte is
-compared with what the script should make of it.
+compared with what the script should make of it. `two` and `two big` are chains of two scripts: what one makes is the
+next one's batch, as in a pipeline.
 """
 
 import argparse
 import json
 import random
 import time
+from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from headwater.engine import chain
 from headwater.model.record import RecordBatch
+from headwater.model.transform import V8Transform
 from headwater.sandbox import Sandbox
 from headwater.sandbox.child import LockedChild
 from headwater.sandbox.job import Job
 from headwater.sandbox.supervisor import Answer, Question
+from headwater.stores.memory.sets import MemoryDatasetNames, MemorySetStore
+from headwater.transforms import TRANSFORMS
+from headwater.transforms.base import Resources, Transform
 
 BATCH_RECORDS = 500
 WARM_BATCHES = 10
@@ -81,6 +88,57 @@ def loads(rng: random.Random, records: list[dict[str, object]]) -> list[Load]:
     ]
 
 
+def chains(records: list[dict[str, object]]) -> list[tuple[str, list[str], list[bytes]]]:
+    """Names, scripts that follow each other, and what they make of each record."""
+    return [
+        (
+            "two",
+            ["function process(d) { d.seen = 1; return d }", "function process(d) { d.again = 2; return d }"],
+            [text({**r, "seen": 1, "again": 2}) for r in records],
+        ),
+        (
+            "two big",
+            [
+                "function process(d) { d.value = 2n ** 255n + BigInt(d.log_index); return d }",
+                "function process(d) { d.value += 1n; return d }",
+            ],
+            [text({**r, "value": 2**255 + i + 1}) for i, r in enumerate(records)],
+        ),
+    ]
+
+
+def measure_chain(
+    name: str, scripts: list[str], expected: list[bytes], batch: RecordBatch, batches: int, *, jit: bool
+) -> str:
+    """A chain as a worker runs it, with two batches in flight. Per record of the source."""
+    configs = [V8Transform(uid=f"u{number}", type="v8", script=script) for number, script in enumerate(scripts)]
+    with Sandbox(jit=jit) as sandbox:
+        sets, names = MemorySetStore(), MemoryDatasetNames()
+        resources = Resources("c1", "ann", sets, names, jit=jit, log=print, sandbox=sandbox)
+        transforms = chain.build(configs, TRANSFORMS, resources)
+        for kept in through(transforms, batch, WARM_BATCHES):
+            assert kept.values == expected
+        child = sandbox._child
+        assert child is not None
+        child_s, parent_s, wall_s = child.cpu_s(), time.process_time(), time.perf_counter()
+        for kept in through(transforms, batch, batches):
+            assert len(kept) == len(expected)
+        used_s = (child.cpu_s() - child_s, time.process_time() - parent_s, time.perf_counter() - wall_s)
+        return line(name, child, used_s, batches * len(batch))
+
+
+def through(transforms: list[Transform], batch: RecordBatch, batches: int) -> Iterator[RecordBatch]:
+    """What the transforms make of a batch that comes again and again, two at a time."""
+    flights = deque[chain.Flight]()
+    for number in range(batches):
+        flights.append(chain.Flight(batch, transforms, 0.0))
+        while flights and (len(flights) == 2 or number == batches - 1):
+            for flight in flights:
+                flight.step(wait=flight is flights[0])
+            if flights[0].finished:
+                yield flights.popleft().kept
+
+
 def answer(members: frozenset[str], question: Question) -> Answer:
     return [[value in members for value in values] for _, values in question]
 
@@ -131,6 +189,8 @@ def main() -> None:
     )
     for load in loads(rng, records):
         print(measure(load, batch, options.batches, jit=options.jit))
+    for name, scripts, expected in chains(records):
+        print(measure_chain(name, scripts, expected, batch, options.batches, jit=options.jit))
 
 
 if __name__ == "__main__":
