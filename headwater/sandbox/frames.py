@@ -24,13 +24,14 @@ class Kind(enum.IntEnum):
     HELLO = 0  # child: started
     BATCH = 1  # parent: script, mode and time; a line of columns, a line of long integers, a line per record
     KEYS = 2  # child: [name, [value, …], …] as JSON
-    RESULTS = 3  # child: a line per record, log lines, a line that counts them
+    RESULTS = 3  # child: a line per record; SUMMARY follows
     ANSWERS = 4  # parent: a line per name, "?" or a digit per value
     LOAD = 5  # parent: script number (u16), then the script
     LOADED = 6  # child: the script is ready
     TRACE = 7  # child: number of the record that it starts with
     REFUSED = 8  # child: an error line: the script can't be loaded
     BROKEN = 9  # child: the harness itself failed
+    SUMMARY = 12  # child: log lines, and a line that counts them and the records of RESULTS
 
 
 class Frame(NamedTuple):

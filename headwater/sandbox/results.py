@@ -44,35 +44,27 @@ class Results:
 _question = msgspec.json.Decoder(list[str | list[str]])
 
 
-def parse_results(payload: bytes, records: int) -> Results:
-    """Parse a frame RESULTS for a segment of so many records. Raises Malformed."""
-    head_at = payload.rfind(b"\n") + 1
+def parse_results(payload: bytes, summary: bytes, records: int) -> Results:
+    """Parse the frames RESULTS and SUMMARY for a segment of so many records. Raises Malformed."""
+    *log_lines, head = summary.split(b"\n")
     try:
-        end, interrupted, log_lines, slow = payload[head_at:].split(b" ")
-        count, logged = int(end), int(log_lines)
+        end, interrupted, logged, slow = head.split(b" ")
+        count = int(end)
         slow_rows = [int(row) for row in slow.split(b",")] if slow else []
     except ValueError as error:
         raise Malformed("a results header") from error
     stopped = interrupted == b"1"
-    fits = 0 <= count <= records and 0 <= logged <= len(payload) and all(0 <= row < count for row in slow_rows)
+    fits = 0 <= count <= records and logged == b"%d" % len(log_lines) and all(0 <= row < count for row in slow_rows)
     # Every answer must bring the batch forward.
     if not fits or (count == records if stopped else count == 0 < records):
         raise Malformed("results that don't fit their records")
     try:
-        split = split_lines(payload[:head_at], count + logged, b"!", b"\t")
+        split = split_lines(payload, count, b"!", b"\t")
     except ValueError as error:
         raise Malformed("results that don't fit their records") from error
-    lines, logs = _without_log(split.lines, count)
-    clean = not slow_rows and lines.largest <= MAX_OUTPUT_BYTES and not split.marked
-    return Results(count, stopped, slow_rows, lines, logs, clean, split.with_letter)
-
-
-def _without_log(lines: Texts, count: int) -> tuple[Texts, list[str]]:
-    """Those of records, and those of the log behind them."""
-    if len(lines) == count:
-        return lines, []
-    logs = [_log_line(lines[row] or b"") for row in range(count, len(lines))]
-    return Texts(lines.text[: lines.starts[count]], lines.sizes[:count]), logs
+    clean = not slow_rows and split.lines.largest <= MAX_OUTPUT_BYTES and not split.marked
+    logs = [_log_line(line) for line in log_lines]
+    return Results(count, stopped, slow_rows, split.lines, logs, clean, split.with_letter)
 
 
 def parse_row(payload: bytes, expected: range) -> int:

@@ -50,6 +50,7 @@ class _Exchange:
     began_s: float = 0.0
     cpu_s: float = 0.0
     traced: int | None = None
+    results: bytes = b""
     questions: int = 0
     question: Question | None = None
     answer: Future[Answer] | None = None
@@ -233,15 +234,17 @@ class Sandbox:
                 self._asking.append(self._sent.popleft())
                 self._start_clocks(child)
             case Kind.RESULTS:
+                exchange.results = frame.payload
+            case Kind.SUMMARY:
                 self._finish(child, exchange, frame.payload)
             case Kind.BROKEN:
                 raise Malformed(frame.payload.decode(errors="replace"))
             case _:
                 raise Malformed(f"a frame of type {frame.kind}")
 
-    def _finish(self, child: LockedChild, exchange: _Exchange, payload: bytes) -> None:
+    def _finish(self, child: LockedChild, exchange: _Exchange, summary: bytes) -> None:
         cpu_s = child.cpu_s() - exchange.cpu_s
-        results = parse_results(payload, len(exchange.segment.rows))
+        results = parse_results(exchange.results, summary, len(exchange.segment.rows))
         blamed = exchange.job.take_results(exchange.segment, results, cpu_s)
         self._sent.popleft()  # not before: what can't be parsed is charged to the first that was sent
         self._start_clocks(child)

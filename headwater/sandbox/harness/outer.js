@@ -5,6 +5,7 @@
 import vm from 'node:vm';
 
 const HELLO = 0, BATCH = 1, KEYS = 2, RESULTS = 3, ANSWERS = 4, LOAD = 5, LOADED = 6, TRACE = 7, REFUSED = 8, BROKEN = 9;
+const SUMMARY = 12;
 const TRACED = 1, EAGER = 2, FROM_SCRIPT = 4, FOR_SCRIPT = 8;
 const TOP_LEVEL_MS = 1000;
 const NEWLINE = 10, PART_BYTES = 1 << 16;
@@ -65,15 +66,28 @@ function put(buffer, at, text) {
   return at + encoder.encodeInto(text, buffer.bytes.subarray(at)).written;
 }
 
-function sendFrame(kind, { bytes }, end) {
-  bytes[0] = kind;
-  for (let i = 0; i < 4; i++) bytes[i + 1] = (end - HEADER) >>> (8 * i);
+function frame(kind, { bytes }, start, end) {
+  bytes[start] = kind;
+  for (let i = 0; i < 4; i++) bytes[start + i + 1] = (end - start - HEADER) >>> (8 * i);
+}
+
+function write({ bytes }, end) {
   let sent = 0;
   while (sent < end) sent += writeSync(bytes.subarray(sent, end));
 }
 
 function send(kind, text) {
-  sendFrame(kind, outgoing, put(outgoing, HEADER, text));
+  const end = put(outgoing, HEADER, text);
+  frame(kind, outgoing, 0, end);
+  write(outgoing, end);
+}
+
+// The results and their summary leave together.
+function sendResults(written, summary) {
+  const end = put(results, written + HEADER, summary);
+  frame(RESULTS, results, 0, written);
+  frame(SUMMARY, results, written, end);
+  write(results, end);
 }
 
 function receive() {
@@ -174,8 +188,8 @@ function step(job) {
     question = asText(realm.core.cut());
   }
   if (!question) {
-    const rest = asText(realm.core.finish());
-    return sendFrame(RESULTS, results, put(results, realm.core.written(), rest));
+    const summary = asText(realm.core.finish());
+    return sendResults(realm.core.written(), summary);
   }
   realm.core.suspend();
   asking.push({ realm, limitMs, body, kept: results.bytes.slice(0, realm.core.written()) });

@@ -400,7 +400,7 @@
       if (end === 0) { outputs = []; left = 0; written = FRAME; }
       return end === 0 ? '' : question();
     },
-    // Puts the outputs that are left into the frame: a line per record. Returns what follows them: log lines, and then
+    // Puts the outputs that are left into the frame: a line per record. Returns their summary: log lines, and then
     // "<records> <1: interrupted> <log lines> <slow rows>".
     finish() {
       const slowRows = new Bytes(end);
