@@ -262,11 +262,17 @@
 
   // ---- a script's own JSON ----
 
+  const TOO_DEEP = 'Maximum call stack size exceeded';
   // The engine's fast way to write JSON follows a circle many thousand times before it sees one; a getter makes it take
-  // the other way.
+  // the other way, which has less room for depth.
   const stringifyCarefully = (value) => {
-    const text = stringify({ __proto__: null, get ''() { return value; } });
-    return text === '{}' ? undefined : slice(text, 4, -1);
+    try {
+      const text = stringify({ __proto__: null, get ''() { return value; } });
+      return text === '{}' ? undefined : slice(text, 4, -1);
+    } catch (error) {
+      if (isError(error) && error.message === TOO_DEEP) return stringify(value);
+      throw error;
+    }
   };
   let hasCircles = false;
   const noticeCircle = (message) => { if (startsWith(message, 'Converting circular structure')) hasCircles = call.careful = true; };

@@ -184,7 +184,7 @@
   };
   const refuse = (what) =>
     fail('InvalidOutput', 'process returned ' + what + ': return the record to keep it, null to drop it, or an array of records');
-  const withArticle = (noun) => (match(/^[AEIOU]/i, noun) === null ? 'a ' : 'an ') + noun;
+  const withArticle = (noun) => (match(/^[AEIO]/i, noun) === null ? 'a ' : 'an ') + noun;
   // Of a Map, an Error or a generator nothing is left as JSON; of an array of numbers, its places.
   const requirePlain = (output) => {
     const kind = slice(tagOf(output), 8, -1);

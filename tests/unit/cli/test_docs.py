@@ -11,7 +11,7 @@ from headwater.cli import app
 from headwater.cli.docs import REFERENCE
 from headwater.cli.docs.pages import PAGES
 from headwater.model.dataset import MAX_VALUE_CHARS
-from headwater.model.transform import MAX_EXPRESSION_CHARS, MAX_OUTPUT_BYTES, MAX_OUTPUTS_PER_RECORD
+from headwater.model.transform import MAX_EXPRESSION_CHARS, MAX_OUTPUT_BYTES, MAX_OUTPUTS_BYTES, MAX_OUTPUTS_PER_RECORD
 from headwater.sandbox.engine import HEAP_MB
 from headwater.sandbox.job import CPU_LIMIT_S
 from headwater.transforms.expression import parse
@@ -79,8 +79,9 @@ class TestWritten:
         limits = (
             f"{CPU_LIMIT_S * 1000:.0f} ms",
             f"{HEAP_MB} MB",
-            f"| {MAX_OUTPUTS_PER_RECORD} |",
+            f"| {MAX_OUTPUTS_PER_RECORD:,} |",
             f"{MAX_OUTPUT_BYTES:,}",
+            f"{MAX_OUTPUTS_BYTES:,}",
         )
         for limit in limits:
             assert limit in text

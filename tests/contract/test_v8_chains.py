@@ -1,0 +1,187 @@
+"""Scripts behind each other: a chain makes of each record what its functions make of it in plain JavaScript."""
+
+import json
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from headwater.ingest.evm.abi import Abis
+from headwater.ingest.evm.decode import Decoder
+from headwater.ingest.evm.records import Converter
+from headwater.ingest.evm.well_known import well_known
+from tests.support.plain_chain import Filter, Made, PlainDeno, SandboxChains, Step
+from tests.unit.ingest.evm.recorded import blocks_of, needs_recorded
+
+COPY = "function process(r) { return r }"
+KINDS = """function process(r) {
+  const kinds = (value) => typeof value !== 'object' || value === null ? typeof value : Object.values(value).map(kinds);
+  return { ...r, kinds: kinds(r) };
+}"""
+SCRIPTS = [
+    COPY,
+    KINDS,
+    "function process(r) { return { ...r, share: r.raw_amount / 1e18 } }",
+    "function process(r) { return { ...r, share: Number(r.raw_amount) / 3 } }",
+    "function process(r) { return { ...r, raw_amount: Number(r.raw_amount) * 1.5 } }",
+    "function process(r) { return { ...r, exact: BigInt(r.log_index) * 10n ** 20n, small: 5n } }",
+    "function process(r) { return { exact: -(10n ** 30n), ...r, o: { x: [1n, 2 ** 60], y: { z: -(2n ** 80n) } } } }",
+    "function process(r) { return { s: `12e0,${r.log_index}e0]`, t: '\"a\":5e0}', ...r } }",
+    "function process(r) { return [r, { ...r, copy: 1 }, null] }",
+    "function process(r) { return r.log_index % 3 ? r : null }",
+    "function process(r) { const { raw_amount, ...rest } = r; return { rest, raw_amount } }",
+    "function process(r) { return r.rest ? { ...r.rest, log_index: 2n ** 70n } : r }",
+    "function process(r) { for (const k in r) if (typeof r[k] === 'bigint') r[k] += 1n; return r }",
+    "function process(r) { r.list = Array.from({ length: 40 }, (_, i) => i % 2 ? BigInt(i) : i * 1e15); return r }",
+    "function process(r) { return { ...r, text: JSON.stringify({ a: r.exact ?? 1 }, (k, v) => String(v)) } }",
+]
+FILTERS = [
+    Filter("log_index", ("1", "2", "3", "1180591620717411303424", *map(str, range(10, 60, 2)))),
+    Filter("small", ("5",)),
+    Filter("small", ("5e0", "5n")),
+    Filter("exact", ("-1000000000000000000000000000000", "300000000000000000000")),
+    Filter("list", ("17", "2000000000000000")),
+    Filter("s", ("12e0,1e0]", "12e0,7e0]")),
+]
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[PlainDeno]:
+    with PlainDeno() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def chains() -> Iterator[SandboxChains]:
+    with SandboxChains() as made:
+        yield made
+
+
+def generated(seed: int) -> list[Step]:
+    """Two to four scripts, some with a filter between."""
+    rng = random.Random(seed)
+    steps: list[Step] = []
+    for number in range(rng.randint(2, 4)):
+        if number and rng.random() < 0.3:
+            steps.append(rng.choice(FILTERS))
+        steps.append(rng.choice(SCRIPTS))
+    return steps
+
+
+def transfers(chain: str) -> list[bytes]:
+    """The token transfers of all recorded blocks."""
+    converter = Converter(chain, Decoder(Abis(well_known(), {})), {})
+    made = [record for block in blocks_of(chain) for record in converter.convert(block, _Uncounted())]
+    return [record.value for record in made if record.entity == "erc20_token_transfer"]
+
+
+class _Uncounted(dict[str, int]):
+    def __missing__(self, key: str) -> int:
+        return 0
+
+
+def sorted_per_record(made: Made) -> Made:
+    """Outputs and errors of a record: where only one of its outputs failed, the others' order is all that counts."""
+    return [sorted(of_record) for of_record in made]
+
+
+def numbers() -> st.SearchStrategy[str]:
+    """The whole range of JSON numbers, as people write them."""
+    digits = st.integers(-(10**40), 10**40) | st.integers(2**53 - 3, 2**53 + 3) | st.integers(-3, 3)
+    doubles = st.floats(allow_nan=False, allow_infinity=False).map(repr)
+    shapes = st.builds("{}.{}e{}".format, st.integers(-99, 99), st.integers(0, 10**20), st.integers(-320, 320))
+    return digits.map(str) | doubles | shapes | st.integers(10**15, 10**25).map(float).map(repr)
+
+
+def records() -> st.SearchStrategy[bytes]:
+    """Objects with such numbers anywhere, and texts that look like what is written between scripts."""
+    text = st.sampled_from(["", "12e0", '":5e0,', "\\", '\\":1e0}', " ", "é", "\ud83e\udd8a"]) | st.text(max_size=4)
+    name = st.sampled_from(["a", "b", "raw_amount", "log_index", "exact", "a b", "é", "__proto__", "1", ""])
+    leaf = numbers() | text.map(json.dumps) | st.sampled_from(["null", "true", "[]", "{}"])
+
+    def compound(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+        members = st.dictionaries(name, inner, max_size=4).map(
+            lambda found: "{" + ",".join(f"{json.dumps(key)}:{value}" for key, value in found.items()) + "}"
+        )
+        return members | st.lists(inner, max_size=4).map(lambda items: f"[{','.join(items)}]")
+
+    values = st.recursive(leaf, compound, max_leaves=6)
+    return st.dictionaries(name, values, max_size=5).map(
+        lambda found: ("{" + ",".join(f"{json.dumps(key)}:{value}" for key, value in found.items()) + "}").encode()
+    )
+
+
+class TestComposition:
+    @settings(max_examples=80)
+    @given(steps=st.integers(0, 10**6).map(generated), given_=st.lists(records(), min_size=1, max_size=12))
+    @example(steps=[COPY, KINDS], given_=[b'{"a":48393744103758200.0}', b'{"a":48393744103758200}'])
+    @example(steps=[COPY, COPY, KINDS], given_=[b'{"a":1e400,"b":-0,"c":1E21,"d":12345678901234567890}'] * 2)
+    @example(steps=[SCRIPTS[5], Filter("small", ("5",)), KINDS], given_=[b'{"log_index":0}', b'{"log_index":1}'])
+    @example(
+        steps=[COPY, KINDS], given_=[b'{"a":{"b":10000000000000000},"b":1}', b'{"b":10000000000000000,"a":{"b":1}}']
+    )
+    @example(steps=[COPY, KINDS], given_=[b'{"x":10000000000000000}', b'{"y":{"x":10000000000000000}}'])
+    def test_of_records_with_numbers_of_all_kinds(
+        self, plain: PlainDeno, chains: SandboxChains, steps: list[Step], given_: list[bytes]
+    ) -> None:
+        assert sorted_per_record(chains.run(steps, given_)) == sorted_per_record(plain.run(steps, given_))
+
+    @needs_recorded
+    @pytest.mark.parametrize(
+        "seeds", [range(20), pytest.param(range(20, 220), marks=pytest.mark.slow)], ids=["20", "200"]
+    )
+    def test_of_generated_chains_on_recorded_transfers(
+        self, plain: PlainDeno, chains: SandboxChains, seeds: Sequence[int]
+    ) -> None:
+        given_ = transfers("base")[:300]
+        for seed in seeds:
+            steps = generated(seed)
+            assert sorted_per_record(chains.run(steps, given_)) == sorted_per_record(plain.run(steps, given_)), steps
+
+    @needs_recorded
+    @pytest.mark.parametrize("chain", ["base", "polygon"])
+    def test_a_copy_and_a_quotient_of_every_recorded_transfer(self, chains: SandboxChains, chain: str) -> None:
+        given_ = transfers(chain)
+        assert len(given_) > 50
+        divide = "function process(t) { return { share: t.raw_amount / 1e18 } }"
+        made = chains.run([COPY, divide], given_)
+        expected: list[list[Any]] = [[{"share": json.loads(value)["raw_amount"] / 1e18}] for value in given_]
+        assert [[json.loads(text) for text in texts] for texts in made] == expected
+
+
+class TestBetween:
+    def test_a_filter_sees_digits(self, chains: SandboxChains) -> None:
+        make = "function process(r) { return { big: 10n ** 25n, small: -7n, list: [3n], text: '9e0', number: 1e25 } }"
+        for member, value, keeps in [
+            ("big", "1" + "0" * 25, True), ("small", "-7", True), ("list", "3", True), ("text", "9e0", True),
+            ("text", "9", False), ("big", "1" + "0" * 25 + "e0", False), ("number", "1e+25", True),
+        ]:  # fmt: skip
+            assert (chains.run([make, Filter(member, (value,)), COPY], [b"{}"]) != [[]]) is keeps, (member, value)
+
+    def test_raw_json_that_a_script_makes_keeps_its_digits(self, chains: SandboxChains) -> None:
+        make = """function process(r) {
+          const [a, b, c] = ['12345678901234567890', '1.50', '"5e0"'].map(JSON.rawJSON);
+          return { a, b, c, d: (10n ** 20n).toJSON(), e: 4n };
+        }"""
+        kinds = "function process(r) { return { ...r, kinds: Object.values(r).map((value) => typeof value) } }"
+        expected = (
+            '{"a":12345678901234567890,"b":1.5,"c":"5e0","d":100000000000000000000,"e":4,'
+            '"kinds":["bigint","number","string","bigint","bigint"]}'
+        )
+        assert chains.run([make, kinds], [b"{}"]) == [[expected]]
+
+    def test_bigints_that_a_script_writes_in_its_own_way(self, chains: SandboxChains) -> None:
+        own = "BigInt.prototype.toJSON = function () { return `${this}n` };\n"
+        assert chains.run([f"{own}function process(r) {{ return {{ a: 5n }} }}", KINDS], [b"{}"]) == [
+            ['{"a":"5n","kinds":["string"]}']
+        ]
+
+    def test_records_of_the_largest_size_have_room_for_their_marks(self, chains: SandboxChains) -> None:
+        make = "function process(r) { return { a: Array(1000).fill(10n ** 99n), s: 'x'.repeat(r.s) } }"
+        room = 1_000_000 - len(json.dumps({"a": [10**99] * 1000, "s": ""}, separators=(",", ":")))
+        fits, is_too_large = chains.run([make, COPY], [b'{"s":%d}' % room, b'{"s":%d}' % (room + 1)])
+        assert len(fits[0]) == 1_000_000
+        assert is_too_large == ["OutputTooLarge"]

@@ -1,0 +1,104 @@
+"""Chains of scripts and filters in a Deno of their own, and in Headwater's sandbox, record by record."""
+
+import json
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import deno
+
+from headwater.engine import chain
+from headwater.model.dataset import filter_set, normalise
+from headwater.model.transform import RedisSetFilterTransform, Transform, V8Transform
+from headwater.sandbox import Sandbox
+from headwater.stores.memory.sets import MemoryDatasetNames, MemorySetStore
+from headwater.transforms import TRANSFORMS
+from headwater.transforms.base import Resources
+from headwater.transforms.base import Transform as Built
+from tests.support.sandbox import batch
+
+Made = list[list[str]]
+"""Per record its outputs as JSON texts, or names of errors, in order."""
+
+
+class Filter(NamedTuple):
+    """Keeps a record when a member's value, or one in it, is among the values, which are in lower case."""
+
+    member: str
+    values: tuple[str, ...]
+
+
+Step = str | Filter
+"""A script, or a filter."""
+
+
+class PlainDeno:
+    """A process that runs chains as plain JavaScript. A context manager."""
+
+    def __enter__(self) -> Self:
+        program = [deno.find_deno_bin(), "run", "--no-prompt", "--no-config", "--no-lock", "--quiet"]
+        self._process = subprocess.Popen(
+            [*program, str(Path(__file__).with_suffix(".js"))], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate()
+
+    def run(self, steps: Sequence[Step], records: Sequence[bytes]) -> Made:
+        """What the chain makes of each record."""
+        written = [{"script": step} if isinstance(step, str) else step._asdict() for step in steps]
+        question = json.dumps({"chain": written, "records": [record.decode() for record in records]})
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(question.encode() + b"\n")
+        self._process.stdin.flush()
+        made: Made = json.loads(self._process.stdout.readline())
+        return made
+
+
+class SandboxChains:
+    """Chains in one sandbox, built as a worker builds them. A context manager."""
+
+    def __init__(self) -> None:
+        self._sandbox = Sandbox(spare=False)
+        self._sets = MemorySetStore()
+        self._resources = Resources(
+            "c1", "ann", self._sets, MemoryDatasetNames(), jit=False, log=print, sandbox=self._sandbox
+        )
+        self._built: dict[tuple[str, bool], Built] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._sandbox.close()
+
+    def run(self, steps: Sequence[Step], records: Sequence[bytes]) -> Made:
+        """What the chain makes of each record; its outputs are in the order of their offsets."""
+        configs = [self._config(step) for step in steps]
+        transforms = chain.build(configs, {**TRANSFORMS, "v8": self._script}, self._resources)
+        flight = chain.Flight(batch(records), transforms, 0.0)
+        while not flight.finished:
+            flight.step(wait=True)
+        made: Made = [[] for _ in records]
+        for value, offset in zip(flight.kept.values, flight.kept.offsets, strict=True):
+            made[offset - 1000].append((value or b"").decode())
+        for rejected in flight.rejected:
+            made[rejected.offset - 1000].append(rejected.failure.error)
+        return made
+
+    def _config(self, step: Step) -> Transform:
+        if isinstance(step, str):
+            return V8Transform(uid="script", type="v8", script=step)
+        uid = f"{step.member}-{hash(step)}"
+        self._sets.replace(filter_set("c1", uid), map(normalise, step.values))
+        return RedisSetFilterTransform(uid=uid, type="redis_set_filter", filter_expr=f'root = this."{step.member}"')
+
+    def _script(self, config: V8Transform, resources: Resources) -> Built:
+        """The transform of a script; the same one for the same script in the same kind of place."""
+        key = config.script, resources.feeds_script
+        if key not in self._built:
+            self._built[key] = TRANSFORMS["v8"](config, resources)
+        return self._built[key]
