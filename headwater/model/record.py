@@ -55,7 +55,7 @@ class RecordBatch:
     partitions: Numbers
     offsets: Numbers
     indexes: Numbers
-    for_script: bool = False
+    for_script: bool = field(default=False, kw_only=True)
 
     @classmethod
     def of(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from headwater.errors import SetStoreUnavailable
 from headwater.model.dataset import dataset_set
 from headwater.model.record import Failure
-from headwater.model.transform import MAX_TRANSFORMS, V8Transform
+from headwater.model.transform import MAX_TRANSFORMS, V8Transform, output_number
 from headwater.sandbox import Sandbox
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.names import RedisDatasetNames
@@ -85,6 +85,67 @@ class TestOutputs:
         _, failures = bench.run(f"function process(d) {{ return {returned} }}", lines({}))
         assert [failure.error for failure in failures] == ["InvalidOutput"]
 
+    def test_up_to_a_thousand_records_without_the_members_that_are_null(self, bench: Bench) -> None:
+        script = "function process(d) { return Array.from({ length: d.n * 2 }, (_, i) => i % 2 ? { i } : null) }"
+        outcome = bench.transform(script).start(batch(lines({"n": 1000}, {"n": 1001}, {"n": 12}))).result()
+        assert [failure.row for failure in outcome.failures] == [1]
+        assert outcome.failures[0].message == "process returned more than 1,000 records for one"
+        made = [json.loads(value or b"")["i"] for value in outcome.kept.values]
+        assert made == [*range(1, 2000, 2), *range(1, 24, 2)]
+        assert outcome.kept.indexes.tolist() == [output_number(0, place) for n in (1000, 12) for place in range(n)]
+
+    def test_eight_million_bytes_for_one_record_and_no_more(self, bench: Bench) -> None:
+        script = """function process(d) {
+          return Array.from({ length: d.n }, (_, i) => ({ s: d.c.repeat(i ? d.size : d.size + d.more) }));
+        }"""
+        records = [
+            {"c": c, "size": size, "more": more, "n": 16}
+            for c, size in (("x", 499_992), ("é", 249_996))
+            for more in (0, 1)
+        ]
+        kept, failures = bench.run(script, lines(*records))
+        assert {len(value or b"") for value in kept} == {500_000}
+        assert len(kept) == 32
+        assert [(failure.row, failure.error) for failure in failures] == [(1, "OutputTooLarge"), (3, "OutputTooLarge")]
+        assert {failure.message for failure in failures} == {
+            "the returned records are larger than 8,000,000 bytes together"
+        }
+
+    def test_many_records_with_many_large_outputs(self, bench: Bench) -> None:
+        script = """function process(d) {
+          return Array.from({ length: 1000 }, (_, i) => ({ n: d.n, i, s: 'x'.repeat(7900) }));
+        }"""
+        kept, failures = bench.run(script, lines(*({"n": n} for n in range(6))))
+        assert failures == []
+        assert [(one["n"], one["i"]) for one in (json.loads(value or b"") for value in kept)] == [
+            (n, i) for n in range(6) for i in range(1000)
+        ]
+
+    @pytest.mark.parametrize(
+        ("returned", "what"),
+        [
+            ("true", "a boolean"), ("'text'", "a string"), ("7", "a number"), ("() => d", "a function"),
+            ("1n", "a bigint"),
+            ("new Map([[1, 2]])", "a Map"), ("new Set([1])", "a Set"), ("[new Set()]", "a Set"),
+            ("new Uint8Array(3)", "a Uint8Array"), ("[d, new Float64Array(2)]", "a Float64Array"),
+            ("new Int8Array()", "an Int8Array"), ("new Error('e')", "an Error"), ("[[d]]", "an array in an array"),
+            ("(async () => d)()", "a Promise, for which nothing waits"),
+            ("({ toJSON: () => 'text' })", "an object that is none as JSON"),
+        ],
+    )  # fmt: skip
+    def test_an_error_says_what_to_return(self, bench: Bench, returned: str, what: str) -> None:
+        _, (failure,) = bench.run(f"function process(d) {{ return {returned} }}", lines({"a": 1}))
+        assert (failure.error, failure.message) == (
+            "InvalidOutput",
+            f"process returned {what}: return the record to keep it, null to drop it, or an array of records",
+        )
+
+    def test_an_object_with_places_is_a_record(self, bench: Bench) -> None:
+        script = """function process(d) {
+          return [{ 0: 1 }, { 0: 2, length: 1 }, Object.assign(Object.create(null), { 0: 3 })];
+        }"""
+        assert bench.run(script, lines({})) == ([b'{"0":1}', b'{"0":2,"length":1}', b'{"0":3}'], [])
+
     @pytest.mark.parametrize("returned", ["new Map([[1, 2]])", "new Error('e')", "/x/", "(function* () { yield d })()"])
     def test_what_json_holds_nothing_of_is_an_error(self, bench: Bench, returned: str) -> None:
         _, failures = bench.run(f"function process(d) {{ return [d, {returned}] }}", lines({"a": 1}))
@@ -145,6 +206,17 @@ class TestErrors:
         script = "function process(d) {\n  const x = d.a;\n  return x.y.z;\n}"
         _, failures = bench.run(script, lines({"a": {}}))
         assert failures == [Failure(0, "TypeError", "Cannot read properties of undefined (reading 'z')", "u1", 3, 14)]
+
+    @pytest.mark.parametrize(
+        "body", ["return { half: d.a / 2 }", "return { half: Math.max(d.a, 1) }", "return { half: +d.a }"]
+    )
+    def test_a_bigint_among_numbers_says_how_to_convert(self, bench: Bench, body: str) -> None:
+        _, (failure,) = bench.run(f"function process(d) {{ {body} }}", lines({"a": 2**70}))
+        assert (failure.error, failure.line) == ("TypeError", 1)
+        assert failure.message.startswith("Cannot ")
+        assert failure.message.endswith(
+            ". Integers beyond 2^53 - 1 come as BigInt: convert with Number(x), or with BigInt(x) on both sides"
+        )
 
     def test_own_classes_and_long_messages(self, bench: Bench) -> None:
         script = "class Odd extends Error { name = 'Odd' }; function process(d) { throw new Odd('é'.repeat(5000)) }"

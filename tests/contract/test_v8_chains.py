@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -74,13 +75,8 @@ def generated(seed: int) -> list[Step]:
 def transfers(chain: str) -> list[bytes]:
     """The token transfers of all recorded blocks."""
     converter = Converter(chain, Decoder(Abis(well_known(), {})), {})
-    made = [record for block in blocks_of(chain) for record in converter.convert(block, _Uncounted())]
+    made = [record for block in blocks_of(chain) for record in converter.convert(block, Counter())]
     return [record.value for record in made if record.entity == "erc20_token_transfer"]
-
-
-class _Uncounted(dict[str, int]):
-    def __missing__(self, key: str) -> int:
-        return 0
 
 
 def sorted_per_record(made: Made) -> Made:

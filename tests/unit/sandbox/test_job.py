@@ -1,5 +1,6 @@
 import signal
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -81,6 +82,42 @@ class TestSegments:
         assert columns["partitions"] == [[1], [2]]
         assert long == [2]
         assert records == [b'{"n":1}', b'{"n":3}']
+
+    def test_records_of_a_script_are_not_looked_at(self) -> None:
+        records = batch([b' {"a":12345678901234567890e0}', b'{"a":12345678901234567890}'])
+        made = Job(replace(records, for_script=True), 0)
+        assert made.payload(Segment(range(2)))[0].splitlines()[1] == b"[2]"
+        assert made.payload(Segment([1]))[0].splitlines()[1] == b"[1]"
+        assert Job(records, 0).payload(Segment(range(2)))[0].splitlines()[1] == b"[2,0,[6],1,[5]]"
+
+    def test_flags_say_who_wrote_the_records_and_who_reads_the_outputs(self) -> None:
+        records = batch([b"{}"])
+        made = [Job(replace(records, for_script=source), 0, for_script=for_script).flags
+                for source in (False, True) for for_script in (False, True)]  # fmt: skip
+        assert made == [0, 8, 4, 12]
+
+    @pytest.mark.parametrize(
+        ("sizes", "message"),
+        [
+            ([1_000_000] * 8, None),
+            ([1_000_001], "larger than 1,000,000 bytes"),
+            ([1_000_000] * 8 + [1], "larger than 8,000,000 bytes together"),
+        ],
+    )
+    def test_outputs_have_room(self, sizes: list[int], message: str | None) -> None:
+        job = job_of(1)
+        line = b"\t".join(b"x" * size for size in sizes)
+        job.take_results(take(job), replace(results([line]), clean=False), IDLE_S)
+        assert [error.error for error in job.errors.values()] == (["OutputTooLarge"] if message else [])
+        assert message is None or message in job.errors[0].message
+
+    def test_marks_take_no_room(self) -> None:
+        records = batch([b"{}"])
+        line = b' {"a":1e0,"b":"' + b"x" * 999_986 + b'"}'
+        for for_script, is_error in ((True, False), (False, True)):
+            job = Job(records, 0, for_script=for_script)
+            job.take_results(take(job), replace(results([line]), clean=False), IDLE_S)
+            assert bool(job.errors) is is_error
 
 
 class TestTime:

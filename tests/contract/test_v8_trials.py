@@ -1,0 +1,114 @@
+"""What a trial of a configuration shows of scripts, for records as people send them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from headwater.model.binding import Bindings
+from headwater.model.flow import NewPipelineConfig
+from headwater.model.trial import Tried
+from headwater.sandbox.validation import sandbox_for_a_check
+from headwater.services.checks import PipelineChecker
+from headwater.services.ids import new_id
+from headwater.services.trials import Trials
+from headwater.stores.memory.sets import MemoryDatasetNames, MemorySetStore
+from headwater.transforms import TRANSFORMS
+from headwater.transforms.base import Resources
+
+BIG = b'{"a":12345678901234567890}'
+PARTS = b'{"instructions":[%b]}' % b",".join(b'{"program_id":"P%d"}' % n for n in range(11))
+WIDE = b"{%b}" % b",".join(b'"k%d":%d' % (n, n) for n in range(30))
+
+
+@contextmanager
+def resources(_owner: str) -> Iterator[Resources]:
+    with sandbox_for_a_check() as sandbox:
+        yield Resources("", "ann", MemorySetStore(), MemoryDatasetNames(), jit=False, log=print, sandbox=sandbox)
+
+
+def tried(transforms: list[dict[str, Any]], *samples: bytes) -> list[Tried]:
+    checker = PipelineChecker(Bindings(), lambda _script, _example: [], lambda _: None, new_id)
+    trials = Trials(checker, TRANSFORMS, resources, lambda: datetime(2026, 1, 2, tzinfo=UTC), monotonic)
+    sent = {
+        "source": {"chain": "base", "entity": "log"},
+        "transforms": transforms,
+        "sinks": [{"type": "kafka", "name": "out"}],
+    }
+    return trials.run("ann", NewPipelineConfig.model_validate(sent), samples).records
+
+
+def script(body: str, argument: str = "r") -> dict[str, Any]:
+    return {"type": "v8", "script": f"function process({argument}) {{ {body} }}"}
+
+
+COPY = script("return r")
+AS_TEXT = "(key, value) => typeof value === 'bigint' ? value.toString() : value"
+
+
+QUOTIENT = script("return { eth: r.raw_amount / 1e18 }")
+TEXTS = script(f"return {{ j: JSON.stringify(r, {AS_TEXT}) }}")
+SAFE_COPY = script(f"return JSON.parse(JSON.stringify({{ v: BigInt(r.h) }}, {AS_TEXT}))")
+DEEP_COPY = script("const copy = JSON.parse(JSON.stringify(r)); return copy")
+PROGRAMS = script("return r.instructions.map((i) => ({ program: i.program_id }))")
+
+
+@pytest.mark.parametrize(
+    ("transforms", "sample", "outputs"),
+    [
+        ([COPY, QUOTIENT], b'{"raw_amount":4.83937441037582e16}', [b'{"eth":0.0483937441037582}']),
+        ([TEXTS], BIG, [rb'{"j":"{\"a\":\"12345678901234567890\"}"}']),
+        ([SAFE_COPY], b'{"h":"0xde0b6b3a7640001"}', [b'{"v":"1000000000000000001"}']),
+        ([DEEP_COPY], BIG, [BIG]),
+        ([PROGRAMS], PARTS, [b'{"program":"P%d"}' % n for n in range(11)]),
+    ],
+)
+def test_records_are_sent_as_in_plain_javascript(
+    transforms: list[dict[str, Any]], sample: bytes, outputs: list[bytes]
+) -> None:
+    (made,) = tried(transforms, sample)
+    assert (made.outcome, made.outputs) == ("sent", outputs)
+
+
+@pytest.mark.parametrize(
+    ("body", "sample", "error", "message"),
+    [
+        ("r.self = r; return r", WIDE, "TypeError", "Converting circular structure to JSON"),
+        ("return r.a > 0", b'{"a":1}', "InvalidOutput", "return the record to keep it, null to drop it"),
+        ("return { half: r.a / 2 }", BIG, "TypeError", "Integers beyond 2^53 - 1 come as BigInt"),
+    ],
+)
+def test_errors_say_what_to_do(body: str, sample: bytes, error: str, message: str) -> None:
+    (made,) = tried([script(body)], sample)
+    (failure,) = made.steps[0].failures
+    assert (made.outcome, failure.error) == ("error", error)
+    assert message in failure.message
+
+
+def test_steps_between_scripts_are_plain_json() -> None:
+    filter_ = {"type": "redis_set_filter", "filter_expr": "root = this.small", "set_values": ["5"]}
+    fork = script("return [{ ...r, small: 5n, text: '5e0,' }, null, { ...r, small: 6n }]")
+    (made,) = tried([fork, filter_, COPY], BIG)
+    whole = b'{"a":12345678901234567890,"small":%d%b}'
+    assert [step.outputs for step in made.steps] == [
+        [whole % (5, b',"text":"5e0,"'), whole % (6, b"")],
+        [whole % (5, b',"text":"5e0,"')],
+        [whole % (5, b',"text":"5e0,"')],
+    ]
+    assert [step.dropped for step in made.steps] == [0, 1, 0]
+    assert made.outputs == made.steps[-1].outputs
+
+
+def test_records_that_a_step_drops_are_counted_where_there_are_many() -> None:
+    fork, odd = (
+        script("return Array.from({ length: 1000 }, (_, n) => ({ n }))"),
+        script("return r.n % 2 ? [r, r] : null"),
+    )
+    (made,) = tried([fork, odd], b"{}")
+    assert [(step.received, step.dropped, len(step.outputs)) for step in made.steps] == [
+        (1, 0, 1000),
+        (1000, 500, 1000),
+    ]
