@@ -41,16 +41,17 @@
   let columns = null, places = null, slow = null, logs = null, datasets = null;
   let end = 0, eager = false, interrupted = false, passes = 0, units = 0;
   // Whether a script made the batch's records, and whether another one gets what is made of them.
-  let fromScript = false, feedsScript = false;
+  let fromScript = false, feedsScript = false, write = stringify;
+  const chooseWriter = () => { write = feedsScript ? stringifyMarked : call.careful ? stringifyCarefully : stringify; };
   // Its results. left: so many records have left for the frame of results, which ends at `written`; outputs has the others.
   let outputs = null, left = 0, written = FRAME, logged = 0;
   // One pass. todo: its rows, or null for all; stopped: those that run again whatever the answers are.
   let todo = null, stopped = null, asking = null, askedUnits = 0, timed = 0, since = 0;
   // Batches that wait for answers, a list from the oldest to the newest.
   let oldest = null, newest = null;
-  // One call. noted: how many values it asked; size: of the last output, in units and without marks. `verdict` outranks whatever the script makes of an exception of ours; an
+  // One call. noted: how many values it asked. `verdict` outranks whatever the script makes of an exception of ours; an
   // empty one says that the call was stopped.
-  let noted = 0, size = 0, verdict = null;
+  let noted = 0, verdict = null;
 
   // ---- errors ----
 
@@ -76,6 +77,7 @@
   const ofBigInt = /^Cannot (mix BigInt and other types|convert a BigInt value to a number)/;
   const explained = (message) => {
     noticeCircle(message);
+    chooseWriter();
     return match(ofBigInt, message) === null ? message : message + BIGINT_ADVICE;
   };
   const describe = (error) => {
@@ -186,31 +188,35 @@
     fail('InvalidOutput', 'process returned ' + what + ': return the record to keep it, null to drop it, or an array of records');
   const withArticle = (noun) => (match(/^[AEIO]/i, noun) === null ? 'a ' : 'an ') + noun;
   // Of a Map, an Error or a generator nothing is left as JSON; of an array of numbers, its places.
-  const requirePlain = (output) => {
+  const requirePlain = (output, place) => {
     const kind = slice(tagOf(output), 8, -1);
-    if (isView(output) || kind !== 'Object') refuse(withArticle(kind));
+    if (place === undefined ? kind !== 'Object' : isView(output)) refuse(withArticle(kind));
+  };
+  // Whether a text is too large without its marks, each of which takes two units.
+  const requireRoom = (text) => {
+    if (text.length - (feedsScript ? 2 * call.marks : 0) > MAX_OUTPUT_UNITS) fail('OutputTooLarge', 'the returned record is larger than 1,000,000 bytes');
   };
   const writeOne = (output) => {
     if (typeof output !== 'object' || output === null) refuse(withArticle(typeof output));
     if (typeof output.then === 'function') refuse('a Promise, for which nothing waits');
-    const text = feedsScript ? stringifyMarked(output) : call.careful ? stringifyCarefully(output) : stringify(output);
+    const text = write(output);
     if (typeof text !== 'string' || text[0] !== '{') refuse(isArray(output) ? 'an array in an array' : 'an object that is none as JSON');
-    if (text[2] === '0' ? isView(output) : text.length === 2) requirePlain(output);
-    const marks = feedsScript ? call.marks : 0;
-    size = text.length - 2 * marks;
-    if (size > MAX_OUTPUT_UNITS) fail('OutputTooLarge', 'the returned record is larger than 1,000,000 bytes');
-    return marks === 0 ? text : slice(SPACES, 0, marks) + text;
+    const third = text[2];
+    if (third === undefined || third === '0') requirePlain(output, third);
+    if (text.length > MAX_OUTPUT_UNITS) requireRoom(text);
+    return feedsScript && call.marks !== 0 ? slice(SPACES, 0, call.marks) + text : text;
   };
   const writeAll = (result) => {
-    let text = '', count = 0, all = 0;
+    let text = '', count = 0, size = 0;
     for (let i = 0; i < result.length; i++) {
       const output = result[i];
       if (output === null || output === undefined) continue;
       count += 1;
       if (count > MAX_OUTPUTS) fail('InvalidOutput', 'process returned more than 1,000 records for one');
-      text += (count > 1 ? '\t' : '') + writeOne(output);
-      all += size;
-      if (all > MAX_OUTPUTS_UNITS) fail('OutputTooLarge', 'the returned records are larger than 8,000,000 bytes together');
+      const one = writeOne(output);
+      size += one.length - (feedsScript ? 2 * call.marks : 0);
+      if (size > MAX_OUTPUTS_UNITS + SPACES.length * count) fail('OutputTooLarge', 'the returned records are larger than 8,000,000 bytes together');
+      text += (count > 1 ? '\t' : '') + one;
     }
     return text;
   };
@@ -350,6 +356,7 @@
       eager = isEager; fromScript = isFromScript; feedsScript = isForScript;
       interrupted = false; passes = 0; units = 0;
       beginCalls(eager);
+      chooseWriter();
       asking = []; stopped = [];
     },
     // Runs all records. Returns the question to the parent, or '' when there is none.
@@ -371,6 +378,7 @@
       ({ firsts, columns, places, slow, logs, outputs, left, written, datasets, end, eager, interrupted, passes, units } = batch);
       ({ fromScript, feedsScript, todo, stopped, asking } = batch);
       beginCalls(eager);
+      chooseWriter();
       call.columns = columns;
     },
     // Takes the answers to the last question, and runs the records again that were told wrong.
