@@ -28,6 +28,7 @@ ALONE_MS = (75, 300, 1200, 2000)
 CPU_LIMIT_S = 0.050
 MAX_SEGMENT_BYTES = 8 << 20
 _FROM_SCRIPT, _FOR_SCRIPT = 4, 8
+_MAX_SAFE = 2**53 - 1
 _RUNS_OVER_LIMIT = 2
 _DEATHS = 2
 """Of a record before it is blamed: the first child may have been full of what others left, the next one is new."""
@@ -284,6 +285,11 @@ def _head(batch: RecordBatch, long: list[int | list[int]]) -> bytes:
         "timestamps": runs(timestamps),
         "partitions": runs(partitions),
         "offsets": runs(offsets - np.arange(len(offsets))),
-        "indexes": runs(indexes),
+        "indexes": _exact(*runs(indexes)),
     }
     return b"%b\n%b\n" % (msgspec.json.encode(columns), msgspec.json.encode([len(batch), *long]))
+
+
+def _exact(numbers: list[int], ends: list[int]) -> tuple[list[int] | list[str], list[int]]:
+    """Numbers as text where JavaScript could not hold one: the seed of a record's chance is made of their digits."""
+    return ([str(number) for number in numbers], ends) if max(numbers, default=0) > _MAX_SAFE else (numbers, ends)

@@ -157,6 +157,15 @@ class TestBetween:
         ]:  # fmt: skip
             assert (chains.run([make, Filter(member, (value,)), COPY], [b"{}"]) != [[]]) is keeps, (member, value)
 
+    def test_each_of_many_outputs_has_chances_of_its_own(self, chains: SandboxChains) -> None:
+        many = "function process(r) { return Array.from({ length: 30 }, (_, n) => ({ n })) }"
+        two, chance = (
+            "function process(r) { return [r, r] }",
+            "function process(r) { return { chance: Math.random() } }",
+        )
+        (made,) = chains.run([many, two, chance], [b"{}"])
+        assert len({*made}) == len(made) == 60
+
     def test_raw_json_that_a_script_makes_keeps_its_digits(self, chains: SandboxChains) -> None:
         make = """function process(r) {
           const [a, b, c] = ['12345678901234567890', '1.50', '"5e0"'].map(JSON.rawJSON);
