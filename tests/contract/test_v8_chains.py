@@ -157,6 +157,41 @@ class TestBetween:
         ]:  # fmt: skip
             assert (chains.run([make, Filter(member, (value,)), COPY], [b"{}"]) != [[]]) is keeps, (member, value)
 
+    def test_questions_about_bigints(self, chains: SandboxChains) -> None:
+        ask = "function process(r) { return { ...r, found: flow.contains('numbers', [r.n]) } }"
+        given_ = [b'{"n":%d}' % n for n in (3, 4, 12345678901234567890, 12345678901234567891)] * 30
+        big = """function process(r) {
+          const n = BigInt(r.n);
+          return flow.contains('numbers', [r.n]) ? { n, first: 1 } : { n };
+        }"""
+        expected = [
+            [text]
+            for text in (
+                '{"n":3,"first":1,"found":true}',
+                '{"n":4,"found":false}',
+                '{"n":12345678901234567890,"first":1,"found":true}',
+                '{"n":12345678901234567891,"found":false}',
+            )
+        ]
+        assert chains.run([big, ask, COPY], given_) == expected * 30
+
+    @pytest.mark.parametrize(
+        ("fault", "errors"),
+        [("for (;;);", "Timeout"), ("const a = []; for (;;) a.push(Array(1e5).fill(1.5))", "Timeout or SandboxCrash")],
+    )
+    def test_a_script_that_ends_badly_leaves_the_others_their_numbers(
+        self, plain: PlainDeno, chains: SandboxChains, fault: str, errors: str
+    ) -> None:
+        make = "function process(r) { return { n: BigInt(r.n), number: 2 ** 60 + r.n * 1024 } }"
+        bad = """function process(r) {
+          if (r.n === 5n) { FAULT }
+          return { ...r, is: typeof r.n + typeof r.number };
+        }"""
+        given_ = [b'{"n":%d}' % n for n in range(12)]
+        made = chains.run([make, bad.replace("FAULT", fault), COPY], given_)
+        assert made.pop(5)[0] in errors
+        assert made == plain.run([make, bad.replace("FAULT", ""), COPY], given_[:5] + given_[6:])
+
     def test_each_of_many_outputs_has_chances_of_its_own(self, chains: SandboxChains) -> None:
         many = "function process(r) { return Array.from({ length: 30 }, (_, n) => ({ n })) }"
         two, chance = (

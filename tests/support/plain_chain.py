@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 import deno
 
 from headwater.engine import chain
-from headwater.model.dataset import filter_set, normalise
+from headwater.model.dataset import dataset_set, filter_set, normalise
 from headwater.model.transform import RedisSetFilterTransform, Transform, V8Transform
 from headwater.sandbox import Sandbox
 from headwater.stores.memory.sets import MemoryDatasetNames, MemorySetStore
@@ -58,15 +58,21 @@ class PlainDeno:
         return made
 
 
+NUMBERS = ("3", "12345678901234567890")
+
+
 class SandboxChains:
-    """Chains in one sandbox, built as a worker builds them. A context manager."""
+    """Chains in one sandbox, built as a worker builds them. A context manager.
+
+    The dataset `numbers` has NUMBERS.
+    """
 
     def __init__(self) -> None:
         self._sandbox = Sandbox(spare=False)
-        self._sets = MemorySetStore()
-        self._resources = Resources(
-            "c1", "ann", self._sets, MemoryDatasetNames(), jit=False, log=print, sandbox=self._sandbox
-        )
+        self._sets, names = MemorySetStore(), MemoryDatasetNames()
+        names.put("ann", "numbers", "d1")
+        self._sets.add(dataset_set("d1"), NUMBERS)
+        self._resources = Resources("c1", "ann", self._sets, names, jit=False, log=print, sandbox=self._sandbox)
         self._built: dict[tuple[str, bool], Built] = {}
 
     def __enter__(self) -> Self:
