@@ -8,8 +8,8 @@
   const uncurry = (f) => Function.prototype.call.bind(f);
   const { ownKeys, getOwnPropertyDescriptor: descriptor, getPrototypeOf, construct } = Reflect;
   const { defineProperty, freeze, create, hasOwn, preventExtensions } = Object;
-  const isArray = Array.isArray, isError = Error.isError, parse = JSON.parse, stringify = JSON.stringify, rawJSON = JSON.rawJSON;
-  const isRaw = JSON.isRawJSON, Text = String, Big = BigInt, ObjectPrototype = Object.prototype, ArrayPrototype = Array.prototype, FrozenError = TypeError;
+  const isArray = Array.isArray, isError = Error.isError, parse = JSON.parse, stringify = JSON.stringify, rawJSON = JSON.rawJSON, isRaw = JSON.isRawJSON;
+  const Text = String, Big = BigInt, ObjectPrototype = Object.prototype, ArrayPrototype = Array.prototype, FrozenError = TypeError;
   const indexOf = uncurry(String.prototype.indexOf), lastIndexOf = uncurry(String.prototype.lastIndexOf), slice = uncurry(String.prototype.slice);
   const endsWith = uncurry(String.prototype.endsWith);
   const startsWith = uncurry(String.prototype.startsWith), charCodeAt = uncurry(String.prototype.charCodeAt);
@@ -262,7 +262,10 @@
 
   // ---- a script's own JSON ----
 
-  const TOO_DEEP = 'Maximum call stack size exceeded';
+  const TOO_DEEP = 'Maximum call stack size exceeded', CIRCLE = 'Converting circular structure to JSON';
+  const messageOf = (error) => {
+    try { return isError(error) ? Text(error.message) : ''; } catch { return ''; }
+  };
   // The engine's fast way to write JSON follows a circle many thousand times before it sees one; a getter makes it take
   // the other way, which has less room for depth.
   const stringifyCarefully = (value) => {
@@ -270,12 +273,12 @@
       const text = stringify({ __proto__: null, get ''() { return value; } });
       return text === '{}' ? undefined : slice(text, 4, -1);
     } catch (error) {
-      if (isError(error) && error.message === TOO_DEEP) return stringify(value);
+      if (messageOf(error) === TOO_DEEP) return stringify(value);
       throw error;
     }
   };
   let hasCircles = false;
-  const noticeCircle = (message) => { if (startsWith(message, 'Converting circular structure')) hasCircles = call.careful = true; };
+  const noticeCircle = (message) => { if (startsWith(message, CIRCLE)) hasCircles = call.careful = true; };
   const beginCalls = (isAlone) => {
     call.careful = isAlone || hasCircles;
     call.writing = IDLE;
@@ -291,7 +294,7 @@
       if (hasReplacer) return stringify(value, withRawBigInts(replacer), space);
       return call.careful && replacer === undefined && space === undefined ? stringifyCarefully(value) : stringify(value, replacer, space);
     } catch (error) {
-      if (isError(error) && typeof error.message === 'string') noticeCircle(error.message);
+      noticeCircle(messageOf(error));
       throw error;
     } finally { call.writing = writing; }
   };
@@ -301,7 +304,8 @@
   const parseOwn = (text, reviver) => {
     const source = `${text}`;
     if (!isDigit(source[0]) && match(LONG_INTEGER, source) === null) return parse(source, reviver);
-    return parse(source, typeof reviver !== 'function' ? (key, value, context) => keepDigits(value, context.source) : function (key, value, context) {
+    if (typeof reviver !== 'function') return parse(source, (key, value, context) => keepDigits(value, context.source));
+    return parse(source, function (key, value, context) {
       return invoke(reviver, this, key, keepDigits(value, context.source), context);
     });
   };
@@ -309,7 +313,7 @@
     hasRaw = true;
     return rawJSON(text);
   };
-  // Bound functions look like the engine's own to who reads their text.
+  // The text of a bound function is that of one of the engine's own.
   const install = (name, own, length) => {
     const bound = bind(own, null);
     defineProperty(bound, 'name', { __proto__: null, value: name });
