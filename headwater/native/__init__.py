@@ -15,6 +15,8 @@ from headwater.native.hashing import decode_hex as decode_hex
 from headwater.native.hashing import hash_rows as hash_rows
 from headwater.native.hashing import look_into_filter as look_into_filter
 from headwater.native.library import Column as Column
+from headwater.native.library import blank_bytes as blank_bytes
+from headwater.native.library import writable as writable
 from headwater.native.lines import Survey as Survey
 from headwater.native.lines import survey as survey
 from headwater.native.members import Members as Members

@@ -79,3 +79,14 @@ def blank_bytes(size: int) -> bytes:
     """
     made: bytes = _new_bytes(None, size)
     return made
+
+
+_new_view = ctypes.pythonapi.PyMemoryView_FromMemory
+_new_view.argtypes, _new_view.restype = (ctypes.c_char_p, ctypes.c_ssize_t, ctypes.c_int), ctypes.py_object
+_WRITABLE = 0x200  # PyBUF_WRITE
+
+
+def writable(made: bytes) -> memoryview:
+    """A view to fill `blank_bytes` through, before anybody else has them. It is good as long as the bytes are."""
+    view: memoryview = _new_view(made, len(made), _WRITABLE)
+    return view

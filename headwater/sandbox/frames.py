@@ -9,11 +9,11 @@ import socket
 import struct
 from typing import NamedTuple
 
+from headwater.native import blank_bytes, writable
+
 MAX_FRAME_BYTES = 64 << 20
 SOCKET_BUFFER_BYTES = 4 << 20
 _HEADER = struct.Struct("<BI")
-_FIRST_BUFFER_BYTES, _KEPT_BUFFER_BYTES = 1 << 16, 4 << 20
-"""The first is enough to load scripts, the last for the results of most batches: a buffer costs its zeros."""
 _MAX_PARTS = 4
 """Of a frame: its header, and of a batch the header, the columns and the records."""
 
@@ -56,7 +56,8 @@ class Channel:
         sock.setblocking(False)
         self._socket = sock
         self._outgoing: list[memoryview] = []
-        self._incoming = bytearray(_FIRST_BUFFER_BYTES)
+        self._header = bytearray(_HEADER.size)
+        self._payload: bytes | None = None
         self._filled = 0
 
     def fileno(self) -> int:
@@ -95,18 +96,18 @@ class Channel:
     def receive(self) -> Frame | None:
         """The next frame, or None while it is not there in full. Raises Closed, Malformed."""
         self.flush()
-        if not self._fill(_HEADER.size):
+        if self._payload is None:
+            if not self._fill(memoryview(self._header)):
+                return None
+            _, length = _HEADER.unpack(self._header)
+            if length > MAX_FRAME_BYTES:
+                raise Malformed(f"a frame of {length} bytes")
+            self._payload, self._filled = blank_bytes(length), 0
+        if not self._fill(writable(self._payload)):
             return None
-        kind, length = _HEADER.unpack_from(self._incoming)
-        if length > MAX_FRAME_BYTES:
-            raise Malformed(f"a frame of {length} bytes")
-        if not self._fill(_HEADER.size + length):
-            return None
-        payload = bytes(memoryview(self._incoming)[_HEADER.size : _HEADER.size + length])
-        self._filled = 0
-        if len(self._incoming) > _KEPT_BUFFER_BYTES:
-            self._incoming = bytearray(_FIRST_BUFFER_BYTES)
-        return Frame(kind, payload)
+        frame = Frame(self._header[0], self._payload)
+        self._payload, self._filled = None, 0
+        return frame
 
     def wait(self, timeout_s: float) -> None:
         """Return when a frame may be there, at the latest after `timeout_s`."""
@@ -114,12 +115,10 @@ class Channel:
         poll.register(self._socket, select.POLLIN | (select.POLLOUT if self._outgoing else 0))
         poll.poll(max(0.0, timeout_s) * 1000)
 
-    def _fill(self, wanted: int) -> bool:
-        if len(self._incoming) < wanted:
-            self._incoming.extend(bytes(wanted - len(self._incoming)))
-        while self._filled < wanted:
+    def _fill(self, buffer: memoryview) -> bool:
+        while self._filled < len(buffer):
             try:
-                count = self._socket.recv_into(memoryview(self._incoming)[self._filled : wanted])
+                count = self._socket.recv_into(buffer[self._filled :])
             except BlockingIOError:
                 return False
             except OSError as error:
