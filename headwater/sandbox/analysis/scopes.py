@@ -1,0 +1,191 @@
+"""Which declaration each identifier of a script refers to.
+
+The rules are those of https://tc39.es/ecma262/#sec-syntax-directed-operations-scope-analysis: `var` and functions belong
+to the function around them, `let`, `const` and classes to the block. Identifiers without a declaration are globals.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from tree_sitter import Node
+
+from headwater.sandbox.analysis.tree import Script, walk
+
+FUNCTIONS: Final = frozenset(
+    {
+        "function_declaration",
+        "function_expression",
+        "generator_function",
+        "generator_function_declaration",
+        "arrow_function",
+        "method_definition",
+        "class_static_block",
+    }
+)
+_BLOCKS: Final = FUNCTIONS | {
+    "program",
+    "statement_block",
+    "for_statement",
+    "for_in_statement",
+    "catch_clause",
+    "switch_body",
+    "class_body",
+    "class",
+    "class_declaration",
+}
+_NAMED_DECLARATIONS: Final = frozenset({"function_declaration", "generator_function_declaration", "class_declaration"})
+_NAMED_EXPRESSIONS: Final = frozenset({"function_expression", "generator_function", "class"})
+_REFERENCES: Final = frozenset({"identifier", "shorthand_property_identifier", "shorthand_property_identifier_pattern"})
+
+
+@dataclass(slots=True, eq=False)
+class Binding:
+    """A declared name. declaration: the node that declares it; function: the function around it, None at top level."""
+
+    name: str
+    kind: str
+    declaration: Node
+    function: Node | None
+    references: list[Node] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class _Scope:
+    node: Node
+    parent: "_Scope | None"
+    function: Node | None
+    bindings: dict[str, Binding] = field(default_factory=dict)
+
+    def around_function(self) -> "_Scope":
+        """The scope of `var`: that of the function around, or of the program."""
+        scope = self
+        while scope.parent is not None and scope.node.type not in FUNCTIONS:
+            scope = scope.parent
+        return scope
+
+    def find(self, name: str) -> Binding | None:
+        scope: _Scope | None = self
+        while scope is not None:
+            if (found := scope.bindings.get(name)) is not None:
+                return found
+            scope = scope.parent
+        return None
+
+
+@dataclass(slots=True)
+class Scopes:
+    """The bindings of a script. bindings: by identifier node's id; free: identifiers that nothing declares."""
+
+    bindings: dict[int, Binding]
+    free: list[Node]
+    top_level: dict[str, Binding]
+
+
+def resolve(script: Script) -> Scopes:
+    """Find the binding of every identifier of a script."""
+    return _Resolver(script).resolve()
+
+
+class _Resolver:
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._program = _Scope(script.root, None, None)
+        self._declared: dict[int, Binding] = {}
+        self._used: list[tuple[Node, _Scope]] = []
+
+    def resolve(self) -> Scopes:
+        self._collect()
+        bindings, free = dict(self._declared), list[Node]()
+        for node, scope in self._used:
+            if node.id in self._declared:
+                continue
+            binding = scope.find(self._script.text_of(node))
+            if binding is None:
+                free.append(node)
+            else:
+                binding.references.append(node)
+                bindings[node.id] = binding
+        return Scopes(bindings, free, self._program.bindings)
+
+    def _collect(self) -> None:
+        todo = [(self._script.root, self._program)]
+        while todo:
+            node, outside = todo.pop()
+            if node.type in _REFERENCES:
+                self._used.append((node, outside))
+                continue
+            scope = self._enter(node, outside)
+            self._declare(node, scope, outside)
+            todo += [(child, scope) for child in reversed(node.named_children)]
+
+    def _enter(self, node: Node, outside: _Scope) -> _Scope:
+        if node.type not in _BLOCKS or node.type == "program":
+            return outside
+        function = node if node.type in FUNCTIONS else outside.function
+        return _Scope(node, outside, function)
+
+    def _declare(self, node: Node, scope: _Scope, outside: _Scope) -> None:
+        kind = node.type
+        if kind == "variable_declarator" and node.parent is not None:
+            self._declare_variables(node, node.parent, scope)
+        elif kind in _NAMED_DECLARATIONS:
+            self._bind(outside, node.child_by_field_name("name"), kind, node)
+        elif kind in _NAMED_EXPRESSIONS:
+            self._bind(scope, node.child_by_field_name("name"), kind, node)
+        elif kind == "for_in_statement" and (word := node.child_by_field_name("kind")) is not None:
+            target = scope.around_function() if word.type == "var" else scope
+            self._bind_pattern(target, node.child_by_field_name("left"), word.type, node)
+        elif kind == "catch_clause":
+            self._bind_pattern(scope, node.child_by_field_name("parameter"), "catch", node)
+        if kind in FUNCTIONS:
+            for name in ("parameters", "parameter"):
+                self._bind_pattern(scope, node.child_by_field_name(name), "parameter", node)
+
+    def _declare_variables(self, node: Node, declaration: Node, scope: _Scope) -> None:
+        is_var = declaration.type == "variable_declaration"
+        word = "var" if is_var else declaration.children[0].type
+        target = scope.around_function() if is_var else scope
+        self._bind_pattern(target, node.child_by_field_name("name"), word, node)
+
+    def _bind_pattern(self, scope: _Scope, pattern: Node | None, kind: str, declaration: Node) -> None:
+        for name in names_in(pattern):
+            self._bind(scope, name, kind, declaration)
+
+    def _bind(self, scope: _Scope, name: Node | None, kind: str, declaration: Node) -> None:
+        if name is None:
+            return
+        text = self._script.text_of(name)
+        binding = scope.bindings.get(text)
+        if binding is None:
+            binding = scope.bindings[text] = Binding(text, kind, declaration, scope.function)
+        self._declared[name.id] = binding
+
+
+def names_in(pattern: Node | None) -> Iterator[Node]:
+    """The identifiers that a pattern binds or assigns to, without those of default values and computed keys."""
+    todo = [] if pattern is None else [pattern]
+    while todo:
+        node = todo.pop()
+        match node.type:
+            case "identifier" | "shorthand_property_identifier_pattern":
+                yield node
+            case "assignment_pattern" | "object_assignment_pattern":
+                todo += [child for child in (node.child_by_field_name("left"),) if child is not None]
+            case "pair_pattern":
+                todo += [child for child in (node.child_by_field_name("value"),) if child is not None]
+            case "object_pattern" | "array_pattern" | "rest_pattern" | "formal_parameters":
+                todo += reversed(node.named_children)
+
+
+def function_around(node: Node) -> Node | None:
+    """The innermost function around a node, None at top level."""
+    found = node.parent
+    while found is not None and found.type not in FUNCTIONS:
+        found = found.parent
+    return found
+
+
+def functions_in(script: Script) -> Iterator[Node]:
+    """All functions of a script."""
+    return (node for node in walk(script.root) if node.type in FUNCTIONS)
