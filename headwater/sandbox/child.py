@@ -17,6 +17,7 @@ from headwater.sandbox import frames
 from headwater.sandbox.engine import Engine
 from headwater.sandbox.frames import Channel, Closed, Frame, Kind, Malformed
 from headwater.sandbox.notify import Listener
+from headwater.sandbox.program import Program
 from headwater.sandbox.results import ScriptError, parse_error
 
 log = structlog.get_logger(__name__)
@@ -102,10 +103,10 @@ class LockedChild:
         if frame != (Kind.HELLO, b""):
             raise SandboxFailed("the engine did not say hello")
 
-    def load(self, number: int, script: str) -> ScriptError | None:
+    def load(self, number: int, program: Program) -> ScriptError | None:
         """Load a script under a number, in place of the one there. Returns why it is refused. Raises Died."""
         began_s = self.cpu_s()
-        self.send(Kind.LOAD, struct.pack("<H", number) + script.encode())
+        self.send(Kind.LOAD, struct.pack("<H?", number, program.keeps_state) + program.text.encode())
         try:
             frame = self._loaded(began_s)
             error = None if frame.kind == Kind.LOADED else parse_error(frame.payload)

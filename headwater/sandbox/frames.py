@@ -26,11 +26,13 @@ class Kind(enum.IntEnum):
     KEYS = 2  # child: [name, [value, …], …] as JSON
     RESULTS = 3  # child: a line per record; SUMMARY follows
     ANSWERS = 4  # parent: a line per name, "?" or a digit per value
-    LOAD = 5  # parent: script number (u16), then the script
+    LOAD = 5  # parent: script number (u16), whether it keeps something from record to record (u8), then the script
     LOADED = 6  # child: the script is ready
     TRACE = 7  # child: number of the record that it starts with
     REFUSED = 8  # child: an error line: the script can't be loaded
     BROKEN = 9  # child: the harness itself failed
+    ASK = 10  # child: a question as in KEYS, for which the script waits; nothing else may be on its way
+    REPLY = 11  # parent: the answer to ASK, as in ANSWERS
     SUMMARY = 12  # child: log lines, and a line that counts them and the records of RESULTS
 
 

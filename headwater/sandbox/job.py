@@ -23,7 +23,7 @@ from headwater.sandbox.results import Results, ScriptError, parse_error
 
 SLICE_MS = 250
 """How long a segment runs before it is interrupted and goes on behind the record that it was at."""
-ALONE_MS = (75, 300, 1200, 2000)
+ALONE_MS = (75, 300, 1200, 2000, 10_000)
 """How long a suspected record runs alone, from run to run; those that found it above the CPU limit don't count."""
 CPU_LIMIT_S = 0.050
 MAX_SEGMENT_BYTES = 8 << 20
@@ -42,7 +42,7 @@ class Mode(enum.IntEnum):
 
     WHOLE = 0
     TRACED = 1  # the child names each record before it starts with it
-    ALONE = 2  # one suspected record; `flow.contains` is answered the truth at once
+    ALONE = 2  # one record; its script waits for the answers of `flow.contains`
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +86,15 @@ class Death(NamedTuple):
 
 @dataclass(slots=True)
 class Job:
-    """One batch. for_script: another script gets the outputs. errors: by row. several: some row may have more than one
+    """One batch. for_script: another script gets the outputs. keeps_state: the script may keep something from record to
+    record, so that no record may run twice in one state. errors: by row. several: some row may have more than one
     output. crashed: a child died over it.
     """
 
     batch: RecordBatch
     script: int
     for_script: bool = False
+    keeps_state: bool = False
     errors: dict[int, ScriptError] = field(default_factory=dict)
     logs: list[str] = field(default_factory=list)
     several: bool = False
@@ -146,20 +148,26 @@ class Job:
         return _head(batch, long), memoryview(lines.text)[:-1]
 
     def take_results(self, segment: Segment, results: Results, cpu_s: float) -> bool:
-        """Use what a segment returned. cpu_s: CPU time of its last pass. True when a record was blamed for its time."""
+        """Use what a segment returned. cpu_s: CPU time of its last pass.
+
+        True when the script must be loaded anew, since a record was stopped in it or has to run again.
+        """
         if segment.mode is Mode.ALONE:
             return self._judge(segment, results, cpu_s)
         rows = segment.rows
         self._store(rows[: results.end], results)
         self.logs += results.logs
-        later = [Segment([rows[i]], Mode.ALONE, first_run=False) for i in results.slow]
+        # Where a further run means a new state, a record is suspected only if the CPU time of all leaves room for it.
+        slow = results.slow if not self.keeps_state or cpu_s > CPU_LIMIT_S else []
+        later = [Segment([rows[i]], Mode.ALONE, first_run=False) for i in slow]
+        later += [Segment([rows[i]], Mode.ALONE) for i in results.unfinished]
         rest = rows[results.end :]
         if results.interrupted:
             later += [Segment(rest[:1], Mode.ALONE), Segment(rest[1:], segment.mode)]
         else:
             later.append(Segment(rest, segment.mode))
         self._push(later)
-        return False
+        return self.keeps_state and (results.interrupted or bool(slow))
 
     def take_death(self, segment: Segment, death: Death, traced: int | None) -> None:
         """The child died over a segment. traced: the record that it was at, by its number in the segment."""
@@ -178,15 +186,16 @@ class Job:
 
     def _judge(self, segment: Segment, results: Results, cpu_s: float) -> bool:
         if not results.interrupted and cpu_s <= CPU_LIMIT_S:
-            self._store(segment.rows, results)
             # A slow record had its say when it ran with the others.
+            if segment.first_run or not self.keeps_state:
+                self._store(segment.rows, results)
             if segment.first_run:
                 self.logs += results.logs
             return False
         again = segment.again(over=int(cpu_s > CPU_LIMIT_S))
         if again.over < _RUNS_OVER_LIMIT:
             self._push([again])
-            return False
+            return self.keeps_state
         self._blame_time(again)
         return True
 

@@ -6,6 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from headwater.errors import SandboxFailed, ScriptRefused
 from headwater.sandbox.child import Died, LockedChild
 from headwater.sandbox.engine import Engine
+from headwater.sandbox.program import Program
 from headwater.sandbox.results import ScriptError
 
 _START_ATTEMPTS = 3
@@ -21,7 +22,7 @@ class ChildPool:
         self._starting: Future[LockedChild] | None = None
         self._failures = 0
 
-    def take(self, scripts: Mapping[int, str]) -> LockedChild | None:
+    def take(self, scripts: Mapping[int, Program]) -> LockedChild | None:
         """A child, or None while there is none: call again after `wait`. scripts: what the next one shall load.
 
         Raises SandboxFailed when three starts in a row fail.
@@ -63,17 +64,17 @@ class ChildPool:
             self._starting.result().kill()
         self._starting = None
 
-    def _start(self, scripts: Mapping[int, str]) -> None:
+    def _start(self, scripts: Mapping[int, Program]) -> None:
         if self._starting is None:
             self._starting = self._executor.submit(_start, self._engine, dict(scripts))
 
 
-def _start(engine: Engine, scripts: Mapping[int, str]) -> LockedChild:
+def _start(engine: Engine, scripts: Mapping[int, Program]) -> LockedChild:
     """A started child with these scripts loaded. Raises SandboxFailed."""
     child = LockedChild.start(engine)
     try:
-        for number, script in scripts.items():
-            error = child.load(number, script)
+        for number, program in scripts.items():
+            error = child.load(number, program)
             if error is not None:
                 child.kill()
                 raise SandboxFailed(f"A script that was accepted before is refused: {refused(error).detail}")

@@ -29,12 +29,14 @@ class Results:
     """The first `end` records of a segment. clean: no line is an error or can be too large; several: some have tabs.
 
     lines: one per record, b"" (dropped), b"!…" (an error) or the outputs with tabs between. slow: records that took
-    more than 50 ms of wall time. interrupted: the record at `end` was running when the time was up.
+    more than 50 ms of wall time; unfinished: those whose questions depend on too many answers, to run alone.
+    interrupted: the record at `end` was running when the time was up.
     """
 
     end: int
     interrupted: bool
     slow: list[int]
+    unfinished: list[int]
     lines: Texts
     logs: list[str]
     clean: bool
@@ -48,13 +50,13 @@ def parse_results(payload: bytes, summary: bytes, records: int) -> Results:
     """Parse the frames RESULTS and SUMMARY for a segment of so many records. Raises Malformed."""
     *log_lines, head = summary.split(b"\n")
     try:
-        end, interrupted, logged, slow = head.split(b" ")
-        count = int(end)
-        slow_rows = [int(row) for row in slow.split(b",")] if slow else []
+        end, interrupted, logged, slow, unfinished = head.split(b" ")
+        count, slow_rows, unfinished_rows = int(end), _rows(slow), _rows(unfinished)
     except ValueError as error:
         raise Malformed("a results header") from error
     stopped = interrupted == b"1"
-    fits = 0 <= count <= records and logged == b"%d" % len(log_lines) and all(0 <= row < count for row in slow_rows)
+    rows_fit = all(0 <= row < count for row in slow_rows + unfinished_rows)
+    fits = 0 <= count <= records and logged == b"%d" % len(log_lines) and rows_fit
     # Every answer must bring the batch forward.
     if not fits or (count == records if stopped else count == 0 < records):
         raise Malformed("results that don't fit their records")
@@ -62,9 +64,13 @@ def parse_results(payload: bytes, summary: bytes, records: int) -> Results:
         split = split_lines(payload, count, b"!", b"\t")
     except ValueError as error:
         raise Malformed("results that don't fit their records") from error
-    clean = not slow_rows and split.lines.largest <= MAX_OUTPUT_BYTES and not split.marked
+    clean = not slow_rows and not unfinished_rows and split.lines.largest <= MAX_OUTPUT_BYTES and not split.marked
     logs = [_log_line(line) for line in log_lines]
-    return Results(count, stopped, slow_rows, split.lines, logs, clean, split.with_letter)
+    return Results(count, stopped, slow_rows, unfinished_rows, split.lines, logs, clean, split.with_letter)
+
+
+def _rows(text: bytes) -> list[int]:
+    return [int(row) for row in text.split(b",")] if text else []
 
 
 def parse_row(payload: bytes, expected: range) -> int:

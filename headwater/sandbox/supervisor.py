@@ -16,6 +16,7 @@ from headwater.sandbox.engine import Engine, deno_engine
 from headwater.sandbox.frames import Frame, Kind, Malformed
 from headwater.sandbox.job import Death, Job, Mode, Segment
 from headwater.sandbox.pool import ChildPool, refused
+from headwater.sandbox.program import Program
 from headwater.sandbox.results import parse_question, parse_results, parse_row
 
 log = structlog.get_logger(__name__)
@@ -39,11 +40,15 @@ MAX_WITH_CHILD = 2
 _MAX_QUESTIONS = 64
 _DIGITS = bytes.maketrans(b"\0\1", b"01")
 _PAUSE_S = 1.0
+_LATE_S = 0.05
+"""How soon it is seen that the engine stopped a script that waits for an answer."""
 
 
 @dataclass(slots=True, eq=False)
 class _Exchange:
-    """A segment that the child has. began_s, cpu_s: clocks when its last step could begin; traced: its record."""
+    """A segment that the child has. began_s, cpu_s: clocks when its last step could begin; asked_s: when its script began
+    to wait for an answer; traced: its record.
+    """
 
     job: Job
     segment: Segment
@@ -53,6 +58,7 @@ class _Exchange:
     results: bytes = b""
     questions: int = 0
     question: Question | None = None
+    asked_s: float = 0.0
     answer: Future[Answer] | None = None
 
 
@@ -76,11 +82,12 @@ class Sandbox:
         self._pool = ChildPool(engine or deno_engine(jit=jit), keep_spare=spare)
         self._clock = clock
         self._lookups = ThreadPoolExecutor(1, "sandbox-lookup")
-        self._scripts: dict[int, str] = {}
+        self._scripts: dict[int, Program] = {}
         self._lookup: dict[int, Lookup] = {}
         self._jobs: deque[Job] = deque()
         self._sent: deque[_Exchange] = deque()
         self._asking: deque[_Exchange] = deque()
+        self._waiting: _Exchange | None = None
         self._trouble: HeadwaterError | None = None
         self._recycled_s = clock()
         self._measured_s, self._is_large = float("-inf"), False
@@ -104,9 +111,9 @@ class Sandbox:
         Blocks while the child starts and the script's top level runs. Raises ScriptRefused, SandboxFailed.
         """
         assert not self._jobs, "scripts are added before batches run"
-        number = len(self._scripts)
-        self._load_first(number, script)
-        self._scripts[number] = script
+        number, program = len(self._scripts), Program.of(script)
+        self._load_first(number, program)
+        self._scripts[number] = program
         self._lookup[number] = lookup
         return number
 
@@ -115,7 +122,7 @@ class Sandbox:
 
         for_script: another script gets the outputs, so that their numbers are marked as marks.py has it.
         """
-        job = Job(batch, number, for_script=for_script)
+        job = Job(batch, number, for_script=for_script, keeps_state=self._scripts[number].keeps_state)
         self._jobs.append(job)
         self.step()
         return job
@@ -160,7 +167,8 @@ class Sandbox:
             return False
         assert self._child is not None
         try:
-            return self._begin(self._child) or self._answer(self._child) or self._hear(self._child)
+            child = self._child
+            return self._begin(child) or self._reply(child) or self._answer(child) or self._hear(child)
         except Died as died:
             self._bury(Death(died.status))
         except Malformed as error:
@@ -181,7 +189,7 @@ class Sandbox:
             return True
         job = next((job for job in self._jobs if job.pending is not None), first)
         segment = job.pending
-        if segment is None or not self._has_room(child, segment):
+        if segment is None or not self._has_room(child, job, segment):
             return False
         job.started(segment)
         head = (
@@ -192,13 +200,18 @@ class Sandbox:
         self._hand_over(child, _Exchange(job, segment), Kind.BATCH, head, *job.payload(segment))
         return True
 
-    def _has_room(self, child: LockedChild, segment: Segment) -> bool:
+    def _has_room(self, child: LockedChild, job: Job, segment: Segment) -> bool:
         """Whether the child may have this segment now. One that is under suspicion runs when there is no other."""
         others = self._with_child()
         if not others:
             return True
-        whole = all(each.mode is Mode.WHOLE for each in [segment, *(exchange.segment for exchange in others)])
-        return whole and len(others) < MAX_WITH_CHILD and not self._must_go(child)
+        shared = self._may_share(job, segment) and all(self._may_share(other.job, other.segment) for other in others)
+        return shared and len(others) < MAX_WITH_CHILD and not self._must_go(child)
+
+    @staticmethod
+    def _may_share(job: Job, segment: Segment) -> bool:
+        """Whether the child may have another segment beside this one: not where its script waits for answers."""
+        return segment.mode is Mode.WHOLE and not job.keeps_state
 
     def _hand_over(self, child: LockedChild, exchange: _Exchange, kind: Kind, *payload: bytes | memoryview) -> None:
         exchange.traced = None
@@ -233,7 +246,11 @@ class Sandbox:
                 exchange.question = parse_question(frame.payload)
                 self._asking.append(self._sent.popleft())
                 self._start_clocks(child)
+            case Kind.ASK:
+                exchange.question, exchange.asked_s = parse_question(frame.payload), self._clock()
+                self._waiting = exchange
             case Kind.RESULTS:
+                self._waiting = None  # the engine stopped the script before it took its reply
                 exchange.results = frame.payload
             case Kind.SUMMARY:
                 self._finish(child, exchange, frame.payload)
@@ -255,20 +272,51 @@ class Sandbox:
         if not self._asking:
             return False
         exchange = self._asking[0]
+        answers = self._look_up(exchange)
+        if answers is None:
+            return False
+        self._asking.popleft()
+        self._hand_over(child, exchange, Kind.ANSWERS, answers)
+        return True
+
+    def _reply(self, child: LockedChild) -> bool:
+        """Answer the script that waits. Its state is lost with the child when the answer can't be had."""
+        exchange = self._waiting
+        if exchange is None:
+            return False
+        try:
+            answers = self._look_up(exchange)
+        except HeadwaterError:
+            self._take_back(child)
+            raise
+        if answers is None:
+            return False
+        self._waiting = None
+        exchange.began_s += self._clock() - exchange.asked_s
+        child.send(Kind.REPLY, answers)
+        return True
+
+    def _look_up(self, exchange: _Exchange) -> bytes | None:
+        """The answers to a question as a frame has them; None until they are there. Raises what the lookup raised."""
         assert exchange.question is not None
         if exchange.answer is None:
             exchange.answer = self._lookups.submit(self._lookup[exchange.job.script], exchange.question)
         if not exchange.answer.done():
-            return False
+            return None
         answered, exchange.answer = exchange.answer, None
-        lines = [b"?" if part is None else bytes(part).translate(_DIGITS) for part in answered.result()]
-        self._asking.popleft()
-        self._hand_over(child, exchange, Kind.ANSWERS, b"\n".join(lines))
-        return True
+        return b"\n".join(b"?" if part is None else bytes(part).translate(_DIGITS) for part in answered.result())
+
+    def _take_back(self, child: LockedChild) -> None:
+        """End the child without blame; what it has runs again in another one."""
+        child.kill()
+        for exchange in reversed(self._forget_child()):
+            exchange.job.give_back(exchange.segment)
 
     # ---- time and death ----
 
     def _look_at_time(self, child: LockedChild, exchange: _Exchange) -> bool:
+        if self._waiting is not None:
+            return False
         limit_s = exchange.segment.limit_ms / 1000
         elapsed_s = self._clock() - exchange.began_s
         if elapsed_s < limit_s + KILL_AFTER_S:
@@ -281,12 +329,7 @@ class Sandbox:
 
     def _bury(self, death: Death) -> None:
         """The child is dead. What it ran is taken apart; the batches go on in another child."""
-        lost, self._child = self._with_child(), None
-        self._sent.clear()
-        self._asking.clear()
-        for exchange in lost:
-            if exchange.answer is not None:
-                exchange.answer.cancel()
+        lost = self._forget_child()
         for exchange in lost[1:]:
             exchange.job.give_back(exchange.segment)
         for exchange in lost[:1]:
@@ -294,6 +337,16 @@ class Sandbox:
                 exchange.job.crashed = True
                 self.crash_events += 1
             exchange.job.take_death(exchange.segment, death, exchange.traced)
+
+    def _forget_child(self) -> list[_Exchange]:
+        """The segments that the child had."""
+        lost, self._child, self._waiting = self._with_child(), None, None
+        self._sent.clear()
+        self._asking.clear()
+        for exchange in lost:
+            if exchange.answer is not None:
+                exchange.answer.cancel()
+        return lost
 
     # ---- children and scripts ----
 
@@ -323,12 +376,12 @@ class Sandbox:
                 self._pool.wait(_PAUSE_S)
         return self._child
 
-    def _load_first(self, number: int, script: str) -> None:
+    def _load_first(self, number: int, program: Program) -> None:
         """Load a new script. One that ends its process twice is at fault itself."""
         died: Died | None = None
         for _ in range(2):
             try:
-                return self._load(self._ready_child(), number, script)
+                return self._load(self._ready_child(), number, program)
             except Died as error:
                 died, self._child = error, None
         raise ScriptRefused(f"The script can't be loaded: its top level ends its process ({died}).")
@@ -341,8 +394,8 @@ class Sandbox:
         if error is not None:
             raise SandboxFailed(f"A script that was accepted before is refused: {refused(error).detail}")
 
-    def _load(self, child: LockedChild, number: int, script: str) -> None:
-        error = child.load(number, script)
+    def _load(self, child: LockedChild, number: int, program: Program) -> None:
+        error = child.load(number, program)
         if error is not None:
             raise refused(error)
 
@@ -371,6 +424,8 @@ class Sandbox:
         """Wait for whatever the first batch waits for."""
         if self._child is None:
             self._pool.wait(timeout_s)
+        elif self._waiting is not None and self._waiting.answer is not None:
+            wait([self._waiting.answer], min(timeout_s, _LATE_S))
         elif self._sent:
             running = self._sent[0]
             left_s = running.began_s + running.segment.limit_ms / 1000 + KILL_AFTER_S - self._clock()

@@ -301,11 +301,10 @@ class TestContains:
         values = lines(*({"how": how, "v": "0xaa"} for how in ("throw", "loop", "catch")))
         assert bench.run(script, values) == (values, [])
 
-    @pytest.mark.long
     def test_who_catches_the_stop_asks_a_bounded_number(self, bench: Bench) -> None:
         script = "function process(d) { for (;;) try { flow.contains('wallets', ['' + Math.random()]) } catch {} }"
         _, (failure,) = bench.run(script, lines({}))
-        assert failure.error == "LookupLimit"
+        assert failure.error == "Timeout"
         assert max(bench.sets.asked) <= 1000
 
     def test_many_values_one_after_another(self, bench: Bench) -> None:
@@ -314,7 +313,7 @@ class TestContains:
         assert bench.run(script, lines({}))[0] == [b'{"n":700}']
         bench.fill("wallets", [])
         _, (failure,) = bench.run(script, lines({}))
-        assert failure.error == "LookupLimit"
+        assert failure.error == "Timeout"
 
     def test_values_that_can_not_be_stored_are_in_no_set(self, bench: Bench) -> None:
         script = "function process(d) { return { m: flow.contains('wallets', d.v) } }"

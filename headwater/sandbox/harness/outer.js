@@ -5,8 +5,10 @@
 import vm from 'node:vm';
 
 const HELLO = 0, BATCH = 1, KEYS = 2, RESULTS = 3, ANSWERS = 4, LOAD = 5, LOADED = 6, TRACE = 7, REFUSED = 8, BROKEN = 9;
-const SUMMARY = 12;
-const TRACED = 1, EAGER = 2, FROM_SCRIPT = 4, FOR_SCRIPT = 8;
+const ASK = 10, REPLY = 11, SUMMARY = 12;
+const TRACED = 1, ALONE = 2, FROM_SCRIPT = 4, FOR_SCRIPT = 8;
+// So few records are not worth a rehearsal; a realm for rehearsals is used so often, since what its script keeps grows.
+const FEW_RECORDS = 4, REHEARSALS = 64;
 const TOP_LEVEL_MS = 1000;
 const NEWLINE = 10, PART_BYTES = 1 << 16;
 
@@ -14,7 +16,7 @@ const { stdin, stdout, exit } = Deno;
 const { destructureError } = Deno[Deno.internal].core;
 const readSync = stdin.readSync.bind(stdin), writeSync = stdout.writeSync.bind(stdout);
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true }), encoder = new TextEncoder();
-const Bytes = Uint8Array, OuterError = Error, stringify = JSON.stringify, sliceText = String.prototype.slice;
+const Bytes = Uint8Array, OuterError = Error, stringify = JSON.stringify, sliceText = String.prototype.slice, parseInteger = Number.parseInt;
 const call = Function.prototype.call.bind(Function.prototype.call);
 const { createContext, Script } = vm, fresh = vm.constants.DONT_CONTEXTIFY, runInContext = Script.prototype.runInContext;
 const secret = [...crypto.getRandomValues(new Bytes(16))].map((byte) => byte.toString(16)).join('');
@@ -121,8 +123,9 @@ function asText(value) {
 function newRealm() {
   const context = createContext(fresh, { codeGeneration: { strings: false, wasm: false } });
   const core = evaluate(RECORDS, context)(evaluate(REALM, context));
-  core.connect(readPart, (at, text) => put(results, put(results, at, text), '\n'));
-  return { context, core, entry: evaluate(ENTRY, context) };
+  core.connect(readPart, (at, text) => put(results, put(results, at, text), '\n'), ask);
+  // program: of a script that keeps something from record to record. rehearsal: another realm with it, null before the first.
+  return { context, core, entry: evaluate(ENTRY, context), program: null, rehearsal: null, rehearsals: 0 };
 }
 
 const errorLine = (name, message, line = 0, column = 0) => `!${stringify(name)},${stringify(message)},${line},${column}`;
@@ -153,10 +156,11 @@ function runTopLevel(realm, compiled) {
 }
 
 function load(length) {
-  const number = word(0), { compiled, refusal } = compileScript(text(2, length));
+  const number = word(0), keepsState = incoming[2] === 1, { compiled, refusal } = compileScript(text(3, length));
   if (refusal) return send(REFUSED, refusal);
   const realm = newRealm(), fault = runTopLevel(realm, compiled);
   if (fault) return send(REFUSED, fault);
+  if (keepsState) realm.program = compiled;
   realms.set(number, realm);
   send(LOADED, '');
 }
@@ -192,9 +196,48 @@ function step(job) {
     return sendResults(realm.core.written(), summary);
   }
   realm.core.suspend();
-  asking.push({ realm, limitMs, body, kept: results.bytes.slice(0, realm.core.written()) });
+  setAside(question, { kept: results.bytes.slice(0, realm.core.written()), run: null });
+}
+
+function setAside(question, state) {
+  asking.push({ realm, limitMs, body, ...state });
   incoming = spare.pop() ?? new Bytes(FIRST_BYTES);
   send(KEYS, question);
+}
+
+// Asks what a script waits for. Nothing else is on its way to the child meanwhile, and one read takes all of the reply, so
+// that the engine may stop the script at any moment: a reply that comes too late is the next frame, and means nothing.
+const reply = new Bytes(1 << 12);
+function ask(question) {
+  send(ASK, question);
+  const count = readSync(reply);
+  if (!count) exit(0);
+  return decoder.decode(reply.subarray(HEADER, count));
+}
+
+// What the records of a batch will probably ask. The answers that the rehearsal assumes stay in its realm.
+function rehearse({ head, columns, flags }) {
+  if (realm.rehearsal === null || realm.rehearsals === REHEARSALS) {
+    realm.rehearsal = newRealm(); realm.rehearsals = 0;
+    if (runTopLevel(realm.rehearsal, realm.program)) {
+      realm.rehearsal = null;
+      return '';
+    }
+  }
+  const { rehearsal } = realm;
+  realm.rehearsals += 1;
+  rehearsal.core.begin(head, columns, false, (flags & FROM_SCRIPT) !== 0, (flags & FOR_SCRIPT) !== 0, false);
+  try { return asText(timed(rehearsal, rehearsal.core.rehearse, limitMs)); } catch (error) {
+    if (!isTimeout(error)) throw error;
+    realm.rehearsal = null;
+    return asText(rehearsal.core.asked());
+  }
+}
+
+function start({ head, columns, flags }) {
+  const alone = (flags & ALONE) !== 0;
+  realm.core.trace(flags & TRACED ? (row) => send(TRACE, '' + row) : null);
+  realm.core.begin(head, columns, alone, (flags & FROM_SCRIPT) !== 0, (flags & FOR_SCRIPT) !== 0, alone || realm.program !== null);
 }
 
 function batch(length) {
@@ -202,19 +245,27 @@ function batch(length) {
   realm = realms.get(word(0));
   limitMs = word(3);
   body = { bytes: incoming, length, starts: [headEnd + 1] };
-  const columns = text(5, columnsEnd), head = text(columnsEnd + 1, headEnd);
-  realm.core.trace(flags & TRACED ? (row) => send(TRACE, '' + row) : null);
-  realm.core.begin(head, columns, (flags & EAGER) !== 0, (flags & FROM_SCRIPT) !== 0, (flags & FOR_SCRIPT) !== 0);
+  const run = { flags, columns: text(5, columnsEnd), head: text(columnsEnd + 1, headEnd) };
+  if (realm.program !== null && !(flags & (TRACED | ALONE)) && parseInteger(call(sliceText, run.head, 1)) > FEW_RECORDS) {
+    const question = rehearse(run);
+    if (question) return setAside(question, { kept: null, run: { ...run, question } });
+  }
+  start(run);
   step(realm.core.pass);
 }
 
 // The answers are those to the oldest question.
 function answers(length) {
   const answer = text(0, length);
-  const { kept, ...asked } = asking.shift();
+  const { kept, run, ...asked } = asking.shift();
   ({ realm, limitMs, body } = asked);
   spare.push(incoming);
   incoming = body.bytes;
+  if (run !== null) {
+    start(run);
+    realm.core.know(run.question, answer);
+    return step(realm.core.pass);
+  }
   results.bytes.set(kept);
   realm.core.resume();
   step(() => realm.core.feed(answer));
@@ -224,7 +275,7 @@ function reason(error) {
   try { return call(sliceText, error.stack, 0, 1000); } catch { return 'unknown'; }
 }
 
-const ACTIONS = { __proto__: null, [BATCH]: batch, [ANSWERS]: answers, [LOAD]: load };
+const ACTIONS = { __proto__: null, [BATCH]: batch, [ANSWERS]: answers, [LOAD]: load, [REPLY]: () => {} };
 send(HELLO, '');
 while (true) {
   const length = receive();

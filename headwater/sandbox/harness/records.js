@@ -4,6 +4,10 @@
 // A call of `flow.contains` with values that are not known yet is answered false, and the values are noted. After all
 // records have run, the parent is asked for all noted values at once; the records that got a wrong answer run again, and
 // only what these asked is remembered: to look up every value in a map costs more than to ask for some of them twice.
+//
+// Where a record must run once only, the script waits for each answer: in a script that keeps something from record to
+// record, which would keep an assumed answer too, and in a record that runs alone. What such a script is likely to ask is
+// found out before, by a rehearsal in another realm.
 ((realm) => {
   'use strict';
   const { uncurry, isArray, parse, stringify, hidden, freeze, create, slice, indexOf, match, Text } = realm;
@@ -16,11 +20,13 @@
   const numberText = uncurry(Number.prototype.toString), bigText = uncurry(BigInt.prototype.toString);
 
   const MAX_VALUES = 1000, MAX_UNKNOWN = 64, MAX_PASSES = 16;
+  // A rehearsal, and a run that waits for answers, end after a record when so much time is over.
+  const ENOUGH_MS = 125;
   // Stored values have 1 to 1,024 characters, of at most two UTF-16 units each.
   const MAX_VALUE_UNITS = 2048, MAX_NAME_UNITS = 400;
   const MAX_OUTPUTS = 1000, MAX_OUTPUT_UNITS = 1000000, MAX_OUTPUTS_UNITS = 8000000;
   // A third of 32 MB: a UTF-16 unit takes up to three bytes. One record's outputs always fit.
-  const MAX_BATCH_UNITS = 11000000, MAX_ASKED_UNITS = 4000000;
+  const MAX_BATCH_UNITS = 11000000, MAX_ASKED_UNITS = 4000000, MAX_UNITS_BEFORE = MAX_BATCH_UNITS - MAX_OUTPUTS_UNITS;
   const MAX_LOG_LINES = 200, MAX_MESSAGE = 1024, MAX_NAME = 100;
   // The clock is read once for so many records, as long as they are quick.
   const SLOW_MS = 50, TIMED_TOGETHER = 8;
@@ -34,14 +40,15 @@
   const methods = freeze({ __proto__: null, get: Map.prototype.get, set: Map.prototype.set });
   const dictionary = () => setPrototypeOf(new NativeMap(), methods);
 
-  let script = null, trace = null, source = null, put = null;
+  let script = null, trace = null, source = null, put = null, ask = null;
   // One batch. Its text comes in parts. firsts: their first rows; lines: those of the part at hand, from row `first` to the
   // one before `ahead`. places: per row 0, or where numbers of 16 digits and more begin.
   let firsts = null, part = 0, lines = null, first = 0, ahead = 0;
   let columns = null, places = null, slow = null, logs = null, datasets = null;
-  let end = 0, eager = false, interrupted = false, passes = 0, units = 0;
+  // waits: `flow.contains` is answered the truth at once. unfinished: rows whose questions depend on too many answers.
+  let end = 0, waits = false, rehearses = false, interrupted = false, passes = 0, units = 0, unfinished = null, began = 0;
   // Whether a script made the batch's records, and whether another one gets what is made of them.
-  let fromScript = false, feedsScript = false, write = stringify;
+  let fromScript = false, feedsScript = false, alone = false, write = stringify;
   const chooseWriter = () => { write = feedsScript ? stringifyMarked : call.careful ? stringifyCarefully : stringify; };
   // Its results. left: so many records have left for the frame of results, which ends at `written`; outputs has the others.
   let outputs = null, left = 0, written = FRAME, logged = 0;
@@ -140,6 +147,21 @@
     }
     return unknown;
   };
+  // Asks for what is not known, and waits for the answer.
+  const isMember = (dataset, values, count) => {
+    if (dataset.facts === null) dataset.facts = dictionary();
+    const { facts } = dataset, unknown = newTo(facts, values, count), asked = [];
+    if (unknown === null) return true;
+    for (let i = 0; i < unknown.length; i++) {
+      if (unknown[i] !== '' && unknown[i].length <= MAX_VALUE_UNITS) asked[asked.length] = unknown[i];
+    }
+    if (asked.length === 0 && dataset.state === RESOLVED) return false;
+    const answers = ask('[' + stringify(dataset.name) + ',' + stringify(setPrototypeOf(asked, null)) + ']');
+    dataset.state = answers === '?' ? UNKNOWN_NAME : RESOLVED;
+    if (answers === '?') noDataset(dataset.name);
+    for (let i = 0; i < asked.length; i++) facts.set(asked[i], answers[i]);
+    return indexOf(answers, '1') >= 0;
+  };
   const contains = (name, values) => {
     if (typeof name !== 'string' || !isArray(values)) throw new Wrong('flow.contains(name, values) takes a string and an array');
     let count = values.length;
@@ -147,6 +169,7 @@
     if (datasets === null) throw new Wrong('flow.contains works while a record is processed only');
     if (noted >= MAX_VALUES) throw HALT; // the script caught the last one
     const dataset = datasetOf(name), before = noted, { asked, rows, facts } = dataset;
+    if (waits) return isMember(dataset, values, count);
     if (facts !== null) {
       values = newTo(facts, values, count);
       if (values === null) return true;
@@ -163,8 +186,7 @@
       noted += 1;
     }
     if (dataset.state === NOT_RESOLVED && noted === before) askName(dataset);
-    // A record that runs alone, under suspicion, is told the truth at once, for as many calls as others have passes.
-    if (noted > (eager && passes <= MAX_PASSES ? 0 : MAX_UNKNOWN)) { verdict = ''; throw HALT; }
+    if (noted > MAX_UNKNOWN) { verdict = ''; throw HALT; }
     return false;
   };
   const flow = create(null);
@@ -266,17 +288,19 @@
     call.row = left;
   };
   const pass = () => {
-    asking = []; stopped = []; askedUnits = 0; passes += 1; part = -1; ahead = 0; timed = 0; since = wallClock();
+    asking = []; stopped = []; askedUnits = 0; passes += 1; part = -1; ahead = 0; timed = 0; since = began = wallClock();
     const count = todo === null ? end : todo.length;
     let j = 0, look = TIMED_TOGETHER;
     for (; j < count; j++) {
       if (j === look) look = lookAtTime(j);
       const row = todo === null ? j : todo[j];
       if (row >= end) break;
+      if ((waits || rehearses) && row > 0 && (since - began > ENOUGH_MS || units > MAX_UNITS_BEFORE)) { end = row; break; }
       if (row >= ahead) turnTo(row);
       if (trace !== null) trace(row);
       const output = run(row);
-      if (row > 0 && (units + output.length > MAX_BATCH_UNITS || askedUnits > MAX_ASKED_UNITS)) { end = row; break; }
+      if (rehearses) { if (askedUnits > MAX_ASKED_UNITS) break; continue; }
+      if (!waits && row > 0 && (units + output.length > MAX_BATCH_UNITS || askedUnits > MAX_ASKED_UNITS)) { end = row; break; }
       keep(row, output);
       if (todo === null && outputs.length === PART && asking.length === 0) leave();
     }
@@ -324,28 +348,27 @@
     return text;
   };
   const again = (wrong) => {
-    const enough = passes >= (eager ? 2 * MAX_PASSES : MAX_PASSES);
     todo = marked(wrong);
     for (let i = 0; i < todo.length; i++) {
-      const row = todo[i];
-      units -= outputs[row - left].length;
-      if (enough) outputs[row - left] = errorLine('LookupLimit', 'flow.contains: too many different values, asked one after another', '');
+      units -= outputs[todo[i] - left].length;
+      outputs[todo[i] - left] = '';
     }
-    if (enough) todo = [];
+    if (passes >= MAX_PASSES) { unfinished = todo; todo = []; }
   };
 
   return {
     __proto__: null,
     setScript(found) { script = found; },
-    // read(number): a part of the batch's text; write(at, lines): puts lines into the frame of results, returns its end.
-    connect(read, write) { source = read; put = write; },
+    // read(number): a part of the batch's text; write(at, lines): puts lines into the frame of results, returns its end;
+    // wait(question): the answers to a question that the script waits for.
+    connect(read, write, wait) { source = read; put = write; ask = wait; },
     seal,
     describe,
     trace(report) { trace = report; },
     // Makes ready for `pass`, which may be interrupted at once: no record runs then. head: as JSON, how many there are and
     // the places of long numbers in them: a row and its places, a row and its places, …; text: the records' columns as
     // JSON, which few scripts ask for.
-    begin(head, text, isEager, isFromScript, isForScript) {
+    begin(head, text, isAlone, isFromScript, isForScript, mustWait) {
       const long = parse(head);
       let parsed = null;
       columns = call.columns = () => parsed === null ? parsed = parse(text) : parsed;
@@ -353,19 +376,33 @@
       places = fill(new NativeArray(end), 0);
       for (let i = 1; i < long.length; i += 2) places[long[i]] = long[i + 1];
       outputs = []; left = 0; written = FRAME; slow = []; logs = todo = null; datasets = dictionary();
-      eager = isEager; fromScript = isFromScript; feedsScript = isForScript;
-      interrupted = false; passes = 0; units = 0;
-      beginCalls(eager);
+      alone = isAlone; waits = mustWait; rehearses = false; fromScript = isFromScript; feedsScript = isForScript;
+      interrupted = false; passes = 0; units = 0; unfinished = [];
+      beginCalls(alone);
       chooseWriter();
       asking = []; stopped = [];
     },
     // Runs all records. Returns the question to the parent, or '' when there is none.
     pass,
+    // Runs records for what they ask, and forgets what they make. Returns as `pass` does.
+    rehearse() { rehearses = true; return pass(); },
+    // What was asked in a rehearsal that was interrupted.
+    asked() { call.row = -1; return question(); },
+    // Answers to questions that a rehearsal found.
+    know(text, answers) {
+      const parts = parse(text), lines = split(answers, '\n');
+      for (let i = 0; i < lines.length; i++) {
+        const dataset = newDataset(parts[2 * i]), values = parts[2 * i + 1], answer = lines[i];
+        dataset.state = answer === '?' ? UNKNOWN_NAME : RESOLVED;
+        dataset.facts = dictionary();
+        for (let j = 0; j < values.length && answer !== '?'; j++) dataset.facts.set(values[j], answer[j]);
+      }
+    },
     // Sets the batch aside that has asked, until its answers come.
     suspend() {
       const batch = {
-        __proto__: null, firsts, columns, places, slow, logs, outputs, left, written, datasets, end, eager, interrupted, passes, units,
-        fromScript, feedsScript, todo, stopped, asking, next: null,
+        __proto__: null, firsts, columns, places, slow, logs, outputs, left, written, datasets, end, interrupted, passes, units,
+        alone, fromScript, feedsScript, todo, stopped, asking, next: null,
       };
       if (oldest === null) oldest = batch; else newest.next = batch;
       newest = batch;
@@ -375,9 +412,10 @@
       const batch = oldest;
       oldest = batch.next;
       if (oldest === null) newest = null;
-      ({ firsts, columns, places, slow, logs, outputs, left, written, datasets, end, eager, interrupted, passes, units } = batch);
-      ({ fromScript, feedsScript, todo, stopped, asking } = batch);
-      beginCalls(eager);
+      ({ firsts, columns, places, slow, logs, outputs, left, written, datasets, end, interrupted, passes, units } = batch);
+      ({ alone, fromScript, feedsScript, todo, stopped, asking } = batch);
+      waits = rehearses = false; unfinished = [];
+      beginCalls(alone);
       chooseWriter();
       call.columns = columns;
     },
@@ -398,10 +436,7 @@
       const row = call.row;
       call.row = -1;
       if (row >= 0) lookAtTime(todo === null ? row : rowAt(todo, row));
-      if (row >= 0 && eager && noted !== 0) {
-        verdict = '';
-        keep(row, '');
-      } else if (row < end) {
+      if (row < end) {
         interrupted = true;
         end = row < 0 ? 0 : row;
       }
@@ -409,7 +444,7 @@
       return end === 0 ? '' : question();
     },
     // Puts the outputs that are left into the frame: a line per record. Returns their summary: log lines, and then
-    // "<records> <1: interrupted> <log lines> <slow rows>".
+    // "<records> <1: interrupted> <log lines> <slow rows> <unfinished rows>".
     finish() {
       const slowRows = new Bytes(end);
       let log = '';
@@ -418,8 +453,8 @@
       outputs.length = end - left;
       leave();
       call.row = -1;
-      const head = end + ' ' + (interrupted ? 1 : 0) + ' ' + logged + ' ' + join(marked(slowRows), ',');
-      lines = firsts = columns = places = outputs = slow = logs = datasets = todo = stopped = asking = call.columns = null;
+      const head = end + ' ' + (interrupted ? 1 : 0) + ' ' + logged + ' ' + join(marked(slowRows), ',') + ' ' + join(unfinished, ',');
+      lines = firsts = columns = places = outputs = slow = logs = datasets = todo = stopped = asking = unfinished = call.columns = null;
       return log + head;
     },
     // Where the frame of results ends.

@@ -19,12 +19,16 @@ BUSY_S, IDLE_S = CPU_LIMIT_S * 1.5, CPU_LIMIT_S / 10
 
 
 def results(
-    outputs: Sequence[bytes], *, interrupted: bool = False, slow: Sequence[int] = (), logs: Sequence[str] = ()
+    outputs: Sequence[bytes],
+    *,
+    interrupted: bool = False,
+    slow: Sequence[int] = (),
+    unfinished: Sequence[int] = (),
+    logs: Sequence[str] = (),
 ) -> Results:
-    clean = not slow and not any(line.startswith(b"!") for line in outputs)
-    return Results(
-        len(outputs), interrupted, [*slow], Texts.of(outputs), [*logs], clean, any(b"\t" in line for line in outputs)
-    )
+    clean = not (slow or unfinished) and not any(line.startswith(b"!") for line in outputs)
+    several = any(b"\t" in line for line in outputs)
+    return Results(len(outputs), interrupted, [*slow], [*unfinished], Texts.of(outputs), [*logs], clean, several)
 
 
 def job_of(count: int) -> Job:
@@ -169,8 +173,8 @@ class TestTime:
     @pytest.mark.parametrize(
         ("first", "then", "output"),
         [
-            (b"{}", b'!"LookupLimit","too many",0,0', b""),
-            (b'!"LookupLimit","too many",0,0', b"{}", b"{}"),
+            (b"{}", b'!"UnknownDataset","too many",0,0', b""),
+            (b'!"UnknownDataset","too many",0,0', b"{}", b"{}"),
         ],
     )
     def test_the_last_run_of_a_slow_record_counts(self, first: bytes, then: bytes, output: bytes) -> None:
@@ -188,7 +192,7 @@ class TestTime:
             limits.append(segment.limit_ms)
             assert not job.take_results(segment, results([], interrupted=True), IDLE_S)
             segment = take(job)
-        assert limits == [75, 300, 1200, 2000, 2000, 2000]
+        assert limits == [75, 300, 1200, 2000, 10000, 10000]
         assert not job.errors
 
     def test_what_a_slow_record_printed_is_kept_once(self) -> None:

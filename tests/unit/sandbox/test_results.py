@@ -10,17 +10,17 @@ from headwater.sandbox.results import ScriptError, parse_error, parse_question, 
 
 class TestResults:
     def test_all_records(self) -> None:
-        results = parse_results(b'{"a":1}\n\n', b"2 0 0 ", 2)
+        results = parse_results(b'{"a":1}\n\n', b"2 0 0  ", 2)
         assert (results.end, results.interrupted, [*results.lines], results.logs) == (2, False, [b'{"a":1}', b""], [])
         assert results.clean
         assert not results.several
 
     def test_interrupted_at_the_first(self) -> None:
-        results = parse_results(b"", b"0 1 0 ", 3)
+        results = parse_results(b"", b"0 1 0  ", 3)
         assert (results.end, results.interrupted, [*results.lines]) == (0, True, [])
 
     def test_slow_records_errors_and_logs(self) -> None:
-        results = parse_results(b'!"E","m",1,2\n{}\t{}\n', b'"said \\ud800"\n2 0 1 0,1', 2)
+        results = parse_results(b'!"E","m",1,2\n{}\t{}\n', b'"said \\ud800"\n2 0 1 0,1 ', 2)
         assert results.slow == [0, 1]
         assert results.lines == [b'!"E","m",1,2', b"{}\t{}"]
         assert results.logs == ["said ?"]
@@ -32,19 +32,19 @@ class TestResults:
         [
             (b"", b""),
             (b"", b"1"),
-            (b"{}\n", b"x 0 0 "),
-            (b"{}\n{}\n{}\n", b"3 0 0 "),  # more than were sent
-            (b"{}\n{}\n", b"1 0 0 "),  # more lines than records
-            (b"{}\n{}", b"2 0 0 "),  # a line without an end
-            (b"{}\n{}\n", b"2 1 0 "),  # interrupted behind the last
-            (b"", b"0 0 0 "),  # no progress
-            (b"\n", b"-1 0 0 "),
-            (b"{}\n", b"1 0 0 1"),  # a slow record that is none
-            (b"{}\n", b"1 0 0 -1"),
-            (b"{}\n", b"1 0 1 "),  # no such log line
-            (b"{}\n", b'"x"\n1 0 0 '),
-            (b"{}\n", b"no JSON\n1 0 1 "),
-            (b"{}\n", b"[]\n1 0 1 "),
+            (b"{}\n", b"x 0 0  "),
+            (b"{}\n{}\n{}\n", b"3 0 0  "),  # more than were sent
+            (b"{}\n{}\n", b"1 0 0  "),  # more lines than records
+            (b"{}\n{}", b"2 0 0  "),  # a line without an end
+            (b"{}\n{}\n", b"2 1 0  "),  # interrupted behind the last
+            (b"", b"0 0 0  "),  # no progress
+            (b"\n", b"-1 0 0  "),
+            (b"{}\n", b"1 0 0 1 "),  # a slow record that is none
+            (b"{}\n", b"1 0 0 -1 "),
+            (b"{}\n", b"1 0 1  "),  # no such log line
+            (b"{}\n", b'"x"\n1 0 0  '),
+            (b"{}\n", b"no JSON\n1 0 1  "),
+            (b"{}\n", b"[]\n1 0 1  "),
         ],
     )
     def test_what_can_not_be(self, payload: bytes, summary: bytes) -> None:

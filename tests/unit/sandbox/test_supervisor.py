@@ -67,7 +67,7 @@ def echo(kind: Kind, payload: bytes) -> list[Frame]:
     """An honest child, whose script returns its input."""
     assert kind is Kind.BATCH
     records = payload.split(b"\n")[2:]
-    return results(b"".join(record + b"\n" for record in records), b"%d 0 0 " % len(records))
+    return results(b"".join(record + b"\n" for record in records), b"%d 0 0  " % len(records))
 
 
 def results(text: bytes, summary: bytes) -> list[Frame]:
@@ -95,9 +95,9 @@ def breach(*frames: Frame) -> Callable[[], Iterator[Reply]]:
 @pytest.mark.parametrize(
     "frames",
     [
-        results(b"!bad\n{}\n{}\n", b"3 0 0 "),
-        results(b"{}\n", b"3 0 0 "),
-        [Frame(Kind.SUMMARY, b"3 0 0 ")],
+        results(b"!bad\n{}\n{}\n", b"3 0 0  "),
+        results(b"{}\n", b"3 0 0  "),
+        [Frame(Kind.SUMMARY, b"3 0 0  ")],
         [Frame(Kind.KEYS, b"[1]")],
         [Frame(Kind.TRACE, b"9" * 5000)],
         [Frame(Kind.TRACE, b"1"), Frame(Kind.TRACE, b"1")],
@@ -120,7 +120,7 @@ def test_no_record_of_any_batch_is_lost_to_a_broken_reply(monkeypatch: pytest.Mo
 
 def test_a_record_over_which_the_protocol_breaks_each_time_is_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
     def reply(kind: Kind, payload: bytes) -> list[Frame]:
-        return results(b"!bad\n", b"1 0 0 ") if b'{"n":2}' in payload else echo(kind, payload)
+        return results(b"!bad\n", b"1 0 0  ") if b'{"n":2}' in payload else echo(kind, payload)
 
     def replies() -> Iterator[Reply]:
         while True:
