@@ -52,10 +52,11 @@ _SAFE_CLASSES: Final = frozenset(
     "Intl.ListFormat Intl.RelativeTimeFormat Intl.DisplayNames".split()
 )
 _LITERALS: Final = frozenset(
-    "number string template_string true false null undefined binary_expression unary_expression update_expression "
-    "meta_property this super import".split()
+    "number string template_string true false null undefined unary_expression update_expression meta_property this "
+    "super import class".split()
 )
 _CALLABLES: Final = FUNCTIONS | {"class_declaration"}
+_LOGICAL: Final = frozenset({"&&", "||", "??", "&&=", "||=", "??="})
 _STATEFUL_FLAGS: Final = frozenset("gy")
 _GLOBAL_OBJECTS: Final = frozenset({"globalThis", "eval", "Function"})
 
@@ -182,7 +183,7 @@ class _Analysis:
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         if left is None or right is None:
             raise _Keeps
-        depth = self._depth(right) if node.type == "assignment_expression" else 0
+        depth = self._depth(right) if node.type == "assignment_expression" or _is_logical(node) else 0
         if not self._in_record(node):
             self._check_initial(right)
             self._spread(left, UNKNOWN)
@@ -322,6 +323,9 @@ class _Analysis:
                 return self._depth_of_member(node)
             case "assignment_expression":
                 return self._depth(node.child_by_field_name("right"))
+            case "binary_expression" | "augmented_assignment_expression":
+                sides = ("left", "right") if _is_logical(node) else ()
+                return max((self._depth(node.child_by_field_name(name)) for name in sides), default=0)
             case "array" | "object":
                 return self._depth_of_literal(node)
             case "regex":
@@ -332,7 +336,7 @@ class _Analysis:
                 return self._depth_of_call(node)
             case "new_expression":
                 return self._depth_of_new(node)
-        return 0
+        return UNKNOWN
 
     def _depth_of_name(self, node: Node) -> int:
         """A function or class at top level is an object too: it may be given properties."""
@@ -476,6 +480,12 @@ class _Analysis:
         if binding is not None and depth > self._depths.get(binding, 0):
             self._depths[binding] = depth
             self._changed = True
+
+
+def _is_logical(node: Node) -> bool:
+    """Whether an operator gives one of its sides, and not a new primitive value."""
+    operator = node.child_by_field_name("operator")
+    return operator is not None and operator.type in _LOGICAL
 
 
 def _less(depth: int) -> int:

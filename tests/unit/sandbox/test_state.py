@@ -60,6 +60,8 @@ KEEP_SOMETHING = [
     f"const cache = new Map(); function process(r, c = cache) {{ c.set(r.a, {ASKS}); return r; }}",
     f"const cache = {{}}; function process(r) {{ Object.assign(cache, {{[r.a]: {ASKS}}}); return r; }}",
     f"const q = []; function process(r) {{ const out = {{...r, q}}; out.q.push({ASKS}); return out; }}",
+    f"const c = {{n: 0}}; function process(r) {{ const d = r.x ?? c; d.n = {ASKS}; return r; }}",
+    f"const c = {{n: 0}}; function process(r) {{ let d; d ||= c; d.n = {ASKS}; return r; }}",
     f"const q = []; function process(r) {{ [q[0]] = [{ASKS}]; return r; }}",
     f"var n; function process(r) {{ ({{n}} = {{n: {ASKS}}}); return r; }}",
     f"const f = function () {{}}; function process(r) {{ const g = f; g.n = {ASKS}; return r; }}",
