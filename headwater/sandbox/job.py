@@ -38,11 +38,22 @@ _FOREIGN = frozenset({-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP, -signal.S
 
 
 class Mode(enum.IntEnum):
-    """How a segment runs; the values are the harness's flags."""
+    """How a segment runs."""
 
     WHOLE = 0
     TRACED = 1  # the child names each record before it starts with it
     ALONE = 2  # one record; its script waits for the answers of `flow.contains`
+    JUDGED = 3  # as ALONE, but in the realm of rehearsals: what it returns is not used, only the time that it takes
+
+    @property
+    def is_lone(self) -> bool:
+        """Whether it is for one record, on which it decides."""
+        return self in (Mode.ALONE, Mode.JUDGED)
+
+    @property
+    def flag(self) -> int:
+        """The harness's flag."""
+        return min(self, Mode.ALONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +75,13 @@ class Segment:
     @property
     def limit_ms(self) -> int:
         """The time after which the engine interrupts it."""
-        return ALONE_MS[min(self.tries - self.over, len(ALONE_MS) - 1)] if self.mode is Mode.ALONE else SLICE_MS
+        return ALONE_MS[min(self.tries - self.over, len(ALONE_MS) - 1)] if self.mode.is_lone else SLICE_MS
 
     def again(self, *, over: int = 0, deaths: int = 0, killed: int = 0) -> "Segment":
         """The same record, alone once more."""
         tries, over, deaths, killed = self.tries + 1, self.over + over, self.deaths + deaths, self.killed + killed
-        return replace(self, mode=Mode.ALONE, tries=tries, over=over, deaths=deaths, killed=killed)
+        mode = Mode.JUDGED if self.mode is Mode.JUDGED else Mode.ALONE
+        return replace(self, mode=mode, tries=tries, over=over, deaths=deaths, killed=killed)
 
 
 class Death(NamedTuple):
@@ -152,14 +164,15 @@ class Job:
 
         True when the script must be loaded anew, since a record was stopped in it or has to run again.
         """
-        if segment.mode is Mode.ALONE:
+        if segment.mode.is_lone:
             return self._judge(segment, results, cpu_s)
         rows = segment.rows
         self._store(rows[: results.end], results)
         self.logs += results.logs
-        # Where a further run means a new state, a record is suspected only if the CPU time of all leaves room for it.
+        # Where all records ran once, one is suspected only if the CPU time of all leaves room for it.
         slow = results.slow if not self.keeps_state or cpu_s > CPU_LIMIT_S else []
-        later = [Segment([rows[i]], Mode.ALONE, first_run=False) for i in slow]
+        mode = Mode.JUDGED if self.keeps_state else Mode.ALONE
+        later = [Segment([rows[i]], mode, first_run=False) for i in slow]
         later += [Segment([rows[i]], Mode.ALONE) for i in results.unfinished]
         rest = rows[results.end :]
         if results.interrupted:
@@ -167,12 +180,12 @@ class Job:
         else:
             later.append(Segment(rest, segment.mode))
         self._push(later)
-        return self.keeps_state and (results.interrupted or bool(slow))
+        return self.keeps_state and results.interrupted
 
     def take_death(self, segment: Segment, death: Death, traced: int | None) -> None:
         """The child died over a segment. traced: the record that it was at, by its number in the segment."""
         rows = segment.rows
-        if segment.mode is Mode.ALONE:
+        if segment.mode.is_lone:
             self._judge_death(segment, death)
         elif segment.mode is Mode.WHOLE:
             self._push([Segment(rows, Mode.TRACED)])
@@ -186,18 +199,18 @@ class Job:
 
     def _judge(self, segment: Segment, results: Results, cpu_s: float) -> bool:
         if not results.interrupted and cpu_s <= CPU_LIMIT_S:
-            # A slow record had its say when it ran with the others.
-            if segment.first_run or not self.keeps_state:
+            if segment.mode is Mode.ALONE:
                 self._store(segment.rows, results)
+            # A slow record had its say when it ran with the others.
             if segment.first_run:
                 self.logs += results.logs
             return False
         again = segment.again(over=int(cpu_s > CPU_LIMIT_S))
         if again.over < _RUNS_OVER_LIMIT:
             self._push([again])
-            return self.keeps_state
-        self._blame_time(again)
-        return True
+        else:
+            self._blame_time(again)
+        return segment.mode is Mode.ALONE and (self.keeps_state or again.over >= _RUNS_OVER_LIMIT)
 
     def _judge_death(self, segment: Segment, death: Death) -> None:
         again = segment.again(deaths=int(_may_be_its_own(death)), killed=int(_is_killed(death)))

@@ -17,6 +17,7 @@ from headwater.sandbox.frames import Frame, Kind, Malformed
 from headwater.sandbox.job import Death, Job, Mode, Segment
 from headwater.sandbox.pool import ChildPool, refused
 from headwater.sandbox.program import Program
+from headwater.sandbox.rehearsals import REALM, Rehearsals
 from headwater.sandbox.results import parse_question, parse_results, parse_row
 
 log = structlog.get_logger(__name__)
@@ -40,6 +41,8 @@ MAX_WITH_CHILD = 2
 _MAX_QUESTIONS = 64
 _DIGITS = bytes.maketrans(b"\0\1", b"01")
 _PAUSE_S = 1.0
+_REHEARSED = 16
+"""The harness's flag of a segment that it rehearses first."""
 _LATE_S = 0.05
 """How soon it is seen that the engine stopped a script that waits for an answer."""
 
@@ -60,6 +63,7 @@ class _Exchange:
     question: Question | None = None
     asked_s: float = 0.0
     answer: Future[Answer] | None = None
+    rehearsed: bool = False
 
 
 class Sandbox:
@@ -88,6 +92,7 @@ class Sandbox:
         self._sent: deque[_Exchange] = deque()
         self._asking: deque[_Exchange] = deque()
         self._waiting: _Exchange | None = None
+        self._rehearsals = Rehearsals()
         self._trouble: HeadwaterError | None = None
         self._recycled_s = clock()
         self._measured_s, self._is_large = float("-inf"), False
@@ -191,14 +196,45 @@ class Sandbox:
         segment = job.pending
         if segment is None or not self._has_room(child, job, segment):
             return False
+        rehearsed = job.keeps_state and segment.mode is Mode.WHOLE and self._is_rehearsed(child, job, segment)
+        realm = self._realm_to_judge(child, job.script) if segment.mode is Mode.JUDGED else job.script
         job.started(segment)
-        head = (
-            job.script.to_bytes(2, "little")
-            + bytes([segment.mode | job.flags])
-            + segment.limit_ms.to_bytes(2, "little")
-        )
-        self._hand_over(child, _Exchange(job, segment), Kind.BATCH, head, *job.payload(segment))
+        flags = segment.mode.flag | job.flags | rehearsed * _REHEARSED
+        head = realm.to_bytes(2, "little") + bytes([flags]) + segment.limit_ms.to_bytes(2, "little")
+        exchange = _Exchange(job, segment, rehearsed=rehearsed)
+        self._hand_over(child, exchange, Kind.BATCH, head, *job.payload(segment))
         return True
+
+    def _is_rehearsed(self, child: LockedChild, job: Job, segment: Segment) -> bool:
+        """Whether the child shall rehearse a segment. Raises Died."""
+        script = job.script
+        if not self._rehearsals.are_due(script, len(segment.rows)):
+            return False
+        return self._has_rehearsal(child, script, anew=self._rehearsals.needs_new_realm(script))
+
+    def _realm_to_judge(self, child: LockedChild, script: int) -> int:
+        """The number of the realm in which a slow record runs again. Raises Died.
+
+        Where there is none for rehearsals it is the script's own, whose state then begins anew.
+        """
+        if self._has_rehearsal(child, script, anew=False):
+            return script | REALM
+        self._reload(child, script)
+        return script
+
+    def _has_rehearsal(self, child: LockedChild, script: int, *, anew: bool) -> bool:
+        """Load the realm for rehearsals if it is not there. False when its top level fails this time. Raises Died."""
+        number = script | REALM
+        if number in child.scripts and not anew:
+            return True
+        try:
+            error = child.load(number, self._scripts[script])
+        except Died:
+            self._rehearsals.failed(script)
+            raise
+        if error is not None:
+            self._rehearsals.failed(script)
+        return error is None
 
     def _has_room(self, child: LockedChild, job: Job, segment: Segment) -> bool:
         """Whether the child may have this segment now. One that is under suspicion runs when there is no other."""
@@ -264,6 +300,8 @@ class Sandbox:
         results = parse_results(exchange.results, summary, len(exchange.segment.rows))
         blamed = exchange.job.take_results(exchange.segment, results, cpu_s)
         self._sent.popleft()  # not before: what can't be parsed is charged to the first that was sent
+        if exchange.rehearsed:
+            self._rehearsals.asked(exchange.job.script, questions=exchange.questions)
         self._start_clocks(child)
         if blamed:
             self._clean(child, exchange.job.script)
@@ -336,6 +374,8 @@ class Sandbox:
             if not exchange.job.crashed:
                 exchange.job.crashed = True
                 self.crash_events += 1
+            if exchange.rehearsed:
+                self._rehearsals.failed(exchange.job.script)
             exchange.job.take_death(exchange.segment, death, exchange.traced)
 
     def _forget_child(self) -> list[_Exchange]:

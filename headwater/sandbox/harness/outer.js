@@ -6,17 +6,17 @@ import vm from 'node:vm';
 
 const HELLO = 0, BATCH = 1, KEYS = 2, RESULTS = 3, ANSWERS = 4, LOAD = 5, LOADED = 6, TRACE = 7, REFUSED = 8, BROKEN = 9;
 const ASK = 10, REPLY = 11, SUMMARY = 12;
-const TRACED = 1, ALONE = 2, FROM_SCRIPT = 4, FOR_SCRIPT = 8;
-// So few records are not worth a rehearsal; a realm for rehearsals is used so often, since what its script keeps grows.
-const FEW_RECORDS = 4, REHEARSALS = 64;
-const TOP_LEVEL_MS = 1000;
+const TRACED = 1, ALONE = 2, FROM_SCRIPT = 4, FOR_SCRIPT = 8, REHEARSED = 16;
+// Added to a script's number: the realm in which it is rehearsed.
+const REHEARSAL = 0x8000;
+const TOP_LEVEL_MS = 1000, REHEARSAL_MS = 80;
 const NEWLINE = 10, PART_BYTES = 1 << 16;
 
 const { stdin, stdout, exit } = Deno;
 const { destructureError } = Deno[Deno.internal].core;
 const readSync = stdin.readSync.bind(stdin), writeSync = stdout.writeSync.bind(stdout);
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true }), encoder = new TextEncoder();
-const Bytes = Uint8Array, OuterError = Error, stringify = JSON.stringify, sliceText = String.prototype.slice, parseInteger = Number.parseInt;
+const Bytes = Uint8Array, OuterError = Error, stringify = JSON.stringify, sliceText = String.prototype.slice;
 const call = Function.prototype.call.bind(Function.prototype.call);
 const { createContext, Script } = vm, fresh = vm.constants.DONT_CONTEXTIFY, runInContext = Script.prototype.runInContext;
 const secret = [...crypto.getRandomValues(new Bytes(16))].map((byte) => byte.toString(16)).join('');
@@ -124,8 +124,8 @@ function newRealm() {
   const context = createContext(fresh, { codeGeneration: { strings: false, wasm: false } });
   const core = evaluate(RECORDS, context)(evaluate(REALM, context));
   core.connect(readPart, (at, text) => put(results, put(results, at, text), '\n'), ask);
-  // program: of a script that keeps something from record to record. rehearsal: another realm with it, null before the first.
-  return { context, core, entry: evaluate(ENTRY, context), program: null, rehearsal: null, rehearsals: 0 };
+  // keepsState: the script may keep something from record to record.
+  return { context, core, entry: evaluate(ENTRY, context), keepsState: false };
 }
 
 const errorLine = (name, message, line = 0, column = 0) => `!${stringify(name)},${stringify(message)},${line},${column}`;
@@ -156,11 +156,11 @@ function runTopLevel(realm, compiled) {
 }
 
 function load(length) {
-  const number = word(0), keepsState = incoming[2] === 1, { compiled, refusal } = compileScript(text(3, length));
+  const number = word(0), keepsState = incoming[2] !== 0, { compiled, refusal } = compileScript(text(3, length));
   if (refusal) return send(REFUSED, refusal);
   const realm = newRealm(), fault = runTopLevel(realm, compiled);
   if (fault) return send(REFUSED, fault);
-  if (keepsState) realm.program = compiled;
+  realm.keepsState = keepsState;
   realms.set(number, realm);
   send(LOADED, '');
 }
@@ -216,20 +216,10 @@ function ask(question) {
 }
 
 // What the records of a batch will probably ask. The answers that the rehearsal assumes stay in its realm.
-function rehearse({ head, columns, flags }) {
-  if (realm.rehearsal === null || realm.rehearsals === REHEARSALS) {
-    realm.rehearsal = newRealm(); realm.rehearsals = 0;
-    if (runTopLevel(realm.rehearsal, realm.program)) {
-      realm.rehearsal = null;
-      return '';
-    }
-  }
-  const { rehearsal } = realm;
-  realm.rehearsals += 1;
+function rehearse(rehearsal, { head, columns, flags }) {
   rehearsal.core.begin(head, columns, false, (flags & FROM_SCRIPT) !== 0, (flags & FOR_SCRIPT) !== 0, false);
-  try { return asText(timed(rehearsal, rehearsal.core.rehearse, limitMs)); } catch (error) {
+  try { return asText(timed(rehearsal, rehearsal.core.rehearse, REHEARSAL_MS)); } catch (error) {
     if (!isTimeout(error)) throw error;
-    realm.rehearsal = null;
     return asText(rehearsal.core.asked());
   }
 }
@@ -237,7 +227,7 @@ function rehearse({ head, columns, flags }) {
 function start({ head, columns, flags }) {
   const alone = (flags & ALONE) !== 0;
   realm.core.trace(flags & TRACED ? (row) => send(TRACE, '' + row) : null);
-  realm.core.begin(head, columns, alone, (flags & FROM_SCRIPT) !== 0, (flags & FOR_SCRIPT) !== 0, alone || realm.program !== null);
+  realm.core.begin(head, columns, alone, (flags & FROM_SCRIPT) !== 0, (flags & FOR_SCRIPT) !== 0, alone || realm.keepsState);
 }
 
 function batch(length) {
@@ -246,8 +236,8 @@ function batch(length) {
   limitMs = word(3);
   body = { bytes: incoming, length, starts: [headEnd + 1] };
   const run = { flags, columns: text(5, columnsEnd), head: text(columnsEnd + 1, headEnd) };
-  if (realm.program !== null && !(flags & (TRACED | ALONE)) && parseInteger(call(sliceText, run.head, 1)) > FEW_RECORDS) {
-    const question = rehearse(run);
+  if (flags & REHEARSED) {
+    const question = rehearse(realms.get(word(0) + REHEARSAL), run);
     if (question) return setAside(question, { kept: null, run: { ...run, question } });
   }
   start(run);

@@ -277,7 +277,7 @@
     const time = wallClock(), took = time - since;
     for (; took > SLOW_MS && timed < j; timed++) slow[slow.length] = todo === null ? timed : todo[timed];
     timed = j; since = time;
-    return j + (took > SLOW_MS / TIMED_TOGETHER ? 1 : TIMED_TOGETHER);
+    return j + (waits || took > SLOW_MS / TIMED_TOGETHER ? 1 : TIMED_TOGETHER);
   };
   // Moves all outputs to the frame of results. Nothing interrupts what follows the call.
   const leave = () => {
@@ -290,7 +290,8 @@
   const pass = () => {
     asking = []; stopped = []; askedUnits = 0; passes += 1; part = -1; ahead = 0; timed = 0; since = began = wallClock();
     const count = todo === null ? end : todo.length;
-    let j = 0, look = TIMED_TOGETHER;
+    // A record that runs once is looked at alone, since it can't be tried once more beside its neighbours.
+    let j = 0, look = waits ? 1 : TIMED_TOGETHER;
     for (; j < count; j++) {
       if (j === look) look = lookAtTime(j);
       const row = todo === null ? j : todo[j];
