@@ -1,7 +1,7 @@
 """Which declaration each identifier of a script refers to.
 
-The rules are those of https://tc39.es/ecma262/#sec-syntax-directed-operations-scope-analysis: `var` and functions belong
-to the function around them, `let`, `const` and classes to the block. Identifiers without a declaration are globals.
+The rules are those of ECMA-262, section "Syntax-Directed Operations: Scope Analysis". `var` belongs to the function
+around it; functions, `let`, `const` and classes belong to the block. Identifiers without a declaration are globals.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing import Final
 
 from tree_sitter import Node
 
-from headwater.sandbox.analysis.tree import Script, walk
+from headwater.sandbox.analysis.tree import Script
 
 FUNCTIONS: Final = frozenset(
     {
@@ -36,18 +36,28 @@ _BLOCKS: Final = FUNCTIONS | {
 }
 _NAMED_DECLARATIONS: Final = frozenset({"function_declaration", "generator_function_declaration", "class_declaration"})
 _NAMED_EXPRESSIONS: Final = frozenset({"function_expression", "generator_function", "class"})
+_DECLARING: Final = (
+    FUNCTIONS
+    | _NAMED_DECLARATIONS
+    | _NAMED_EXPRESSIONS
+    | {"variable_declarator", "for_in_statement", "catch_clause"}
+)
 _REFERENCES: Final = frozenset({"identifier", "shorthand_property_identifier", "shorthand_property_identifier_pattern"})
 
 
 @dataclass(slots=True, eq=False)
 class Binding:
-    """A declared name. declaration: the node that declares it; function: the function around it, None at top level."""
+    """A declared name.
+
+    declaration: the node that first declares it; function: the function around it, None at top level. is_unique: nothing
+    else declares it.
+    """
 
     name: str
     kind: str
     declaration: Node
     function: Node | None
-    references: list[Node] = field(default_factory=list)
+    is_unique: bool = True
 
 
 @dataclass(slots=True, eq=False)
@@ -75,11 +85,15 @@ class _Scope:
 
 @dataclass(slots=True)
 class Scopes:
-    """The bindings of a script. bindings: by identifier node's id; free: identifiers that nothing declares."""
+    """The bindings of a script.
+
+    bindings: by identifier node's id; free: identifiers that nothing declares. nodes: all nodes but identifiers, each with
+    the function around it, None at top level.
+    """
 
     bindings: dict[int, Binding]
     free: list[Node]
-    top_level: dict[str, Binding]
+    nodes: list[tuple[Node, Node | None]]
 
 
 def resolve(script: Script) -> Scopes:
@@ -93,6 +107,7 @@ class _Resolver:
         self._program = _Scope(script.root, None, None)
         self._declared: dict[int, Binding] = {}
         self._used: list[tuple[Node, _Scope]] = []
+        self._nodes: list[tuple[Node, Node | None]] = []
 
     def resolve(self) -> Scopes:
         self._collect()
@@ -104,29 +119,24 @@ class _Resolver:
             if binding is None:
                 free.append(node)
             else:
-                binding.references.append(node)
                 bindings[node.id] = binding
-        return Scopes(bindings, free, self._program.bindings)
+        return Scopes(bindings, free, self._nodes)
 
     def _collect(self) -> None:
         todo = [(self._script.root, self._program)]
         while todo:
             node, outside = todo.pop()
-            if node.type in _REFERENCES:
+            kind = node.type
+            if kind in _REFERENCES:
                 self._used.append((node, outside))
                 continue
-            scope = self._enter(node, outside)
-            self._declare(node, scope, outside)
-            todo += [(child, scope) for child in reversed(node.named_children)]
+            self._nodes.append((node, outside.function))
+            scope = _entered(node, outside) if kind in _BLOCKS else outside
+            if kind in _DECLARING:
+                self._declare(node, kind, scope, outside)
+            todo += [(child, scope) for child in node.named_children]
 
-    def _enter(self, node: Node, outside: _Scope) -> _Scope:
-        if node.type not in _BLOCKS or node.type == "program":
-            return outside
-        function = node if node.type in FUNCTIONS else outside.function
-        return _Scope(node, outside, function)
-
-    def _declare(self, node: Node, scope: _Scope, outside: _Scope) -> None:
-        kind = node.type
+    def _declare(self, node: Node, kind: str, scope: _Scope, outside: _Scope) -> None:
         if kind == "variable_declarator" and node.parent is not None:
             self._declare_variables(node, node.parent, scope)
         elif kind in _NAMED_DECLARATIONS:
@@ -159,6 +169,8 @@ class _Resolver:
         binding = scope.bindings.get(text)
         if binding is None:
             binding = scope.bindings[text] = Binding(text, kind, declaration, scope.function)
+        else:
+            binding.is_unique = False
         self._declared[name.id] = binding
 
 
@@ -178,14 +190,7 @@ def names_in(pattern: Node | None) -> Iterator[Node]:
                 todo += reversed(node.named_children)
 
 
-def function_around(node: Node) -> Node | None:
-    """The innermost function around a node, None at top level."""
-    found = node.parent
-    while found is not None and found.type not in FUNCTIONS:
-        found = found.parent
-    return found
-
-
-def functions_in(script: Script) -> Iterator[Node]:
-    """All functions of a script."""
-    return (node for node in walk(script.root) if node.type in FUNCTIONS)
+def _entered(node: Node, outside: _Scope) -> _Scope:
+    if node.type == "program":
+        return outside
+    return _Scope(node, outside, node if node.type in FUNCTIONS else outside.function)

@@ -2,63 +2,35 @@
 
 The question is asked of scripts that call `flow.contains`: one that keeps nothing may be called twice with assumed
 answers, one that keeps something must be told the truth. The analysis is conservative: it says "keeps" unless it sees
-that nothing can live on.
-
-It follows values that outlive a call: what top-level names hold, to a depth. Depth 0 is a value without parts that can be
-changed (or one made anew by each call), depth 1 an object or array of such values, and so on up to UNKNOWN. The depth of
-a name is the most that any of its definitions gives, found by repeating the walk until nothing changes.
+that nothing can live on. It knows what may be done with a value that reaches an object of the top level (read it, test
+it, return it, hold it in a new object, give it to a function of the script); whatever else a script does with one is
+"keeps". What names hold and functions return is found by going over the script until nothing changes.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from tree_sitter import Node
 
-from headwater.sandbox.analysis.scopes import FUNCTIONS, Binding, Scopes, function_around, names_in, resolve
-from headwater.sandbox.analysis.tree import Script, walk
+from headwater.sandbox.analysis import builtins
+from headwater.sandbox.analysis.reach import ANYTHING, NOTHING, Reach, join
+from headwater.sandbox.analysis.scopes import FUNCTIONS, Binding, Scopes, resolve
+from headwater.sandbox.analysis.tree import Script
 
-UNKNOWN: Final = 8
-_ROUNDS: Final = 50
-
-_READS: Final = frozenset(
-    "has includes indexOf lastIndexOf some every join toString startsWith endsWith test exec match matchAll search split "
-    "replace replaceAll toLowerCase toUpperCase trim slice charAt charCodeAt codePointAt localeCompare hasOwnProperty "
-    "keys values entries get at find findLast findIndex findLastIndex filter map flatMap flat concat reduce reduceRight "
-    "forEach toSorted toReversed toSpliced with format formatToParts resolvedOptions toFixed toLocaleString union "
-    "intersection difference symmetricDifference isSubsetOf isSupersetOf isDisjointFrom encode toJSON valueOf "
-    "getTime toISOString call apply".split()
+_ROUNDS: Final = 20
+_MAY_ASK: Final = re.compile(rb"flow|\\u|globalThis|\bthis\b(?!\s*\.)")
+"""Ways to `flow`: its name, perhaps with an escape, and the global object."""
+_LOGICAL: Final = frozenset({"||", "&&", "??"})
+_LOGICAL_ASSIGNMENT: Final = frozenset({"||=", "&&=", "??="})
+_ACCESSORS: Final = frozenset({"get", "set"})
+_CLASSES: Final = frozenset({"class", "class_declaration"})
+_MEMBERS: Final = frozenset({"member_expression", "subscript_expression"})
+_PRIMITIVES: Final = frozenset(
+    {"number", "string", "template_string", "true", "false", "null", "undefined", "unary_expression"}
+    | {"update_expression", "this", "super", "computed_property_name", "comment"}
 )
-"""Methods of built-in objects that change nothing of what they are called on."""
-_GIVE_PRIMITIVES: Final = frozenset(
-    "has includes indexOf lastIndexOf some every join toString startsWith endsWith test search toLowerCase toUpperCase "
-    "trim charAt charCodeAt codePointAt localeCompare hasOwnProperty findIndex findLastIndex toFixed toLocaleString "
-    "format getTime toISOString isSubsetOf isSupersetOf isDisjointFrom".split()
-)
-_GIVE_ELEMENTS: Final = frozenset({"get", "at", "find", "findLast"})
-_ITERATORS: Final = frozenset({"keys", "values", "entries", "matchAll"})
-_PURE_CALLS: Final = frozenset(
-    "Object.keys Object.values Object.entries Object.fromEntries Object.freeze Object.hasOwn Object.groupBy Array.from "
-    "Array.isArray Array.of JSON.stringify JSON.parse String Number BigInt Boolean Symbol Array Object RegExp Error "
-    "TypeError RangeError parseInt parseFloat isNaN isFinite structuredClone atob btoa encodeURIComponent "
-    "decodeURIComponent encodeURI decodeURI escape unescape String.fromCharCode String.raw Number.isInteger "
-    "Number.isSafeInteger Number.isFinite Number.isNaN Number.parseInt Number.parseFloat BigInt.asUintN BigInt.asIntN "
-    "Date.parse Date.UTC Date.now flow.contains Map.groupBy".split()
-)
-_PURE_OBJECTS: Final = frozenset({"Math", "console"})
-_SAFE_CLASSES: Final = frozenset(
-    "Set Map Array Object WeakMap WeakSet RegExp Error TypeError RangeError TextEncoder URL Date Uint8Array Uint16Array "
-    "Uint32Array Int8Array Int16Array Int32Array Float32Array Float64Array BigInt64Array BigUint64Array "
-    "Uint8ClampedArray ArrayBuffer DataView Intl.NumberFormat Intl.DateTimeFormat Intl.Collator Intl.PluralRules "
-    "Intl.ListFormat Intl.RelativeTimeFormat Intl.DisplayNames".split()
-)
-_LITERALS: Final = frozenset(
-    "number string template_string true false null undefined unary_expression update_expression meta_property this "
-    "super import class".split()
-)
-_CALLABLES: Final = FUNCTIONS | {"class_declaration"}
-_LOGICAL: Final = frozenset({"&&", "||", "??", "&&=", "||=", "??="})
-_STATEFUL_FLAGS: Final = frozenset("gy")
-_GLOBAL_OBJECTS: Final = frozenset({"globalThis", "eval", "Function"})
+_STATEFUL_FLAGS: Final = re.compile("[gy]")
 
 
 class _Keeps(Exception):
@@ -66,11 +38,11 @@ class _Keeps(Exception):
 
 
 def keeps_state(script: Script) -> bool:
-    """Whether something that `process` changes may be seen by a later call. False for scripts without `flow`.
+    """Whether something that `process` changes may be seen by a later call. False for scripts that can't ask anything.
 
     A script that is nested more deeply than Python's stack is taken to keep something.
     """
-    if b"flow" not in script.source:
+    if not _MAY_ASK.search(script.source):
         return False
     if script.has_errors:
         return True
@@ -82,356 +54,567 @@ def keeps_state(script: Script) -> bool:
 
 
 class _Analysis:
-    """depths: of bindings and of what functions return, by the binding and by the function node's id."""
+    """held: what names may reach, and returned: what functions may return, as far as it is known yet."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
         self._scopes: Scopes = resolve(script)
-        self._depths: dict[Binding, int] = {}
-        self._returns: dict[int, int] = {}
-        self._functions = self._named_functions()
-        self._changed = False
-        self._nodes = list(walk(script.root))
+        self._held: dict[Binding, Reach] = {}
+        self._returned: dict[int, Reach] = {}
+        self._memo: dict[int, Reach] = {}
+        self._is_changed = False
+        self._own_methods = self._names_of_methods()
+        self._at_load: set[int] = set()
+        self._visits: list[tuple[Callable[[Node, bool], None], Node, bool]] = []
+        self._functions: dict[Binding, Node] = {}
+        self._around: dict[int, Node | None] = {}
 
     def run(self) -> None:
         """Raises _Keeps."""
         self._check_names()
+        self._find_functions()
+        self._plan()
         for _ in range(_ROUNDS):
-            self._changed = False
-            for node in self._nodes:
-                self._visit(node)
-            if not self._changed:
+            self._is_changed = False
+            self._memo.clear()
+            for visit, node, is_load in self._visits:
+                visit(node, is_load)
+            if not self._is_changed:
                 return
         raise _Keeps
 
-    # ---- names ----
+    # ---- names and functions ----
 
-    def _named_functions(self) -> dict[Binding, Node]:
-        """The function that a name always means."""
-        found: dict[Binding, Node] = {}
+    def _check_names(self) -> None:
+        free = {self._script.text_of(node) for node in self._scopes.free}
+        if free & builtins.FORBIDDEN_GLOBALS:
+            raise _Keeps
+        if any(binding.name == "arguments" for binding in self._scopes.bindings.values()):
+            raise _Keeps
+
+    def _names_of_methods(self) -> frozenset[str]:
+        """The names under which the script itself may put functions into objects."""
+        names: set[str] = set()
+        for node, _ in self._scopes.nodes:
+            kind = node.type
+            if kind == "method_definition":
+                names.add(self._field_text(node, "name"))
+            elif kind in ("pair", "field_definition"):
+                value = node.child_by_field_name("value")
+                if value is not None and value.type not in _PRIMITIVES:
+                    names.add(self._field_text(node, "key" if kind == "pair" else "property"))
+            elif kind == "assignment_expression":
+                left = node.child_by_field_name("left")
+                if left is not None and left.type == "member_expression":
+                    names.add(self._field_text(left, "property"))
+        return frozenset(names)
+
+    def _find_functions(self) -> None:
+        """The functions that names always mean."""
         for binding in {*self._scopes.bindings.values()}:
-            declaration = binding.declaration
+            declaration, function = binding.declaration, None
             if declaration.type in FUNCTIONS and binding.kind != "parameter":
-                found[binding] = declaration
+                function = declaration
             elif declaration.type == "variable_declarator":
                 name, value = declaration.child_by_field_name("name"), declaration.child_by_field_name("value")
                 if value is not None and value.type in FUNCTIONS and name is not None and name.type == "identifier":
-                    found[binding] = value
-        return found
+                    function = value
+            if function is not None and binding.is_unique:
+                self._functions[binding] = function
+        for node, _ in self._scopes.nodes:
+            if node.type in ("assignment_expression", "augmented_assignment_expression", "for_in_statement"):
+                left = node.child_by_field_name("left")
+                for place in [] if left is None else _targets(left):
+                    self._functions.pop(self._binding(place) or _NOBODY, None)
 
-    def _check_names(self) -> None:
-        for node in self._scopes.free:
-            if self._script.text_of(node) in _GLOBAL_OBJECTS:
-                raise _Keeps
-        for binding in {*self._scopes.bindings.values()}:
-            if binding.name == "arguments":
-                raise _Keeps
+    def _plan(self) -> None:
+        """Finds what to visit, and which functions run at once where they stand, while the script is loaded."""
+        visitors = self._visitors()
+        for node, function in self._scopes.nodes:
+            kind = node.type
+            is_load = function is None or function.id in self._at_load
+            if kind in FUNCTIONS:
+                self._around[node.id] = function
+                if function is None and self._runs_at_once(node):
+                    self._at_load.add(node.id)
+                elif function is not None and is_load:
+                    raise _Keeps
+            visit = visitors.get(kind)
+            if visit is not None:
+                self._visits.append((visit, node, is_load))
 
-    def _is_outer(self, binding: Binding | None) -> bool:
-        """Whether a name is declared outside of all functions, or nowhere."""
-        return binding is None or binding.function is None
+    def _visitors(self) -> dict[str, Callable[[Node, bool], None]]:
+        return {
+            "variable_declarator": self._define,
+            "assignment_expression": self._assign,
+            "augmented_assignment_expression": self._assign,
+            "update_expression": self._update,
+            "unary_expression": self._delete,
+            "for_in_statement": self._iterate,
+            "catch_clause": self._catch,
+            "call_expression": self._evaluate,
+            "new_expression": self._evaluate,
+            "return_statement": self._return,
+            "arrow_function": self._return_body,
+            "assignment_pattern": self._default,
+            "object_assignment_pattern": self._default,
+            "yield_expression": self._give_away,
+            "throw_statement": self._give_away,
+            "field_definition": self._field,
+            "method_definition": self._method_definition,
+            "class_heritage": self._heritage,
+            "member_expression": self._member,
+            "subscript_expression": self._member,
+            "this": self._this,
+            "class_static_block": self._refuse,
+            "with_statement": self._refuse,
+            "import": self._refuse,
+            "export_statement": self._refuse,
+            "meta_property": self._refuse,
+        }
 
-    def _in_record(self, node: Node) -> bool:
-        """Whether code runs when a record is processed, and not only when the script is loaded."""
-        function = function_around(node)
-        while function is not None:
-            if not _runs_at_once(function):
-                return True
-            function = function_around(function)
-        return False
+    def _runs_at_once(self, function: Node) -> bool:
+        """Whether a method that does not keep functions gets a function where it stands: `LIST.map((x) => …)`."""
+        arguments = function.parent
+        call = None if arguments is None or arguments.type != "arguments" else arguments.parent
+        if call is None or call.type != "call_expression":
+            return False
+        callee = call.child_by_field_name("function")
+        return callee is not None and callee.type == "member_expression" and self._is_read(self._property(callee))
 
-    # ---- statements ----
+    # ---- what code does; is_load: it runs when the script is loaded, and never for a record ----
 
-    def _visit(self, node: Node) -> None:
-        match node.type:
-            case "variable_declarator":
-                self._define_variable(node)
-            case "assignment_expression" | "augmented_assignment_expression":
-                self._assign(node)
-            case "update_expression":
-                self._change(node.child_by_field_name("argument"))
-            case "unary_expression" if node.children[0].type == "delete":
-                self._change(node.child_by_field_name("argument"))
-            case "for_in_statement":
-                self._iterate(node)
-            case "call_expression" | "new_expression":
-                self._depth(node)
-            case "return_statement":
-                self._return(node)
-            case "arrow_function":
-                self._return_expression(node)
-            case "yield_expression" | "throw_statement":
-                self._require_fresh(node)
-            case "assignment_pattern" | "object_assignment_pattern":
-                self._default(node)
-            case "field_definition":
-                self._require_fresh_field(node)
-            case "this":
-                self._check_this(node)
-            case "with_statement":
-                raise _Keeps
+    def _refuse(self, _node: Node, _is_load: bool) -> None:
+        raise _Keeps
 
-    def _define_variable(self, node: Node) -> None:
+    def _evaluate(self, node: Node, is_load: bool) -> None:
+        self._value(node, is_load)
+
+    def _define(self, node: Node, is_load: bool) -> None:
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
-        if name is None or value is None:
-            return
-        if not self._in_record(node):
-            self._check_initial(value)
-        self._spread(name, self._depth(value))
+        if name is not None and value is not None:
+            self._spread(name, self._value(value, is_load))
 
-    def _assign(self, node: Node) -> None:
+    def _default(self, node: Node, is_load: bool) -> None:
+        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+        if left is not None and right is not None:
+            self._spread(left, self._value(right, is_load))
+
+    def _assign(self, node: Node, is_load: bool) -> None:
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         if left is None or right is None:
             raise _Keeps
-        depth = self._depth(right) if node.type == "assignment_expression" or _is_logical(node) else 0
-        if not self._in_record(node):
-            self._check_initial(right)
-            self._spread(left, UNKNOWN)
-            if root := _root(left):
-                self._deepen(self._binding(root), UNKNOWN)
-            return
-        self._change(left)
-        if left.type in ("member_expression", "subscript_expression"):
-            if depth:
-                raise _Keeps
-        else:
-            self._spread(left, depth)
+        operator = node.child_by_field_name("operator")
+        keeps_value = operator is None or operator.type in _LOGICAL_ASSIGNMENT
+        self._write(left, self._value(right, is_load) if keeps_value else NOTHING, is_load)
 
-    def _change(self, target: Node | None) -> None:
-        """A name or member is written to: it must belong to this call."""
-        if target is None:
-            raise _Keeps
-        if not self._in_record(target):
-            return
-        for place in _targets(target):
-            root = _root(place)
-            if root is None:
-                if self._depth(_object(place)) or _base(place).type == "super":
-                    raise _Keeps
-                continue
-            if root.type == "this":
-                continue
-            binding = self._binding(root)
-            if self._is_outer(binding) or (place is not root and self._depths.get(binding or _NOBODY, 0)):
-                raise _Keeps
+    def _update(self, node: Node, is_load: bool) -> None:
+        self._write(node.child_by_field_name("argument"), NOTHING, is_load)
 
-    def _iterate(self, node: Node) -> None:
+    def _delete(self, node: Node, is_load: bool) -> None:
+        if node.children[0].type == "delete":
+            self._update(node, is_load)
+
+    def _iterate(self, node: Node, is_load: bool) -> None:
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         operator = node.child_by_field_name("operator")
         if left is None or right is None:
             raise _Keeps
+        value = self._value(right, is_load).part()
+        if operator is not None and operator.type == "in":
+            value = NOTHING
         if node.child_by_field_name("kind") is None:
-            self._change(left)
-        keys_only = operator is not None and operator.type == "in"
-        self._spread(left, 0 if keys_only else max(0, self._depth(right) - 1))
+            self._write(left, value, is_load)
+        else:
+            self._spread(left, value)
 
-    def _return(self, node: Node) -> None:
-        function = function_around(node)
-        if function is not None and node.named_child_count:
-            self._give_back(function, self._depth(node.named_children[0]))
+    def _catch(self, node: Node, is_load: bool) -> None:
+        parameter = node.child_by_field_name("parameter")
+        if parameter is not None and is_load:
+            self._spread(parameter, ANYTHING)
 
-    def _return_expression(self, function: Node) -> None:
+    def _return(self, node: Node, is_load: bool) -> None:
+        function = self._function_around(node)
+        if function is not None and node.named_children:
+            self._give_back(function, self._value(node.named_children[0], is_load))
+
+    def _return_body(self, function: Node, _is_load: bool) -> None:
         body = function.child_by_field_name("body")
         if body is not None and body.type != "statement_block":
-            self._give_back(function, self._depth(body))
+            self._give_back(function, self._value(body, function.id in self._at_load))
 
-    def _give_back(self, function: Node, depth: int) -> None:
-        if depth > self._returns.get(function.id, 0):
-            self._returns[function.id] = depth
-            self._changed = True
-
-    def _require_fresh(self, node: Node) -> None:
-        if self._in_record(node) and any(self._depth(child) for child in node.named_children):
+    def _give_away(self, node: Node, is_load: bool) -> None:
+        if not is_load and any(self._value(child, is_load).deep for child in node.named_children):
             raise _Keeps
 
-    def _default(self, node: Node) -> None:
-        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-        if left is not None and right is not None:
-            self._spread(left, self._depth(right))
-
-    def _require_fresh_field(self, node: Node) -> None:
+    def _field(self, node: Node, _is_load: bool) -> None:
+        """A static member lives on like the class; one of an instance is as old as the instance."""
         value = node.child_by_field_name("value")
-        is_static = node.children[0].type == "static"
-        if value is not None and (self._depth(value) or (is_static and value.type not in _LITERALS)):
+        if value is not None and self._value(value, is_load=node.children[0].type == "static").deep:
             raise _Keeps
 
-    def _check_this(self, node: Node) -> None:
-        """`this` is a new object in the methods of a class that are not static; elsewhere it may be anything."""
-        function = function_around(node)
-        while function is not None and function.type == "arrow_function":
-            function = function_around(function)
-        if function is None and self._in_class_field(node):
-            return
-        is_method = function is not None and function.type == "method_definition"
-        if not is_method or function is None or function.parent is None or function.parent.type != "class_body":
-            raise _Keeps
-        if function.children[0].type == "static":
+    def _method_definition(self, node: Node, _is_load: bool) -> None:
+        """What methods return is not followed where they are called."""
+        is_in_class = node.parent is not None and node.parent.type == "class_body"
+        is_accessor = any(child.type in _ACCESSORS for child in node.children)
+        if (is_in_class or is_accessor) and self._returned.get(node.id, NOTHING).deep:
             raise _Keeps
 
-    @staticmethod
-    def _in_class_field(node: Node) -> bool:
-        found: Node | None = node
-        while found is not None and found.type != "field_definition":
-            found = found.parent
-        return found is not None and found.children[0].type != "static"
+    def _heritage(self, node: Node, _is_load: bool) -> None:
+        base = node.named_children[0]
+        binding = self._binding(base)
+        is_class = binding is not None and binding.declaration.type == "class_declaration"
+        if not is_class and self._path(base) not in builtins.CLASSES:
+            raise _Keeps
 
-    def _check_initial(self, value: Node) -> None:
-        """What a top-level name gets: nothing that a function of the script made, which may keep something."""
-        for node in _evaluated(value):
-            if node.type == "call_expression":
-                self._check_initial_call(node)
-            elif (
-                node.type == "new_expression"
-                and self._path(node.child_by_field_name("constructor")) not in _SAFE_CLASSES
-            ):
-                raise _Keeps
-            elif node.type == "regex" and _STATEFUL_FLAGS & {*self._flags(node)}:
-                raise _Keeps
-            elif node.type in ("await_expression", "yield_expression", "class"):
+    def _member(self, node: Node, is_load: bool) -> None:
+        name = _member_name(node, self._script)
+        if name in builtins.FORBIDDEN_MEMBERS:
+            is_buffer = name == "buffer"
+            if not is_buffer or self._value(node.child_by_field_name("object"), is_load).deep:
                 raise _Keeps
 
-    def _check_initial_call(self, node: Node) -> None:
-        callee = node.child_by_field_name("function")
-        path = self._path(callee)
-        if path in _PURE_CALLS or path.partition(".")[0] in _PURE_OBJECTS:
-            return
-        method = self._method(callee)
-        is_kept_iterator = method in _ITERATORS and not _is_consumed(node)
-        if method not in _READS or is_kept_iterator:
+    def _this(self, node: Node, _is_load: bool) -> None:
+        """`this` is a new object in the methods and fields of a class that are not static, elsewhere it may be any."""
+        owner = node.parent
+        while owner is not None and (owner.type == "arrow_function" or owner.type not in _THIS_OWNERS):
+            owner = owner.parent
+        if owner is None or owner.parent is None or owner.parent.type != "class_body":
+            raise _Keeps
+        if owner.children[0].type == "static" or owner.type == "class_static_block":
             raise _Keeps
 
-    def _flags(self, regex: Node) -> str:
-        flags = regex.child_by_field_name("flags")
-        return "" if flags is None else self._script.text_of(flags)
+    # ---- writing ----
 
-    # ---- expressions ----
+    def _write(self, target: Node | None, value: Reach, is_load: bool) -> None:
+        if target is None:
+            raise _Keeps
+        for place in _targets(target):
+            if place.type in _MEMBERS:
+                self._write_member(place, value, is_load)
+            elif is_load:
+                self._hold(self._binding(place), value if target is place else ANYTHING)
+            else:
+                binding = self._binding(place)
+                if binding is None or binding.function is None:
+                    raise _Keeps
+        if not is_load:
+            self._spread(target, value)
 
-    def _depth(self, node: Node | None) -> int:
-        """How deep a value goes that lives on. Raises _Keeps where it may be changed or get out of sight."""
-        if node is None or node.type in _LITERALS:
-            return 0
-        match node.type:
-            case "identifier" | "shorthand_property_identifier":
-                return self._depth_of_name(node)
-            case "parenthesized_expression" | "await_expression" | "spread_element":
-                return max((self._depth(child) for child in node.named_children), default=0)
-            case "sequence_expression":
-                return self._depth(node.named_children[-1])
+    def _write_member(self, place: Node, value: Reach, is_load: bool) -> None:
+        """In a record only to what this call made, and nothing that lives on; a table is filled while loading."""
+        if is_load:
+            return self._fill(place, value)
+        if value.deep or self._value(place.child_by_field_name("object"), is_load).is_kept:
+            raise _Keeps
+
+    def _fill(self, place: Node, value: Reach) -> None:
+        """Put a value into a table of the top level."""
+        while place.type in _MEMBERS:
+            value, inner = value.kept(), place.child_by_field_name("object")
+            if inner is None:
+                raise _Keeps
+            place = inner
+        binding = self._binding(place)
+        if binding is None or place.type != "identifier":
+            raise _Keeps
+        self._hold(binding, value)
+
+    def _hold(self, binding: Binding | None, value: Reach) -> None:
+        if binding is None:
+            raise _Keeps
+        before = self._held.get(binding, NOTHING)
+        after = join((before, value))
+        if after != before:
+            self._held[binding] = after
+            self._is_changed = True
+
+    def _give_back(self, function: Node, value: Reach) -> None:
+        before = self._returned.get(function.id, NOTHING)
+        after = join((before, value))
+        if after != before:
+            self._returned[function.id] = after
+            self._is_changed = True
+
+    def _spread(self, pattern: Node, value: Reach) -> None:
+        """Give the names of a pattern what they take from a value."""
+        todo = [(pattern, value)] if value.deep else []
+        while todo:
+            node, given = todo.pop()
+            match node.type:
+                case "identifier" | "shorthand_property_identifier_pattern":
+                    self._hold(self._binding(node), given)
+                case "assignment_pattern" | "object_assignment_pattern":
+                    todo += [(child, given) for child in node.children_by_field_name("left")]
+                case "pair_pattern":
+                    todo += [(child, given) for child in node.children_by_field_name("value")]
+                case "rest_pattern":
+                    todo += [(child, given.held() if given.near else given.kept()) for child in node.named_children]
+                case "object_pattern" | "array_pattern":
+                    todo += [(child, given.part()) for child in node.named_children]
+                case kind if kind in _MEMBERS and given.deep:
+                    raise _Keeps
+
+    # ---- values ----
+
+    def _value(self, node: Node | None, is_load: bool) -> Reach:
+        """What an expression may reach. Raises _Keeps where it can't be followed."""
+        if node is None or node.type in _PRIMITIVES:
+            return NOTHING
+        found = self._memo.get(node.id)
+        if found is None:
+            found = self._memo[node.id] = self._value_of(node, node.type, is_load)
+        return found
+
+    def _value_of(self, node: Node, kind: str, is_load: bool) -> Reach:
+        if kind in ("identifier", "shorthand_property_identifier"):
+            return self._value_of_name(node)
+        if kind in _MEMBERS:
+            return self._value_of_member(node, is_load)
+        if kind == "call_expression":
+            return self._value_of_call(node, is_load)
+        if kind == "new_expression":
+            return self._value_of_new(node, is_load)
+        if kind in ("array", "object"):
+            held = self._held_by(node, is_load)
+            return held.kept() if is_load else held.held()
+        if kind in FUNCTIONS:
+            return self._value_of_function(node, lives_on=is_load)
+        return self._value_of_operator(node, kind, is_load)
+
+    def _value_of_operator(self, node: Node, kind: str, is_load: bool) -> Reach:
+        match kind:
+            case "parenthesized_expression" | "await_expression" | "sequence_expression":
+                return self._value(node.named_children[-1], is_load)
             case "ternary_expression":
-                return max(self._depth(node.child_by_field_name(name)) for name in ("consequence", "alternative"))
-            case "member_expression" | "subscript_expression":
-                return self._depth_of_member(node)
-            case "assignment_expression":
-                return self._depth(node.child_by_field_name("right"))
-            case "binary_expression" | "augmented_assignment_expression":
-                sides = ("left", "right") if _is_logical(node) else ()
-                return max((self._depth(node.child_by_field_name(name)) for name in sides), default=0)
-            case "array" | "object":
-                return self._depth_of_literal(node)
+                branches = (node.child_by_field_name(name) for name in ("consequence", "alternative"))
+                return join([self._value(branch, is_load) for branch in branches])
+            case "binary_expression":
+                operator = node.child_by_field_name("operator")
+                if operator is None or operator.type not in _LOGICAL:
+                    return NOTHING
+                sides = (node.child_by_field_name(name) for name in ("left", "right"))
+                return join([self._value(side, is_load) for side in sides])
+            case "assignment_expression" | "augmented_assignment_expression":
+                sides = (node.child_by_field_name(name) for name in ("left", "right"))
+                return join([self._value(side, is_load) for side in sides if side is not None and not _is_pattern(side)])
             case "regex":
-                return 1
-            case kind if kind in FUNCTIONS:
-                return 0 if self._in_record(node) else 1
-            case "call_expression":
-                return self._depth_of_call(node)
-            case "new_expression":
-                return self._depth_of_new(node)
-        return UNKNOWN
+                return self._value_of_regex(node, is_load)
+            case "class":
+                return NOTHING.kept()
+            case "spread_element":
+                return self._value(node.named_children[0], is_load).part()
+        raise _Keeps
 
-    def _depth_of_name(self, node: Node) -> int:
-        """A function or class at top level is an object too: it may be given properties."""
+    def _value_of_regex(self, node: Node, is_load: bool) -> Reach:
+        flags = node.child_by_field_name("flags")
+        if is_load and flags is not None and _STATEFUL_FLAGS.search(self._script.text_of(flags)):
+            raise _Keeps
+        return NOTHING.kept() if is_load else NOTHING
+
+    def _value_of_name(self, node: Node) -> Reach:
         binding = self._binding(node)
         if binding is None:
-            return 0
-        is_callable = binding.declaration.type in _CALLABLES and binding.kind != "parameter" and self._is_outer(binding)
-        return max(int(is_callable), self._depths.get(binding, 0))
+            if self._script.text_of(node) not in builtins.VALUES:
+                raise _Keeps
+            return NOTHING
+        held = self._held.get(binding, NOTHING)
+        declaration = binding.declaration
+        if binding.kind == "parameter":
+            return held
+        if declaration.type in FUNCTIONS:
+            is_expression = not declaration.type.endswith("declaration")
+            lives_on = is_expression or binding.function is None
+            return join((held, self._value_of_function(declaration, lives_on=lives_on)))
+        if declaration.type in _CLASSES:
+            return join((held, NOTHING.kept()))
+        return held
 
-    def _depth_of_member(self, node: Node) -> int:
-        name = node.child_by_field_name("property")
-        if name is not None and self._script.text_of(name) in ("length", "size"):
-            return 0
-        return _less(self._depth(node.child_by_field_name("object")))
+    def _value_of_function(self, function: Node, *, lives_on: bool) -> Reach:
+        """A function that returns what lives on is as good as that, wherever it gets."""
+        if self._returned.get(function.id, NOTHING).deep:
+            return ANYTHING
+        return NOTHING.kept() if lives_on else NOTHING
 
-    def _depth_of_literal(self, node: Node) -> int:
-        """At top level an object lives on; in a function it is new, but what it holds may live on."""
-        held = 0
+    def _value_of_member(self, node: Node, is_load: bool) -> Reach:
+        if self._property(node) in ("length", "size"):
+            return NOTHING
+        if self._path(node).partition(".")[0] in builtins.CONSTANT_OBJECTS:
+            return NOTHING
+        return self._value(node.child_by_field_name("object"), is_load).part()
+
+    def _held_by(self, node: Node, is_load: bool) -> Reach:
+        """The members of a literal, whichever."""
+        held = []
         for child in node.named_children:
-            if child.type == "spread_element":
-                held = max(held, _less(self._depth(child)))
-            elif child.type == "pair":
-                held = max(held, self._depth(child.child_by_field_name("value")))
+            if child.type == "pair":
+                if child.child(0) is not None and child.children[0].type == "computed_property_name":
+                    self._require_no_function(child.child_by_field_name("value"))
+                held.append(self._value(child.child_by_field_name("value"), is_load))
             elif child.type == "method_definition":
-                continue
+                held.append(self._value_of_function(child, lives_on=is_load))
             else:
-                held = max(held, self._depth(child))
-        return min(UNKNOWN, held + 1) if held or not self._in_record(node) else 0
+                held.append(self._value(child, is_load))
+        return join(held)
 
-    def _depth_of_new(self, node: Node) -> int:
-        held = self._depth_of_arguments(node)
-        if self._path(node.child_by_field_name("constructor")) in _SAFE_CLASSES:
-            return max(1, held) if held or not self._in_record(node) else 0
-        if held:
+    def _require_no_function(self, value: Node | None) -> None:
+        """A method under a name that is not written may be taken for one of a built-in object."""
+        if value is not None and value.type in FUNCTIONS:
             raise _Keeps
-        return 0
 
-    def _depth_of_arguments(self, node: Node, *, functions: bool = True) -> int:
-        arguments = node.child_by_field_name("arguments")
-        given = [] if arguments is None else arguments.named_children
-        counted = given if functions else [each for each in given if self._callee(each) is None]
-        return max((self._depth(each) for each in counted), default=0)
+    def _value_of_new(self, node: Node, is_load: bool) -> Reach:
+        constructor, given = node.child_by_field_name("constructor"), self._given(node, is_load)
+        path = self._path(constructor)
+        if path in builtins.COLLECTIONS and not is_load:
+            is_copy = path != "Array" and not given.part().deep
+            return NOTHING if is_copy or not given.deep else Reach(1, given.kept().deep)
+        if given.deep and (not is_load or path == "WeakMap"):
+            raise _Keeps
+        if path in builtins.CLASSES:
+            return given.kept() if is_load else NOTHING
+        if path == "RegExp" and not is_load:
+            return NOTHING
+        binding = None if constructor is None else self._binding(constructor)
+        if is_load or binding is None or binding.declaration.type not in _CLASSES:
+            raise _Keeps
+        return NOTHING
 
-    def _depth_of_call(self, node: Node) -> int:
+    # ---- calls ----
+
+    def _value_of_call(self, node: Node, is_load: bool) -> Reach:
         callee = node.child_by_field_name("function")
-        if callee is None or callee.type in ("super", "import"):
-            return 0
+        if callee is None or callee.type == "import":
+            raise _Keeps
+        if callee.type == "super":
+            return self._call_unknown(NOTHING, node, is_load)
+        path = self._path(callee)
+        arguments = node.child_by_field_name("arguments")
+        if arguments is not None and arguments.type == "template_string" and path != "String.raw":
+            raise _Keeps
         function = self._callee(callee)
         if function is not None:
-            return self._call_function(function, node)
-        given, path = self._depth_of_arguments(node), self._path(callee)
-        if path in _PURE_CALLS or path.partition(".")[0] in _PURE_OBJECTS:
-            return given
+            return self._call_function(function, node, is_load)
+        if path:
+            return self._call_global(path, node, is_load)
         if callee.type == "member_expression":
-            return self._depth_of_method(node, callee, given)
-        if given or any(self._returns.values()):
+            return self._call_method(callee, node, is_load)
+        if callee.type == "subscript_expression" and self._value(callee.child_by_field_name("object"), is_load).deep:
             raise _Keeps
-        return 0
+        return self._call_unknown(self._value(callee, is_load), node, is_load)
 
-    def _depth_of_method(self, node: Node, callee: Node, given: int) -> int:
-        """A method of a value: of one that lives on only those that change nothing."""
-        owner, method = self._depth(callee.child_by_field_name("object")), self._method(callee)
-        if (owner or given) and method not in _READS:
+    def _call_function(self, function: Node, node: Node, is_load: bool) -> Reach:
+        if is_load:
             raise _Keeps
-        given = self._depth_of_arguments(node, functions=False)
-        if not owner:
-            return given
-        self._call_back(node, owner)
-        if method in _GIVE_PRIMITIVES:
-            return 0
-        return max(given, _less(owner) if method in _GIVE_ELEMENTS else owner if owner > 1 else 0)
+        arguments = self._arguments(node)
+        values = [self._value(each, is_load) for each in arguments]
+        parameters = _parameters(function)
+        if any(each.type == "spread_element" for each in arguments):
+            values = [join(values)] * len(parameters)
+        for number, parameter in enumerate(parameters):
+            if parameter.type == "rest_pattern":
+                self._spread(parameter, join(values[number:]))
+            elif number < len(values):
+                self._spread(parameter, values[number])
+        return self._returned.get(function.id, NOTHING)
 
-    def _call_back(self, node: Node, depth: int) -> None:
-        """Functions that a method of a kept value calls get its parts."""
-        arguments = node.child_by_field_name("arguments")
-        for given in [] if arguments is None else arguments.named_children:
-            function = given if given.type in FUNCTIONS else self._callee(given)
+    def _call_global(self, path: str, node: Node, is_load: bool) -> Reach:
+        given = self._given(node, is_load)
+        results = self._call_back(path, node, given)
+        if path in builtins.COPIES:
+            copies = join((given, results))
+            copies = ANYTHING if path == "JSON.parse" else Reach(0, copies.kept().deep)
+            held = given.part() if path in builtins.COPY_MEMBERS else given
+            is_fresh = not held.deep and not results.deep
+            return NOTHING if is_fresh and not is_load else copies
+        if path == "Object.assign":
+            return self._copy_members(node, is_load)
+        if path not in builtins.PURE_CALLS and path.partition(".")[0] not in builtins.PURE_OBJECTS:
+            raise _Keeps
+        return ANYTHING if is_load and path == "structuredClone" else NOTHING.kept() if is_load else NOTHING
+
+    def _copy_members(self, node: Node, is_load: bool) -> Reach:
+        """`Object.assign({}, …)`; into another object only what reaches nothing."""
+        target, *sources = self._arguments(node) or [node]
+        values = [self._value(source, is_load) for source in sources]
+        parts = join([value if source.type == "spread_element" else value.part() for source, value in zip(sources, values, strict=True)])
+        into = self._value(target, is_load)
+        if target.type == "object":
+            return join((into, parts.held()))
+        if is_load or into.is_kept or parts.deep:
+            raise _Keeps
+        return into
+
+    def _call_method(self, callee: Node, node: Node, is_load: bool) -> Reach:
+        name = self._property(callee)
+        owner, given = self._value(callee.child_by_field_name("object"), is_load), self._given(node, is_load)
+        if self._is_read(name):
+            results = self._call_back(name, node, join((owner, given)))
+            return self._read(name, node, owner, join((given, results)), is_load)
+        if is_load and name in builtins.FILL:
+            place = callee.child_by_field_name("object")
+            if place is None:
+                raise _Keeps
+            self._fill(place, join((given, given.part())).kept())
+            return ANYTHING
+        if is_load or given.deep or (owner.is_kept and (name not in self._own_methods or name in builtins.FILL)):
+            raise _Keeps
+        return ANYTHING if owner.deep >= ANYTHING.deep else NOTHING
+
+    def _read(self, name: str, node: Node, owner: Reach, given: Reach, is_load: bool) -> Reach:
+        """What a method that changes nothing may return."""
+        if is_load and name in builtins.ITERATORS and not _is_consumed(node):
+            raise _Keeps
+        if name in builtins.GIVE_PRIMITIVES:
+            return NOTHING
+        part = owner.part()
+        if name in builtins.GIVE_MEMBERS:
+            return part
+        if is_load:
+            return join((part, given)).kept().kept()
+        return join((owner, given)).kept() if part.deep or given.deep else NOTHING
+
+    def _call_unknown(self, callee: Reach, node: Node, is_load: bool) -> Reach:
+        """A call of a function that is not known: it may be any of the script's own."""
+        if is_load or self._given(node, is_load).deep:
+            raise _Keeps
+        return ANYTHING if callee.deep else NOTHING
+
+    def _call_back(self, name: str, node: Node, value: Reach) -> Reach:
+        """Functions that a built-in one calls get what it works on. Returns what they return."""
+        returned = []
+        for number, given in enumerate(self._arguments(node)):
+            function = self._callee(given)
             if function is not None:
+                returned.append(self._returned.get(function.id, NOTHING))
                 for parameter in _parameters(function):
-                    self._spread(parameter, depth)
+                    self._spread(parameter, join((value, returned[-1])).kept() if value.deep else returned[-1])
+            elif value.deep and number == builtins.CALL_BACK.get(name) and not self._is_no_function(given):
+                raise _Keeps
+        return join(returned)
 
-    def _call_function(self, function: Node, node: Node) -> int:
+    def _is_no_function(self, given: Node) -> bool:
+        """Whether an argument is no function of the script that is not known."""
+        if given.type == "identifier" and self._binding(given) is None:
+            return True
+        return given.type in _PRIMITIVES or given.type in ("array", "object", "regex")
+
+    def _given(self, node: Node, is_load: bool) -> Reach:
+        """What the arguments of a call may reach, functions of the script aside that return nothing that lives on."""
+        values = []
+        for each in self._arguments(node):
+            function = self._callee(each)
+            if function is None:
+                values.append(self._value(each, is_load))
+        return join(values)
+
+    def _arguments(self, node: Node) -> list[Node]:
         arguments = node.child_by_field_name("arguments")
-        given = [] if arguments is None else arguments.named_children
-        depths = [self._depth(each) for each in given]
-        if any(each.type == "spread_element" for each in given):
-            depths = [max(depths, default=0)] * UNKNOWN
-        for parameter, depth in zip(_parameters(function), depths, strict=False):
-            self._spread(parameter, depth)
-        return self._returns.get(function.id, 0)
+        return [] if arguments is None else [each for each in arguments.named_children if each.type != "comment"]
 
     def _callee(self, node: Node) -> Node | None:
         """The function of the script that an expression means, if it is clear."""
         while node.type == "parenthesized_expression" and node.named_children:
-            node = node.named_children[0]
+            node = node.named_children[-1]
         if node.type in FUNCTIONS:
             return node
         binding = self._binding(node) if node.type == "identifier" else None
@@ -439,81 +622,51 @@ class _Analysis:
 
     # ---- helpers ----
 
+    def _is_read(self, name: str) -> bool:
+        return name in builtins.READS and name not in self._own_methods
+
     def _binding(self, node: Node) -> Binding | None:
         return self._scopes.bindings.get(node.id)
 
+    def _function_around(self, node: Node) -> Node | None:
+        found = node.parent
+        while found is not None and found.type not in FUNCTIONS:
+            found = found.parent
+        return found
+
     def _path(self, node: Node | None) -> str:
         """The dotted path of a global, empty when it is none."""
-        if node is None:
-            return ""
         root = node
-        while root.type == "member_expression":
-            inner = root.child_by_field_name("object")
-            if inner is None:
-                return ""
-            root = inner
-        if root.type != "identifier" or self._binding(root) is not None:
+        while root is not None and root.type == "member_expression":
+            root = root.child_by_field_name("object")
+        if node is None or root is None or root.type != "identifier" or self._binding(root) is not None:
             return ""
-        return "".join(self._script.text_of(node).split())
+        return "".join(self._script.text_of(node).split()).replace("?.", ".")
 
-    def _method(self, callee: Node | None) -> str:
-        name = None if callee is None else callee.child_by_field_name("property")
-        return "" if name is None else self._script.text_of(name)
+    def _property(self, node: Node) -> str:
+        return self._field_text(node, "property") if node.type == "member_expression" else ""
 
-    def _spread(self, pattern: Node, depth: int) -> None:
-        """Give the names of a pattern what they take from a value."""
-        todo = [(pattern, depth)]
-        while todo:
-            node, left = todo.pop()
-            if node.type in ("identifier", "shorthand_property_identifier_pattern"):
-                self._deepen(self._binding(node), left)
-            elif node.type in ("assignment_pattern", "object_assignment_pattern"):
-                todo += [(child, left) for child in (node.child_by_field_name("left"),) if child is not None]
-            elif node.type == "pair_pattern":
-                todo += [(child, left) for child in (node.child_by_field_name("value"),) if child is not None]
-            elif node.type == "rest_pattern":
-                todo += [(child, min(UNKNOWN, left + 1) if left else 0) for child in node.named_children]
-            elif node.type in ("object_pattern", "array_pattern"):
-                todo += [(child, _less(left)) for child in node.named_children]
-
-    def _deepen(self, binding: Binding | None, depth: int) -> None:
-        if binding is not None and depth > self._depths.get(binding, 0):
-            self._depths[binding] = depth
-            self._changed = True
+    def _field_text(self, node: Node, field: str) -> str:
+        found = node.child_by_field_name(field)
+        return "" if found is None else self._script.text_of(found).strip("\"'")
 
 
-def _is_logical(node: Node) -> bool:
-    """Whether an operator gives one of its sides, and not a new primitive value."""
-    operator = node.child_by_field_name("operator")
-    return operator is not None and operator.type in _LOGICAL
+_THIS_OWNERS: Final = (FUNCTIONS - {"arrow_function"}) | {"field_definition"}
 
 
-def _less(depth: int) -> int:
-    """The depth of a part; a part of the unknown is unknown."""
-    return depth if depth == UNKNOWN else max(0, depth - 1)
+def _member_name(node: Node, script: Script) -> str:
+    """The name of a member as far as it is written."""
+    if node.type == "member_expression":
+        name = node.child_by_field_name("property")
+    else:
+        name = node.child_by_field_name("index")
+        if name is not None and name.type != "string":
+            return ""
+    return "" if name is None else script.text_of(name).strip("\"'")
 
 
-def _runs_at_once(function: Node) -> bool:
-    """Whether a function is called where it stands, by a method that does not keep it: `LIST.forEach((x) => …)`."""
-    arguments = function.parent
-    call = None if arguments is None or arguments.type != "arguments" else arguments.parent
-    if function.type == "class_static_block":
-        return True
-    if call is None or call.type != "call_expression":
-        return False
-    callee = call.child_by_field_name("function")
-    name = None if callee is None else callee.child_by_field_name("property")
-    return name is not None and (name.text or b"").decode(errors="replace") in _READS
-
-
-def _evaluated(value: Node) -> Iterator[Node]:
-    """The nodes of an expression that run with it: not those inside its functions."""
-    todo = [value]
-    while todo:
-        node = todo.pop()
-        yield node
-        if node.type not in FUNCTIONS:
-            todo += node.named_children
+def _is_pattern(node: Node) -> bool:
+    return node.type in ("object_pattern", "array_pattern") or node.type in _MEMBERS
 
 
 def _is_consumed(node: Node) -> bool:
@@ -521,7 +674,7 @@ def _is_consumed(node: Node) -> bool:
     parent = node.parent
     if parent is None:
         return False
-    if parent.type == "spread_element":
+    if parent.type in ("spread_element", "for_in_statement"):
         return True
     call = parent.parent if parent.type == "arguments" else None
     return call is not None and call.type in ("call_expression", "new_expression")
@@ -532,7 +685,7 @@ def _parameters(function: Node) -> list[Node]:
     if single is not None:
         return [single]
     parameters = function.child_by_field_name("parameters")
-    return [] if parameters is None else parameters.named_children
+    return [] if parameters is None else [each for each in parameters.named_children if each.type != "comment"]
 
 
 def _targets(node: Node) -> Iterator[Node]:
@@ -544,31 +697,13 @@ def _targets(node: Node) -> Iterator[Node]:
             case "parenthesized_expression" | "object_pattern" | "array_pattern" | "rest_pattern":
                 todo += found.named_children
             case "assignment_pattern" | "object_assignment_pattern":
-                todo += [child for child in (found.child_by_field_name("left"),) if child is not None]
+                todo += found.children_by_field_name("left")
             case "pair_pattern":
-                todo += [child for child in (found.child_by_field_name("value"),) if child is not None]
+                todo += found.children_by_field_name("value")
+            case "comment":
+                pass
             case _:
                 yield found
-
-
-def _base(place: Node) -> Node:
-    """What a chain of members begins with."""
-    while place.type in ("member_expression", "subscript_expression", "parenthesized_expression"):
-        inner = place.child_by_field_name("object") or (place.named_children[0] if place.named_children else None)
-        if inner is None:
-            return place
-        place = inner
-    return place
-
-
-def _root(place: Node) -> Node | None:
-    """The name, or `this`, that a chain of members begins with."""
-    base = _base(place)
-    return base if base.type in ("identifier", "shorthand_property_identifier_pattern", "this") else None
-
-
-def _object(place: Node) -> Node | None:
-    return place.child_by_field_name("object")
 
 
 _NOBODY: Final = Binding("", "", None, None)  # type: ignore[arg-type]

@@ -1,0 +1,69 @@
+"""What the analysis of scripts knows of the built-in functions and objects."""
+
+from typing import Final
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+GIVE_PRIMITIVES: Final = _names(
+    """has includes indexOf lastIndexOf some every join toString startsWith endsWith test search toLowerCase toUpperCase
+    trim trimStart trimEnd charAt charCodeAt codePointAt localeCompare hasOwnProperty findIndex findLastIndex toFixed
+    toPrecision toLocaleString format getTime toISOString isSubsetOf isSupersetOf isDisjointFrom forEach padStart padEnd
+    replace replaceAll substring substr repeat normalize select getUTCFullYear getUTCMonth getUTCDate getUTCDay
+    getUTCHours getUTCMinutes getUTCSeconds"""
+)
+GIVE_MEMBERS: Final = _names("get at find findLast")
+ITERATORS: Final = _names("keys values entries matchAll")
+READS: Final = (
+    GIVE_PRIMITIVES
+    | GIVE_MEMBERS
+    | ITERATORS
+    | _names(
+        """exec match split slice filter map flatMap flat concat reduce reduceRight toSorted toReversed toSpliced with
+        formatToParts resolvedOptions union intersection difference symmetricDifference encode"""
+    )
+)
+"""Methods of built-in objects that change nothing of what they are called on."""
+CALL_BACK: Final = {
+    **dict.fromkeys(
+        _names("some every find findLast findIndex findLastIndex filter map flatMap reduce reduceRight forEach toSorted"), 0
+    ),
+    **dict.fromkeys(_names("replace replaceAll Array.from Object.groupBy Map.groupBy JSON.stringify JSON.parse"), 1),
+}
+"""Functions that call one that they are given, and which of their arguments that is."""
+FILL: Final = _names("push unshift add set sort reverse fill")
+"""Methods that change what they are called on; the script's top level may fill its tables with them."""
+PURE_CALLS: Final = _names(
+    """String Number BigInt Boolean Symbol parseInt parseFloat isNaN isFinite atob btoa encodeURIComponent
+    decodeURIComponent encodeURI decodeURI escape unescape JSON.stringify Array.isArray Object.hasOwn Object.is
+    Object.keys String.fromCharCode String.fromCodePoint String.raw Number.isInteger Number.isSafeInteger
+    Number.isFinite Number.isNaN Number.parseInt Number.parseFloat BigInt.asUintN BigInt.asIntN Date.parse Date.UTC
+    Date.now flow.contains structuredClone"""
+)
+"""Functions whose results hold nothing of their arguments."""
+COPIES: Final = _names(
+    """Object.values Object.entries Object.fromEntries Object.freeze Object.groupBy Map.groupBy Array.from Array.of
+    Array JSON.parse"""
+)
+"""Functions whose results may hold their arguments, or members of them."""
+COPY_MEMBERS: Final = _names("Object.values Object.entries Array.from")
+"""Those that hold nothing of their arguments but members."""
+PURE_OBJECTS: Final = _names("Math console")
+CONSTANT_OBJECTS: Final = _names("Math Number Symbol")
+VALUES: Final = _names(
+    "undefined NaN Infinity Boolean String Number BigInt parseInt parseFloat isNaN isFinite encodeURIComponent "
+    "decodeURIComponent"
+)
+"""Globals that may be handed on, since nothing of theirs can be changed."""
+COLLECTIONS: Final = _names("Set Map Array")
+CLASSES: Final = COLLECTIONS | _names(
+    """Object WeakMap WeakSet Error TypeError RangeError SyntaxError TextEncoder TextDecoder Date Uint8Array Uint16Array
+    Uint32Array Int8Array Int16Array Int32Array Float32Array Float64Array BigInt64Array BigUint64Array
+    Uint8ClampedArray ArrayBuffer DataView Intl.NumberFormat Intl.DateTimeFormat Intl.Collator Intl.PluralRules
+    Intl.ListFormat Intl.RelativeTimeFormat Intl.DisplayNames"""
+)
+FORBIDDEN_GLOBALS: Final = _names("globalThis eval Function Reflect Proxy arguments Iterator")
+FORBIDDEN_MEMBERS: Final = _names("constructor prototype __proto__ caller callee buffer")
+"""Ways from an object to others that live on."""
