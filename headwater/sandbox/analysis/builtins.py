@@ -28,7 +28,10 @@ READS: Final = (
 """Methods of built-in objects that change nothing of what they are called on."""
 CALL_BACK: Final = {
     **dict.fromkeys(
-        _names("some every find findLast findIndex findLastIndex filter map flatMap reduce reduceRight forEach toSorted"), 0
+        _names(
+            "some every find findLast findIndex findLastIndex filter map flatMap reduce reduceRight forEach toSorted"
+        ),
+        0,
     ),
     **dict.fromkeys(_names("replace replaceAll Array.from Object.groupBy Map.groupBy JSON.stringify JSON.parse"), 1),
 }

@@ -21,8 +21,10 @@ FUNCTIONS: Final = frozenset(
         "arrow_function",
         "method_definition",
         "class_static_block",
+        "field_definition",
     }
 )
+"""What has a `this`, or code of its own that runs at another time; a field's value is as a method's body."""
 _BLOCKS: Final = FUNCTIONS | {
     "program",
     "statement_block",
@@ -37,10 +39,10 @@ _BLOCKS: Final = FUNCTIONS | {
 _NAMED_DECLARATIONS: Final = frozenset({"function_declaration", "generator_function_declaration", "class_declaration"})
 _NAMED_EXPRESSIONS: Final = frozenset({"function_expression", "generator_function", "class"})
 _DECLARING: Final = (
-    FUNCTIONS
-    | _NAMED_DECLARATIONS
-    | _NAMED_EXPRESSIONS
-    | {"variable_declarator", "for_in_statement", "catch_clause"}
+    FUNCTIONS | _NAMED_DECLARATIONS | _NAMED_EXPRESSIONS | {"variable_declarator", "for_in_statement", "catch_clause"}
+)
+_LEAVES: Final = frozenset(
+    {"property_identifier", "private_property_identifier", "string", "string_fragment", "number"}
 )
 _REFERENCES: Final = frozenset({"identifier", "shorthand_property_identifier", "shorthand_property_identifier_pattern"})
 
@@ -87,13 +89,14 @@ class _Scope:
 class Scopes:
     """The bindings of a script.
 
-    bindings: by identifier node's id; free: identifiers that nothing declares. nodes: all nodes but identifiers, each with
-    the function around it, None at top level.
+    bindings: by identifier node's id; free: identifiers that nothing declares. nodes: all nodes but names, texts and numbers,
+    each with the function around it, None at top level. depth: how many nodes are nested.
     """
 
     bindings: dict[int, Binding]
     free: list[Node]
     nodes: list[tuple[Node, Node | None]]
+    depth: int
 
 
 def resolve(script: Script) -> Scopes:
@@ -108,6 +111,7 @@ class _Resolver:
         self._declared: dict[int, Binding] = {}
         self._used: list[tuple[Node, _Scope]] = []
         self._nodes: list[tuple[Node, Node | None]] = []
+        self._depth = 0
 
     def resolve(self) -> Scopes:
         self._collect()
@@ -120,21 +124,36 @@ class _Resolver:
                 free.append(node)
             else:
                 bindings[node.id] = binding
-        return Scopes(bindings, free, self._nodes)
+        return Scopes(bindings, free, self._nodes, self._depth)
 
     def _collect(self) -> None:
-        todo = [(self._script.root, self._program)]
-        while todo:
-            node, outside = todo.pop()
-            kind = node.type
-            if kind in _REFERENCES:
-                self._used.append((node, outside))
+        """Goes through the tree with a cursor, which is several times as fast as lists of children."""
+        cursor, scopes = self._script.root.walk(), [self._program]
+        while True:
+            node = cursor.node
+            scope = scopes[-1]
+            if node is not None and node.is_named:
+                scope = self._enter(node, node.type, scope)
+            if cursor.goto_first_child():
+                scopes.append(scope)
+                self._depth = max(self._depth, len(scopes))
                 continue
+            while not cursor.goto_next_sibling():
+                if not cursor.goto_parent():
+                    return
+                scopes.pop()
+
+    def _enter(self, node: Node, kind: str, outside: _Scope) -> _Scope:
+        """Take a node; returns the scope of its children."""
+        if kind in _REFERENCES:
+            self._used.append((node, outside))
+            return outside
+        if kind not in _LEAVES:
             self._nodes.append((node, outside.function))
-            scope = _entered(node, outside) if kind in _BLOCKS else outside
-            if kind in _DECLARING:
-                self._declare(node, kind, scope, outside)
-            todo += [(child, scope) for child in node.named_children]
+        scope = _entered(node, outside) if kind in _BLOCKS else outside
+        if kind in _DECLARING:
+            self._declare(node, kind, scope, outside)
+        return scope
 
     def _declare(self, node: Node, kind: str, scope: _Scope, outside: _Scope) -> None:
         if kind == "variable_declarator" and node.parent is not None:

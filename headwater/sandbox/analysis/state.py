@@ -18,9 +18,12 @@ from headwater.sandbox.analysis.reach import ANYTHING, NOTHING, Reach, join
 from headwater.sandbox.analysis.scopes import FUNCTIONS, Binding, Scopes, resolve
 from headwater.sandbox.analysis.tree import Script
 
-_ROUNDS: Final = 20
+_MAX_ROUNDS, _MAX_VISITS = 20, 200_000
+_MAX_DEPTH: Final = 500
+"""Of nodes: what is nested more deeply is taken to keep something."""
 _MAY_ASK: Final = re.compile(rb"flow|\\u|globalThis|\bthis\b(?!\s*\.)")
 """Ways to `flow`: its name, perhaps with an escape, and the global object."""
+_MAX_PATH: Final = 3
 _LOGICAL: Final = frozenset({"||", "&&", "??"})
 _LOGICAL_ASSIGNMENT: Final = frozenset({"||=", "&&=", "??="})
 _ACCESSORS: Final = frozenset({"get", "set"})
@@ -38,10 +41,7 @@ class _Keeps(Exception):
 
 
 def keeps_state(script: Script) -> bool:
-    """Whether something that `process` changes may be seen by a later call. False for scripts that can't ask anything.
-
-    A script that is nested more deeply than Python's stack is taken to keep something.
-    """
+    """Whether something that `process` changes may be seen by a later call. False for scripts that can't ask anything."""
     if not _MAY_ASK.search(script.source):
         return False
     if script.has_errors:
@@ -71,10 +71,12 @@ class _Analysis:
 
     def run(self) -> None:
         """Raises _Keeps."""
+        if self._scopes.depth > _MAX_DEPTH:
+            raise _Keeps
         self._check_names()
         self._find_functions()
         self._plan()
-        for _ in range(_ROUNDS):
+        for _ in range(min(_MAX_ROUNDS, 3 + _MAX_VISITS // (len(self._visits) + 1))):
             self._is_changed = False
             self._memo.clear()
             for visit, node, is_load in self._visits:
@@ -139,6 +141,8 @@ class _Analysis:
                     self._at_load.add(node.id)
                 elif function is not None and is_load:
                     raise _Keeps
+            elif kind in ("return_statement", "this"):
+                self._around[node.id] = function
             visit = visitors.get(kind)
             if visit is not None:
                 self._visits.append((visit, node, is_load))
@@ -234,7 +238,7 @@ class _Analysis:
             self._spread(parameter, ANYTHING)
 
     def _return(self, node: Node, is_load: bool) -> None:
-        function = self._function_around(node)
+        function = self._around[node.id]
         if function is not None and node.named_children:
             self._give_back(function, self._value(node.named_children[0], is_load))
 
@@ -276,12 +280,12 @@ class _Analysis:
 
     def _this(self, node: Node, _is_load: bool) -> None:
         """`this` is a new object in the methods and fields of a class that are not static, elsewhere it may be any."""
-        owner = node.parent
-        while owner is not None and (owner.type == "arrow_function" or owner.type not in _THIS_OWNERS):
-            owner = owner.parent
-        if owner is None or owner.parent is None or owner.parent.type != "class_body":
+        owner = self._around[node.id]
+        while owner is not None and owner.type == "arrow_function":
+            owner = self._around[owner.id]
+        if owner is None or owner.type == "class_static_block" or owner.children[0].type == "static":
             raise _Keeps
-        if owner.children[0].type == "static" or owner.type == "class_static_block":
+        if owner.parent is None or owner.parent.type != "class_body":
             raise _Keeps
 
     # ---- writing ----
@@ -397,7 +401,9 @@ class _Analysis:
                 return join([self._value(side, is_load) for side in sides])
             case "assignment_expression" | "augmented_assignment_expression":
                 sides = (node.child_by_field_name(name) for name in ("left", "right"))
-                return join([self._value(side, is_load) for side in sides if side is not None and not _is_pattern(side)])
+                return join(
+                    [self._value(side, is_load) for side in sides if side is not None and not _is_pattern(side)]
+                )
             case "regex":
                 return self._value_of_regex(node, is_load)
             case "class":
@@ -536,7 +542,12 @@ class _Analysis:
         """`Object.assign({}, …)`; into another object only what reaches nothing."""
         target, *sources = self._arguments(node) or [node]
         values = [self._value(source, is_load) for source in sources]
-        parts = join([value if source.type == "spread_element" else value.part() for source, value in zip(sources, values, strict=True)])
+        parts = join(
+            [
+                value if source.type == "spread_element" else value.part()
+                for source, value in zip(sources, values, strict=True)
+            ]
+        )
         into = self._value(target, is_load)
         if target.type == "object":
             return join((into, parts.held()))
@@ -628,17 +639,12 @@ class _Analysis:
     def _binding(self, node: Node) -> Binding | None:
         return self._scopes.bindings.get(node.id)
 
-    def _function_around(self, node: Node) -> Node | None:
-        found = node.parent
-        while found is not None and found.type not in FUNCTIONS:
-            found = found.parent
-        return found
-
     def _path(self, node: Node | None) -> str:
         """The dotted path of a global, empty when it is none."""
         root = node
-        while root is not None and root.type == "member_expression":
-            root = root.child_by_field_name("object")
+        for _ in range(_MAX_PATH):
+            if root is not None and root.type == "member_expression":
+                root = root.child_by_field_name("object")
         if node is None or root is None or root.type != "identifier" or self._binding(root) is not None:
             return ""
         return "".join(self._script.text_of(node).split()).replace("?.", ".")
@@ -649,9 +655,6 @@ class _Analysis:
     def _field_text(self, node: Node, field: str) -> str:
         found = node.child_by_field_name(field)
         return "" if found is None else self._script.text_of(found).strip("\"'")
-
-
-_THIS_OWNERS: Final = (FUNCTIONS - {"arrow_function"}) | {"field_definition"}
 
 
 def _member_name(node: Node, script: Script) -> str:

@@ -1,5 +1,8 @@
 """Which scripts keep something from record to record."""
 
+import time
+from pathlib import Path
+
 import pytest
 
 from headwater.sandbox.analysis.state import keeps_state
@@ -74,6 +77,10 @@ KEEP_SOMETHING = [
 ]
 
 
+MORE_THAT_KEEP = Path(__file__).with_name("kept_scripts.txt").read_text().splitlines()
+"""One a line; `ASK` stands for a question. Ways by which something may live on, each of them hidden in another place."""
+
+
 @pytest.mark.parametrize("script", KEEP_NOTHING)
 def test_scripts_that_keep_nothing(script: str) -> None:
     assert not keeps_state(parse(script))
@@ -82,6 +89,43 @@ def test_scripts_that_keep_nothing(script: str) -> None:
 @pytest.mark.parametrize("script", KEEP_SOMETHING)
 def test_scripts_that_may_keep_something(script: str) -> None:
     assert keeps_state(parse(script))
+
+
+@pytest.mark.parametrize("script", MORE_THAT_KEEP)
+def test_ways_to_keep_something(script: str) -> None:
+    assert keeps_state(parse(script.replace("ASK", ASKS)))
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "flow;" + "x=>" * 100_000 + "1",
+        "class K { m() { flow; " + "(this, " * 50_000 + "1" + ")" * 50_000 + " } }",
+        "flow; function process(r) { return flow" + ".b()" * 100_000 + " }",
+        "flow;" + "".join(f"function f{n}() {{ return f{n + 1}() }}" for n in range(10_000)) + "function process() {}",
+        "flow;" + "(" * 500_000,
+    ],
+)
+def test_hostile_scripts_take_bounded_time(script: str) -> None:
+    began_s = time.process_time()
+    keeps_state(parse(script))
+    assert time.process_time() - began_s < 5
+
+
+def test_a_large_script_is_analysed_quickly() -> None:
+    step = """
+      function step_{0}(record, options = {{}}) {{
+        const {{ limit = 10, names = ['a', 'b'] }} = options;
+        const parts = names.map((name) => `${{name}}:${{record[name] ?? 'none'}}`).filter(Boolean);
+        if (parts.length > limit) return {{ ...record, parts, ok: flow.contains('w', [record.from, record.to]) }};
+        return parts.length ? {{ note: parts.join(','), nested: {{ a: [1, 2, {{ b: {0} }}] }} }} : null;
+      }}
+    """
+    script = "".join(step.format(number) for number in range(600)) + "const process = step_1;"
+    assert len(script) > 250_000
+    began_s = time.process_time()
+    assert not keeps_state(parse(script))
+    assert time.process_time() - began_s < 1.5  # 0.3 s on a free machine
 
 
 def test_deeply_nested_scripts_are_taken_to_keep_something() -> None:
