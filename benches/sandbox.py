@@ -71,6 +71,7 @@ def loads(rng: random.Random, records: list[dict[str, object]]) -> list[Load]:
     members = frozenset(str(r["to_address"]) for r in records if rng.random() < HIT_RATE)
     big = [{**r, "value": 2**255 + i} for i, r in enumerate(records)]
     lookup_script = "function process(d) { d.seen = flow.contains('w', [d.from_address, d.to_address]); return d }"
+    seen = [text({**r, "seen": r["to_address"] in members}) for r in records]
     return [
         Load(
             "plain",
@@ -78,7 +79,8 @@ def loads(rng: random.Random, records: list[dict[str, object]]) -> list[Load]:
             frozenset(),
             [text({**r, "seen": 1}) for r in records],
         ),
-        Load("lookup", lookup_script, members, [text({**r, "seen": r["to_address"] in members}) for r in records]),
+        Load("lookup", lookup_script, members, seen),
+        Load("state", f"let last = null; {lookup_script.replace('return d', 'last = d.seen; return d')}", members, seen),
         Load(
             "uint256",
             "function process(d) { d.value = 2n ** 255n + BigInt(d.log_index); return d }",

@@ -259,3 +259,67 @@ def test_dependent_questions_of_scripts_that_keep_nothing(bench: Bench) -> None:
     bench.fill("wallets", [f"d{n}" for n in range(60)])
     outcome = bench.transform(script).start(batch(lines(*RECORDS[:20]))).result()
     assert [*outcome.kept.values] == [b'{"id":%d,"n":60}' % n for n in range(20)]
+
+
+def counted(bench: Bench, script: str, sizes: list[int]) -> list[int]:
+    """What the members `calls` of all outputs say, of batches of these sizes."""
+    made: list[int] = []
+    transform = bench.transform(script)
+    for size in sizes:
+        outcome = transform.start(batch(lines(*RECORDS[:size]))).result()
+        assert outcome.failures == []
+        made += [json.loads(value or b"")["calls"] for value in outcome.kept.values]
+    return made
+
+
+def test_a_table_that_is_made_at_the_first_record_costs_no_record(bench: Bench) -> None:
+    """Making it takes longer than a record may take; a record is blamed for what it takes every time."""
+    script = f"""
+      let table = null, calls = 0;
+      function make() {{ let sum = 0; for (let i = 0; i < 7e6; i++) sum += i % 7; return new Map([['sum', sum]]); }}
+      function process(r) {{
+        table ??= make();
+        calls++;
+        return {{calls, sum: table.get('sum'), m: {ASK}}};
+      }}
+    """
+    assert counted(bench, script, [3, 40, 40]) == list(range(1, 84))
+
+
+def test_slow_records_that_keep_to_their_time_keep_the_state(bench: Bench) -> None:
+    """A segment ends between two records when its time is over."""
+    script = f"""
+      let calls = 0;
+      function process(r) {{
+        let sum = 0;
+        for (let i = 0; i < 1.2e6; i++) sum += i % 7;
+        calls++;
+        return {{calls, sum, m: {ASK}}};
+      }}
+    """
+    assert counted(bench, script, [20, 20]) == list(range(1, 41))
+
+
+def test_a_slow_record_is_blamed_and_takes_no_state_along(bench: Bench) -> None:
+    script = f"""
+      let calls = 0;
+      function process(r) {{
+        calls++;
+        if (r.id === 4) for (let i = 0; i < 1e7; i++);
+        return {{id: r.id, calls, m: {ASK}}};
+      }}
+    """
+    outcome = bench.transform(script).start(batch(lines(*RECORDS[:8]))).result()
+    assert [(failure.row, failure.error) for failure in outcome.failures] == [(4, "Timeout")]
+    assert [json.loads(value or b"")["calls"] for value in outcome.kept.values] == [1, 2, 3, 4, 6, 7, 8]
+
+
+@pytest.mark.long
+def test_a_heavy_top_level_is_rehearsed_without_harm(bench: Bench) -> None:
+    script = f"""
+      let sum = 0, calls = 0;
+      for (let i = 0; i < 2e7; i++) sum += i % 7;
+      function process(r) {{ calls++; return {{calls, sum, m: {ASK}}}; }}
+    """
+    assert counted(bench, script, [40, 40, 40]) == list(range(1, 121))
+    assert bench.sandbox.crash_events == 0
