@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,8 @@ from headwater.errors import SandboxFailed
 
 HEAP_MB = 128
 _HARNESS = Path(__file__).with_name("harness")
+_NO_CODE = re.compile(r"^ *(//.*)?", re.MULTILINE)
+_SOURCES = ("realm", "stacks", "kinds", "web", "console", "records")
 _FLAGS = (
     "run",
     "--no-prompt",
@@ -55,6 +58,10 @@ def deno_engine(*, jit: bool) -> Engine:
 
 def _main_module() -> str:
     """The harness as a data: address, so that no file of ours has to be readable in the sandbox."""
-    sources = {name: (_HARNESS / f"{name}.js").read_text() for name in ("realm", "records")}
-    text = f"const SOURCES = {json.dumps(sources)};\n" + (_HARNESS / "outer.js").read_text()
+    text = f"const SOURCES = {json.dumps({name: _code(name) for name in _SOURCES})};\n" + _code("outer")
     return "data:application/javascript;base64," + base64.b64encode(text.encode()).decode()
+
+
+def _code(name: str) -> str:
+    """A file of the harness without comments and indentation: as one argument the harness may have 128 KiB."""
+    return _NO_CODE.sub("", (_HARNESS / f"{name}.js").read_text())

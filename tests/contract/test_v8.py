@@ -241,8 +241,8 @@ class TestConsole:
           }
         """
         outcome = bench.transform(script).start(batch(lines({"n": 1}, {"n": 2}))).result()
-        said = 'n is {} {{"a":[1]}} null undefined'
-        assert outcome.logs == [said.format(1), "TypeError: t", said.format(2), "TypeError: t"]
+        said, error = 'n is {} {{"a":[1n]}} null undefined', "TypeError: t\n    at process (script.js:4:27)"
+        assert outcome.logs == [said.format(1), error, said.format(2), error]
 
     def test_a_wrong_guess_prints_nothing(self, bench: Bench) -> None:
         script = "function process(d) { console.log(flow.contains('wallets', [d.v])); return d }"
@@ -262,7 +262,7 @@ class TestConsole:
             "function process(d) { const c = {}; c.c = c; console.log(c, Symbol('s'), () => 1, 'a\\nb'); return null }"
         )
         logs = bench.transform(script).start(batch(lines({}))).result().logs
-        assert logs == ["[unprintable] Symbol(s) () => 1 a\nb"]
+        assert logs == ['{"c":[Circular]} Symbol(s) [Function] a\nb']
 
 
 class TestContains:

@@ -1,7 +1,7 @@
 // Outer harness: the engine's main module. Reads frames, keeps one realm per script, writes frames.
 //
 // It never returns to the event loop, so no promise job, timer, import or operation that a script starts ever runs.
-// Only strings cross into a script's realm. `SOURCES` has the text of realm.js and records.js.
+// Only strings cross into a script's realm. `SOURCES` has the texts of the files that run there.
 import vm from 'node:vm';
 
 const HELLO = 0, BATCH = 1, KEYS = 2, RESULTS = 3, ANSWERS = 4, LOAD = 5, LOADED = 6, TRACE = 7, REFUSED = 8, BROKEN = 9;
@@ -20,10 +20,11 @@ const Bytes = Uint8Array, OuterError = Error, stringify = JSON.stringify, sliceT
 const call = Function.prototype.call.bind(Function.prototype.call);
 const { createContext, Script } = vm, fresh = vm.constants.DONT_CONTEXTIFY, runInContext = Script.prototype.runInContext;
 const secret = [...crypto.getRandomValues(new Bytes(16))].map((byte) => byte.toString(16)).join('');
-const compile = (text, filename = 'harness.js') => new Script(text, { filename });
+const compile = (text, filename = 'harness.js', lineOffset = 0) => new Script(text, { filename, lineOffset });
 const evaluate = (compiled, context, options) => call(runInContext, compiled, context, options);
 
 const REALM = compile(SOURCES.realm), RECORDS = compile(SOURCES.records);
+const ADDITIONS = [SOURCES.stacks, SOURCES.kinds, SOURCES.web, SOURCES.console].map((text) => compile(text));
 // The entry point is a lexical binding of the script's realm with a name that can be neither listed nor guessed.
 const ENTRY = compile(`const h${secret} = { __proto__: null, job: null }; h${secret}`);
 const CALL_ENTRY = compile(`h${secret}.job()`);
@@ -122,7 +123,9 @@ function asText(value) {
 
 function newRealm() {
   const context = createContext(fresh, { codeGeneration: { strings: false, wasm: false } });
-  const core = evaluate(RECORDS, context)(evaluate(REALM, context));
+  const handles = evaluate(REALM, context);
+  for (const addition of ADDITIONS) evaluate(addition, context)(handles);
+  const core = evaluate(RECORDS, context)(handles);
   core.connect(readPart, (at, text) => put(results, put(results, at, text), '\n'), ask);
   // keepsState: the script may keep something from record to record.
   return { context, core, entry: evaluate(ENTRY, context), keepsState: false };
@@ -134,17 +137,36 @@ const errorLine = (name, message, line = 0, column = 0) => `!${stringify(name)},
 function compileScript(source) {
   const { stackTraceLimit } = OuterError;
   OuterError.stackTraceLimit = 0;
-  try { return { compiled: compile(source, 'script.js') }; } catch (error) {
+  try { return { program: { compiled: compile(source, 'script.js'), source } }; } catch (error) {
     const { message, frames } = destructureError(error);
     const { lineNumber = 0, columnNumber = 0 } = frames[0] ?? {};
     return { refusal: errorLine('SyntaxError', message, lineNumber, columnNumber) };
   } finally { OuterError.stackTraceLimit = stackTraceLimit; }
 }
 
-function runTopLevel(realm, compiled) {
+// A script's own `Error` can't be declared beside that of the global object, which has to stay (see stacks.js): so such a
+// script runs as the body of a function.
+const inFunction = (source) => compile(`(() => {
+${source}
+return typeof process === 'function' ? process : typeof transform === 'function' ? transform : undefined;
+})()`, 'script.js', -1);
+
+// Runs a program's top level. Returns the function that it defines.
+function evaluateProgram(realm, program) {
   try {
-    evaluate(compiled, realm.context, { timeout: TOP_LEVEL_MS });
-    const script = evaluate(FIND_SCRIPT, realm.context);
+    const found = evaluate(program.compiled, realm.context, { timeout: TOP_LEVEL_MS });
+    return program.isInFunction ? found : evaluate(FIND_SCRIPT, realm.context);
+  } catch (error) {
+    if (program.isInFunction || isTimeout(error) || !timed(realm, () => realm.core.saysErrorIsDeclared(error), TOP_LEVEL_MS)) throw error;
+    program.compiled = inFunction(program.source);
+    program.isInFunction = true;
+    return evaluateProgram(realm, program);
+  }
+}
+
+function runTopLevel(realm, program) {
+  try {
+    const script = evaluateProgram(realm, program);
     if (script === undefined) return errorLine('NoProcess', 'the script defines no function process(record)');
     realm.core.setScript(script);
     timed(realm, realm.core.seal, TOP_LEVEL_MS);
@@ -156,9 +178,9 @@ function runTopLevel(realm, compiled) {
 }
 
 function load(length) {
-  const number = word(0), keepsState = incoming[2] !== 0, { compiled, refusal } = compileScript(text(3, length));
+  const number = word(0), keepsState = incoming[2] !== 0, { program, refusal } = compileScript(text(3, length));
   if (refusal) return send(REFUSED, refusal);
-  const realm = newRealm(), fault = runTopLevel(realm, compiled);
+  const realm = newRealm(), fault = runTopLevel(realm, program);
   if (fault) return send(REFUSED, fault);
   realm.keepsState = keepsState;
   realms.set(number, realm);

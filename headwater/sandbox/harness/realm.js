@@ -1,5 +1,5 @@
 // Prepares a script's realm, before the script: takes away what a script must not have, makes time and chance follow
-// the record, lets big integers survive JSON, and gives the script `console`. Evaluates to the harness's own handles.
+// the record, and lets big integers survive JSON. Evaluates to the harness's own handles, which other parts add to.
 //
 // Everything used after the script has run is a private copy: the script may replace any built-in that it can see.
 (() => {
@@ -31,9 +31,6 @@
   for (const key of ownKeys(G)) if (!KEPT.includes(key)) delete G[key];
   // `RegExp.$1` and its like would show one record's last match to the next record.
   for (const key of ownKeys(RegExp)) if (!['length', 'name', 'prototype', 'escape', Symbol.species].includes(key)) delete RegExp[key];
-  // Call sites would hand out functions of the outer realm.
-  for (const key of ['prepareStackTrace', 'captureStackTrace']) hidden(Error, key, undefined);
-  hidden(Error, 'stackTraceLimit', 10);
 
   // ---- time and chance ----
 
@@ -55,10 +52,12 @@
     topic + '/' + at(partitions, row) + '/' + (at(offsets, row) + row) + '/' + at(indexes, row);
 
   const RealDate = Date, wallClock = Date.now, dateText = uncurry(RealDate.prototype.toString);
-  const FixedDate = function (...parts) {
+  const makeDate = function (...parts) {
     if (new.target === undefined) return dateText(new RealDate(now()));
     return construct(RealDate, parts.length === 0 ? [now()] : parts, new.target);
   };
+  makeDate.prototype = RealDate.prototype;
+  const FixedDate = bind(makeDate, null);
   for (const key of ownKeys(RealDate)) defineProperty(FixedDate, key, descriptor(RealDate, key));
   replace(FixedDate, 'now', { now: () => now() }.now);
   replace(RealDate.prototype, 'constructor', FixedDate);
@@ -313,40 +312,24 @@
     hasRaw = true;
     return rawJSON(text);
   };
-  // The text of a bound function is that of one of the engine's own.
-  const install = (name, own, length) => {
-    const bound = bind(own, null);
+  // A bound function looks like one of the engine's own to who reads its text, in a message too.
+  const asNative = (own, name, length) => {
+    const bound = bind(own, null), { prototype } = own;
     defineProperty(bound, 'name', { __proto__: null, value: name });
     defineProperty(bound, 'length', { __proto__: null, value: length });
-    replace(JSON, name, bound);
+    if (prototype === undefined) return bound;
+    hidden(bound, 'prototype', prototype);
+    replace(prototype, 'constructor', bound);
+    return bound;
   };
+  const install = (name, own, length) => replace(JSON, name, asNative(own, name, length));
   install('stringify', stringifyOwn, 3);
   install('parse', parseOwn, 2);
   install('rawJSON', rawOwn, 1);
 
-  // ---- console ----
-
-  const MAX_LINES = 20, MAX_LINE = 1000;
-  const show = (value) => {
-    try {
-      if (typeof value === 'object' && value !== null && !isError(value)) return Text(stringifyCarefully(value));
-      return Text(value);
-    } catch { return '[unprintable]'; }
-  };
-  const print = (...values) => {
-    if (call.lines === null) call.lines = [];
-    const { lines } = call;
-    if (lines.length >= MAX_LINES) return;
-    let line = '';
-    for (let i = 0; i < values.length && line.length <= MAX_LINE; i++) line += (i ? ' ' : '') + show(values[i]);
-    lines[lines.length] = slice(line, 0, MAX_LINE);
-  };
-  const console = create(null);
-  for (const name of ['log', 'info', 'warn', 'error', 'debug']) replace(console, name, print);
-  replace(G, 'console', console);
-
   // ---- freezing ----
 
+  const FROZEN = "built-ins are frozen after the script's top level has run: change them at the top level";
   const intrinsics = [], known = new Set();
   const collect = (value) => {
     if ((typeof value !== 'object' && typeof value !== 'function') || value === null || known.has(value)) return;
@@ -364,7 +347,7 @@
       const key = keys[i], found = descriptor(object, key), value = found.value;
       if (!hasOwn(found, 'writable') || !found.writable) continue;
       const set = function (own) {
-        if (this === object) throw new FrozenError('built-ins are frozen');
+        if (this === object) throw new FrozenError(FROZEN);
         defineProperty(this, key, { __proto__: null, value: own, writable: true, enumerable: true, configurable: true });
       };
       defineProperty(object, key, { __proto__: null, get: freeze(() => value), set: freeze(set), configurable: false });
@@ -382,7 +365,12 @@
   for (const root of [...iterators, ...functions]) collect(getPrototypeOf(root));
   collect(getPrototypeOf(new Intl.Segmenter().segment('')));
   for (const key of KEPT) collect(key === 'globalThis' ? null : G[key]);
-  collect(console);
+  const provide = (name, made) => {
+    const value = typeof made === 'function' ? asNative(made, name, made.length) : made;
+    replace(G, name, value);
+    collect(value);
+    KEPT[KEPT.length] = name;
+  };
 
   // As Object.freeze, which would take the fast path away from every append to an array. Changed property by property
   // an object is slow, until it is looked up as a prototype again.
@@ -414,11 +402,11 @@
       if (intrinsics[i] !== ObjectPrototype && intrinsics[i] !== ArrayPrototype) freeze(intrinsics[i]);
     }
     for (let i = 0; i < KEPT.length; i++) lockGlobal(KEPT[i]);
-    lockGlobal('console');
   };
 
   return {
     __proto__: null, uncurry, isArray, parse, stringify, freeze, create, hidden, slice, indexOf, Text, match, withExact,
-    stringifyMarked, stringifyCarefully, parseMarked, noticeCircle, beginCalls, SPACES, wallClock, seal, call,
+    stringifyMarked, stringifyCarefully, parseMarked, noticeCircle, beginCalls, SPACES, wallClock, seal, call, replace, provide,
+    intrinsic: collect, FROZEN,
   };
 })();

@@ -12,8 +12,9 @@
   'use strict';
   const { uncurry, isArray, parse, stringify, hidden, freeze, create, slice, indexOf, match, Text } = realm;
   const { withExact, stringifyMarked, stringifyCarefully, parseMarked, noticeCircle, beginCalls, SPACES } = realm;
-  const { wallClock, seal, call } = realm;
+  const { wallClock, seal, call, FROZEN } = realm;
   const NativeArray = Array, Bytes = Uint8Array, NativeMap = Map, Wrong = TypeError, { setPrototypeOf } = Object, { isView } = ArrayBuffer;
+  const isError = Error.isError;
   const split = uncurry(String.prototype.split), tagOf = uncurry(Object.prototype.toString);
   const join = uncurry(Array.prototype.join), fill = uncurry(Array.prototype.fill), rowAt = uncurry(Array.prototype.indexOf);
   const byteAt = uncurry(Uint8Array.prototype.indexOf);
@@ -82,10 +83,15 @@
   };
   const BIGINT_ADVICE = '. Integers beyond 2^53 - 1 come as BigInt: convert with Number(x), or with BigInt(x) on both sides';
   const ofBigInt = /^Cannot (mix BigInt and other types|convert a BigInt value to a number)/;
+  // The engine says the same of objects that a script has frozen itself, and often does not name the object.
+  const ofFrozen = /^Cannot (?:assign to read only property|delete property|(?:add|define) property|redefine property:) (?!'?\d)/;
+  const ofBuiltIn = /^Cannot (?:assign to read only|delete) property '.*' of (?:object |function )?'?(?:\[object (?!Object\])\w+\]|.*\[native code\] \})'?$/s;
   const explained = (message) => {
     noticeCircle(message);
     chooseWriter();
-    return match(ofBigInt, message) === null ? message : message + BIGINT_ADVICE;
+    if (match(ofBigInt, message) !== null) return message + BIGINT_ADVICE;
+    if (match(ofFrozen, message) === null) return message;
+    return message + (match(ofBuiltIn, message) === null ? '. If this is a built-in: ' : ': ') + FROZEN;
   };
   const describe = (error) => {
     if (typeof error === 'object' && error !== null) {
@@ -147,6 +153,9 @@
     }
     return unknown;
   };
+  // Fails where the stack has no room for what the outer harness calls, which would fail with an error of its own realm.
+  const STACK_FRAMES = 200;
+  const requireStack = (frames) => frames > 0 && requireStack(frames - 1);
   // Asks for what is not known, and waits for the answer.
   const isMember = (dataset, values, count) => {
     if (dataset.facts === null) dataset.facts = dictionary();
@@ -156,6 +165,7 @@
       if (unknown[i] !== '' && unknown[i].length <= MAX_VALUE_UNITS) asked[asked.length] = unknown[i];
     }
     if (asked.length === 0 && dataset.state === RESOLVED) return false;
+    requireStack(STACK_FRAMES);
     const answers = ask('[' + stringify(dataset.name) + ',' + stringify(setPrototypeOf(asked, null)) + ']');
     dataset.state = answers === '?' ? UNKNOWN_NAME : RESOLVED;
     if (answers === '?') noDataset(dataset.name);
@@ -365,6 +375,8 @@
     connect(read, write, wait) { source = read; put = write; ask = wait; },
     seal,
     describe,
+    // Whether an error says that a script declares an `Error` of its own.
+    saysErrorIsDeclared: (error) => isError(error) && textOf(error, 'message') === "Identifier 'Error' has already been declared",
     trace(report) { trace = report; },
     // Makes ready for `pass`, which may be interrupted at once: no record runs then. head: as JSON, how many there are and
     // the places of long numbers in them: a row and its places, a row and its places, …; text: the records' columns as

@@ -1,0 +1,266 @@
+// Gives a script `console`: what it prints goes to the worker's log, and never fails a record.
+((realm) => {
+  'use strict';
+  const { uncurry, isArray, provide, create, slice, indexOf, match, stringify, stringifyCarefully, Text, call, headOf } = realm;
+  const { kindOf, lengthOf } = realm, { keys: keysOf, is, getPrototypeOf } = Object, { isView } = ArrayBuffer, isError = Error.isError;
+  const Failure = Error, Bytes = Uint8Array, ObjectPrototype = Object.prototype, toNumber = Number, { parseInt, parseFloat } = Number;
+  const bigText = uncurry(BigInt.prototype.toString), regexpText = uncurry(RegExp.prototype.toString), timeOf = uncurry(Date.prototype.getTime);
+  const isoText = uncurry(Date.prototype.toISOString), sourceText = uncurry(Function.prototype.toString);
+  const mapEntries = uncurry(Map.prototype.entries), setValues = uncurry(Set.prototype.values), mapSize = realm.getter(Map.prototype, 'size');
+  const setSize = realm.getter(Set.prototype, 'size'), join = uncurry(Array.prototype.join), padEnd = uncurry(String.prototype.padEnd);
+  const nextEntry = uncurry(getPrototypeOf(new Map().entries()).next), nextValue = uncurry(getPrototypeOf(new Set().values()).next);
+  const valueOf = { __proto__: null };
+  for (const Kind of [Boolean, Number, String, BigInt, Symbol]) valueOf[Kind.name] = uncurry(Kind.prototype.valueOf);
+
+  const MAX_LINES = 20, MAX_LINE = 1000, MAX_DEPTH = 50, MAX_CELL = 100, MAX_COLUMNS = 20;
+
+  // ---- values as text ----
+
+  const nameOf = (f) => {
+    try { return typeof f.name === 'string' ? slice(f.name, 0, MAX_CELL) : ''; } catch { return ''; }
+  };
+  const showFunction = (f) => {
+    const name = nameOf(f);
+    return (match(/^class\b/, sourceText(f)) === null ? '[Function' : '[class') + (name === '' ? ']' : ': ' + name + ']');
+  };
+  const showError = (error, isInner) => {
+    const { stack } = error;
+    return typeof stack === 'string' && stack !== '' && !isInner ? stack : '[' + headOf(error) + ']';
+  };
+  // Items until there is text enough. item(i): the text of one, or undefined behind the last.
+  const list = (opening, closing, item) => {
+    let text = opening;
+    for (let i = 0; text.length <= MAX_LINE; i++) {
+      const one = item(i);
+      if (one === undefined) return text + closing;
+      text += (i === 0 ? '' : ',') + one;
+    }
+    return text;
+  };
+  const showMembers = (value, above) => {
+    const keys = keysOf(value), prototype = getPrototypeOf(value);
+    const maker = prototype === null || prototype === ObjectPrototype ? '' : nameOf(prototype.constructor);
+    return list((maker === '' || maker === 'Object' ? '' : maker + ' ') + '{', '}', (i) =>
+      i === keys.length ? undefined : stringify(keys[i]) + ':' + show(value[keys[i]], above));
+  };
+  const showItems = (name, value, length, above) =>
+    list((name === '' ? '' : name + '(' + length + ') ') + '[', ']', (i) => i === length ? undefined : show(value[i], above));
+  const showMap = (value, above) => {
+    const entries = mapEntries(value);
+    return list('Map(' + mapSize(value) + ') {', '}', () => {
+      const { done, value: entry } = nextEntry(entries);
+      return done ? undefined : show(entry[0], above) + ' => ' + show(entry[1], above);
+    });
+  };
+  const showSet = (value, above) => {
+    const values = setValues(value);
+    return list('Set(' + setSize(value) + ') {', '}', () => {
+      const { done, value: one } = nextValue(values);
+      return done ? undefined : show(one, above);
+    });
+  };
+  const showKind = (value, kind, above) => {
+    switch (kind) {
+      case 'Map': return showMap(value, above);
+      case 'Set': return showSet(value, above);
+      case 'Date': return is(timeOf(value), NaN) ? 'Invalid Date' : isoText(value);
+      case 'RegExp': return regexpText(value);
+      case 'ArrayBuffer': { const bytes = new Bytes(value); return showItems('ArrayBuffer', bytes, lengthOf(bytes), above); }
+      case 'DataView': return '[DataView]';
+      default: return isView(value) ? showItems(kind, value, lengthOf(value), above) : '[' + kind + ': ' + show(valueOf[kind](value), above) + ']';
+    }
+  };
+  const showObject = (value, above) => {
+    if (isArray(value)) return showItems('', value, value.length, above);
+    if (isError(value)) return showError(value, above.length > 1);
+    const kind = kindOf(value);
+    return kind === '' ? showMembers(value, above) : showKind(value, kind, above);
+  };
+  const isAbove = (above, value) => {
+    for (let i = 0; i < above.length; i++) if (above[i] === value) return true;
+    return false;
+  };
+  // above: the objects that the value is in, null for one that is printed itself.
+  const show = (value, above) => {
+    switch (typeof value) {
+      case 'string': return above === null ? value : stringify(slice(value, 0, MAX_LINE));
+      case 'bigint': return bigText(value) + 'n';
+      case 'number': return is(value, -0) ? '-0' : Text(value);
+      case 'function': return showFunction(value);
+      case 'object': break;
+      default: return Text(value);
+    }
+    if (value === null) return 'null';
+    const open = above ?? [];
+    if (isAbove(open, value)) return '[Circular]';
+    if (open.length === MAX_DEPTH) return '[Object]';
+    open[open.length] = value;
+    try { return showObject(value, open); } finally { open.length -= 1; }
+  };
+  const shown = (value) => {
+    try { return show(value, null); } catch { return '[unprintable]'; }
+  };
+
+  // ---- format specifiers ----
+
+  const asNumber = (value, convert) => {
+    if (typeof value === 'bigint') return bigText(value) + 'n';
+    return typeof value === 'symbol' || typeof value === 'object' ? 'NaN' : show(convert(value), null);
+  };
+  const asJson = (value) => Text(stringifyCarefully(value));
+  const filled = (letter, value) => {
+    try {
+      switch (letter) {
+        case 's': return show(value, null);
+        case 'd': return asNumber(value, toNumber);
+        case 'i': return asNumber(value, parseInt);
+        case 'f': return asNumber(value, parseFloat);
+        case 'j': return asJson(value);
+        case 'c': return '';
+        default: return show(value, []);
+      }
+    } catch { return '[unprintable]'; }
+  };
+  const SPECIFIERS = 'sdifjoOc';
+  // The first text with values in the places of its specifiers, and how many of all values it took.
+  const fill = (values) => {
+    const first = values[0];
+    let text = '', used = 1, from = 0;
+    for (let at = indexOf(first, '%'); at >= 0 && text.length <= MAX_LINE; at = indexOf(first, '%', from)) {
+      const letter = at + 1 < first.length ? first[at + 1] : '';
+      text += slice(first, from, at);
+      from = at + 2;
+      if (letter === '%') text += '%';
+      else if (letter !== '' && indexOf(SPECIFIERS, letter) >= 0 && used < values.length) text += filled(letter, values[used++]);
+      else text += '%' + letter;
+    }
+    return { text: text + slice(first, from), used };
+  };
+  // The text of a line. Values that its first one has no places for follow it.
+  const format = (values) => {
+    let { text, used } = typeof values[0] === 'string' && values.length > 1 ? fill(values) : { text: '', used: 0 };
+    for (let i = used; i < values.length && text.length <= MAX_LINE; i++) text += (i ? ' ' : '') + shown(values[i]);
+    return text;
+  };
+
+  // ---- lines ----
+
+  // Those of the record at hand: how far its lines are indented, its counters and its timers, by their labels.
+  let indent = '', counts = null, timers = null;
+  const begin = () => {
+    if (call.lines !== null) return;
+    indent = ''; counts = create(null); timers = create(null);
+    call.lines = [];
+  };
+  const print = (text) => {
+    const { lines } = call;
+    if (lines.length < MAX_LINES) lines[lines.length] = slice(indent + text, 0, MAX_LINE);
+  };
+  const labelOf = (values) => values[0] === undefined ? 'default' : `${values[0]}`;
+  const behind = (values) => {
+    const rest = [];
+    for (let i = 1; i < values.length; i++) rest[i - 1] = values[i];
+    return rest;
+  };
+  const about = (what, values) => {
+    if (values.length > 0 && typeof values[0] === 'string') values[0] = what + ': ' + values[0];
+    return values.length === 0 ? what : typeof values[0] === 'string' ? format(values) : what + ': ' + format(values);
+  };
+  const count = (label) => {
+    counts[label] = (counts[label] ?? 0) + 1;
+    print(label + ': ' + counts[label]);
+  };
+  // Time does not move during a call.
+  const timer = (values, ends) => {
+    const label = labelOf(values);
+    if (!timers[label]) return print("Timer '" + label + "' does not exist");
+    if (ends) timers[label] = false;
+    values[0] = label + ': 0ms';
+    print(format(values));
+  };
+  const group = (values) => {
+    if (values.length > 0) print(format(values));
+    if (indent.length < MAX_CELL) indent += '  ';
+  };
+
+  // ---- tables ----
+
+  // At most so many rows as there are lines: each with its index and what it holds.
+  const rowsOf = (data) => {
+    const rows = [], kind = kindOf(data);
+    const add = (index, value) => { rows[rows.length] = { index, value }; };
+    if (kind === 'Map') {
+      const entries = mapEntries(data);
+      for (let { done, value } = nextEntry(entries); !done && rows.length < MAX_LINES; { done, value } = nextEntry(entries)) add(shown(value[0]), value[1]);
+    } else if (kind === 'Set') {
+      const values = setValues(data);
+      for (let { done, value } = nextValue(values); !done && rows.length < MAX_LINES; { done, value } = nextValue(values)) add(Text(rows.length), value);
+    } else if (isArray(data)) {
+      for (let i = 0; i < data.length && i < MAX_LINES; i++) add(Text(i), data[i]);
+    } else {
+      for (let i = 0, keys = keysOf(data); i < keys.length && i < MAX_LINES; i++) add(keys[i], data[keys[i]]);
+    }
+    return rows;
+  };
+  const isObject = (value) => typeof value === 'object' && value !== null;
+  const columnsOf = (rows) => {
+    const columns = [], known = create(null);
+    for (let i = 0; i < rows.length; i++) {
+      const { value } = rows[i], keys = isObject(value) ? keysOf(value) : [];
+      for (let k = 0; k < keys.length && columns.length < MAX_COLUMNS; k++) {
+        if (!known[keys[k]]) columns[columns.length] = keys[k];
+        known[keys[k]] = true;
+      }
+    }
+    return columns;
+  };
+  const cell = (value) => slice(shown(value), 0, MAX_CELL);
+  const linesOf = (rows, columns) => {
+    let hasValues = false;
+    for (let i = 0; i < rows.length; i++) hasValues = hasValues || !isObject(rows[i].value);
+    const lines = [['(index)']];
+    for (let c = 0; c < columns.length; c++) lines[0][c + 1] = cell(columns[c]);
+    if (hasValues) lines[0][columns.length + 1] = 'Values';
+    for (let i = 0; i < rows.length; i++) {
+      const { index, value } = rows[i], line = [cell(index)], is = isObject(value);
+      for (let c = 0; c < columns.length; c++) line[c + 1] = is && columns[c] in value ? cell(value[columns[c]]) : '';
+      if (hasValues) line[columns.length + 1] = is ? '' : cell(value);
+      lines[i + 1] = line;
+    }
+    return lines;
+  };
+  const table = (values) => {
+    if (!isObject(values[0])) return print(format(values));
+    const rows = rowsOf(values[0]), lines = linesOf(rows, isArray(values[1]) ? values[1] : columnsOf(rows));
+    for (let c = 0; c < lines[0].length; c++) {
+      let width = 0;
+      for (let i = 0; i < lines.length; i++) if (lines[i][c].length > width) width = lines[i][c].length;
+      for (let i = 0; i < lines.length && c + 1 < lines[0].length; i++) lines[i][c] = padEnd(lines[i][c], width);
+    }
+    for (let i = 0; i < lines.length; i++) print(join(lines[i], ' | '));
+  };
+
+  // ---- methods ----
+
+  const printAll = (values) => print(format(values));
+  const methods = {
+    __proto__: null, log: printAll, info: printAll, warn: printAll, error: printAll, debug: printAll, dirxml: printAll, table, group,
+    groupCollapsed: group,
+    dir(values) { print(show(values[0], [])); },
+    trace(values) { print(about('Trace', values) + slice(new Failure().stack, 'Error'.length)); },
+    assert(values) { if (!values[0]) print(about('Assertion failed', behind(values))); },
+    groupEnd() { indent = slice(indent, 2); },
+    count(values) { count(labelOf(values)); },
+    countReset(values) { counts[labelOf(values)] = 0; },
+    time(values) { timers[labelOf(values)] = true; },
+    timeLog(values) { timer(values, false); },
+    timeEnd(values) { timer([values[0]], true); },
+    clear() {}, profile() {}, profileEnd() {}, timeStamp() {},
+  };
+  const console = create(null);
+  for (const name of keysOf(methods)) {
+    const run = methods[name];
+    realm.replace(console, name, { [name](...values) { try { begin(); run(values); } catch { /* a line less */ } } }[name]);
+  }
+  provide('console', console);
+});

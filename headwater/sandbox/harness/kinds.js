@@ -1,0 +1,28 @@
+// Tells of an object which built-in kind it is, by what is inside of it.
+((realm) => {
+  'use strict';
+  const { uncurry, slice } = realm;
+  const { getOwnPropertyDescriptor: descriptor, getPrototypeOf } = Reflect, { isView } = ArrayBuffer;
+  const getter = (prototype, key) => uncurry(descriptor(prototype, key).get);
+  const tagOf = uncurry(Object.prototype.toString), Typed = getPrototypeOf(Uint8Array.prototype);
+  const typedName = getter(Typed, Symbol.toStringTag), lengthOf = getter(Typed, 'length');
+  // Each fails for what is of another kind.
+  const probes = {
+    __proto__: null, Map: getter(Map.prototype, 'size'), Set: getter(Set.prototype, 'size'),
+    ArrayBuffer: getter(ArrayBuffer.prototype, 'byteLength'), RegExp: getter(RegExp.prototype, 'source'),
+    Date: uncurry(Date.prototype.getTime), Boolean: uncurry(Boolean.prototype.valueOf), Number: uncurry(Number.prototype.valueOf),
+    String: uncurry(String.prototype.valueOf), BigInt: uncurry(BigInt.prototype.valueOf), Symbol: uncurry(Symbol.prototype.valueOf),
+  };
+  const tag = (value) => {
+    try { return slice(tagOf(value), 8, -1); } catch { return 'Object'; }
+  };
+  // The name of the kind, or '' for a plain object, a class of the script's own, an array or an error.
+  const kindOf = (value) => {
+    if (isView(value)) return typedName(value) ?? 'DataView';
+    const name = tag(value), probe = probes[name];
+    if (probe === undefined) return '';
+    try { probe(value); } catch { return ''; }
+    return name;
+  };
+  Object.assign(realm, { getter, tag, kindOf, typedName, lengthOf });
+});

@@ -1,0 +1,41 @@
+// Makes the stacks of errors show the script's own frames, and keeps the engine's call sites from the script: they are
+// objects of the outer realm.
+//
+// For the text of a stack the engine calls `prepareStackTrace` of what the global object has as `Error`. So that property
+// can't be redefined, and whatever a script assigns to it gets our `prepareStackTrace` before it is there.
+((realm) => {
+  'use strict';
+  const { freeze, hidden, Text, FROZEN } = realm;
+  const Wrong = TypeError, { defineProperty, isFrozen } = Object, Native = Error, SCRIPT = 'script.js';
+
+  const textOf = (value, otherwise) => {
+    try { return value === undefined ? otherwise : Text(value); } catch { return otherwise; }
+  };
+  const headOf = (error) => {
+    const name = textOf(error.name, 'Error'), message = textOf(error.message, '');
+    return name + (name !== '' && message !== '' ? ': ' : '') + message;
+  };
+  // At the end of the stack any call may fail, with an error of the outer realm too: none gets out.
+  const prepareStackTrace = (error, sites) => {
+    let text = '';
+    try {
+      text = headOf(error);
+      for (let i = 0; i < sites.length; i++) {
+        if (sites[i].getFileName() === SCRIPT) text += '\n    at ' + sites[i].toString();
+      }
+    } catch { /* what there is so far is a stack */ }
+    return text;
+  };
+  hidden(Native, 'prepareStackTrace', prepareStackTrace);
+  hidden(Native, 'stackTraceLimit', 10);
+
+  let current = Native;
+  const get = () => current;
+  const set = (value) => {
+    if (isFrozen(Native)) throw new Wrong(FROZEN);
+    if (typeof value === 'function' || (typeof value === 'object' && value !== null)) hidden(value, 'prepareStackTrace', prepareStackTrace);
+    current = value;
+  };
+  defineProperty(globalThis, 'Error', { __proto__: null, get: freeze(get), set: freeze(set), enumerable: false, configurable: false });
+  realm.headOf = headOf;
+});
