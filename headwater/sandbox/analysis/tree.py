@@ -1,0 +1,66 @@
+"""The syntax tree of a script, made once by tree-sitter and shared by every analysis.
+
+Node types are those of the grammar https://github.com/tree-sitter/tree-sitter-javascript. All walks are iterative: a
+script may be nested deeper than Python's stack.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import tree_sitter_javascript
+from tree_sitter import Language, Node, Parser, Tree
+
+_LANGUAGE: Final = Language(tree_sitter_javascript.language())
+
+
+class Position(NamedTuple):
+    """A place in a script; both count from 1, columns in UTF-16 code units as V8 has them."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A parsed script. source: its text in UTF-8, which the offsets of nodes count."""
+
+    text: str
+    source: bytes
+    tree: Tree
+
+    @property
+    def root(self) -> Node:
+        """The node `program`."""
+        return self.tree.root_node
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether some part of the text is no JavaScript for the grammar."""
+        return self.root.has_error
+
+    def text_of(self, node: Node) -> str:
+        """The text of a node."""
+        return self.source[node.start_byte : node.end_byte].decode(errors="replace")
+
+    def position(self, node: Node) -> Position:
+        """Where a node begins."""
+        row, column_bytes = node.start_point
+        line_start = node.start_byte - column_bytes
+        before = self.source[line_start : node.start_byte].decode(errors="replace")
+        return Position(row + 1, len(before.encode("utf-16-le", errors="surrogatepass")) // 2 + 1)
+
+
+def parse(text: str) -> Script:
+    """Parse a script, whatever its text is: broken parts become error nodes."""
+    source = text.encode(errors="replace")
+    return Script(text, source, Parser(_LANGUAGE).parse(source))
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """A node and all named nodes below it, parents first, in the order of the text."""
+    todo = [node]
+    while todo:
+        found = todo.pop()
+        yield found
+        todo += reversed(found.named_children)
