@@ -31,6 +31,8 @@ class Kind(enum.IntEnum):
     TRACE = 7  # child: number of the record that it starts with
     REFUSED = 8  # child: an error line: the script can't be loaded
     BROKEN = 9  # child: the harness itself failed
+    STRIP = 20  # parent, to a checking child: a text that is no script
+    STRIPPED = 21  # child: the text without the types of TypeScript; empty when it is a script
 
 
 class Frame(NamedTuple):

@@ -16,7 +16,7 @@ from headwater.sandbox.engine import Engine, deno_engine
 from headwater.sandbox.frames import Frame, Kind, Malformed
 from headwater.sandbox.job import Death, Job, Mode, Segment
 from headwater.sandbox.pool import ChildPool, refused
-from headwater.sandbox.results import parse_question, parse_results, parse_row
+from headwater.sandbox.results import ScriptError, parse_question, parse_results, parse_row
 
 log = structlog.get_logger(__name__)
 
@@ -108,6 +108,18 @@ class Sandbox:
         self._scripts[number] = script
         self._lookup[number] = lookup
         return number
+
+    def strip(self, text: str) -> str | ScriptError:
+        """The text without the types of TypeScript, or why it is refused; "" for a text that is a script.
+
+        For a sandbox with a checking engine. Raises SandboxFailed.
+        """
+        assert not self._jobs, "scripts are read before batches run"
+        try:
+            return self._ready_child().strip(text)
+        except Died as died:
+            self._child = None
+            return ScriptError("TypeScript", f"reading it ends its process ({died})")
 
     def submit(self, number: int, batch: RecordBatch) -> Job:
         """Queue a batch for a script. Batches end in the order in which they are submitted."""

@@ -1,23 +1,25 @@
 // Outer harness: the engine's main module. Reads frames, keeps one realm per script, writes frames.
 //
 // It never returns to the event loop, so no promise job, timer, import or operation that a script starts ever runs.
-// Only strings cross into a script's realm. `SOURCES` has the text of realm.js and records.js.
+// Only strings cross into a script's realm. `SOURCES` has the text of realm.js and records.js. `stripTypeScriptTypes` is null
+// but where scripts are checked before they are saved.
 import vm from 'node:vm';
 
 const HELLO = 0, BATCH = 1, KEYS = 2, RESULTS = 3, ANSWERS = 4, LOAD = 5, LOADED = 6, TRACE = 7, REFUSED = 8, BROKEN = 9;
+const STRIP = 20, STRIPPED = 21;
 const TRACED = 1, EAGER = 2;
-const TOP_LEVEL_MS = 1000;
+const TOP_LEVEL_MS = 1000, MADE = '/*made from a module*/';
 const NEWLINE = 10, PART_BYTES = 1 << 16;
 
 const { stdin, stdout, exit } = Deno;
 const { destructureError } = Deno[Deno.internal].core;
 const readSync = stdin.readSync.bind(stdin), writeSync = stdout.writeSync.bind(stdout);
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true }), encoder = new TextEncoder();
-const Bytes = Uint8Array, OuterError = Error, stringify = JSON.stringify, sliceText = String.prototype.slice;
+const Bytes = Uint8Array, OuterError = Error, stringify = JSON.stringify, sliceText = String.prototype.slice, startsWith = String.prototype.startsWith;
 const call = Function.prototype.call.bind(Function.prototype.call);
 const { createContext, Script } = vm, fresh = vm.constants.DONT_CONTEXTIFY, runInContext = Script.prototype.runInContext;
 const secret = [...crypto.getRandomValues(new Bytes(16))].map((byte) => byte.toString(16)).join('');
-const compile = (text, filename = 'harness.js') => new Script(text, { filename });
+const compile = (text, filename = 'harness.js', lineOffset = 0) => new Script(text, { filename, lineOffset });
 const evaluate = (compiled, context, options) => call(runInContext, compiled, context, options);
 
 const REALM = compile(SOURCES.realm), RECORDS = compile(SOURCES.records);
@@ -25,6 +27,8 @@ const REALM = compile(SOURCES.realm), RECORDS = compile(SOURCES.records);
 const ENTRY = compile(`const h${secret} = { __proto__: null, job: null }; h${secret}`);
 const CALL_ENTRY = compile(`h${secret}.job()`);
 const FIND_SCRIPT = compile('typeof process === "function" ? process : typeof transform === "function" ? transform : undefined');
+
+const CHECKING = stripTypeScriptTypes !== null;
 
 // Nothing useful is left in this realm, even if a script got hold of one of its objects.
 for (const sample of [function () {}, async function () {}, function* () {}, async function* () {}]) {
@@ -113,11 +117,13 @@ function newRealm() {
 
 const errorLine = (name, message, line = 0, column = 0) => `!${stringify(name)},${stringify(message)},${line},${column}`;
 
-// A syntax error's place is told only for an error without stack frames.
+// A syntax error's place is told only for an error without stack frames. A script that was made
+// from a module begins with a line that the sent text does not have.
 function compileScript(source) {
   const { stackTraceLimit } = OuterError;
   OuterError.stackTraceLimit = 0;
-  try { return { compiled: compile(source, 'script.js') }; } catch (error) {
+  const isMade = call(startsWith, source, MADE);
+  try { return { compiled: compile(source, 'script.js', isMade ? -1 : 0) }; } catch (error) {
     const { message, frames } = destructureError(error);
     const { lineNumber = 0, columnNumber = 0 } = frames[0] ?? {};
     return { refusal: errorLine('SyntaxError', message, lineNumber, columnNumber) };
@@ -126,13 +132,16 @@ function compileScript(source) {
 
 function runTopLevel(realm, compiled) {
   try {
+    if (CHECKING) realm.core.watchTopLevel();
     evaluate(compiled, realm.context, { timeout: TOP_LEVEL_MS });
     const script = evaluate(FIND_SCRIPT, realm.context);
     if (script === undefined) return errorLine('NoProcess', 'the script defines no function process(record)');
     realm.core.setScript(script);
     timed(realm, realm.core.seal, TOP_LEVEL_MS);
-    return null;
+    return asText(realm.core.outsideUse());
   } catch (error) {
+    const outside = asText(realm.core.outsideUse());
+    if (outside) return outside;
     if (isTimeout(error)) return errorLine('Timeout', 'the top level of the script ran for more than 1 s');
     return asText(timed(realm, () => realm.core.describe(error), TOP_LEVEL_MS));
   }
@@ -145,6 +154,15 @@ function load(length) {
   if (fault) return send(REFUSED, fault);
   realms.set(number, realm);
   send(LOADED, '');
+}
+
+// Takes the types from a text that is no script; the places of all that is left stay. Sends '' for a script.
+function strip(length) {
+  const source = text(0, length);
+  if (!compileScript(source).refusal) return send(STRIPPED, '');
+  let stripped = '';
+  try { stripped = stripTypeScriptTypes(source); } catch (error) { return send(REFUSED, errorLine('TypeScript', asText(error.message))); }
+  send(STRIPPED, stripped);
 }
 
 // ---- batches ----
@@ -211,6 +229,10 @@ function reason(error) {
 }
 
 const ACTIONS = { __proto__: null, [BATCH]: batch, [ANSWERS]: answers, [LOAD]: load };
+if (CHECKING) {
+  stripTypeScriptTypes(''); // it finds out where the stack ends, which it can only before the hello
+  ACTIONS[STRIP] = strip;
+}
 send(HELLO, '');
 while (true) {
   const length = receive();

@@ -9,7 +9,7 @@
   const { ownKeys, getOwnPropertyDescriptor: descriptor, getPrototypeOf, construct } = Reflect;
   const { defineProperty, freeze, create, hasOwn, preventExtensions } = Object;
   const isArray = Array.isArray, isError = Error.isError, parse = JSON.parse, stringify = JSON.stringify, rawJSON = JSON.rawJSON;
-  const Text = String, Big = BigInt, ObjectPrototype = Object.prototype, ArrayPrototype = Array.prototype, FrozenError = TypeError;
+  const Text = String, Big = BigInt, ObjectPrototype = Object.prototype, ArrayPrototype = Array.prototype, FrozenError = TypeError, FirstError = Error;
   const indexOf = uncurry(String.prototype.indexOf), lastIndexOf = uncurry(String.prototype.lastIndexOf), slice = uncurry(String.prototype.slice);
   const endsWith = uncurry(String.prototype.endsWith);
   const charCodeAt = uncurry(String.prototype.charCodeAt), bigToText = uncurry(BigInt.prototype.toString);
@@ -38,6 +38,17 @@
 
   // What the code of a script sees of the world. columns(): those of the batch's records, by their runs.
   const call = { row: -1, columns: null, seeded: false, lines: null };
+  // The stack of the first use of time or chance while no record is processed; null where nobody wants to know.
+  let outside = null, watched = false;
+  const noteOutside = (what) => {
+    if (watched && outside === null) outside = { what, stack: new FirstError().stack };
+    return 0;
+  };
+  const watchTopLevel = () => { watched = true; };
+  const outsideUse = () => {
+    watched = false;
+    return outside;
+  };
   const at = (column, row) => {
     const values = column[0], ends = column[1];
     let first = 0, last = ends.length - 1;
@@ -47,7 +58,7 @@
     }
     return values[first];
   };
-  const now = () => call.columns === null ? 0 : at(call.columns().timestamps, call.row);
+  const now = () => call.columns === null ? noteOutside('time') : at(call.columns().timestamps, call.row);
   const position = ({ topic, partitions, offsets, indexes }, row) =>
     topic + '/' + at(partitions, row) + '/' + (at(offsets, row) + row) + '/' + at(indexes, row);
 
@@ -95,6 +106,7 @@
     return result >>> 0;
   };
   replace(Math, 'random', () => {
+    if (call.columns === null) noteOutside('chance');
     if (!call.seeded) {
       const seed = call.columns === null ? '' : position(call.columns(), call.row);
       const first = word(seed, 0x811c9dc5), second = word(seed, 0x9e3779b9), third = word(seed, 0x7f4a7c15);
@@ -279,6 +291,6 @@
 
   return {
     __proto__: null, uncurry, isArray, stringify, freeze, create, hidden, slice, indexOf, Text, match, withExact,
-    wallClock, seal, call,
+    wallClock, seal, call, watchTopLevel, outsideUse,
   };
 })();

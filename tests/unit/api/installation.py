@@ -21,7 +21,7 @@ from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.deployment import Condition, Deployment, Observed, Phase, Progress
 from headwater.model.key import DEFAULT_SCOPES
 from headwater.model.record import Failure, Outcome, RecordBatch
-from headwater.model.transform import V8Transform
+from headwater.model.transform import CheckedScript, V8Transform
 from headwater.native import Texts
 from headwater.services.audit import AuditedSets
 from headwater.services.checks import PipelineChecker
@@ -69,14 +69,14 @@ class Unread:
         raise AssertionError("the body was read")
 
 
-def validate_script(script: str, example: str) -> list[str]:
+def validate_script(script: str, example: str) -> CheckedScript:
     """Stands in for the sandbox: scripts say themselves what it would find."""
     assert example.startswith("{")
     if "syntax error" in script:
         raise ScriptRefused("Unexpected token in line 2, column 7.", line=2, column=7)
     if "process" not in script:
         raise ScriptRefused("The script defines no function process.")
-    return ["TypeError: x is undefined"] if "throws" in script else []
+    return CheckedScript(["TypeError: x is undefined"] if "throws" in script else [])
 
 
 class Script:
