@@ -13,6 +13,8 @@ from headwater.sandbox.analysis.tree import Script, parse
 from headwater.sandbox.results import ScriptError
 from headwater.sandbox.supervisor import Lookup, Sandbox
 
+_MAX_BROKEN_UNITS = 1 << 16
+"""To find a way through a text with faults takes the parser ten times as long as through another."""
 _MISSING = re.compile(r"([\w$]+) is not defined")
 _JSX = re.compile(r"</[\w.]*>|/>")
 _DECORATOR = re.compile(r"^\s*@\w", re.MULTILINE)
@@ -60,29 +62,41 @@ class _Reader:
         except ScriptRefused as refused:
             if refused.error != "SyntaxError":
                 return self._with_exports(parse(text), refused)
-            return self._module(text, refused)
+            return self._module_or_typescript(text, refused)
 
-    def _module(self, text: str, refused: ScriptRefused) -> Loaded:
-        tree = parse(text)
-        if modules.is_module(tree) and not tree.has_errors:
-            try:
-                return self._made(tree, modules.from_module(tree))
-            except ScriptRefused as error:
-                if error.error != "SyntaxError":
-                    raise
-                refused = error
-        return self._typescript(text, refused)
-
-    def _typescript(self, text: str, refused: ScriptRefused) -> Loaded:
+    def _module_or_typescript(self, text: str, refused: ScriptRefused) -> Loaded:
         stripped = self._sandbox.strip(text)
         if isinstance(stripped, ScriptError):
-            raise _unreadable(text, stripped, refused)
+            return self._without_stripper(text, stripped, refused)
+        if not stripped:  # the script itself threw the SyntaxError
+            raise refused
         tree = parse(stripped)
         if modules.is_module(tree):
-            return self._made(tree, modules.from_module(tree))
-        if stripped in ("", text):
+            return self._module(text, tree)
+        if stripped == text:
             raise _explained(refused)
         return self._made(tree, stripped)
+
+    def _module(self, text: str, tree: Script) -> Loaded:
+        """A module in JavaScript keeps what only looks like types: in `f(a < b, c > (d))` there are none."""
+        module = modules.Module(tree)
+        if text != tree.text:
+            try:
+                return self._made(parse(text), module.script_of(text))
+            except ScriptRefused as refused:
+                if refused.error != "SyntaxError":
+                    raise
+        return self._made(tree, module.script_of(tree.text))
+
+    def _without_stripper(self, text: str, error: ScriptError, refused: ScriptRefused) -> Loaded:
+        """What the stripper can't read is a module at best, whose fault the engine names better."""
+        unreadable = _unreadable(text, error, refused)
+        if error.error == "SyntaxError" and len(text) <= _MAX_BROKEN_UNITS and modules.is_module(tree := parse(text)):
+            try:
+                return self._made(tree, modules.Module(tree).script_of(text))
+            except ScriptRefused as named:
+                raise _unreadable(text, error, named) from None
+        raise unreadable
 
     def _made(self, tree: Script, javascript: str) -> Loaded:
         try:
@@ -132,17 +146,17 @@ def _other_functions(names: list[str]) -> str:
 
 def _unreadable(text: str, error: ScriptError, refused: ScriptRefused) -> ScriptRefused:
     """The error for a text that is neither a script nor TypeScript whose types can be taken out."""
+    if error.error != "SyntaxError":
+        return ScriptRefused(f"The script can't be read as JavaScript or TypeScript: {error.message}.")
     if (unsupported := typescript.unsupported(text, error.message)) is not None:
         return unsupported
-    if error.error == "Timeout" or "process" in error.message:
-        return ScriptRefused(f"The script could not be read as JavaScript or TypeScript: {error.message}.")
-    way_out = _way_out(refused, None)
-    if not way_out and _DECORATOR.search(text):
-        way_out = _NO_DECORATORS
-    if not way_out and _JSX.search(text):
-        way_out = _NO_JSX
-    read = "Read as TypeScript, it has a syntax error too."
-    return ScriptRefused(f"{refused.detail} {way_out or read}", refused.line, refused.column)
+    advice = _way_out(refused, None)
+    if not advice and _DECORATOR.search(text):
+        advice = _NO_DECORATORS
+    if not advice and _JSX.search(text):
+        advice = _NO_JSX
+    detail = f"{refused.detail} {advice or 'Read as TypeScript, it has a syntax error too.'}"
+    return ScriptRefused(detail, refused.line, refused.column) if refused.error else refused
 
 
 def _require_synchronous(tree: Script) -> None:

@@ -117,9 +117,9 @@ class Sandbox:
         assert not self._jobs, "scripts are read before batches run"
         try:
             return self._ready_child().strip(text)
-        except Died as died:
+        except Died:
             self._child = None
-            return ScriptError("TypeScript", f"reading it ends its process ({died})")
+            return ScriptError("SandboxCrash", "it is nested too deeply, or takes too much memory to read")
 
     def submit(self, number: int, batch: RecordBatch) -> Job:
         """Queue a batch for a script. Batches end in the order in which they are submitted."""

@@ -38,17 +38,10 @@ def is_module(script: Script) -> bool:
     return any(node.type in ("import_statement", "export_statement") for node in script.root.children)
 
 
-def from_module(script: Script) -> str:
-    """The script that an ECMAScript module becomes. Raises ScriptRefused."""
-    module = _Module(script)
-    module.read()
-    return _STRICT + module.text()
-
-
 def from_common_js(script: Script) -> str:
     """The script that a text becomes that sets `module.exports` or `exports.process`."""
     hash_bangs = [node for node in script.root.children if node.type == "hash_bang_line"]
-    text = _edited(script, [(node.start_byte, node.end_byte, "") for node in hash_bangs])
+    text = _edited(script.source, [(node.start_byte, node.end_byte, "") for node in hash_bangs])
     return _WITH_EXPORTS + text + (_COMPARE_EXPORT if "process" in declared(script.root) else _FIND_EXPORT)
 
 
@@ -85,8 +78,11 @@ def _names(statement: Node) -> Iterator[Node]:
         yield name
 
 
-class _Module:
-    """One module: the edits that make a script of it, and the local names of its exports."""
+class Module:
+    """An ECMAScript module: the edits that make a script of it, and the local names of its exports.
+
+    Raises ScriptRefused for a module that imports something.
+    """
 
     def __init__(self, script: Script) -> None:
         self._script = script
@@ -94,8 +90,22 @@ class _Module:
         self._exports: dict[str, str] = {}
         self._declared = declared(script.root)
         self._default: Callable[[], None] | None = None
+        self._read()
 
-    def read(self) -> None:
+    def script_of(self, text: str) -> str:
+        """The script that a text of the module becomes: the one that was parsed, or one with its parts at the same bytes.
+
+        Raises ScriptRefused when the module has two functions to choose from.
+        """
+        local = next((self._exports[name] for name in (*ENTRY_NAMES, _DEFAULT) if name in self._exports), "process")
+        made = _STRICT + _edited(text.encode(), self._edits)
+        if local == "process":
+            return made
+        if "process" not in self._declared:
+            return f"{made}\nvar process = {local};"
+        raise ScriptRefused(f"The script can't be loaded: {_TWO_FUNCTIONS}.")
+
+    def _read(self) -> None:
         for statement in self._script.root.children:
             if statement.type == "hash_bang_line":
                 self._blank(statement)
@@ -105,15 +115,6 @@ class _Module:
                 self._export(statement)
         if self._default is not None:
             self._default()
-
-    def text(self) -> str:
-        local = next((self._exports[name] for name in (*ENTRY_NAMES, _DEFAULT) if name in self._exports), None)
-        made = _edited(self._script, self._edits)
-        if local is None or local in ENTRY_NAMES[:1]:
-            return made
-        if "process" not in self._declared:
-            return f"{made}\nvar process = {local};"
-        raise ScriptRefused(f"The script can't be loaded: {_TWO_FUNCTIONS}.")
 
     def _blank(self, node: Node) -> None:
         self._edits.append((node.start_byte, node.end_byte, ""))
@@ -173,13 +174,13 @@ class _Module:
             self._edits.append((statement.start_byte, value.start_byte, "var process ="))
 
 
-def _edited(script: Script, edits: list[tuple[int, int, str]]) -> str:
+def _edited(source: bytes, edits: list[tuple[int, int, str]]) -> str:
     """The text with each edit's range of bytes blanked, and its replacement at the beginning of the range."""
     parts, at = [], 0
     for start, end, replacement in sorted(edits):
-        parts += [script.source[at:start].decode(), _blanked(script.source[start:end].decode(), replacement)]
+        parts += [source[at:start].decode(), _blanked(source[start:end].decode(), replacement)]
         at = end
-    return "".join([*parts, script.source[at:].decode()])
+    return "".join([*parts, source[at:].decode()])
 
 
 def _blanked(source: str, replacement: str) -> str:

@@ -161,7 +161,7 @@ function strip(length) {
   const source = text(0, length);
   if (!compileScript(source).refusal) return send(STRIPPED, '');
   let stripped = '';
-  try { stripped = stripTypeScriptTypes(source); } catch (error) { return send(REFUSED, errorLine('TypeScript', asText(error.message))); }
+  try { stripped = stripTypeScriptTypes(source); } catch (error) { return send(REFUSED, errorLine('SyntaxError', asText(error.message))); }
   send(STRIPPED, stripped);
 }
 
@@ -230,7 +230,7 @@ function reason(error) {
 
 const ACTIONS = { __proto__: null, [BATCH]: batch, [ANSWERS]: answers, [LOAD]: load };
 if (CHECKING) {
-  stripTypeScriptTypes(''); // it finds out where the stack ends, which it can only before the hello
+  stripTypeScriptTypes('if (a) b;'); // at its first statement of depth it finds out where the stack ends: before the hello
   ACTIONS[STRIP] = strip;
 }
 send(HELLO, '');
