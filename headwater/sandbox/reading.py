@@ -81,11 +81,12 @@ class _Reader:
         """A module in JavaScript keeps what only looks like types: in `f(a < b, c > (d))` there are none."""
         module = modules.Module(tree)
         if text != tree.text:
+            javascript = module.script_of(text)
             try:
-                return self._made(parse(text), module.script_of(text))
+                return Loaded(self._sandbox.add(javascript, self._lookup), parse(text), javascript)
             except ScriptRefused as refused:
                 if refused.error != "SyntaxError":
-                    raise
+                    raise _explained(refused, tree) from None
         return self._made(tree, module.script_of(tree.text))
 
     def _without_stripper(self, text: str, error: ScriptError, refused: ScriptRefused) -> Loaded:
