@@ -128,7 +128,7 @@ def _member_uses(script: Script) -> Iterator[tuple[str, str, Node]]:
 def _promises(script: Script, free: dict[str, list[Node]]) -> Iterator[str]:
     """At most one sentence: the first place where something waits, or seems to."""
     for node in every_node(script.root) if _MENTIONS_PROMISE.search(script.text) else ():
-        if node.type == "await_expression":
+        if node.type == "await_expression" or (node.type == "for_in_statement" and node.children[1].type == "await"):
             yield (
                 f"The script awaits something ({_place(script, node)}), but nothing waits for a Promise: what follows "
                 "never runs. Take out `async` and `await`; `flow.contains` and all else that there is needs neither."

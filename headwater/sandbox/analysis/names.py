@@ -57,7 +57,6 @@ class _Names:
         return {
             **dict.fromkeys(("identifier", "shorthand_property_identifier"), self._use),
             **dict.fromkeys(("variable_declaration", "lexical_declaration", "using_declaration"), self._declare),
-            **dict.fromkeys(("import_specifier", "import_clause", "namespace_import"), self._import),
             "export_specifier": self._export,
             **dict.fromkeys((*_DECLARATIONS, "function_expression", "generator_function"), self._function),
             **dict.fromkeys(("arrow_function", "method_definition", "class_static_block"), self._function),
@@ -109,10 +108,6 @@ class _Names:
     def _export(self, node: Node, scope: _Scope) -> _Scope:
         """Of `f as process` the second name is a use of none."""
         self._bindings.update(alias.start_byte for alias in node.named_children[1:])
-        return scope
-
-    def _import(self, node: Node, scope: _Scope) -> _Scope:
-        self._bind(node.named_children[-1], scope)
         return scope
 
     def _assignment(self, node: Node, scope: _Scope) -> _Scope:
