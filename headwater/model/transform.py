@@ -66,8 +66,8 @@ class _V8(_Named):
 
     type: Literal["v8"]
     script: Script = Field(
-        description="JavaScript or TypeScript that defines or exports a function `process(record)` (or `transform`), at most "
-        "1 MiB."
+        description="JavaScript or TypeScript that defines or exports a function `process(record)` (or `transform`), "
+        "at most 1 MiB."
     )
 
     @property

@@ -118,7 +118,7 @@ class LockedChild:
             self.scripts.add(number)
         return error
 
-    def strip(self, text: str) -> str | ScriptError:
+    def without_types(self, text: str) -> str | ScriptError:
         """The text without the types of TypeScript, or why it is refused; "" for a text that is a script. Raises Died.
 
         For a checking child only.

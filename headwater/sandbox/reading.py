@@ -6,7 +6,7 @@ from typing import NamedTuple
 from tree_sitter import Node
 
 from headwater.errors import ScriptRefused
-from headwater.sandbox import hints, typescript
+from headwater.sandbox import missing, typescript
 from headwater.sandbox.analysis import functions, modules
 from headwater.sandbox.analysis.names import free_names
 from headwater.sandbox.analysis.tree import Script, parse
@@ -35,7 +35,7 @@ class Loaded(NamedTuple):
     number: int
     tree: Script
     javascript: str | None
-    free: dict[str, list[Node]] = {}  # noqa: RUF012  # replaced, never changed
+    free: dict[str, list[Node]] = {}  # replaced, never changed
 
 
 def load(sandbox: Sandbox, text: str, lookup: Lookup) -> Loaded:
@@ -65,7 +65,7 @@ class _Reader:
             return self._module_or_typescript(text, refused)
 
     def _module_or_typescript(self, text: str, refused: ScriptRefused) -> Loaded:
-        stripped = self._sandbox.strip(text)
+        stripped = self._sandbox.without_types(text)
         if isinstance(stripped, ScriptError):
             return self._without_stripper(text, stripped, refused)
         if not stripped:  # the script itself threw the SyntaxError
@@ -107,8 +107,8 @@ class _Reader:
 
     def _with_exports(self, tree: Script, refused: ScriptRefused) -> Loaded:
         """Load a script that was refused, when all that it lacks is somewhere to put its exports."""
-        missing = _MISSING.fullmatch(refused.reason)
-        if refused.error != "ReferenceError" or missing is None or missing[1] not in _EXPORTS:
+        undefined = _MISSING.fullmatch(refused.reason)
+        if refused.error != "ReferenceError" or undefined is None or undefined[1] not in _EXPORTS:
             raise _explained(refused, tree)
         javascript = modules.from_common_js(tree)
         try:
@@ -128,8 +128,8 @@ def _explained(refused: ScriptRefused, tree: Script | None = None) -> ScriptRefu
 def _way_out(refused: ScriptRefused, tree: Script | None) -> str:
     if refused.error == "NoProcess" and tree is not None:
         return _other_functions(functions.names(tree))
-    if refused.error == "ReferenceError" and (missing := _MISSING.fullmatch(refused.reason)):
-        return _sentence(hints.way_out(missing[1]))
+    if refused.error == "ReferenceError" and (undefined := _MISSING.fullmatch(refused.reason)):
+        return _sentence(missing.way_out(undefined[1]))
     if refused.error == "SyntaxError" and refused.reason.startswith("await is only valid"):
         return _sentence(_NO_WAIT)
     return ""
@@ -168,7 +168,7 @@ def _require_synchronous(tree: Script) -> None:
 
 def _require_no_require(tree: Script, free: dict[str, list[Node]]) -> None:
     if uses := free.get("require"):
-        raise modules.refusal(tree, uses[0], f"there is no `require`: {hints.way_out('require')}")
+        raise modules.refusal(tree, uses[0], f"there is no `require`: {missing.way_out('require')}")
 
 
 def _sentence(text: str) -> str:

@@ -109,14 +109,14 @@ class Sandbox:
         self._lookup[number] = lookup
         return number
 
-    def strip(self, text: str) -> str | ScriptError:
+    def without_types(self, text: str) -> str | ScriptError:
         """The text without the types of TypeScript, or why it is refused; "" for a text that is a script.
 
         For a sandbox with a checking engine. Raises SandboxFailed.
         """
         assert not self._jobs, "scripts are read before batches run"
         try:
-            return self._ready_child().strip(text)
+            return self._ready_child().without_types(text)
         except Died:
             self._child = None
             return ScriptError("SandboxCrash", "it is nested too deeply, or takes too much memory to read")

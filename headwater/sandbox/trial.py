@@ -42,8 +42,8 @@ def _members(example: dict[str, Any]) -> str:
     names = [f"`{name}`" for name in example]
     more = f" and {len(names) - _MAX_MEMBERS} more" if len(names) > _MAX_MEMBERS else ""
     return (
-        f"A record is one object with the members {', '.join(names[:_MAX_MEMBERS])}{more}, no block and no list of them; "
-        "GET /api/v1/flow/streams shows its example."
+        f"A record is one object with the members {', '.join(names[:_MAX_MEMBERS])}{more}, no block and no list of "
+        "them; GET /api/v1/flow/streams shows its example."
     )
 
 

@@ -40,7 +40,9 @@ def _place(text: str, line: int, shown_column: int, tokens: str) -> tuple[int, i
     start = starts[min(line, len(starts)) - 1]
     source = _LINE_END.split(text[start:], maxsplit=1)[0]
     near = start + _index(source, shown_column)
-    at = min((start + token.start() for token in re.finditer(tokens, source)), key=lambda i: abs(i - near), default=near)
+    at = min(
+        (start + token.start() for token in re.finditer(tokens, source)), key=lambda i: abs(i - near), default=near
+    )
     before = _LINE_END_OF_JAVASCRIPT.split(text[:at])
     return len(before), len(before[-1].encode("utf-16-le", errors="surrogatepass")) // 2 + 1
 

@@ -93,9 +93,10 @@ class Module:
         self._read()
 
     def script_of(self, text: str) -> str:
-        """The script that a text of the module becomes: the one that was parsed, or one with its parts at the same bytes.
+        """The script that a text of the module becomes.
 
-        Raises ScriptRefused when the module has two functions to choose from.
+        text: the one that was parsed, or one with its parts at the same bytes. Raises ScriptRefused when the module has
+        two functions to choose from.
         """
         local = next((self._exports[name] for name in (*ENTRY_NAMES, _DEFAULT) if name in self._exports), "process")
         made = _STRICT + _edited(text.encode(), self._edits)

@@ -138,7 +138,7 @@ class _Names:
         self._bind(node.child_by_field_name("name"), scope if node.type == "class_declaration" else inner)
         return inner
 
-    def _block(self, node: Node, scope: _Scope) -> _Scope:
+    def _block(self, _: Node, scope: _Scope) -> _Scope:
         return _Scope(False, scope)
 
     def _catch(self, node: Node, scope: _Scope) -> _Scope:

@@ -28,7 +28,10 @@ def every_node(root: Node) -> Iterator[Node]:
 
 
 def bound_names(pattern: Node) -> Iterator[Node]:
-    """The names that a pattern binds: `a` and `b` in `{ a, x: [b = c] }`. `a.b`, which an assignment may fill, is none."""
+    """The names that a pattern binds: `a` and `b` in `{ a, x: [b = c] }`.
+
+    `a.b`, which an assignment may fill, is none.
+    """
     waiting = [pattern]
     while waiting:
         node = waiting.pop()

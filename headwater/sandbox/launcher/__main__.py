@@ -1,5 +1,5 @@
-"""The steps, in order. Arguments: channel descriptor, data limit in bytes, "jit" or "jitless", "maps" or "no-maps", then
-the engine's argv.
+"""The steps, in order. Arguments: channel descriptor, data limit in bytes, "jit" or "jitless", "maps" or "no-maps",
+then the engine's argv.
 
 What goes wrong is told over the channel, as one message that starts with "E"; else the channel carries "L" and the
 seccomp listener.

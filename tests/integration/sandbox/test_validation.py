@@ -8,7 +8,7 @@ import pytest
 from headwater.errors import ScriptRefused
 from headwater.model.transform import CheckedScript
 from headwater.sandbox import Sandbox, validate
-from headwater.sandbox.hints import GLOBALS
+from headwater.sandbox.missing import GLOBALS
 from tests.support.sandbox import lines, run
 
 OK = CheckedScript([])
@@ -129,10 +129,14 @@ class TestWarnings:
         assert validate(f"function process(d) {{ return {returned} }}", "{}") == OK
 
     def test_an_error_that_the_script_catches(self) -> None:
-        script = "function process(r) { try { return { n: Buffer.from(r.data).length } } catch (e) { return { error: e.message } } }"
-        trial, undefined = validate(script, '{"data":"00"}').warnings
+        script = (
+            "function process(r) { try { return { n: Buffer.from(r.a) } } catch (e) { return { error: e.message } } }"
+        )
+        trial, undefined = validate(script, '{"a":"00"}').warnings
         assert "nothing but an error" in trial
-        assert undefined.startswith("The script uses `Buffer` (line 1, column 41), which nobody defines: use Uint8Array")
+        assert undefined.startswith(
+            "The script uses `Buffer` (line 1, column 41), which nobody defines: use Uint8Array"
+        )
 
 
 class TestPromises:

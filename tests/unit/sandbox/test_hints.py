@@ -5,6 +5,7 @@ import pytest
 from headwater.sandbox import hints
 from headwater.sandbox.analysis.names import free_names
 from headwater.sandbox.analysis.tree import parse
+from headwater.sandbox.missing import GLOBALS
 
 
 def warnings(text: str) -> list[str]:
@@ -40,7 +41,7 @@ class TestUndefinedNames:
         assert warning.startswith("The script uses `process.env` (line 1, column 37)")
 
     def test_what_there_is(self) -> None:
-        used = ", ".join(sorted(hints.GLOBALS))
+        used = ", ".join(sorted(GLOBALS))
         (warning,) = warnings(f"function process() {{ return [{used}, arguments, process.length] }}")
         assert warning.startswith("The script makes a Promise")
 
@@ -53,8 +54,12 @@ class TestPromises:
     @pytest.mark.parametrize(
         ("text", "place", "said"),
         [
-            ("async function f(r) { await g(r); h() } const g = f, h = f", "line 1, column 23", "what follows never runs"),
-            ("const f = async (rs) => { for await (const r of rs) g(r) }, g = f", "line 1, column 23", "never runs"),
+            (
+                "async function f(r) { await g(r); h() } const g = f, h = f",
+                "line 1, column 23",
+                "what follows never runs",
+            ),
+            ("const f = async (rs) => { for await (const r of rs) g(r) }, g = f", "line 1, column 27", "never runs"),
             ("const f = (p) => p.then(() => 1)", "line 1, column 18", "never runs"),
             ("const f = (p) => p\n.catch(() => 1)", "line 1, column 18", "is not noticed"),
             ("const f = () => Promise.reject(new Error('x'))", "line 1, column 17", "in place of a rejected Promise"),

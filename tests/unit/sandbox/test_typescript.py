@@ -22,9 +22,7 @@ MESSAGE = "TypeScript {} is not supported in strip-only mode at file:///stripTyp
         ("x", "enum", (9, 9), (1, 2)),
     ],
 )
-def test_places_count_as_in_javascript(
-    text: str, form: str, told: tuple[int, int], place: tuple[int, int]
-) -> None:
+def test_places_count_as_in_javascript(text: str, form: str, told: tuple[int, int], place: tuple[int, int]) -> None:
     refused = unsupported(text, MESSAGE.format(form, *told))
     assert refused is not None
     assert (refused.line, refused.column) == place

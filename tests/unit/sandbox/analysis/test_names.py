@@ -19,7 +19,10 @@ def free(text: str) -> list[str]:
         ("function g({ h }, [i], ...j) { return [h, i, j] } g(h)", ["h"]),
         ("try {} catch ({ k }) { k } k", ["k"]),
         ("try {} catch { k }", ["k"]),
-        ("class X extends Y { #p = q; static { r } m(s) { return this.n + s } get [o]() { return X } } new X()", ["Y", "q", "r", "o"]),
+        (
+            "class X extends Y { #p = q; static { r } m(s) { return this.n + s } get [o]() { return X } } new X()",
+            ["Y", "q", "r", "o"],
+        ),
         ("const v = class W { m() { return W } }; W", ["W"]),
         ("for (const a of b) c(a); a", ["b", "c", "a"]),
         ("for (var a of b); a", ["b"]),
