@@ -68,10 +68,10 @@ class TestSaved:
         assert stored(headwater, created["id"]) == before
         assert alice.put(f"{path}/transforms", [v8(TYPESCRIPT, uid=uid), v8(JAVASCRIPT)]).status_code == 200
         assert stored(headwater, created["id"]) == [*before, (JAVASCRIPT, None)]
-        changed = alice.request("PATCH", f"{path}/transforms/{uid}", v8(TYPESCRIPT, name="labels"))
+        changed = alice.request("PATCH", f"{path}/transforms/{uid}", json=v8(TYPESCRIPT, name="labels"))
         assert changed.json() == v8(TYPESCRIPT, uid=uid, name="labels")
         assert stored(headwater, created["id"]) == [*before, (JAVASCRIPT, None)]
-        assert alice.request("PATCH", f"{path}/transforms/{uid}", v8(JAVASCRIPT)).status_code == 200
+        assert alice.request("PATCH", f"{path}/transforms/{uid}", json=v8(JAVASCRIPT)).status_code == 200
         assert stored(headwater, created["id"]) == [(JAVASCRIPT, None)] * 2
 
     def test_nobody_can_send_what_is_made(self, alice: User) -> None:
