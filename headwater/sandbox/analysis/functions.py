@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
-from headwater.sandbox.analysis.modules import ENTRY_NAMES
+from headwater.sandbox.analysis.modules import ENTRY_NAMES, exported_entries
 from headwater.sandbox.analysis.nodes import text_of
 from headwater.sandbox.analysis.tree import Script
 
@@ -53,12 +53,7 @@ def _exported(statement: Node) -> Iterator[tuple[str, Node]]:
     if declaration is not None:
         is_default = any(child.type == "default" for child in statement.children)
         yield from (("default" if is_default else name, node) for name, node in _declared(declaration))
-    for specifier in (one for clause in statement.named_children for one in clause.named_children):
-        if specifier.type == "export_specifier":
-            local = specifier.named_children[0]
-            alias = text_of(specifier.children[-1]).strip("'\"")
-            if alias != text_of(local):
-                yield alias, local
+    yield from ((name, local) for name, local in exported_entries(statement) if name != text_of(local))
 
 
 def _declared(statement: Node) -> Iterator[tuple[str, Node]]:

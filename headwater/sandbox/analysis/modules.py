@@ -58,6 +58,16 @@ def refusal(script: Script, node: Node, reason: str) -> ScriptRefused:
     return ScriptRefused(f"The script can't be loaded: line {line}, column {column}: {reason}.", line, column)
 
 
+def exported_entries(statement: Node) -> Iterator[tuple[str, Node]]:
+    """Of `export { f as process, g }` the names that a script is called by, and what they name: `process`, `f`."""
+    for clause in statement.named_children:
+        if clause.type == "export_clause" and any(name in text_of(clause) for name in (*ENTRY_NAMES, _DEFAULT)):
+            for specifier in clause.named_children:
+                name = text_of(specifier.children[-1]).strip("'\"")
+                if specifier.type == "export_specifier" and name in (*ENTRY_NAMES, _DEFAULT):
+                    yield name, specifier.children[0]
+
+
 def declared(root: Node) -> set[str]:
     """The names of the functions, classes and variables that a top level declares by their plain names."""
     return {text_of(name) for statement in root.children for name in _names(_without_export(statement))}
@@ -148,11 +158,7 @@ class Module:
             self._exports.update({name: name for name in names})
 
     def _export_list(self, statement: Node) -> None:
-        for clause in statement.named_children:
-            for specifier in clause.named_children:
-                if specifier.type == "export_specifier":
-                    local, *alias = [text_of(child) for child in specifier.children if child.type != "as"]
-                    self._exports[(alias or [local])[0].strip("'\"")] = local
+        self._exports.update({name: text_of(local) for name, local in exported_entries(statement)})
         self._blank(statement)
 
     def _export_default(self, statement: Node, value: Node) -> None:

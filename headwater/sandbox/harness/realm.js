@@ -106,8 +106,8 @@
     return result >>> 0;
   };
   replace(Math, 'random', () => {
-    if (call.columns === null) noteOutside('chance');
     if (!call.seeded) {
+      if (call.columns === null) noteOutside('chance');
       const seed = call.columns === null ? '' : position(call.columns(), call.row);
       const first = word(seed, 0x811c9dc5), second = word(seed, 0x9e3779b9), third = word(seed, 0x7f4a7c15);
       d = word(seed, 0x2545f491) | 1;

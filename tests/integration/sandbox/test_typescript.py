@@ -1,5 +1,6 @@
 """Saving modules and TypeScript: what is made of them runs, faults keep their places, and hostile texts end."""
 
+import contextlib
 import json
 import re
 import time
@@ -13,6 +14,8 @@ from headwater.errors import ScriptRefused
 from headwater.model.transform import MAX_SCRIPT_BYTES
 from headwater.sandbox import Sandbox, validate
 from headwater.sandbox.engine import deno_engine
+from headwater.sandbox.results import ScriptError
+from tests.integration.sandbox.corpus import ANY_BLAME, CASES, Case
 from tests.support.sandbox import lines, result, run
 
 RECORD = {"a": 1, "address": "0xAB"}
@@ -285,10 +288,64 @@ class TestCheckingChild:
         with Sandbox(spare=False, engine=deno_engine(jit=False, checking=True)) as sandbox:
             assert result(sandbox, body) == {"t": "undefined"}
 
-    def test_its_mappings_can_be_read_until_the_hello_alone(self) -> None:
+    def test_it_strips_after_its_hello(self) -> None:
         with Sandbox(spare=False, engine=deno_engine(jit=False, checking=True)) as sandbox:
-            assert sandbox.without_types("let a: number") == "let a        "
-            assert result(
-                sandbox, "try { return { t: Deno.readTextFileSync('/proc/self/maps') } } catch { return { t: 0 } }"
-            ) == {"t": 0}
             assert sandbox.without_types("if (a) { let b: string }") == "if (a) { let b         }"
+            assert sandbox.without_types("let a = 1") == ""
+
+    def test_it_goes_on_after_a_text_that_ends_it(self) -> None:
+        with Sandbox(spare=False, engine=deno_engine(jit=False, checking=True)) as sandbox:
+            assert isinstance(sandbox.without_types("let a: any = " + "[" * 100_000), ScriptError)
+            assert sandbox.without_types("let a: any") == "let a     "
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if not case.slow], ids=lambda case: case.name)
+def test_hostile_scripts_in_typescript_are_saved_with_a_warning_or_refused(case: Case) -> None:
+    with contextlib.suppress(ScriptRefused):
+        checked = validate(f"export default function (d: any): any {{\n{case.body}\n}}", EXAMPLE)
+        assert checked.javascript is not None
+        assert checked.warnings or case.outcomes - ANY_BLAME
+
+
+PIECES = st.sampled_from(
+    [
+        "",
+        " ",
+        "\n",
+        "{",
+        "}",
+        "(",
+        ")",
+        "<",
+        ">",
+        ":",
+        ";",
+        ",",
+        "=>",
+        "export ",
+        "import ",
+        "type ",
+        "as any",
+        "`",
+        "'",
+    ]
+)
+
+
+@given(st.sampled_from([*MODULES, *COMMON_JS, *TYPESCRIPT]), st.data())
+@settings(max_examples=60)
+def test_texts_with_faults_are_refused_or_keep_their_lines(text: str, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, min(len(text), start + 10)))
+    changed = text[:start] + data.draw(PIECES) + text[end:]
+    with contextlib.suppress(ScriptRefused):
+        javascript = validate(changed, EXAMPLE).javascript
+        if javascript is not None:
+            made = javascript.removeprefix(javascript[: javascript.index("\n") + 1] if javascript[:2] == "/*" else "")
+            assert all(map(_is_from, made.split("\n"), changed.split("\n")))
+
+
+def _is_from(made: str, sent: str) -> bool:
+    """Whether a line that was made has what was sent at its place, or blanks, or what replaces an export."""
+    pairs = zip(made, sent, strict=False)
+    return sum(one not in (other, " ", ";") for one, other in pairs) <= len("function process")
