@@ -109,18 +109,6 @@ class Sandbox:
         self._lookup[number] = lookup
         return number
 
-    def without_types(self, text: str) -> str | ScriptError:
-        """The text without the types of TypeScript, or why it is refused; "" for a text that is a script.
-
-        For a sandbox with a checking engine. Raises SandboxFailed.
-        """
-        assert not self._jobs, "scripts are read before batches run"
-        try:
-            return self._ready_child().without_types(text)
-        except Died:
-            self._child = None
-            return ScriptError("SandboxCrash", "it is nested too deeply, or takes too much memory to read")
-
     def submit(self, number: int, batch: RecordBatch) -> Job:
         """Queue a batch for a script. Batches end in the order in which they are submitted."""
         job = Job(batch, number)
@@ -149,6 +137,18 @@ class Sandbox:
                 raise trouble
             if not job.finished:
                 self.pause(_PAUSE_S)
+
+    def without_types(self, text: str) -> str | ScriptError:
+        """The text without the types of TypeScript, or why it is refused; "" for a text that is a script.
+
+        For a sandbox with a checking engine. Raises SandboxFailed.
+        """
+        assert not self._jobs, "scripts are read before batches run"
+        try:
+            return self._ready_child().without_types(text)
+        except Died:
+            self._child = None
+            return ScriptError("SandboxCrash", "it is nested too deeply, or takes too much memory to read")
 
     def close(self) -> None:
         """End the children. Batches in work are given up."""

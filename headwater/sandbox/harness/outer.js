@@ -6,16 +6,15 @@
 import vm from 'node:vm';
 
 const HELLO = 0, BATCH = 1, KEYS = 2, RESULTS = 3, ANSWERS = 4, LOAD = 5, LOADED = 6, TRACE = 7, REFUSED = 8, BROKEN = 9;
-const STRIP = 20, STRIPPED = 21;
 const TRACED = 1, EAGER = 2;
-const TOP_LEVEL_MS = 1000, MADE = '/*made from a module*/';
+const TOP_LEVEL_MS = 1000;
 const NEWLINE = 10, PART_BYTES = 1 << 16;
 
 const { stdin, stdout, exit } = Deno;
 const { destructureError } = Deno[Deno.internal].core;
 const readSync = stdin.readSync.bind(stdin), writeSync = stdout.writeSync.bind(stdout);
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true }), encoder = new TextEncoder();
-const Bytes = Uint8Array, OuterError = Error, stringify = JSON.stringify, sliceText = String.prototype.slice, startsWith = String.prototype.startsWith;
+const Bytes = Uint8Array, OuterError = Error, stringify = JSON.stringify, sliceText = String.prototype.slice;
 const call = Function.prototype.call.bind(Function.prototype.call);
 const { createContext, Script } = vm, fresh = vm.constants.DONT_CONTEXTIFY, runInContext = Script.prototype.runInContext;
 const secret = [...crypto.getRandomValues(new Bytes(16))].map((byte) => byte.toString(16)).join('');
@@ -93,6 +92,7 @@ const word = (at) => incoming[at] + incoming[at + 1] * 0x100;
 
 // ---- scripts ----
 
+const STRIP = 20, STRIPPED = 21, MADE = '/*made from a module*/', { startsWith } = String.prototype;
 const realms = new Map();
 const isTimeout = (error) => {
   try { return error.code === 'ERR_SCRIPT_EXECUTION_TIMEOUT'; } catch { return false; }

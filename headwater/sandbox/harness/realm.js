@@ -9,7 +9,7 @@
   const { ownKeys, getOwnPropertyDescriptor: descriptor, getPrototypeOf, construct } = Reflect;
   const { defineProperty, freeze, create, hasOwn, preventExtensions } = Object;
   const isArray = Array.isArray, isError = Error.isError, parse = JSON.parse, stringify = JSON.stringify, rawJSON = JSON.rawJSON;
-  const Text = String, Big = BigInt, ObjectPrototype = Object.prototype, ArrayPrototype = Array.prototype, FrozenError = TypeError, FirstError = Error;
+  const Text = String, Big = BigInt, ObjectPrototype = Object.prototype, ArrayPrototype = Array.prototype, FrozenError = TypeError;
   const indexOf = uncurry(String.prototype.indexOf), lastIndexOf = uncurry(String.prototype.lastIndexOf), slice = uncurry(String.prototype.slice);
   const endsWith = uncurry(String.prototype.endsWith);
   const charCodeAt = uncurry(String.prototype.charCodeAt), bigToText = uncurry(BigInt.prototype.toString);
@@ -38,17 +38,6 @@
 
   // What the code of a script sees of the world. columns(): those of the batch's records, by their runs.
   const call = { row: -1, columns: null, seeded: false, lines: null };
-  // The stack of the first use of time or chance while no record is processed; null where nobody wants to know.
-  let outside = null, watched = false;
-  const noteOutside = (what) => {
-    if (watched && outside === null) outside = { what, stack: new FirstError().stack };
-    return 0;
-  };
-  const watchTopLevel = () => { watched = true; };
-  const outsideUse = () => {
-    watched = false;
-    return outside;
-  };
   const at = (column, row) => {
     const values = column[0], ends = column[1];
     let first = 0, last = ends.length - 1;
@@ -62,6 +51,13 @@
   const position = ({ topic, partitions, offsets, indexes }, row) =>
     topic + '/' + at(partitions, row) + '/' + (at(offsets, row) + row) + '/' + at(indexes, row);
 
+  // Where scripts are checked: the first use of time or chance while no record is processed.
+  const FirstError = Error;
+  call.watched = false; call.outside = null;
+  const noteOutside = (what) => {
+    if (call.watched && call.outside === null) call.outside = { what, stack: new FirstError().stack };
+    return 0;
+  };
   const RealDate = Date, wallClock = Date.now, dateText = uncurry(RealDate.prototype.toString);
   const FixedDate = function (...parts) {
     if (new.target === undefined) return dateText(new RealDate(now()));
@@ -291,6 +287,6 @@
 
   return {
     __proto__: null, uncurry, isArray, stringify, freeze, create, hidden, slice, indexOf, Text, match, withExact,
-    wallClock, seal, call, watchTopLevel, outsideUse,
+    wallClock, seal, call,
   };
 })();

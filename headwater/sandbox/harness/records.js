@@ -7,7 +7,7 @@
 ((realm) => {
   'use strict';
   const { uncurry, isArray, stringify, hidden, freeze, create, slice, indexOf, match, Text } = realm;
-  const { withExact, wallClock, seal, call, watchTopLevel, outsideUse } = realm;
+  const { withExact, wallClock, seal, call } = realm;
   const parse = JSON.parse, NativeArray = Array, Bytes = Uint8Array, NativeMap = Map, Wrong = TypeError, { setPrototypeOf } = Object;
   const split = uncurry(String.prototype.split), tagOf = uncurry(Object.prototype.toString);
   const join = uncurry(Array.prototype.join), fill = uncurry(Array.prototype.fill), rowAt = uncurry(Array.prototype.indexOf);
@@ -316,10 +316,11 @@
     seal,
     describe,
     // From now on the first use of time or chance is noted, until `outsideUse` is asked: an error line, or ''.
-    watchTopLevel,
+    watchTopLevel() { call.watched = true; },
     outsideUse() {
-      const use = outsideUse();
-      return use === null ? '' : errorLine('OutsideOfRecord', use.what, use.stack);
+      const { outside } = call;
+      call.watched = false;
+      return outside === null ? '' : errorLine('OutsideOfRecord', outside.what, outside.stack);
     },
     trace(report) { trace = report; },
     // Makes ready for `pass`, which may be interrupted at once: no record runs then. head: as JSON, how many there are and
