@@ -169,16 +169,23 @@ class Module:
         elif value.type == "identifier":
             self._blank(statement)
             self._exports[_DEFAULT] = text_of(value)
-        elif taken:
+        elif taken or (value.type == "object" and "process" in self._declared and _has_short(value, "process")):
             self._edits.append((statement.start_byte, value.start_byte, "0,"))
         elif "process" in self._declared:
             raise refusal(self._script, statement, _TWO_FUNCTIONS)
+        elif value.type == "object":
+            self._edits.append((statement.start_byte, value.start_byte, "var {process}="))
         elif value.type == "function_expression" and not any(child.type == "async" for child in value.children):
             parameters = value.child_by_field_name("parameters")
             assert parameters is not None
             self._edits.append((statement.start_byte, parameters.start_byte, "function process"))
         else:
             self._edits.append((statement.start_byte, value.start_byte, "var process ="))
+
+
+def _has_short(value: Node, name: str) -> bool:
+    """Whether an object literal has a member by its name alone: `{ process }`."""
+    return any(one.type == "shorthand_property_identifier" and text_of(one) == name for one in value.named_children)
 
 
 def _edited(source: bytes, edits: list[tuple[int, int, str]]) -> str:

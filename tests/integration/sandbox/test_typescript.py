@@ -40,6 +40,8 @@ MODULES = [
     "export class Adder { add(n) { return n + 1 } }\nexport const process = (r) => ({ b: new Adder().add(r.a) })",
     "export const one = 1, process = (r) => ({ b: r.a + one })",
     "export function transform(r) { return { b: r.a + 1 } }",
+    "export default { process(r) { return { b: r.a + 1 } } }",
+    "const process = (r) => ({ b: r.a + 1 }); export default { process, other: 1 };",
     "export default 5 + 5; export const process = (r) => ({ b: r.a + 1 })",
     "#!/usr/bin/env node\nexport const process = (r) => ({ b: r.a + 1 })",
     "export const { process } = { process: (r) => ({ b: r.a + 1 }) }",
@@ -184,6 +186,7 @@ class TestRefused:
             "const process = (r) => r; const f = (r) => null; export { f as process }",
             "const process = (r) => r; module.exports = (r) => null",
             "function process(r) { return r } exports.process = (r) => null",
+            "const process = (r) => r; export default { process: (r) => null }",
         ],
     )
     def test_two_functions_to_choose_from(self, text: str) -> None:
