@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import chain, islice
 
 from tree_sitter import Node
 
@@ -25,8 +26,8 @@ _MENTIONS_WRITE = re.compile(
 
 def warnings(script: Script, free: dict[str, list[Node]]) -> list[str]:
     """Sentences about a script that loads. free: the uses of names that it does not declare."""
-    found = [*_undefined(script, free), *_process_members(script), *_promises(script, free), *_frozen(script, free)]
-    return found[:MAX_WARNINGS]
+    found = chain(_undefined(script, free), _process_members(script), _promises(script, free), _frozen(script, free))
+    return list(islice(found, MAX_WARNINGS))
 
 
 def _undefined(script: Script, free: dict[str, list[Node]]) -> Iterator[str]:

@@ -169,5 +169,10 @@ class _Names:
 
     def _assign_global(self, target: Node) -> None:
         holder, member = target.child_by_field_name("object"), target.child_by_field_name("property")
-        if holder is not None and member is not None and text_of(holder) == "globalThis":
+        if (
+            holder is not None
+            and member is not None
+            and holder.type == "identifier"
+            and text_of(holder) == "globalThis"
+        ):
             self._assigned.add(text_of(member))

@@ -8,6 +8,7 @@ from headwater.sandbox.analysis.nodes import text_of
 from headwater.sandbox.analysis.tree import Script
 
 _DEFINING = re.compile(r"(Object|Reflect)\.(defineProperty|defineProperties|assign|setPrototypeOf)")
+_MAX_DEFINING_BYTES = 40
 _FUNCTIONS = frozenset({
     "function_declaration", "generator_function_declaration", "function_expression", "generator_function",
     "arrow_function", "method_definition",
@@ -29,6 +30,12 @@ def writes_in_functions(script: Script) -> list[Node]:
     walk = _Walk()
     walk.read(script.root)
     return [target for target, functions in walk.writes if not functions & walk.called_at_top]
+
+
+def _is_defining(called: Node) -> bool:
+    """Whether a function writes to its first argument. Long texts, such as those of chains of calls, are not read."""
+    is_short = called.end_byte - called.start_byte <= _MAX_DEFINING_BYTES
+    return is_short and _DEFINING.fullmatch(text_of(called)) is not None
 
 
 class _Walk:
@@ -80,7 +87,7 @@ class _Walk:
             if called is not None and called.type == "identifier":
                 self.called_at_top.add(text_of(called))
             self._run_at_top.update(one.id for one in [called, *given] if one is not None)
-        elif called is not None and given and _DEFINING.fullmatch(text_of(called)[:40]):
+        elif called is not None and given and _is_defining(called):
             self._write(given[0], functions)
 
     def _write(self, target: Node | None, functions: frozenset[str]) -> None:

@@ -125,8 +125,9 @@ function compileScript(source) {
   const isMade = call(startsWith, source, MADE);
   try { return { compiled: compile(source, 'script.js', isMade ? -1 : 0) }; } catch (error) {
     const { message, frames } = destructureError(error);
-    const { lineNumber = 0, columnNumber = 0 } = frames[0] ?? {};
-    return { refusal: errorLine('SyntaxError', message, lineNumber, columnNumber) };
+    const { fileName, lineNumber, columnNumber } = frames[0] ?? {};
+    const place = fileName === 'script.js' ? [lineNumber, columnNumber] : [];
+    return { refusal: errorLine('SyntaxError', message, ...place) };
   } finally { OuterError.stackTraceLimit = stackTraceLimit; }
 }
 

@@ -14,6 +14,7 @@ from headwater.errors import ScriptRefused
 from headwater.model.transform import MAX_SCRIPT_BYTES
 from headwater.sandbox import Sandbox, validate
 from headwater.sandbox.engine import deno_engine
+from headwater.sandbox.hints import MAX_WARNINGS
 from headwater.sandbox.results import ScriptError
 from tests.integration.sandbox.corpus import ANY_BLAME, CASES, Case
 from tests.support.sandbox import lines, result, run
@@ -253,6 +254,29 @@ def test_hostile_texts_are_refused_in_time(text: str) -> None:
     with pytest.raises(ScriptRefused):
         validate(text, EXAMPLE)
     assert time.monotonic() - began_s < 10
+
+
+PROCESS = "function process(r) { return r }\n"
+LONG = {
+    "names": PROCESS + "const f = () => [" + ", ".join(f"n{i}" for i in range(100_000)) + "]",
+    "calls": PROCESS + "function f(x) { Object.assign(Array.prototype, x); return x" + ".a()" * 4_000 + " }",
+    "members": PROCESS + "function f(x) { x" + ".b" * 200_000 + " = Math.y }",
+    "writes": PROCESS + "function f() { " + "Math.a = 1;" * 80_000 + "}",
+    "functions": PROCESS + "".join(f"function f{i}() {{}}" for i in range(50_000)),
+}
+
+
+@pytest.mark.parametrize("text", LONG.values(), ids=LONG.keys())
+def test_long_scripts_are_looked_through_in_time(text: str) -> None:
+    began_s = time.monotonic()
+    assert len(validate(text, EXAMPLE).warnings) <= MAX_WARNINGS
+    assert time.monotonic() - began_s < 10
+
+
+def test_a_stack_that_overflows_while_it_is_compiled_has_no_place() -> None:
+    with pytest.raises(ScriptRefused, match="Maximum call stack size exceeded|nested too deeply") as refused:
+        validate(PROCESS + "const a = " + "(()=>" * 1_000 + "1" + ")" * 1_000, EXAMPLE)
+    assert refused.value.line is None
 
 
 def test_hostile_texts_at_once_do_others_no_harm() -> None:
