@@ -274,7 +274,7 @@ def test_long_scripts_are_looked_through_in_time(text: str) -> None:
 
 
 def test_a_stack_that_overflows_while_it_is_compiled_has_no_place() -> None:
-    with pytest.raises(ScriptRefused, match="Maximum call stack size exceeded|nested too deeply") as refused:
+    with pytest.raises(ScriptRefused, match=r"Maximum call stack size exceeded|nested too deeply") as refused:
         validate(PROCESS + "const a = " + "(()=>" * 1_000 + "1" + ")" * 1_000, EXAMPLE)
     assert refused.value.line is None
 
