@@ -138,12 +138,19 @@ class InvalidInput(RequestError):
 
 
 class ScriptRefused(InvalidInput):
-    """A v8 script does not compile or defines no function `process`. Lines and columns count from 1."""
+    """A v8 script does not compile or defines no function `process`. Lines and columns count from 1.
 
-    def __init__(self, detail: str, line: int | None = None, column: int | None = None) -> None:
+    error, reason: the class and the message of what went wrong; empty when the detail says all.
+    """
+
+    def __init__(
+        self, detail: str, line: int | None = None, column: int | None = None, *, error: str = "", reason: str = ""
+    ) -> None:
         super().__init__(detail)
         self.line = line
         self.column = column
+        self.error = error
+        self.reason = reason
 
 
 class ExpressionRefused(InvalidInput):

@@ -92,7 +92,7 @@ class FlowConfig(BaseModel):
             created_at=flow.created_at,
             updated_at=flow.updated_at,
             revision=flow.revision,
-            pipeline_config=config.document if isinstance(config, UnreadableConfig) else config,
+            pipeline_config=config.document if isinstance(config, UnreadableConfig) else config.as_sent(),
             unreadable=flow.unreadable or None,
             warnings=_faults(warnings),
         )
@@ -116,7 +116,7 @@ SavedTransform = Annotated[SavedV8Transform | SavedRedisSetFilterTransform, Fiel
 def saved_transform(transform: Transform, warnings: Sequence[Problem]) -> SavedTransform:
     """The body for a transform that was just saved."""
     if isinstance(transform, V8Transform):
-        return SavedV8Transform(**transform.model_dump(), warnings=_faults(warnings))
+        return SavedV8Transform(**transform.as_sent().model_dump(), warnings=_faults(warnings))
     return SavedRedisSetFilterTransform(**transform.model_dump(), warnings=_faults(warnings))
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -13,7 +13,7 @@ from headwater.model.sent import SentModel
 from headwater.model.sink import MAX_SINKS, NewSink, Sink
 from headwater.model.stream import CATALOG
 from headwater.model.text import ReturnedOnly, Text
-from headwater.model.transform import MAX_TRANSFORMS, KnownTransform, NewTransform, Transform
+from headwater.model.transform import MAX_TRANSFORMS, KnownTransform, NewTransform, Transform, V8Transform
 
 MAX_PARALLELISM = 64
 MAX_NAME_CHARS = 200
@@ -60,6 +60,11 @@ class PipelineConfig(BaseModel):
     def known_transforms(self) -> tuple[KnownTransform, ...]:
         """What the transforms are recognised by, in order."""
         return tuple(KnownTransform(t.uid, t.type, t.name, t.content) for t in self.transforms)
+
+    def as_sent(self) -> Self:
+        """The pipeline as its owner knows it: without what was made from its scripts."""
+        transforms = [t.as_sent() if isinstance(t, V8Transform) else t for t in self.transforms]
+        return self.model_copy(update={"transforms": transforms})
 
     @property
     def filter_uids(self) -> frozenset[str]:

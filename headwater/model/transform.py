@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
 
 from headwater.model.dataset import MAX_VALUES_PER_REQUEST, VALUE_SCHEMA
 from headwater.model.sent import SentModel
@@ -46,6 +47,13 @@ def _script_size(script: str) -> str:
 Script = Annotated[Text, AfterValidator(_script_size)]
 
 
+class CheckedScript(NamedTuple):
+    """A script that can be saved. javascript: what was made from it; None when it runs as it is."""
+
+    warnings: list[str]
+    javascript: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class KnownTransform:
     """What a stored transform is recognised by. content: the expression of a filter, or a script."""
@@ -71,7 +79,8 @@ class _V8(_Named):
 
     type: Literal["v8"]
     script: Script = Field(
-        description="JavaScript that defines a function `process(record)` (or `transform`), at most 1 MiB."
+        description="JavaScript or TypeScript that defines or exports a function `process(record)` (or `transform`), "
+        "at most 1 MiB."
     )
 
     @property
@@ -96,9 +105,23 @@ class _RedisSetFilter(_Named):
 
 
 class V8Transform(_V8):
-    """Runs a JavaScript function `process(record)` in the sandbox."""
+    """Runs a JavaScript function `process(record)` in the sandbox.
+
+    javascript: what was made from the script when it was saved; None for a script that runs as it is. It is stored and
+    given to workers, and no answer shows it.
+    """
 
     uid: str
+    javascript: SkipJsonSchema[str | None] = Field(default=None, exclude_if=absent, repr=False)
+
+    @property
+    def program(self) -> str:
+        """What the sandbox loads."""
+        return self.script if self.javascript is None else self.javascript
+
+    def as_sent(self) -> Self:
+        """Without what was made from the script."""
+        return self.model_copy(update={"javascript": None})
 
 
 class RedisSetFilterTransform(_RedisSetFilter):

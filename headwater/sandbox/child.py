@@ -119,8 +119,24 @@ class LockedChild:
             self.scripts.add(number)
         return error
 
+    def without_types(self, text: str) -> str | ScriptError:
+        """The text without the types of TypeScript, or why it is refused; "" for a text that is a script. Raises Died.
+
+        For a checking child only.
+        """
+        began_s = self.cpu_s()
+        self.send(Kind.STRIP, text.encode())
+        try:
+            frame = self._loaded(began_s)
+            return frame.payload.decode() if frame.kind == Kind.STRIPPED else parse_error(frame.payload)
+        except (Malformed, UnicodeDecodeError):
+            raise Died(self.kill()) from None
+        except TimeoutError:
+            self.kill()
+            return ScriptError("Timeout", "reading it takes more than a second")
+
     def _loaded(self, began_s: float) -> Frame:
-        """The answer to LOAD. Raises Died, Malformed, TimeoutError when loading used up its CPU time."""
+        """The answer to LOAD or STRIP. Raises Died, Malformed, TimeoutError when it used up its CPU time."""
         end = time.monotonic() + LOAD_TIMEOUT_S
         while (frame := self.receive()) is None:
             if self.cpu_s() - began_s > LOAD_CPU_S:
@@ -186,9 +202,10 @@ class LockedChild:
 def _spawn(engine: Engine, theirs: socket.socket, launch_channel: socket.socket) -> children.Child:
     number = launch_channel.fileno()
     mode = "jit" if engine.jit else "jitless"
+    maps = "maps" if engine.checking else "no-maps"
     launcher = [sys.executable, "-I", "-S", "-c", _LAUNCH, str(Path(__file__).parent)]
     return children.spawn(
-        [*launcher, str(number), str(engine.data_bytes), mode, *engine.argv],
+        [*launcher, str(number), str(engine.data_bytes), mode, maps, *engine.argv],
         env={},
         stdin=theirs.fileno(),
         stdout=theirs.fileno(),

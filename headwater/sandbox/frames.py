@@ -28,6 +28,8 @@ class Kind(enum.IntEnum):
     ANSWERS = 4  # parent: a line per name, "?" or a digit per value
     LOAD = 5  # parent: script number (u16), whether it keeps something from record to record (u8), then the script
     LOADED = 6  # child: the script is ready
+    STRIP = 20  # parent, to a checking child: a text that is no script
+    STRIPPED = 21  # child: the text without the types of TypeScript; empty when it is a script
     TRACE = 7  # child: number of the record that it starts with
     REFUSED = 8  # child: an error line: the script can't be loaded
     BROKEN = 9  # child: the harness itself failed

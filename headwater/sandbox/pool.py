@@ -9,6 +9,14 @@ from headwater.sandbox.engine import Engine
 from headwater.sandbox.program import Program
 from headwater.sandbox.results import ScriptError
 
+_OUTSIDE = {
+    "time": "The script asks for the time outside of `process(record)`",
+    "chance": "The script asks for a random number outside of `process(record)`",
+}
+_MOVE = (
+    "the top level runs once for each start of a worker, so its results would differ from worker to worker. Ask inside "
+    "of `process(record)`, where both follow the record."
+)
 _START_ATTEMPTS = 3
 
 
@@ -85,10 +93,15 @@ def _start(engine: Engine, scripts: Mapping[int, Program]) -> LockedChild:
 
 def refused(error: ScriptError) -> ScriptRefused:
     """The error for a script that can't be loaded."""
+    return ScriptRefused(_detail(error), error.line, error.column, error=error.error, reason=error.message)
+
+
+def _detail(error: ScriptError) -> str:
     if error.error == "NoProcess":
-        return ScriptRefused("The script defines no function `process(record)` (or `transform`). Add one.")
+        return "The script defines no function `process(record)` (or `transform`). Add one."
     if error.error == "Timeout":
-        return ScriptRefused(f"The script can't be loaded: {error.message}.")
+        return f"The script can't be loaded: {error.message}."
     place = f" in line {error.line}, column {error.column}" if error.line else ""
-    detail = f"The script can't be loaded: {error.error}: {error.message}{place}."
-    return ScriptRefused(detail, error.line, error.column)
+    if error.error == "OutsideOfRecord":
+        return f"{_OUTSIDE.get(error.message, error.message)}{place}: {_MOVE}"
+    return f"The script can't be loaded: {error.error}: {error.message}{place}."

@@ -18,7 +18,7 @@ from headwater.sandbox.job import Death, Job, Mode, Segment
 from headwater.sandbox.pool import ChildPool, refused
 from headwater.sandbox.program import Program
 from headwater.sandbox.rehearsals import REALM, Rehearsals
-from headwater.sandbox.results import parse_question, parse_results, parse_row
+from headwater.sandbox.results import ScriptError, parse_question, parse_results, parse_row
 
 log = structlog.get_logger(__name__)
 
@@ -153,6 +153,18 @@ class Sandbox:
                 raise trouble
             if not job.finished:
                 self.pause(_PAUSE_S)
+
+    def without_types(self, text: str) -> str | ScriptError:
+        """The text without the types of TypeScript, or why it is refused; "" for a text that is a script.
+
+        For a sandbox with a checking engine. Raises SandboxFailed.
+        """
+        assert not self._jobs, "scripts are read before batches run"
+        try:
+            return self._ready_child().without_types(text)
+        except Died:
+            self._child = None
+            return ScriptError("SandboxCrash", "it is nested too deeply, or takes too much memory to read")
 
     def close(self) -> None:
         """End the children. Batches in work are given up."""

@@ -9,8 +9,10 @@ from contextlib import contextmanager
 
 from headwater.errors import HeadwaterError, SandboxFailed, SetupError
 from headwater.model.record import RecordBatch
+from headwater.model.transform import CheckedScript
+from headwater.sandbox import hints, reading, trial
+from headwater.sandbox.engine import deno_engine
 from headwater.sandbox.launcher import landlock
-from headwater.sandbox.results import ScriptError
 from headwater.sandbox.supervisor import Answer, Question, Sandbox
 
 MAX_CHECKS_AT_ONCE = 4
@@ -20,32 +22,31 @@ _turns = threading.BoundedSemaphore(MAX_CHECKS_AT_ONCE)
 
 
 @contextmanager
-def sandbox_for_a_check(*, jit: bool = False) -> Iterator[Sandbox]:
-    """A fresh sandbox for what a caller wants to know now. Blocks while others have their turn. Thread-safe."""
-    with _turns, Sandbox(jit=jit, spare=False) as sandbox:
+def sandbox_for_a_check(*, jit: bool = False, checking: bool = False) -> Iterator[Sandbox]:
+    """A fresh sandbox for what a caller wants to know now. Blocks while others have their turn. Thread-safe.
+
+    checking: it can read TypeScript, and is strict with what a script's top level does.
+    """
+    with _turns, Sandbox(engine=deno_engine(jit=jit, checking=checking), spare=False) as sandbox:
         yield sandbox
 
 
-def validate(script: str, example: str, *, jit: bool = False) -> list[str]:
-    """Load a script in a fresh sandbox and call it once on an example record (JSON text); returns warnings.
+def validate(script: str, example: str, *, jit: bool = False) -> CheckedScript:
+    """Load a script in a fresh sandbox and call it once on an example record (JSON text).
 
     `flow.contains` answers false. Blocks for some 0.1 s, and while others have their turn. Thread-safe.
     Raises ScriptRefused (with line and column where they are known), SandboxFailed.
     """
     batch = RecordBatch.of("example", [example.encode()], [None], [_EXAMPLE_TIME_MS], [0], [0], [0])
-    with sandbox_for_a_check(jit=jit) as sandbox:
-        job = sandbox.submit(sandbox.add(script, _nothing_is_member), batch)
+    with sandbox_for_a_check(jit=jit, checking=True) as sandbox:
+        loaded = reading.load(sandbox, script, _nothing_is_member)
+        job = sandbox.submit(loaded.number, batch)
         sandbox.wait(job)
-    return [_warning(error) for error in job.errors.values()]
+    return CheckedScript([*trial.warnings(job, example), *hints.warnings(loaded.tree, loaded.free)], loaded.javascript)
 
 
 def _nothing_is_member(question: Question) -> Answer:
     return [[False] * len(values) for _, values in question]
-
-
-def _warning(error: ScriptError) -> str:
-    place = f" in line {error.line}, column {error.column}" if error.line else ""
-    return f"The script fails on the stream's example record: {error.error}: {error.message}{place}."
 
 
 def check(*, jit: bool = False) -> None:
@@ -54,7 +55,7 @@ def check(*, jit: bool = False) -> None:
         raise SetupError("Scripts run in a sandbox made for Linux on x86-64; this machine is another.")
     _check_kernel()
     try:
-        warnings = validate("function process(record) { return record }", "{}", jit=jit)
+        warnings = validate("function process(record: object) { return record }", "{}", jit=jit).warnings
     except HeadwaterError as error:
         raise SetupError(_advice(error)) from error
     if warnings:

@@ -1,7 +1,7 @@
 """Checks of a sent pipeline that need more than its form: the catalog, the sandbox, the expression parser."""
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -13,6 +13,7 @@ from headwater.model.flow import NewPipelineConfig, NewSource, PipelineConfig, S
 from headwater.model.sink import DEAD_LETTER_NAME, KafkaSink, NewPricesSink, NewSink, PricesSink, Sink
 from headwater.model.stream import CATALOG, Chain, Entity, find_chain
 from headwater.model.transform import (
+    CheckedScript,
     KnownTransform,
     NewRedisSetFilterTransform,
     NewTransform,
@@ -26,10 +27,13 @@ from headwater.services.ids import NewId
 from headwater.services.matching import match
 from headwater.services.uids import Place
 
-ValidateScript = Callable[[str, str], list[str]]
-"""Compile a script in the sandbox and try it on an example record (JSON text); returns warnings.
+ValidateScript = Callable[[str, str], CheckedScript]
+"""Compile a script in the sandbox and try it on an example record (JSON text).
 
 Raises ScriptRefused, whose detail names line and column where they are known, and SandboxFailed."""
+
+_JavaScript = Mapping[str, str | None]
+"""By script what was made from it; None for a script that runs as it is."""
 
 ParseExpression = Callable[[str], object]
 """Parse a filter expression. Raises ExpressionRefused."""
@@ -136,11 +140,11 @@ class PipelineChecker:
         # Compiling costs a V8 process per script: not for a configuration that is refused anyway.
         if source is None or entity is None or found.problems:
             raise InvalidInput("The configuration was not saved.", found.problems)
-        known = _scripts(stored) if stored and _reads_like(stored.source, source) else frozenset()
-        self._compile(sent.transforms, known, entity, lambda i: f"{PIPELINE}/transforms/{i}", found)
+        known = _scripts(stored) if stored and _reads_like(stored.source, source) else {}
+        made = self._compile(sent.transforms, known, entity, lambda i: f"{PIPELINE}/transforms/{i}", found)
         config = PipelineConfig(
             source=source,
-            transforms=transforms,
+            transforms=_with_javascript(transforms, made),
             sinks=sinks,
             parallelism=sent.parallelism,
             delivery=sent.delivery,
@@ -157,8 +161,8 @@ class PipelineChecker:
     ) -> Checked:
         """The stored pipeline with other transforms; the scripts of those that were sent are compiled."""
         found.raise_if_any()
-        self._compile(sent, _scripts(stored), _entity_of(stored.source), at, found)
-        return found.checked(stored.model_copy(update={"transforms": list(transforms)}), stored)
+        made = self._compile(sent, _scripts(stored), _entity_of(stored.source), at, found)
+        return found.checked(stored.model_copy(update={"transforms": _with_javascript(transforms, made)}), stored)
 
     # ---- source and sinks ----
 
@@ -273,26 +277,36 @@ class PipelineChecker:
             )
 
     def _compile(
-        self, sent: Sequence[NewTransform], known: frozenset[str], entity: Entity, at: Place, found: _Findings
-    ) -> None:
-        """Compile the scripts that are not known to work. Raises InvalidInput."""
-        example = msgspec.json.encode(entity.example).decode()
+        self, sent: Sequence[NewTransform], known: _JavaScript, entity: Entity, at: Place, found: _Findings
+    ) -> _JavaScript:
+        """Compile the scripts that are not known to work. Returns those and the known ones. Raises InvalidInput."""
+        example, made = msgspec.json.encode(entity.example).decode(), dict(known)
         for i, transform in enumerate(sent):
             if isinstance(transform, NewV8Transform) and transform.script not in known:
-                self._script(f"{at(i)}/script", transform.script, example, found)
+                made[transform.script] = self._script(f"{at(i)}/script", transform.script, example, found)
         found.raise_if_any()
+        return made
 
-    def _script(self, pointer: str, script: str, example: str, found: _Findings) -> None:
+    def _script(self, pointer: str, script: str, example: str, found: _Findings) -> str | None:
         try:
-            warnings = self._validate_script(script, example)
+            checked = self._validate_script(script, example)
         except ScriptRefused as error:
             found.refuse(pointer, error.detail)
-        else:
-            found.warnings.extend(Problem(pointer, warning) for warning in warnings)
+            return None
+        found.warnings.extend(Problem(pointer, warning) for warning in checked.warnings)
+        return checked.javascript
 
 
-def _scripts(stored: PipelineConfig) -> frozenset[str]:
-    return frozenset(t.script for t in stored.transforms if isinstance(t, V8Transform))
+def _scripts(stored: PipelineConfig) -> _JavaScript:
+    return {t.script: t.javascript for t in stored.transforms if isinstance(t, V8Transform)}
+
+
+def _with_javascript(transforms: Sequence[Transform], made: _JavaScript) -> list[Transform]:
+    """The transforms, each script with what was made from it; one that was not looked at keeps what it has."""
+    return [
+        t.model_copy(update={"javascript": made[t.script]}) if isinstance(t, V8Transform) and t.script in made else t
+        for t in transforms
+    ]
 
 
 def _reads_like(one: Source, other: Source) -> bool:

@@ -134,4 +134,4 @@ def build(config: V8Transform, resources: Resources) -> V8:
     if resources.sandbox is None:
         raise SandboxFailed("A worker with v8 transforms needs a sandbox: put one into Resources.")
     lookup = DatasetLookup(resources.owner, resources.names, resources.sets)
-    return V8(config.uid, config.script, resources.sandbox, lookup, feeds_script=resources.feeds_script)
+    return V8(config.uid, config.program, resources.sandbox, lookup, feeds_script=resources.feeds_script)

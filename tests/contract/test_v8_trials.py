@@ -10,6 +10,7 @@ import pytest
 
 from headwater.model.binding import Bindings
 from headwater.model.flow import NewPipelineConfig
+from headwater.model.transform import CheckedScript
 from headwater.model.trial import Tried
 from headwater.sandbox.validation import sandbox_for_a_check
 from headwater.services.checks import PipelineChecker
@@ -31,7 +32,7 @@ def resources(_owner: str) -> Iterator[Resources]:
 
 
 def tried(transforms: list[dict[str, Any]], *samples: bytes) -> list[Tried]:
-    checker = PipelineChecker(Bindings(), lambda _script, _example: [], lambda _: None, new_id)
+    checker = PipelineChecker(Bindings(), lambda _script, _example: CheckedScript([]), lambda _: None, new_id)
     trials = Trials(checker, TRANSFORMS, resources, lambda: datetime(2026, 1, 2, tzinfo=UTC), monotonic)
     sent = {
         "source": {"chain": "base", "entity": "log"},

@@ -1,7 +1,8 @@
 // Outer harness: the engine's main module. Reads frames, keeps one realm per script, writes frames.
 //
 // It never returns to the event loop, so no promise job, timer, import or operation that a script starts ever runs.
-// Only strings cross into a script's realm. `SOURCES` has the texts of the files that run there.
+// Only strings cross into a script's realm. `SOURCES` has the texts of the files that run there. `stripTypeScriptTypes` is null
+// but where scripts are checked before they are saved.
 import vm from 'node:vm';
 
 const HELLO = 0, BATCH = 1, KEYS = 2, RESULTS = 3, ANSWERS = 4, LOAD = 5, LOADED = 6, TRACE = 7, REFUSED = 8, BROKEN = 9;
@@ -29,6 +30,8 @@ const ADDITIONS = [SOURCES.stacks, SOURCES.kinds, SOURCES.web, SOURCES.console].
 const ENTRY = compile(`const h${secret} = { __proto__: null, job: null }; h${secret}`);
 const CALL_ENTRY = compile(`h${secret}.job()`);
 const FIND_SCRIPT = compile('typeof process === "function" ? process : typeof transform === "function" ? transform : undefined');
+
+const CHECKING = stripTypeScriptTypes !== null;
 
 // Nothing useful is left in this realm, even if a script got hold of one of its objects.
 for (const sample of [function () {}, async function () {}, function* () {}, async function* () {}]) {
@@ -106,6 +109,7 @@ const word = (at) => incoming[at] + incoming[at + 1] * 0x100;
 
 // ---- scripts ----
 
+const STRIP = 20, STRIPPED = 21, MADE = '/*made from a module*/', { startsWith } = String.prototype;
 const realms = new Map();
 const isTimeout = (error) => {
   try { return error.code === 'ERR_SCRIPT_EXECUTION_TIMEOUT'; } catch { return false; }
@@ -133,23 +137,26 @@ function newRealm() {
 
 const errorLine = (name, message, line = 0, column = 0) => `!${stringify(name)},${stringify(message)},${line},${column}`;
 
-// A syntax error's place is told only for an error without stack frames.
+// A syntax error's place is told only for an error without stack frames. A script that was made
+// from a module begins with a line that the sent text does not have.
 function compileScript(source) {
   const { stackTraceLimit } = OuterError;
   OuterError.stackTraceLimit = 0;
-  try { return { program: { compiled: compile(source, 'script.js'), source } }; } catch (error) {
+  const lineOffset = call(startsWith, source, MADE) ? -1 : 0;
+  try { return { program: { compiled: compile(source, 'script.js', lineOffset), source, lineOffset } }; } catch (error) {
     const { message, frames } = destructureError(error);
-    const { lineNumber = 0, columnNumber = 0 } = frames[0] ?? {};
-    return { refusal: errorLine('SyntaxError', message, lineNumber, columnNumber) };
+    const { fileName, lineNumber, columnNumber } = frames[0] ?? {};
+    const place = fileName === 'script.js' ? [lineNumber, columnNumber] : [];
+    return { refusal: errorLine('SyntaxError', message, ...place) };
   } finally { OuterError.stackTraceLimit = stackTraceLimit; }
 }
 
 // A script's own `Error` can't be declared beside that of the global object, which has to stay (see stacks.js): so such a
 // script runs as the body of a function.
-const inFunction = (source) => compile(`(() => {
+const inFunction = ({ source, lineOffset }) => compile(`(() => {
 ${source}
 return typeof process === 'function' ? process : typeof transform === 'function' ? transform : undefined;
-})()`, 'script.js', -1);
+})()`, 'script.js', lineOffset - 1);
 
 // Runs a program's top level. Returns the function that it defines.
 function evaluateProgram(realm, program) {
@@ -158,7 +165,7 @@ function evaluateProgram(realm, program) {
     return program.isInFunction ? found : evaluate(FIND_SCRIPT, realm.context);
   } catch (error) {
     if (program.isInFunction || isTimeout(error) || !timed(realm, () => realm.core.saysErrorIsDeclared(error), TOP_LEVEL_MS)) throw error;
-    program.compiled = inFunction(program.source);
+    program.compiled = inFunction(program);
     program.isInFunction = true;
     return evaluateProgram(realm, program);
   }
@@ -166,12 +173,15 @@ function evaluateProgram(realm, program) {
 
 function runTopLevel(realm, program) {
   try {
+    if (CHECKING) realm.core.watchTopLevel();
     const script = evaluateProgram(realm, program);
     if (script === undefined) return errorLine('NoProcess', 'the script defines no function process(record)');
     realm.core.setScript(script);
     timed(realm, realm.core.seal, TOP_LEVEL_MS);
-    return null;
+    return asText(realm.core.outsideUse());
   } catch (error) {
+    const outside = asText(realm.core.outsideUse());
+    if (outside) return outside;
     if (isTimeout(error)) return errorLine('Timeout', 'the top level of the script ran for more than 1 s');
     return asText(timed(realm, () => realm.core.describe(error), TOP_LEVEL_MS));
   }
@@ -185,6 +195,15 @@ function load(length) {
   realm.keepsState = keepsState;
   realms.set(number, realm);
   send(LOADED, '');
+}
+
+// Takes the types from a text that is no script; the places of all that is left stay. Sends '' for a script.
+function strip(length) {
+  const source = text(0, length);
+  if (!compileScript(source).refusal) return send(STRIPPED, '');
+  let stripped = '';
+  try { stripped = stripTypeScriptTypes(source); } catch (error) { return send(REFUSED, errorLine('SyntaxError', asText(error.message))); }
+  send(STRIPPED, stripped);
 }
 
 // ---- batches ----
@@ -288,6 +307,10 @@ function reason(error) {
 }
 
 const ACTIONS = { __proto__: null, [BATCH]: batch, [ANSWERS]: answers, [LOAD]: load, [REPLY]: () => {} };
+if (CHECKING) {
+  stripTypeScriptTypes('if (a) b;'); // at its first statement of depth it finds out where the stack ends: before the hello
+  ACTIONS[STRIP] = strip;
+}
 send(HELLO, '');
 while (true) {
   const length = receive();

@@ -47,10 +47,17 @@
     }
     return values[first];
   };
-  const now = () => call.columns === null ? 0 : at(call.columns().timestamps, call.row);
+  const now = () => call.columns === null ? noteOutside('time') : at(call.columns().timestamps, call.row);
   const position = ({ topic, partitions, offsets, indexes }, row) =>
     topic + '/' + at(partitions, row) + '/' + (at(offsets, row) + row) + '/' + at(indexes, row);
 
+  // Where scripts are checked: the first use of time or chance while no record is processed.
+  const FirstError = Error;
+  call.watched = false; call.outside = null;
+  const noteOutside = (what) => {
+    if (call.watched && call.outside === null) call.outside = { what, stack: new FirstError().stack };
+    return 0;
+  };
   const RealDate = Date, wallClock = Date.now, dateText = uncurry(RealDate.prototype.toString);
   const makeDate = function (...parts) {
     if (new.target === undefined) return dateText(new RealDate(now()));
@@ -98,6 +105,7 @@
   };
   replace(Math, 'random', () => {
     if (!call.seeded) {
+      if (call.columns === null) noteOutside('chance');
       const seed = call.columns === null ? '' : position(call.columns(), call.row);
       const first = word(seed, 0x811c9dc5), second = word(seed, 0x9e3779b9), third = word(seed, 0x7f4a7c15);
       d = word(seed, 0x2545f491) | 1;

@@ -377,6 +377,13 @@
     describe,
     // Whether an error says that a script declares an `Error` of its own.
     saysErrorIsDeclared: (error) => isError(error) && textOf(error, 'message') === "Identifier 'Error' has already been declared",
+    // From now on the first use of time or chance is noted, until `outsideUse` is asked: an error line, or ''.
+    watchTopLevel() { call.watched = true; },
+    outsideUse() {
+      const { outside } = call;
+      call.watched = false;
+      return outside === null ? '' : errorLine('OutsideOfRecord', outside.what, outside.stack);
+    },
     trace(report) { trace = report; },
     // Makes ready for `pass`, which may be interrupted at once: no record runs then. head: as JSON, how many there are and
     // the places of long numbers in them: a row and its places, a row and its places, …; text: the records' columns as

@@ -1,4 +1,5 @@
-"""The steps, in order. Arguments: channel descriptor, data limit in bytes, "jit" or "jitless", then the engine's argv.
+"""The steps, in order. Arguments: channel descriptor, data limit in bytes, "jit" or "jitless", "maps" or "no-maps",
+then the engine's argv.
 
 What goes wrong is told over the channel, as one message that starts with "E"; else the channel carries "L" and the
 seccomp listener.
@@ -27,14 +28,14 @@ _ENVIRONMENT = {
 
 def main() -> None:
     """Lock this process up and become the engine."""
-    channel_number, data_bytes, mode, *argv = sys.argv[1:]
+    channel_number, data_bytes, mode, maps, *argv = sys.argv[1:]
     channel = socket.socket(fileno=int(channel_number))
     channel.set_inheritable(False)
     step = "resource limits"
     try:
         _limit(int(data_bytes))
         step = "Landlock"
-        landlock.restrict(Path(argv[0]))
+        landlock.restrict(Path(argv[0]), own_maps=maps == "maps")
         step = "seccomp"
         filtering = seccomp.program(os.getpid(), channel.fileno(), jit=mode == "jit")
         listener = seccomp.install(filtering)

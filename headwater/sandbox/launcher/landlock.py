@@ -24,6 +24,7 @@ _DIRECTORIES = (
 _LIBRARIES = ("libdl.so.2", "libgcc_s.so.1", "librt.so.1", "libpthread.so.0", "libm.so.6", "libc.so.6")
 LOADER = Path("/lib64/ld-linux-x86-64.so.2")
 _LOADER_CACHE = Path("/etc/ld.so.cache")
+_OWN_MAPS = Path("/proc/self/maps")
 
 
 def version() -> int:
@@ -43,13 +44,18 @@ def _find(name: str) -> Path:
     return found
 
 
-def restrict(engine: Path) -> None:
-    """Leave this process with reading and executing the engine, and reading its libraries. Raises OSError."""
+def restrict(engine: Path, *, own_maps: bool = False) -> None:
+    """Leave this process with reading and executing the engine, and reading its libraries. Raises OSError.
+
+    own_maps: it may read the list of its own memory mappings too, which says where the stack of its main thread ends.
+    """
     ruleset = _ruleset(version())
     _allow(ruleset, (engine, LOADER), _EXECUTE | _READ_FILE)
     _allow(ruleset, libraries(), _READ_FILE)
     if _LOADER_CACHE.exists():
         _allow(ruleset, (_LOADER_CACHE,), _READ_FILE)
+    if own_maps:
+        _allow(ruleset, (_OWN_MAPS,), _READ_FILE)
     syscall("landlock_restrict_self", ruleset, 0)
     os.close(ruleset)
 

@@ -46,7 +46,7 @@ def _content(flow: Flow, revision: int) -> str:
 
 
 def _pipeline(config: PipelineConfig) -> Any:
-    return config.document if isinstance(config, UnreadableConfig) else config.model_dump(mode="json")
+    return config.document if isinstance(config, UnreadableConfig) else config.as_sent().model_dump(mode="json")
 
 
 def deployed(before: Deployment | None, after: Deployment) -> Change:

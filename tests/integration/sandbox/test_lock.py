@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,8 +50,9 @@ def probe(tmp_path: Path) -> Engine:
     return Engine((compiled("probe.c", tmp_path),), DATA_BYTES, jit=False)
 
 
-def test_native_code_can_do_nothing_from_any_thread(probe: Engine) -> None:
-    child = LockedChild.start(probe)
+@pytest.mark.parametrize("checking", [False, True])
+def test_native_code_can_do_nothing_from_any_thread(probe: Engine, checking: bool) -> None:
+    child = LockedChild.start(replace(probe, checking=checking))
     child.send(Kind.BATCH, b"")
     found = answers(child)
     child.kill()

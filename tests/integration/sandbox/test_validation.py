@@ -2,10 +2,17 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+import msgspec
 import pytest
 
 from headwater.errors import ScriptRefused
-from headwater.sandbox import validate
+from headwater.model.transform import CheckedScript
+from headwater.sandbox import Sandbox, validate
+from headwater.sandbox.missing import GLOBALS
+from tests.support.sandbox import lines, run
+
+OK = CheckedScript([])
+"""Nothing to say, and the script runs as it is."""
 
 
 class TestRefused:
@@ -20,7 +27,6 @@ class TestRefused:
             ("\n\n  foo bar", 3, 7),
             ("let a;\nlet a; function process() {}", 2, 5),
             ("function process(d) { return `open", 1, 35),
-            ("import x from 'y'; function process() {}", 1, 1),
             ("const deep = null;\n  deep.property.name;\nfunction process() {}", 2, 8),
             ("throw new TypeError('own'); function process() {}", 1, 7),
         ],
@@ -43,6 +49,46 @@ class TestRefused:
             validate(f"{script} function process(d) {{ return d }}", "{}")
 
 
+class TestTopLevel:
+    """Time and chance belong to a record: what the top level made of them would differ from worker to worker."""
+
+    @pytest.mark.parametrize(
+        ("script", "what", "column"),
+        [
+            ("const START = new Date().toISOString();", "time", 15),
+            ("const now = Date.now();", "time", 18),
+            ("const text = Date();", "time", 14),
+            ("const t = Temporal.Now.instant();", "time", 24),
+            ("const f = new Intl.DateTimeFormat('en').format();", "time", 41),
+            ("const id = Math.random();", "random number", 17),
+            ("const { now } = Date; const at = now();", "time", 34),
+            ("function f() { try { return Math.random() } catch { return 0 } } const id = f();", "random number", 34),
+            ("while (Date.now() < 5);", "time", 13),
+            ("const t = Date.now(); throw new Error('other');", "time", 16),
+        ],
+    )
+    def test_asks_for_neither_time_nor_chance(self, script: str, what: str, column: int) -> None:
+        with pytest.raises(ScriptRefused, match=rf"asks for (the|a) {what} outside of `process\(record\)`") as refused:
+            validate(f"{script}\nfunction process(d) {{ return d }}", "{}")
+        assert (refused.value.line, refused.value.column) == (1, column)
+
+    @pytest.mark.parametrize(
+        "script",
+        [
+            "const a = new Date(5), b = new Date('2026-01-02'), c = Date.UTC(2026, 1), d = Date.parse('2026-01-02');",
+            "const late = () => [Date.now(), Math.random(), new Date()];",
+            "const f = new Intl.DateTimeFormat('en').format(new Date(0));",
+            "class A { now() { return Date.now() } }",
+        ],
+    )
+    def test_may_read_given_times(self, script: str) -> None:
+        assert validate(f"{script} function process(d) {{ return {{ t: Date.now(), r: Math.random() }} }}", "{}") == OK
+
+    @pytest.mark.parametrize("script", ["const now = Date.now();", "const r = Math.random();"])
+    def test_stored_scripts_load_as_before(self, sandbox: Sandbox, script: str) -> None:
+        assert run(sandbox, f"{script} function process(d) {{ return {{ a: 1 }} }}", lines({})).outputs[0] == b'{"a":1}'
+
+
 class TestWarnings:
     @pytest.mark.parametrize(
         "script",
@@ -54,24 +100,104 @@ class TestWarnings:
         ],
     )
     def test_none(self, script: str) -> None:
-        assert validate(script, '{"a":1}') == []
+        assert validate(script, '{"a":1}') == OK
 
     def test_what_the_example_makes_it_throw(self) -> None:
-        (warning,) = validate("function process(d) {\n  return d.a.b.c }", '{"a":1}')
+        (warning,) = validate("function process(d) {\n  return d.a.b.c }", '{"a":1}').warnings
         assert "TypeError" in warning
         assert "in line 2, column 16" in warning
 
-    def test_a_promise(self) -> None:
-        (warning,) = validate("async function process(d) { return d }", "{}")
-        assert "Promise" in warning
+    def test_what_a_record_looks_like(self) -> None:
+        (warning,) = validate("function process(d) { return d.logs.map((log) => log) }", '{"address":"0x1"}').warnings
+        assert "A record is one object with the members `address`" in warning
+
+    def test_other_faults_say_nothing_of_the_record(self) -> None:
+        (warning,) = validate("function process(d) { throw new TypeError('no') }", '{"a":1}').warnings
+        assert warning == "The script fails on the stream's example record: TypeError: no in line 1, column 29."
 
     def test_a_call_that_takes_too_long(self) -> None:
-        (warning,) = validate("function process(d) { for (;;); }", "{}")
+        (warning,) = validate("function process(d) { for (;;); }", "{}").warnings
         assert "50 ms" in warning
+
+    @pytest.mark.parametrize("returned", ["{ error: String(d.a) }", "[{ error: 'x', stack: '' }, { error: 'y' }]"])
+    def test_nothing_but_an_error(self, returned: str) -> None:
+        (warning,) = validate(f"function process(d) {{ return {returned} }}", "{}").warnings
+        assert warning.startswith("Of the stream's example record the script makes nothing but an error: {")
+
+    @pytest.mark.parametrize("returned", ["{ error: 'x', a: 1 }", "[{ error: 'x' }, { a: 1 }]", "[]", "{}"])
+    def test_more_than_an_error(self, returned: str) -> None:
+        assert validate(f"function process(d) {{ return {returned} }}", "{}") == OK
+
+    def test_an_error_that_the_script_catches(self) -> None:
+        script = (
+            "function process(r) { try { return { n: Buffer.from(r.a) } } catch (e) { return { error: e.message } } }"
+        )
+        trial, undefined = validate(script, '{"a":"00"}').warnings
+        assert "nothing but an error" in trial
+        assert undefined.startswith(
+            "The script uses `Buffer` (line 1, column 41), which nobody defines: use Uint8Array"
+        )
+
+
+class TestPromises:
+    @pytest.mark.parametrize(
+        "script",
+        [
+            "async function process(d) { return d }",
+            "const process = async (d) => d",
+            "let transform = async function (d) { return d }",
+            "const f = async (d) => d; const process = f",
+            "export default async (d) => d",
+            "module.exports = { process: async (d) => d }",
+            "module.exports = { async process(d) { return d } }",
+            "function process(d) { return Promise.resolve(d) }",
+            "const later = async (d) => d; function process(d) { return later(d) }",
+        ],
+    )
+    def test_are_refused_as_results(self, script: str) -> None:
+        with pytest.raises(ScriptRefused, match=r"nothing waits for a Promise.*ake out `async` and `await`"):
+            validate(script, "{}")
+
+    def test_await_in_a_function_that_is_not_async(self) -> None:
+        with pytest.raises(ScriptRefused, match="Nothing waits for a Promise: take out `async` and `await`"):
+            validate("function process(d) { const x = await f(d); return x }", "{}")
+
+
+class TestNames:
+    def test_main(self) -> None:
+        with pytest.raises(ScriptRefused, match="It defines `main`: rename it to `process`"):
+            validate("function help() {} function main(stream) { return stream }", "{}")
+
+    def test_the_only_function(self) -> None:
+        with pytest.raises(ScriptRefused, match="It defines `handle`: rename it to `process`"):
+            validate("export const handle = (record: object) => record", "{}")
+
+    def test_several_functions(self) -> None:
+        with pytest.raises(ScriptRefused, match="It defines `a`, `b`: rename the one that takes a record to `process`"):
+            validate("function a() {} const b = () => 1", "{}")
+
+    @pytest.mark.parametrize(
+        ("script", "advice"),
+        [
+            ("const b = Buffer.alloc(1);", "Use Uint8Array"),
+            ("const x = require('x');", "A script is one file: paste what it needs into it"),
+            ("function f() { return require('x') }", "there is no `require`: a script is one file"),
+            ("setTimeout(() => 1, 5);", "Scripts have no timers"),
+        ],
+    )
+    def test_that_are_not_there_name_the_way_out(self, script: str, advice: str) -> None:
+        with pytest.raises(ScriptRefused, match=advice):
+            validate(f"{script} function process(d) {{ return d }}", "{}")
+
+    def test_of_the_realm_are_known(self, sandbox: Sandbox) -> None:
+        script = "function process() { return { names: Object.getOwnPropertyNames(globalThis) } }"
+        found = set(msgspec.json.decode(run(sandbox, script, lines({})).outputs[0] or b"")["names"]) - {"process"}
+        assert found <= GLOBALS
+        assert GLOBALS - found <= {"atob", "btoa", "TextEncoder", "TextDecoder", "structuredClone"}
 
 
 def test_many_at_once() -> None:
     with ThreadPoolExecutor(12) as pool:
         scripts = [f"function process(d) {{ return d.a{number}.b }}" for number in range(12)]
-        warnings = list(pool.map(lambda script: validate(script, "{}"), scripts))
+        warnings = list(pool.map(lambda script: validate(script, "{}").warnings, scripts))
     assert all(len(found) == 1 and "TypeError" in found[0] for found in warnings)

@@ -2,8 +2,9 @@
 
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -21,10 +22,11 @@ from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.deployment import Condition, Deployment, Observed, Phase, Progress
 from headwater.model.key import DEFAULT_SCOPES
 from headwater.model.record import Failure, Outcome, RecordBatch
-from headwater.model.transform import V8Transform
+from headwater.model.transform import CheckedScript, V8Transform
 from headwater.native import Texts
+from headwater.sandbox import Sandbox
 from headwater.services.audit import AuditedSets
-from headwater.services.checks import PipelineChecker
+from headwater.services.checks import PipelineChecker, ValidateScript
 from headwater.services.datasets import Datasets
 from headwater.services.deployments import Deployments, KafkaEndpoint
 from headwater.services.filters import Filters
@@ -36,7 +38,7 @@ from headwater.services.metrics import Metrics
 from headwater.services.prices import Prices
 from headwater.services.quotas import QuotaSets, QuotaStores
 from headwater.services.trials import Trials
-from headwater.stores.base import DeploymentStore
+from headwater.stores.base import DeploymentStore, SetLookup
 from headwater.stores.memory.control import MemoryDatabase
 from headwater.stores.memory.metrics import MemoryMetrics
 from headwater.stores.memory.prices import MemoryPrices
@@ -69,14 +71,14 @@ class Unread:
         raise AssertionError("the body was read")
 
 
-def validate_script(script: str, example: str) -> list[str]:
+def validate_script(script: str, example: str) -> CheckedScript:
     """Stands in for the sandbox: scripts say themselves what it would find."""
     assert example.startswith("{")
     if "syntax error" in script:
         raise ScriptRefused("Unexpected token in line 2, column 7.", line=2, column=7)
     if "process" not in script:
         raise ScriptRefused("The script defines no function process.")
-    return ["TypeError: x is undefined"] if "throws" in script else []
+    return CheckedScript(["TypeError: x is undefined"] if "throws" in script else [])
 
 
 class Script:
@@ -251,6 +253,8 @@ class Installation:
     clock: Clock = field(default_factory=Clock)
     probes: dict[str, Probe] = field(default_factory=dict)
     bindings: Bindings = field(default_factory=lambda: Bindings({"base.log.zerolag": KafkaTopic("fast.base.log")}))
+    validate: ValidateScript = validate_script
+    open_sandbox: Callable[[], AbstractContextManager[Sandbox]] | None = None
     api: FastAPI = field(init=False)
     http: httpx.AsyncClient = field(init=False)
 
@@ -269,14 +273,14 @@ class Installation:
             calls=Calls(self.database.calls, self.clock),
             flows=Flows(
                 FlowStores(flows, self.database.revisions, sets, MemoryDraftSets()),
-                PipelineChecker(self.bindings, validate_script, parse, new_id),
+                PipelineChecker(self.bindings, self.validate, parse, new_id),
                 self.clock,
                 new_id,
             ),
             trials=Trials(
-                PipelineChecker(self.bindings, validate_script, parse, new_id),
-                TRANSFORMS | {"v8": Script},
-                lambda owner: contextlib.nullcontext(Resources("", owner, sets, self.names, False, print)),
+                PipelineChecker(self.bindings, self.validate, parse, new_id),
+                TRANSFORMS if self.open_sandbox else TRANSFORMS | {"v8": Script},
+                lambda owner: self._resources(owner, sets),
                 self.clock,
                 self.clock.monotonic,
             ),
@@ -293,6 +297,11 @@ class Installation:
             deploy_timeout_s=5,
         )
         return replace(services, **changes)
+
+    @contextlib.contextmanager
+    def _resources(self, owner: str, sets: SetLookup) -> Iterator[Resources]:
+        with self.open_sandbox() if self.open_sandbox else contextlib.nullcontext() as sandbox:
+            yield Resources("", owner, sets, self.names, False, print, sandbox)
 
     @contextlib.contextmanager
     def serving(self, **changes: Any) -> Iterator["Installation"]:

@@ -9,7 +9,7 @@ from headwater.errors import NotFound, PreconditionFailed, SetStoreUnavailable, 
 from headwater.model.binding import Bindings
 from headwater.model.dataset import SetId, filter_set
 from headwater.model.flow import Flow, NewFlow
-from headwater.model.transform import NewV8Transform
+from headwater.model.transform import CheckedScript, NewV8Transform
 from headwater.services.checks import PipelineChecker
 from headwater.services.flows import Flows, FlowStores
 from headwater.services.ids import new_id
@@ -62,9 +62,9 @@ def drafts() -> MemoryDraftSets:
 
 @pytest.fixture
 def flows(database: MemoryDatabase, sets: MemorySetStore, drafts: MemoryDraftSets, compiled: list[str]) -> Flows:
-    def compile_(script: str, _example: str) -> list[str]:
+    def compile_(script: str, _example: str) -> CheckedScript:
         compiled.append(script)
-        return []
+        return CheckedScript([])
 
     checker = PipelineChecker(Bindings(), compile_, lambda _: None, new_id)
     stores = FlowStores(database.flows, database.revisions, sets, drafts)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from headwater.model.binding import Bindings
 from headwater.model.flow import NewPipelineConfig
+from headwater.model.transform import CheckedScript
 from headwater.services.checks import PipelineChecker
 from headwater.services.ids import new_id
 from headwater.services.trials import WITHIN_S, Trials
@@ -26,7 +27,7 @@ SENT = NewPipelineConfig.model_validate(
 def test_what_is_not_tried_in_time_says_so() -> None:
     seconds = itertools.count(0, 3)  # each look at the clock is 3 s later
     resources = Resources("", "alice", MemorySetStore(), MemoryDatasetNames(), jit=False, log=print)
-    checker = PipelineChecker(Bindings(), lambda _script, _example: [], lambda _: None, new_id)
+    checker = PipelineChecker(Bindings(), lambda _script, _example: CheckedScript([]), lambda _: None, new_id)
     trials = Trials(
         checker,
         TRANSFORMS,

@@ -1,0 +1,89 @@
+"""The functions of a script's top level."""
+
+from collections.abc import Iterator
+
+from tree_sitter import Node
+
+from headwater.sandbox.analysis.modules import ENTRY_NAMES, exported_entries
+from headwater.sandbox.analysis.nodes import text_of
+from headwater.sandbox.analysis.tree import Script
+
+_DECLARATIONS = ("function_declaration", "generator_function_declaration")
+_VALUES = ("function_expression", "generator_function", "arrow_function")
+_MAX_ALIASES = 5
+
+
+def names(script: Script) -> list[str]:
+    """The names of the functions, in order."""
+    return [name for name, value in _bindings(script.root) if value.type in (*_DECLARATIONS, *_VALUES)]
+
+
+def entry(script: Script) -> Node | None:
+    """The function that is called with a record, as far as the text shows it."""
+    bindings = dict(_bindings(script.root))
+    found = next((bindings[name] for name in (*ENTRY_NAMES, "default") if name in bindings), None)
+    for _ in range(_MAX_ALIASES):
+        if found is None or found.type != "identifier":
+            break
+        found = bindings.get(text_of(found))
+    return found if found is not None and found.type in (*_DECLARATIONS, *_VALUES) else None
+
+
+def is_async(function: Node) -> bool:
+    """Whether a function returns a Promise by its form."""
+    return any(child.type == "async" for child in function.children)
+
+
+def _bindings(root: Node) -> Iterator[tuple[str, Node]]:
+    """The names that the top level gives to values, and those under which it exports them."""
+    for statement in root.children:
+        if statement.type == "export_statement":
+            yield from _exported(statement)
+        elif statement.type == "expression_statement":
+            yield from _assigned(statement)
+        else:
+            yield from _declared(statement)
+
+
+def _exported(statement: Node) -> Iterator[tuple[str, Node]]:
+    value = statement.child_by_field_name("value")
+    declaration = statement.child_by_field_name("declaration")
+    if value is not None:
+        yield "default", value
+    if declaration is not None:
+        is_default = any(child.type == "default" for child in statement.children)
+        yield from (("default" if is_default else name, node) for name, node in _declared(declaration))
+    yield from ((name, local) for name, local in exported_entries(statement) if name != text_of(local))
+
+
+def _declared(statement: Node) -> Iterator[tuple[str, Node]]:
+    name = statement.child_by_field_name("name")
+    if statement.type in _DECLARATIONS and name is not None:
+        yield text_of(name), statement
+    for declarator in statement.named_children if statement.type.endswith("_declaration") else ():
+        name, value = declarator.child_by_field_name("name"), declarator.child_by_field_name("value")
+        if declarator.type == "variable_declarator" and name is not None and value is not None:
+            yield text_of(name), value
+
+
+def _assigned(statement: Node) -> Iterator[tuple[str, Node]]:
+    """`process = f`, `module.exports = f`, `module.exports = { process: f }` and `exports.process = f`."""
+    assignment = statement.named_children[0] if statement.named_children else None
+    if assignment is None or assignment.type != "assignment_expression":
+        return
+    left, value = assignment.child_by_field_name("left"), assignment.child_by_field_name("right")
+    if left is None or value is None:
+        return
+    name = text_of(left)
+    if name == "module.exports" and value.type == "object":
+        yield from _members(value)
+    else:
+        name = "default" if name == "module.exports" else name.removeprefix("module.").removeprefix("exports.")
+        yield name, value
+
+
+def _members(value: Node) -> Iterator[tuple[str, Node]]:
+    for pair in value.named_children:
+        key, inner = pair.child_by_field_name("key"), pair.child_by_field_name("value")
+        if key is not None and inner is not None:
+            yield text_of(key), inner

@@ -1,0 +1,206 @@
+"""Makes scripts of modules. What is left of a text keeps its line and column.
+
+A script that was made begins with a line of its own, which the harness knows and does not count.
+"""
+
+from collections.abc import Callable, Iterator
+
+from tree_sitter import Node
+
+from headwater.errors import ScriptRefused
+from headwater.sandbox.analysis.nodes import bound_names, every_node, text_of
+from headwater.sandbox.analysis.tree import Script
+
+ENTRY_NAMES = ("process", "transform")
+_MADE = "/*made from a module*/"
+_STRICT = f"{_MADE}'use strict';\n"
+_WITH_EXPORTS = f"{_MADE}var module = {{ exports: {{}} }}, exports = module.exports;\n"
+_DEFAULT = "default"
+
+_FIND_EXPORT = """
+var process = typeof module.exports === "function" ? module.exports : module.exports.process ??
+  module.exports.transform ?? module.exports.default;"""
+_COMPARE_EXPORT = """
+for (const exported of [module.exports, module.exports.process]) {
+  if (typeof exported === "function" && exported !== process) {
+    throw "the script defines one function `process` and exports another: keep one of them";
+  }
+}"""
+
+_NO_IMPORT = "there is no `import`: paste what the script needs into it"
+_ONLY_TYPES = f"{_NO_IMPORT}, and import what are only types by `import type`"
+_NO_TOP_LEVEL_AWAIT = "nothing waits for a Promise: take out `await`"
+_TWO_FUNCTIONS = "the script defines `process` and exports another function in its place: keep one of them"
+
+
+def is_module(script: Script) -> bool:
+    """Whether the top level imports or exports."""
+    return any(node.type in ("import_statement", "export_statement") for node in script.root.children)
+
+
+def from_common_js(script: Script) -> str:
+    """The script that a text becomes that sets `module.exports` or `exports.process`."""
+    hash_bangs = [node for node in script.root.children if node.type == "hash_bang_line"]
+    text = _edited(script.source, [(node.start_byte, node.end_byte, "") for node in hash_bangs])
+    return _WITH_EXPORTS + text + (_COMPARE_EXPORT if "process" in declared(script.root) else _FIND_EXPORT)
+
+
+def require_no_import(script: Script) -> None:
+    """Raise ScriptRefused for `import(…)` and `import.meta`, wherever they are."""
+    for node in every_node(script.root) if "import" in script.text else ():
+        if node.type == "import" and node.is_named:
+            raise refusal(script, node, _NO_IMPORT)
+
+
+def refusal(script: Script, node: Node, reason: str) -> ScriptRefused:
+    """The error for a part of a script that there is not."""
+    line, column = script.position(node)
+    return ScriptRefused(f"The script can't be loaded: line {line}, column {column}: {reason}.", line, column)
+
+
+def exported_entries(statement: Node) -> Iterator[tuple[str, Node]]:
+    """Of `export { f as process, g }` the names that a script is called by, and what they name: `process`, `f`."""
+    for clause in statement.named_children:
+        if clause.type == "export_clause" and any(name in text_of(clause) for name in (*ENTRY_NAMES, _DEFAULT)):
+            for specifier in clause.named_children:
+                name = text_of(specifier.children[-1]).strip("'\"")
+                if specifier.type == "export_specifier" and name in (*ENTRY_NAMES, _DEFAULT):
+                    yield name, specifier.children[0]
+
+
+def declared(root: Node) -> set[str]:
+    """The names of the functions, classes and variables that a top level declares by their plain names."""
+    return {text_of(name) for statement in root.children for name in _names(_without_export(statement))}
+
+
+def _without_export(statement: Node) -> Node:
+    declaration = statement.child_by_field_name("declaration") if statement.type == "export_statement" else None
+    return declaration or statement
+
+
+def _names(statement: Node) -> Iterator[Node]:
+    if statement.type in ("lexical_declaration", "variable_declaration"):
+        for declarator in statement.named_children:
+            name = declarator.child_by_field_name("name")
+            if name is not None:
+                yield from bound_names(name)
+    elif statement.type.endswith("_declaration") and (name := statement.child_by_field_name("name")):
+        yield name
+
+
+class Module:
+    """An ECMAScript module: the edits that make a script of it, and the local names of its exports.
+
+    Raises ScriptRefused for a module that imports something.
+    """
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._edits: list[tuple[int, int, str]] = []
+        self._exports: dict[str, str] = {}
+        self._declared = declared(script.root)
+        self._default: Callable[[], None] | None = None
+        self._read()
+
+    def script_of(self, text: str) -> str:
+        """The script that a text of the module becomes.
+
+        text: the one that was parsed, or one with its parts at the same bytes. Raises ScriptRefused when the module has
+        two functions to choose from.
+        """
+        local = next((self._exports[name] for name in (*ENTRY_NAMES, _DEFAULT) if name in self._exports), "process")
+        made = _STRICT + _edited(text.encode(), self._edits)
+        if local == "process":
+            return made
+        if "process" not in self._declared:
+            return f"{made}\nvar process = {local};"
+        raise ScriptRefused(f"The script can't be loaded: {_TWO_FUNCTIONS}.")
+
+    def _read(self) -> None:
+        for statement in self._script.root.children:
+            if statement.type == "hash_bang_line":
+                self._blank(statement)
+            elif statement.type == "import_statement":
+                self._import(statement)
+            elif statement.type == "export_statement":
+                self._export(statement)
+        if self._default is not None:
+            self._default()
+
+    def _blank(self, node: Node) -> None:
+        self._edits.append((node.start_byte, node.end_byte, ""))
+
+    def _import(self, statement: Node) -> None:
+        """Of an import whose names were all types, empty braces are left."""
+        clauses = [child for child in statement.named_children if child.type == "import_clause"]
+        if not clauses or text_of(clauses[0]).strip("{} \t\r\n"):
+            raise refusal(self._script, statement, _ONLY_TYPES if clauses else _NO_IMPORT)
+        self._blank(statement)
+
+    def _export(self, statement: Node) -> None:
+        if statement.child_by_field_name("source") is not None:
+            raise refusal(self._script, statement, _NO_IMPORT)
+        declaration = statement.child_by_field_name("declaration")
+        value = statement.child_by_field_name("value")
+        if declaration is not None:
+            self._edits.append((statement.start_byte, declaration.start_byte, ""))
+            self._export_declared(statement, declaration)
+        elif value is not None:
+            self._default = lambda: self._export_default(statement, value)
+        else:
+            self._export_list(statement)
+
+    def _export_declared(self, statement: Node, declaration: Node) -> None:
+        names = [text_of(name) for name in _names(declaration)]
+        if any(child.type == _DEFAULT for child in statement.children):
+            self._exports[_DEFAULT] = names[0]
+        else:
+            self._exports.update({name: name for name in names})
+
+    def _export_list(self, statement: Node) -> None:
+        self._exports.update({name: text_of(local) for name, local in exported_entries(statement)})
+        self._blank(statement)
+
+    def _export_default(self, statement: Node, value: Node) -> None:
+        """Turn `export default` into a declaration of `process`; what else is exported comes first."""
+        taken = any(name in self._exports for name in ENTRY_NAMES)
+        if value.type == "identifier" and (taken or text_of(value) == "process"):
+            self._blank(statement)
+        elif value.type == "identifier":
+            self._blank(statement)
+            self._exports[_DEFAULT] = text_of(value)
+        elif taken or (value.type == "object" and "process" in self._declared and _has_short(value, "process")):
+            self._edits.append((statement.start_byte, value.start_byte, "0,"))
+        elif "process" in self._declared:
+            raise refusal(self._script, statement, _TWO_FUNCTIONS)
+        elif value.type == "object":
+            self._edits.append((statement.start_byte, value.start_byte, "var {process}="))
+        elif value.type == "function_expression" and not any(child.type == "async" for child in value.children):
+            parameters = value.child_by_field_name("parameters")
+            assert parameters is not None
+            self._edits.append((statement.start_byte, parameters.start_byte, "function process"))
+        else:
+            self._edits.append((statement.start_byte, value.start_byte, "var process ="))
+
+
+def _has_short(value: Node, name: str) -> bool:
+    """Whether an object literal has a member by its name alone: `{ process }`."""
+    return any(one.type == "shorthand_property_identifier" and text_of(one) == name for one in value.named_children)
+
+
+def _edited(source: bytes, edits: list[tuple[int, int, str]]) -> str:
+    """The text with each edit's range of bytes blanked, and its replacement at the beginning of the range."""
+    parts, at = [], 0
+    for start, end, replacement in sorted(edits):
+        parts += [source[at:start].decode(), _blanked(source[start:end].decode(), replacement)]
+        at = end
+    return "".join([*parts, source[at:].decode()])
+
+
+def _blanked(source: str, replacement: str) -> str:
+    """Spaces for all but line breaks; columns count UTF-16 units. The replacement keeps clear of line breaks."""
+    blank = "".join(char if char in "\n\r\u2028\u2029" else "  " if char > "\uffff" else " " for char in source)
+    line = next((i for i, char in enumerate(blank) if char != " "), len(blank))
+    if len(replacement) <= line:
+        return replacement + blank[len(replacement) :]
+    return replacement + blank[line:]

@@ -1,0 +1,95 @@
+"""The members of objects that a script writes to while records are processed."""
+
+import re
+
+from tree_sitter import Node
+
+from headwater.sandbox.analysis.nodes import text_of
+from headwater.sandbox.analysis.tree import Script
+
+_DEFINING = re.compile(r"(Object|Reflect)\.(defineProperty|defineProperties|assign|setPrototypeOf)")
+_MAX_DEFINING_BYTES = 40
+_FUNCTIONS = frozenset({
+    "function_declaration", "generator_function_declaration", "function_expression", "generator_function",
+    "arrow_function", "method_definition",
+})  # fmt: skip
+_WRITES = frozenset({"assignment_expression", "augmented_assignment_expression", "update_expression"})
+
+
+def holder(target: Node) -> Node:
+    """`a` of `a.b[c].d`."""
+    while target.type in ("member_expression", "subscript_expression"):
+        inner = target.child_by_field_name("object")
+        assert inner is not None
+        target = inner
+    return target
+
+
+def writes_in_functions(script: Script) -> list[Node]:
+    """The members that are written to in functions that run for records, as far as that can be seen."""
+    walk = _Walk()
+    walk.read(script.root)
+    return [target for target, functions in walk.writes if not functions & walk.called_at_top]
+
+
+def _is_defining(called: Node) -> bool:
+    """Whether a function writes to its first argument. Long texts, such as those of chains of calls, are not read."""
+    is_short = called.end_byte - called.start_byte <= _MAX_DEFINING_BYTES
+    return is_short and _DEFINING.fullmatch(text_of(called)) is not None
+
+
+class _Walk:
+    """A walk with the functions around each node.
+
+    writes: each target, with the names of the functions around it. called_at_top: functions that the top level calls.
+    """
+
+    def __init__(self) -> None:
+        self.writes: list[tuple[Node, frozenset[str]]] = []
+        self.called_at_top: set[str] = set()
+        self._run_at_top: set[int] = set()
+
+    def read(self, root: Node) -> None:
+        cursor = root.walk()
+        around: list[frozenset[str] | None] = [None]
+        while True:
+            node = cursor.node
+            assert node is not None
+            inside = self._enter(node, around[-1])
+            if cursor.goto_first_child():
+                around.append(inside)
+                continue
+            while not cursor.goto_next_sibling():
+                if not cursor.goto_parent():
+                    return
+                around.pop()
+
+    def _enter(self, node: Node, functions: frozenset[str] | None) -> frozenset[str] | None:
+        """functions: the names of the functions around it; None at the top level."""
+        kind = node.type
+        if kind in _FUNCTIONS and node.id not in self._run_at_top:
+            name = node.child_by_field_name("name")
+            return (functions or frozenset()) | {text_of(name) if name is not None else ""}
+        if kind == "call_expression":
+            self._call(node, functions)
+        elif functions is not None and kind in _WRITES:
+            self._write(node.child_by_field_name("left") or node.child_by_field_name("argument"), functions)
+        elif functions is not None and kind == "unary_expression" and node.children[0].type == "delete":
+            self._write(node.child_by_field_name("argument"), functions)
+        return functions
+
+    def _call(self, node: Node, functions: frozenset[str] | None) -> None:
+        called, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
+        given = arguments.named_children if arguments is not None else []
+        if functions is None:
+            while called is not None and called.type == "parenthesized_expression":
+                called = called.named_children[0]
+            if called is not None and called.type == "identifier":
+                self.called_at_top.add(text_of(called))
+            self._run_at_top.update(one.id for one in [called, *given] if one is not None)
+        elif called is not None and given and _is_defining(called):
+            self._write(given[0], functions)
+
+    def _write(self, target: Node | None, functions: frozenset[str]) -> None:
+        if target is not None and target.type in ("member_expression", "subscript_expression"):
+            self.writes.append((target, functions))

@@ -1,0 +1,114 @@
+"""What a script's text lets expect of it: warnings for its author when it is saved."""
+
+import re
+from collections.abc import Iterator
+from itertools import chain, islice
+
+from tree_sitter import Node
+
+from headwater.sandbox.analysis import writes
+from headwater.sandbox.analysis.nodes import every_node, text_of
+from headwater.sandbox.analysis.tree import Script
+from headwater.sandbox.missing import GLOBALS, MEMBERS_OF_PROCESS, way_out
+
+MAX_WARNINGS = 20
+
+_PROMISE_METHODS = frozenset({"then", "catch", "finally"})
+# Each says by the text alone whether a walk through the tree can find anything: of a long script a walk takes 0.1 s.
+_MENTIONS_PROCESS_MEMBER = re.compile(rf"\bprocess\s*\??\.\s*(?:{'|'.join(MEMBERS_OF_PROCESS)})\b")
+_MENTIONS_PROMISE = re.compile(rf"\bawait\b|\.\s*(?:{'|'.join(_PROMISE_METHODS)})\b")
+_ANY_GLOBAL = rf"\b(?:{'|'.join(GLOBALS)})\b"
+_MENTIONS_WRITE = re.compile(
+    rf"\bprototype\b|\b(?:Object|Reflect)\.(?:define|assign|setPrototype)|(?:\bdelete|\+\+|--)\s*{_ANY_GLOBAL}"
+    rf"|{_ANY_GLOBAL}\s*[.\[][^;={{}}()]{{0,60}}(?:\+\+|--|=(?![=>]))"
+)
+
+
+def warnings(script: Script, free: dict[str, list[Node]]) -> list[str]:
+    """Sentences about a script that loads. free: the uses of names that it does not declare."""
+    found = chain(_undefined(script, free), _process_members(script), _promises(script, free), _frozen(script, free))
+    return list(islice(found, MAX_WARNINGS))
+
+
+def _undefined(script: Script, free: dict[str, list[Node]]) -> Iterator[str]:
+    for name, uses in free.items():
+        if name not in GLOBALS and name != "arguments":
+            advice = way_out(name) or "define it, or take it out"
+            yield f"The script uses `{name}` ({_place(script, uses[0])}), which nobody defines: {advice}."
+
+
+def _process_members(script: Script) -> Iterator[str]:
+    """`process` is the script's own function, not the object that Node has."""
+    seen = set()
+    if not _MENTIONS_PROCESS_MEMBER.search(script.text):
+        return
+    for holder, member, node in _member_uses(script):
+        if holder == "process" and member in MEMBERS_OF_PROCESS and member not in seen:
+            seen.add(member)
+            advice = MEMBERS_OF_PROCESS[member]
+            yield f"The script uses `process.{member}` ({_place(script, node)}), which nobody defines: {advice}."
+
+
+def _member_uses(script: Script) -> Iterator[tuple[str, str, Node]]:
+    for node in every_node(script.root):
+        if node.type == "member_expression":
+            holder, member = node.child_by_field_name("object"), node.child_by_field_name("property")
+            if holder is not None and member is not None and holder.type == "identifier":
+                yield text_of(holder), text_of(member), node
+
+
+def _promises(script: Script, free: dict[str, list[Node]]) -> Iterator[str]:
+    """At most one sentence: the first place where something waits, or seems to."""
+    for node in every_node(script.root) if _MENTIONS_PROMISE.search(script.text) else ():
+        if node.type == "await_expression" or _is_waiting_loop(node):
+            yield (
+                f"The script awaits something ({_place(script, node)}), but nothing waits for a Promise: what follows "
+                "never runs. Take out `async` and `await`; `flow.contains` and all else that there is needs neither."
+            )
+            return
+        if node.type == "call_expression" and _is_promise_call(node):
+            yield (
+                f"The script leaves work to a Promise ({_place(script, node)}), but nothing waits for one: "
+                "what is given to `then`, `catch` or `finally` never runs, and a rejected Promise is not noticed. "
+                "Call it directly."
+            )
+            return
+    if "Promise" in free:
+        yield (
+            f"The script makes a Promise ({_place(script, free['Promise'][0])}), but nothing waits for one. Use its "
+            "value directly, and `throw` an error in place of a rejected Promise."
+        )
+
+
+def _is_waiting_loop(node: Node) -> bool:
+    """`for await (const one of all)`."""
+    return node.type == "for_in_statement" and node.children[1].type == "await"
+
+
+def _is_promise_call(call: Node) -> bool:
+    function = call.child_by_field_name("function")
+    if function is None or function.type != "member_expression":
+        return False
+    member = function.child_by_field_name("property")
+    return member is not None and text_of(member) in _PROMISE_METHODS
+
+
+def _frozen(script: Script, free: dict[str, list[Node]]) -> Iterator[str]:
+    """At most one sentence for each built-in that a function writes to."""
+    built_ins = {node.start_byte for name, nodes in free.items() if name in GLOBALS for node in nodes}
+    seen = set()
+    for target in writes.writes_in_functions(script) if built_ins and _MENTIONS_WRITE.search(script.text) else ():
+        holder = writes.holder(target)
+        name = text_of(holder) if holder.start_byte in built_ins else ""
+        if name and name not in seen:
+            seen.add(name)
+            yield (
+                f"The script writes to `{text_of(target)[:100]}` inside a function ({_place(script, target)}): "
+                "built-ins are frozen once the top level has run, so the write changes nothing, and is a TypeError in "
+                "strict code. Write to built-ins at the top level."
+            )
+
+
+def _place(script: Script, node: Node) -> str:
+    line, column = script.position(node)
+    return f"line {line}, column {column}"

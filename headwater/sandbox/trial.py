@@ -1,0 +1,52 @@
+"""What a script makes of the example record when it is saved: warnings for its author."""
+
+import re
+from typing import Any
+
+import msgspec
+
+from headwater.errors import ScriptRefused
+from headwater.sandbox.job import Job
+from headwater.sandbox.results import ScriptError
+
+_MAX_MEMBERS = 40
+_MAX_SHOWN = 200
+_OF_NOTHING = re.compile(r"\b(undefined|null)\b")
+
+
+def warnings(job: Job, example: str) -> list[str]:
+    """Sentences about the run of the example (JSON text). Raises ScriptRefused for a script that returns a Promise."""
+    if job.errors:
+        return [_failure(error, example) for error in job.errors.values()]
+    outputs = [msgspec.json.decode(text) for text in (job.outputs[0] or b"").split(b"\t") if text]
+    if outputs and all(_is_error(output) for output in outputs):
+        shown = msgspec.json.encode(outputs[0]).decode()[:_MAX_SHOWN]
+        return [f"Of the stream's example record the script makes nothing but an error: {shown}."]
+    return []
+
+
+def _failure(error: ScriptError, example: str) -> str:
+    if error.error == "InvalidOutput" and "Promise" in error.message:
+        raise ScriptRefused(
+            "The script returns a Promise, which is an error of every record: nothing waits for a Promise. Take out "
+            "`async` and `await`, and return the record itself."
+        )
+    place = f" in line {error.line}, column {error.column}" if error.line else ""
+    failure = f"The script fails on the stream's example record: {error.error}: {error.message}{place}."
+    if error.error == "TypeError" and _OF_NOTHING.search(error.message):
+        return f"{failure} {_members(msgspec.json.decode(example))}"
+    return failure
+
+
+def _members(example: dict[str, Any]) -> str:
+    names = [f"`{name}`" for name in example]
+    more = f" and {len(names) - _MAX_MEMBERS} more" if len(names) > _MAX_MEMBERS else ""
+    return (
+        f"A record is one object with the members {', '.join(names[:_MAX_MEMBERS])}{more}, no block and no list of "
+        "them; GET /api/v1/flow/streams shows its example."
+    )
+
+
+def _is_error(output: Any) -> bool:
+    """Whether an output says no more than what went wrong: `{"error": "Buffer is not defined"}`."""
+    return isinstance(output, dict) and "error" in output and output.keys() <= {"error", "message", "stack", "success"}

@@ -1,0 +1,378 @@
+"""Saving modules and TypeScript: what is made of them runs, faults keep their places, and hostile texts end."""
+
+import contextlib
+import json
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.errors import ScriptRefused
+from headwater.model.transform import MAX_SCRIPT_BYTES
+from headwater.sandbox import Sandbox, validate
+from headwater.sandbox.engine import deno_engine
+from headwater.sandbox.hints import MAX_WARNINGS
+from headwater.sandbox.results import ScriptError
+from tests.integration.sandbox.corpus import ANY_BLAME, CASES, Case
+from tests.support.sandbox import lines, result, run
+
+RECORD = {"a": 1, "address": "0xAB"}
+EXAMPLE = json.dumps(RECORD)
+
+MODULES = [
+    "export function process(r) { return { b: r.a + 1 } }",
+    "export const process = (r) => ({ b: r.a + 1 });",
+    "export let process; process = (r) => ({ b: r.a + 1 });",
+    "function process(r) { return { b: r.a + 1 } }\nexport { process };",
+    "function f(r) { return { b: r.a + 1 } }\nexport { f as process, f as other }",
+    "export { f as process }; const f = (r) => ({ b: r.a + 1 })",
+    "const f = (r) => ({ b: r.a + 1 }); export { f as default };",
+    "export default function (r) { return { b: r.a + 1 } }",
+    "export default function named(r) { return { b: r.a + 1 } }",
+    "export default function process(r) { return { b: r.a + 1 } }",
+    "export default (r) => ({ b: r.a + 1 });",
+    "export default r => { return { b: r.a + 1 } }",
+    "const f = (r) => ({ b: r.a + 1 });\nexport default f;",
+    "function process(r) { return { b: r.a + 1 } } export default process",
+    "export const other = 1; export default (r) => ({ b: r.a + other });",
+    "export class Adder { add(n) { return n + 1 } }\nexport const process = (r) => ({ b: new Adder().add(r.a) })",
+    "export const one = 1, process = (r) => ({ b: r.a + one })",
+    "export function transform(r) { return { b: r.a + 1 } }",
+    "export default { process(r) { return { b: r.a + 1 } } }",
+    "const process = (r) => ({ b: r.a + 1 }); export default { process, other: 1 };",
+    "export default 5 + 5; export const process = (r) => ({ b: r.a + 1 })",
+    "#!/usr/bin/env node\nexport const process = (r) => ({ b: r.a + 1 })",
+    "export const { process } = { process: (r) => ({ b: r.a + 1 }) }",
+    "export default(r)=>({b:r.a+1})",
+    "export default\n  function\n  (r) { return { b: r.a + 1 } }",
+]
+COMMON_JS = [
+    "module.exports = (r) => ({ b: r.a + 1 })",
+    "const f = (r) => ({ b: r.a + 1 }); module.exports = f",
+    "module.exports = { process: (r) => ({ b: r.a + 1 }), other: 1 }",
+    "function process(r) { return { b: r.a + 1 } }\nmodule.exports = { process };",
+    "const process = (r) => ({ b: r.a + 1 })\nmodule.exports = process // the end",
+    "exports.process = (r) => ({ b: r.a + 1 })",
+    "module.exports.process = function (r) { return { b: r.a + 1 } }",
+    (
+        "'use strict'; Object.defineProperty(exports, '__esModule', { value: true }); exports.process = void 0;\n"
+        "const process = (r) => ({ b: r.a + 1 }); exports.process = process;"
+    ),
+    "exports.default = (r) => ({ b: r.a + 1 })",
+    "exports.transform = (r) => ({ b: r.a + 1 })",
+    "const one: number = 1; module.exports = (r: any) => ({ b: r.a + one })",
+]
+TYPESCRIPT = [
+    "const labels: Record<string, string> = {};\nfunction process(r: any) { return { b: r.a + 1 } }",
+    "interface R { a: number }\nexport const process = (r: R): { b: number } => ({ b: r.a + 1 })",
+    "type R = { a: number; [key: string]: unknown };\nfunction process(r: R) { return { b: r.a! + 1 } as const }",
+    "import type { Log } from './types';\nexport function process(log: Log) { return { b: log.a + 1 } }",
+    "import { type Log } from './types'; export function process(log: Log) { return { b: log.a + 1 } }",
+    "export type { A }; export interface A { a: number }\nexport default (r: A) => ({ b: r.a + 1 })",
+    "export default function <T extends { a: number }>(r: T): { b: number } { return { b: r.a + 1 } }",
+    "const add = <T,>(x: T, y: number) => (x as any) + y;\nexport default (r: any) => ({ b: add<number>(r.a, 1) })",
+    (
+        "class Adder { private readonly by: number = 1; declare x: string; add(n: number) { return n + this.by } };"
+        "function process(r: any) { return { b: new Adder().add(r.a) } }"
+    ),
+    (
+        "abstract class Base { abstract n(): number }\nclass One extends Base { override n() { return 1 } }\n"
+        "function process(r: any) { return { b: r.a + new One().n() } }"
+    ),
+    "declare const outside: number;\nfunction process(r: any) { return { b: r.a + 1 } satisfies object }",
+    "function add(n: number): number; function add(n) { return n + 1 }\nexport default (r: any) => ({ b: add(1) })",
+    "let n = 1 as any\n;[1].map((x: number) => x); function process(r: any) { return { b: r.a + n } }",
+    "function process(this: any, { a }: { a: number }, rest?: unknown) { return { b: a + 1 } }",
+    "// 'é', 😀\nconst é: '😀' | \"中\" = '😀'; const process = (r: any) => ({ b: r.a + 1 })",
+    "export const process = (\n  r: { a: number },\n): {\n  b: number;\n} => ({ b: r.a + 1 })",
+]
+
+
+@pytest.mark.parametrize("text", [*MODULES, *COMMON_JS, *TYPESCRIPT])
+def test_what_is_made_runs(shared_sandbox: Sandbox, text: str) -> None:
+    checked = validate(text, EXAMPLE)
+    assert checked.warnings == []
+    assert checked.javascript is not None
+    assert run(shared_sandbox, checked.javascript, lines(RECORD)).outputs[0] == b'{"b":2}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "function process(r) { return { t: f(r.a < 5, r.a > (1)) } } const f = (x, y) => [x, y]",
+        "function process(r) { return { octal: 010 } }",
+        "function process(r) { with (r) { return { a } } }",
+        "if (typeof module !== 'undefined') { module.exports = {} } function process(r) { return r }",
+        "/* export */ const text = `export default 1`; function process(r) { return r }",
+        "label: for (;;) { break label } function process(r) { return r }",
+    ],
+)
+def test_scripts_run_as_they_are(text: str) -> None:
+    assert validate(text, EXAMPLE).javascript is None
+
+
+def test_a_module_in_javascript_keeps_what_looks_like_types(shared_sandbox: Sandbox) -> None:
+    text = "const f = (x, y) => [x, y]; export function process(r) { return { t: f(r.a < 5, r.a > (1)) } }"
+    javascript = validate(text, EXAMPLE).javascript
+    assert javascript is not None
+    assert run(shared_sandbox, javascript, lines(RECORD)).outputs[0] == b'{"t":[true,false]}'
+
+
+class TestStrictness:
+    @pytest.mark.parametrize(
+        ("text", "strict"),
+        [
+            ("export function process(r) { return { strict: this === undefined } }", True),
+            ("export function process(r: any) { return { strict: this === undefined } }", True),
+            ("function process(r: any) { return { strict: this === undefined } }", False),
+            ("module.exports = { process }; function process(r) { return { strict: this === undefined } }", False),
+        ],
+    )
+    def test_modules_alone_are_strict(self, shared_sandbox: Sandbox, text: str, strict: bool) -> None:
+        javascript = validate(text, EXAMPLE).javascript or text
+        output = run(shared_sandbox, javascript, lines(RECORD)).outputs[0]
+        assert json.loads(output or b"") == {"strict": strict}
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("text", "line", "column", "advice"),
+        [
+            ("import { ethers } from 'ethers';\nfunction process(r) { return r }", 1, 1, "paste what the script needs"),
+            ("\n  import x from 'x'; export default (r) => r", 2, 3, "there is no `import`"),
+            ("import 'x'; export default (r: any) => r", 1, 1, "there is no `import`"),
+            ("import { Log } from './types'; export default (r: Log) => r", 1, 1, "by `import type`"),
+            ("import fs = require('fs'); export default (r: any) => r", 1, 1, "there is no `import`"),
+            ("export * from 'x'; export const process = (r) => r", 1, 1, "there is no `import`"),
+            ("export { process } from 'x'", 1, 1, "there is no `import`"),
+            ("function process(r) { return import('x') }", 1, 30, "there is no `import`"),
+            ("const f = (r: any) => import('x'); export default f", 1, 23, "there is no `import`"),
+            ("function process(r) { return require('x')(r) }", 1, 30, "there is no `require`"),
+            ("enum A { B }\nfunction process(r: any) { return r }", 1, 1, "there are no enums"),
+            ("\texport const enum A { B } export default (r: any) => r", 1, 9, "there are no enums"),
+            ("namespace A { export const b = 1 } export default (r: any) => r", 1, 1, "there are no namespaces"),
+            (
+                "class A { constructor(private a: number) {} } export default (r: any) => r",
+                1,
+                23,
+                "parameter properties",
+            ),
+            ("function process(r: any) { return r }\nexport = process;", 2, 1, "write `export default process`"),
+            ("const process = (r: any) => <any>r;", 1, 29, "write `value as Type`"),
+            ("const x = await 1; export const process = (r) => r", 1, 11, "Nothing waits for a Promise"),
+            ("@decorate class A {} export default (r) => r", 1, 1, "There are no decorators"),
+            ("export default (r) => <p>{r.a}</p>", 1, 23, "There is no JSX"),
+            ("export const process = (r) => { return 010 }", 1, 40, "Octal literals are not allowed"),
+            (
+                "export const process = (r: any) => {\n  return r..a\n}",
+                1,
+                26,
+                "Read as TypeScript, it has a syntax error too",
+            ),
+            ("export const process = (r) => {\n  return r..a\n}", 2, 12, "Unexpected token"),
+        ],
+    )
+    def test_with_the_way_out(self, text: str, line: int, column: int, advice: str) -> None:
+        with pytest.raises(ScriptRefused, match=re.escape(advice)) as refused:
+            validate(text, EXAMPLE)
+        assert (refused.value.line, refused.value.column) == (line, column)
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "const process = (r) => r; export default (r) => null",
+            "const process = (r) => r; const f = (r) => null; export { f as process }",
+            "const process = (r) => r; module.exports = (r) => null",
+            "function process(r) { return r } exports.process = (r) => null",
+            "const process = (r) => r; export default { process: (r) => null }",
+        ],
+    )
+    def test_two_functions_to_choose_from(self, text: str) -> None:
+        with pytest.raises(ScriptRefused, match="keep one of them"):
+            validate(text, EXAMPLE)
+
+    @pytest.mark.parametrize("text", ["export const a = 1", "module.exports = { a: 1 }", "const a: number = 1"])
+    def test_without_a_function(self, text: str) -> None:
+        with pytest.raises(ScriptRefused, match=r"no function `process\(record\)`"):
+            validate(text, EXAMPLE)
+
+    def test_a_script_that_throws_a_syntax_error_is_no_typescript(self) -> None:
+        with pytest.raises(ScriptRefused, match="SyntaxError: own in line 2, column 7"):
+            validate("const t = (f) => f(1 < 2, 3 > (1));\nthrow new SyntaxError('own')", EXAMPLE)
+
+
+TYPES = st.sampled_from(
+    ["", ": number", ": Map<string, number[]>", ": 'é'", ": '😀中'", ": (a: number) => { b: string }", "?: any"]
+)
+SPACE = st.sampled_from(
+    ["", " ", "\t", "\n", "\n\n  ", "/* 😀 é */ ", "// é\n", "type A = { a: '😀' };\n", "interface B { b: string }"]
+)
+FORMS = st.sampled_from([
+    "export function process(r{type}) {{ {space}return r.x.y }}",
+    "export default function (r{type}) {{ {space}return r.x.y }}",
+    "export default (r{type}) => {{ {space}return r.x.y }}",
+    "function process(r{type}) {{ {space}return r.x.y }}\nlet z: any",
+    "const f = (r{type}) => {{ {space}return r.x.y }};\nexport {{ f as process }}",
+    "module.exports = {{ process(r{type}) {{ {space}return r.x.y }} }}; let z: any",
+    "export const process = (r{type}) => {{ {space}return r.x.y }}",
+])  # fmt: skip
+
+
+@given(FORMS, TYPES, SPACE, SPACE)
+@settings(max_examples=30)
+def test_errors_are_where_the_author_has_them(form: str, type_: str, before: str, inside: str) -> None:
+    text = before + form.format(type=type_, space=inside)
+    (warning,) = validate(text, EXAMPLE).warnings
+    head = text[: text.index("x.y") + 2]
+    line, column = head.count("\n") + 1, len(head.rpartition("\n")[2].encode("utf-16-le")) // 2 + 1
+    assert f"(reading 'y') in line {line}, column {column}." in warning
+
+
+DEEP = {
+    "parentheses": "(" * MAX_SCRIPT_BYTES,
+    "comparisons": "<" * MAX_SCRIPT_BYTES,
+    "generics": "let a: " + "A<" * 250_000 + "B" + ">" * 250_000,
+    "types": "type A = " + "{a:" * 200_000 + "1" + "}" * 200_000 + "; function process(r: any) { return r }",
+    "arrows": "let f = " + "(a: number) => " * 60_000 + "1",
+    "casts": "let a = b" + " as any" * 140_000,
+    "statements": "let x: any; " + "if(x)" * 200_000,
+    "templates": "let a: `" + "${`" * 100_000,
+    "patterns": "export const " + "[" * 200_000 + "a" + "]" * 200_000 + " = 1",
+    "conditions": "type A = " + "a extends b ? c : " * 50_000 + "d;",
+    "backtracking": "let a: any = " + "async (a = " * 4_000 + "1" + ") => 1" * 4_000,
+    "exports": "export { " + "a," * 300_000 + "a };",
+    "errors": "export const a = 1;" + "let let ) ] } ( " * 60_000,
+}
+
+
+@pytest.mark.parametrize("text", DEEP.values(), ids=DEEP.keys())
+def test_hostile_texts_are_refused_in_time(text: str) -> None:
+    began_s = time.monotonic()
+    with pytest.raises(ScriptRefused):
+        validate(text, EXAMPLE)
+    assert time.monotonic() - began_s < 10
+
+
+PROCESS = "function process(r) { return r }\n"
+LONG = {
+    "names": PROCESS + "const f = () => [" + ", ".join(f"n{i}" for i in range(100_000)) + "]",
+    "calls": PROCESS + "function f(x) { Object.assign(Array.prototype, x); return x" + ".a()" * 4_000 + " }",
+    "members": PROCESS + "function f(x) { x" + ".b" * 200_000 + " = Math.y }",
+    "writes": PROCESS + "function f() { " + "Math.a = 1;" * 80_000 + "}",
+    "functions": PROCESS + "".join(f"function f{i}() {{}}" for i in range(50_000)),
+}
+
+
+@pytest.mark.parametrize("text", LONG.values(), ids=LONG.keys())
+def test_long_scripts_are_looked_through_in_time(text: str) -> None:
+    began_s = time.monotonic()
+    assert len(validate(text, EXAMPLE).warnings) <= MAX_WARNINGS
+    assert time.monotonic() - began_s < 10
+
+
+def test_a_stack_that_overflows_while_it_is_compiled_has_no_place() -> None:
+    with pytest.raises(ScriptRefused, match=r"Maximum call stack size exceeded|nested too deeply") as refused:
+        validate(PROCESS + "const a = " + "(()=>" * 1_000 + "1" + ")" * 1_000, EXAMPLE)
+    assert refused.value.line is None
+
+
+def test_hostile_texts_at_once_do_others_no_harm() -> None:
+    def outcome(text: str) -> object:
+        try:
+            return validate(text, EXAMPLE).warnings
+        except ScriptRefused:
+            return "refused"
+
+    good = "export const process = (r: any) => ({ b: r.a })"
+    with ThreadPoolExecutor(12) as pool:
+        outcomes = list(pool.map(outcome, [*DEEP.values(), *[good] * 12]))
+    assert outcomes == ["refused"] * len(DEEP) + [[]] * 12
+
+
+def test_ordinary_depth_is_read() -> None:
+    deep = "if (x) { " * 500 + "}" * 500 + " const a: any = " + "[" * 500 + "]" * 500
+    assert validate(f"let x: any; {deep}\nfunction process(r: any) {{ return r }}", EXAMPLE).warnings == []
+
+
+class TestCheckingChild:
+    """The stripper is in the child of a save alone, which is locked as the others are."""
+
+    def test_workers_have_no_stripper(self) -> None:
+        assert "stripTypeScriptTypes }" not in json.dumps(deno_engine(jit=False).argv)
+        assert deno_engine(jit=False).checking is False
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            "return { t: typeof stripTypeScriptTypes }",
+            "return { t: typeof globalThis.stripTypeScriptTypes }",
+        ],
+    )
+    def test_scripts_do_not_see_it(self, body: str) -> None:
+        with Sandbox(spare=False, engine=deno_engine(jit=False, checking=True)) as sandbox:
+            assert result(sandbox, body) == {"t": "undefined"}
+
+    def test_it_strips_after_its_hello(self) -> None:
+        with Sandbox(spare=False, engine=deno_engine(jit=False, checking=True)) as sandbox:
+            assert sandbox.without_types("if (a) { let b: string }") == "if (a) { let b         }"
+            assert sandbox.without_types("let a = 1") == ""
+
+    def test_it_goes_on_after_a_text_that_ends_it(self) -> None:
+        with Sandbox(spare=False, engine=deno_engine(jit=False, checking=True)) as sandbox:
+            assert isinstance(sandbox.without_types("let a: any = " + "[" * 100_000), ScriptError)
+            assert sandbox.without_types("let a: any") == "let a     "
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if not case.slow], ids=lambda case: case.name)
+def test_hostile_scripts_in_typescript_are_saved_with_a_warning_or_refused(case: Case) -> None:
+    with contextlib.suppress(ScriptRefused):
+        checked = validate(f"export default function (d: any): any {{\n{case.body}\n}}", EXAMPLE)
+        assert checked.javascript is not None
+        assert checked.warnings or case.outcomes - ANY_BLAME
+
+
+PIECES = st.sampled_from(
+    [
+        "",
+        " ",
+        "\n",
+        "{",
+        "}",
+        "(",
+        ")",
+        "<",
+        ">",
+        ":",
+        ";",
+        ",",
+        "=>",
+        "export ",
+        "import ",
+        "type ",
+        "as any",
+        "`",
+        "'",
+    ]
+)
+
+
+@given(st.sampled_from([*MODULES, *COMMON_JS, *TYPESCRIPT]), st.data())
+@settings(max_examples=60)
+def test_texts_with_faults_are_refused_or_keep_their_lines(text: str, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, min(len(text), start + 10)))
+    changed = text[:start] + data.draw(PIECES) + text[end:]
+    with contextlib.suppress(ScriptRefused):
+        javascript = validate(changed, EXAMPLE).javascript
+        if javascript is not None:
+            made = javascript.removeprefix(javascript[: javascript.index("\n") + 1] if javascript[:2] == "/*" else "")
+            assert all(map(_is_from, made.split("\n"), changed.split("\n")))
+
+
+def _is_from(made: str, sent: str) -> bool:
+    """Whether a line that was made has what was sent at its place, or blanks, or what replaces an export."""
+    pairs = zip(made, sent, strict=False)
+    return sum(one not in (other, " ", ";") for one, other in pairs) <= len("function process")

@@ -1,0 +1,33 @@
+"""A stored script, and what was made from it when it was saved."""
+
+from headwater.model.flow import PipelineConfig
+from headwater.model.stored import read_config, write_config
+from headwater.model.transform import V8Transform
+
+BEFORE = (
+    '{"source":{"type":"kafka","chain":"solana","entity":"transfers","is_zerolag":false,"start_at":"latest"},'
+    '"transforms":[{"type":"v8","script":"function process(r) { return r }","uid":"t1"}],'
+    '"sinks":[{"name":"out","uid":"s1","type":"kafka"}],"parallelism":1,"delivery":"at_least_once"}'
+)
+
+
+def script_of(config: PipelineConfig) -> V8Transform:
+    transform = config.transforms[0]
+    assert isinstance(transform, V8Transform)
+    return transform
+
+
+def test_scripts_that_were_stored_before_run_as_they_are() -> None:
+    config = read_config(BEFORE)
+    assert script_of(config).javascript is None
+    assert script_of(config).program == "function process(r) { return r }"
+    assert write_config(config) == BEFORE
+
+
+def test_what_was_made_is_stored_and_runs() -> None:
+    config = read_config(BEFORE)
+    made = script_of(config).model_copy(update={"javascript": "made"})
+    stored = read_config(write_config(config.model_copy(update={"transforms": [made]})))
+    assert script_of(stored).program == "made"
+    assert script_of(stored).content == script_of(stored).script == "function process(r) { return r }"
+    assert write_config(stored.as_sent()) == BEFORE
