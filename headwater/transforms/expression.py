@@ -2,9 +2,11 @@
 
 What an expression gives, record by record:
 
-* A member that is missing, a member of something that is no object, an index out of an array's range, every field or
-  method of null: null. Null is in no set, and no error. Of members with equal names the last one counts.
-* `.lowercase()` on a number, a boolean, an array or an object is an error of the record, unless `|` follows.
+* A member that is missing, a member of something that is no object, an index out of an array's range: null. Of members
+  with equal names the last one counts.
+* A method that a value does not have, as `.lowercase()` of a number or null, is an error; one in an array or in
+  `map_each()` is an error of the whole. Null, `deleted()` and an error are in no set, and no error of the record; `|`
+  and `.or()` take the next value in their place.
 * A string is tested in lower case, not trimmed: a set holds no value with blanks around it. Strings that no set can
   hold (empty, or longer than MAX_VALUE_CHARS) are in no set.
 * Numbers and booleans are tested by their JSON text, in lower case: `1.0` is not `1`, `1E5` is `1e5`.
@@ -24,17 +26,59 @@ from typing import Any
 import msgspec
 
 from headwater.model.dataset import MAX_VALUE_CHARS
-from headwater.native import Members, Texts, read_members
+from headwater.native import Members as NativeMembers
+from headwater.native import Texts, read_members
 from headwater.transforms import grammar
-from headwater.transforms.grammar import Array, Chain, Coalesce, Field, Node
+from headwater.transforms.grammar import (
+    Array,
+    Catch,
+    Chain,
+    Coalesce,
+    Deleted,
+    Each,
+    Element,
+    Members,
+    Method,
+    Node,
+    Or,
+    Step,
+    Text,
+    Variable,
+    Within,
+    parts,
+)
+from headwater.transforms.methods import METHODS, element_or_byte
+from headwater.transforms.values import (
+    DELETED,
+    FAILED,
+    MISSING,
+    NULL,
+    SMALL_BYTES,
+    Raw,
+    Value,
+    affordable,
+    allow_work,
+    is_null,
+    members,
+    opened,
+    string_or_null,
+    syntax,
+    whole_characters,
+)
 
-Raw = msgspec.Raw
-Value = Any  # Raw (not looked into yet), str, None, _Number, bool, _OBJECT, or a list of these
 Select = Callable[[Any], Value]
+"""A query of a scope. Scopes are the record, and for the values that are looked at in it (outer scope, value)."""
+Apply = Callable[[Value, Any], Value]
+"""A step from a value, in a scope."""
+
+MAX_TEXTS = 250_000
+"""An array of more texts is in no set."""
+WORK_PER_ELEMENT = 16
+"""What each part of a query of an element counts of `allow_work`, in bytes."""
 
 
 class RecordRefused(Exception):
-    """A record that an expression can't be applied to. error: "InvalidJSON", "NotAnObject" or "TypeError"."""
+    """A record that an expression can't be applied to. error: "InvalidJSON" or "NotAnObject"."""
 
     def __init__(self, error: str, message: str) -> None:
         super().__init__(message)
@@ -47,25 +91,26 @@ class Expression:
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        names = list(dict.fromkeys(_names(node)))
-        self._decode, field = _reader(names)
-        self._select = _compile(node, field)
+        self._decode, field = _reader(node)
+        self._select = _Compiler(field).select(node, 0)
         self._member, self._strings_only = _member(node)
 
     def select(self, value: bytes | None) -> list[str]:
         """The texts to look up: the record passes when any is in the set. Raises RecordRefused."""
         try:
-            return _texts(self._select(self._read(value)))
+            record = self._read(value)
+            allow_work(value or b"")
+            return _texts(self._select(record))
         except RecursionError:
             raise RecordRefused("InvalidJSON", "The record is nested too deeply.") from None
 
-    def select_single(self, values: Texts) -> Members:
+    def select_single(self, values: Texts) -> NativeMembers:
         """The text to look up of each record, "" for none; the doubtful rows are for `select`.
 
         Where the expression is a member this takes a third of its time; else all rows are doubtful.
         """
         if self._member is None:
-            return Members([""] * len(values), [*range(len(values))])
+            return NativeMembers([""] * len(values), [*range(len(values))])
         ascii_only = not _is_utf_8(values.text)
         return read_members(
             values, self._member, MAX_VALUE_CHARS, strings_only=self._strings_only, ascii_only=ascii_only
@@ -81,12 +126,12 @@ class Expression:
         except UnicodeDecodeError as error:
             raise RecordRefused("InvalidJSON", f"The record is not UTF-8 (byte {error.start}).") from None
         except msgspec.DecodeError:
-            return self._read_again(_HALVES.sub(_whole_character, value))
+            return self._read_again(whole_characters(value))
 
     def _read_again(self, value: bytes) -> Any:
         """Read what the decoder refused for half surrogate pairs alone, and tell what is wrong with anything else."""
         try:
-            _SYNTAX(value)
+            syntax(value)
             return self._decode(value)
         except msgspec.ValidationError:
             raise RecordRefused("NotAnObject", "A filter needs a record that is a JSON object.") from None
@@ -105,53 +150,49 @@ class _Number(str):
     __slots__ = ()
 
 
-_NULL = Raw(b"null")
 _OBJECT = object()
-_SYNTAX = msgspec.json.Decoder(Raw).decode
-_STRING = msgspec.json.Decoder(str | None).decode
-_MEMBERS = msgspec.json.Decoder(dict[str, Raw]).decode
-_ELEMENTS = msgspec.json.Decoder(list[Raw]).decode
 _PLAIN = json.JSONDecoder(parse_int=_Number, parse_float=_Number, object_hook=lambda _: _OBJECT).decode
-_INDEX = re.compile(r"[0-9]+", re.ASCII)
+_INDEX = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _UNNAMEABLE = re.compile(r'["\\\x00-\x1f]')
-# Group 1: escapes to keep. Else: one half of a pair without the other.
-_HALVES = re.compile(
-    rb"(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\[^u]|\\u[^dD]|\\u[dD][0-7])"
-    rb"|\\u[dD][89a-fA-F][0-9a-fA-F]{2}",
-    re.DOTALL,
-)
+_EVERY = "*"
 
 
-def _whole_character(escape: re.Match[bytes]) -> bytes:
-    return escape[0] if escape[1] else rb"\ufffd"
-
-
-def _names(node: Node) -> list[str]:
-    """The members of the record that an expression reads."""
-    match node:
-        case Field(name):
-            return [name]
-        case Chain(source, _):
-            return _names(source)
-        case Array(nodes) | Coalesce(nodes):
-            return [name for one in nodes for name in _names(one)]
-
-
-def _reader(names: Sequence[str]) -> tuple[Callable[[bytes], Any], Callable[[str], Select]]:
+def _reader(node: Node) -> tuple[Callable[[bytes], Any], Callable[[str], Select]]:
     """A decoder of records, and what makes the selector of a member from its name."""
-    if any(map(_UNNAMEABLE.search, names)):  # msgspec has no such field names
-        return _MEMBERS, lambda name: lambda record: record.get(name)
+    whole, names = _members_of_record(node)
+    if whole or any(map(_UNNAMEABLE.search, names)):  # msgspec has no such field names
+        return members, lambda name: lambda record: record.get(name)
     slots = {name: f"f{number}" for number, name in enumerate(names)}
-    fields: list[tuple[str, type, Any]] = [(slot, Raw, _NULL) for slot in slots.values()]
+    fields: list[tuple[str, type, Any]] = [(slot, Raw, NULL) for slot in slots.values()]
     record_type = msgspec.defstruct("Record", fields, rename={slot: name for name, slot in slots.items()}, gc=False)
     return msgspec.json.Decoder(record_type).decode, lambda name: attrgetter(slots[name])
 
 
+def _members_of_record(node: Node) -> tuple[bool, list[str]]:
+    """Whether an expression reads the record as a value, and the members that it reads."""
+    found = [*parts(node)]
+    names = [path.names[0] for part in found if (path := _path_of_record(part))]
+    return found.count(Variable(0)) > len(names), list(dict.fromkeys(names))
+
+
+def _path_of_record(part: Node | Step) -> Members | None:
+    """The path that a chain begins with, if it begins at the record."""
+    match part:
+        case Chain(Variable(0), (Members() as path, *_)):
+            return path
+    return None
+
+
 def _member(node: Node) -> tuple[bytes | None, bool]:
     """The name of the member that an expression is, None when it is more, and whether that has to be a string."""
-    in_lower_case = isinstance(node, Chain) and all(step is None for step in node.steps)
-    source = node.source if isinstance(node, Chain) and in_lower_case else node
-    return source.name.encode(errors="surrogatepass") if isinstance(source, Field) else None, in_lower_case
+    path = _path_of_record(node)
+    if path is None or len(path.names) > 1:
+        return None, False
+    assert isinstance(node, Chain)
+    methods = node.steps[1:]
+    if any(method != Method("lowercase") for method in methods):
+        return None, False
+    return path.names[0].encode(errors="surrogatepass"), bool(methods)
 
 
 def _is_utf_8(text: bytes) -> bool:
@@ -161,25 +202,98 @@ def _is_utf_8(text: bytes) -> bool:
         return False
 
 
-def _compile(node: Node, field: Callable[[str], Select]) -> Select:
-    match node:
-        case Field(name):
-            return field(name)
-        case Chain(source, steps):
-            return _chain(_compile(source, field), steps)
-        case Array(items):
-            selects = [_compile(item, field) for item in items]
-            return lambda record: [select(record) for select in selects]
-        case Coalesce(options):
-            return _coalesce([_compile(option, field) for option in options])
+class _Compiler:
+    """Makes functions of nodes. depth: how many values are looked at in a scope, beside the record."""
+
+    def __init__(self, field: Callable[[str], Select]) -> None:
+        self._field = field
+
+    def select(self, node: Node, depth: int) -> Select:
+        """The function of a query."""
+        match node:
+            case Text(text):
+                return lambda _: text
+            case Deleted():
+                return lambda _: DELETED
+            case Variable(scope):
+                return _variable(scope, depth)
+            case Array(items):
+                return _array([self.select(item, depth) for item in items])
+            case Coalesce(options):
+                return _coalesce([self.select(option, depth) for option in options])
+            case Chain():
+                return self._chain(node, depth)
+
+    def _chain(self, node: Chain, depth: int) -> Select:
+        steps = [self._step(step, depth) for step in node.steps]
+        path = _path_of_record(node)
+        if path is None:
+            return _stepping(self.select(node.source, depth), steps)
+        first, *names = path.names
+        rest = [_path(names), *steps[1:]] if names else steps[1:]
+        return _stepping(self._member_of_record(first, depth), rest)
+
+    def _member_of_record(self, name: str, depth: int) -> Select:
+        field = self._field(name)
+        if not depth:
+            return field
+        record = _variable(0, depth)
+        return lambda scope: field(record(scope))
+
+    def _step(self, step: Step, depth: int) -> Apply:
+        match step:
+            case Members(names):
+                return _path([*names])
+            case Element(position):
+                return _method(element_or_byte(position))
+            case Method(name, arguments):
+                make = METHODS[name].make
+                assert make
+                return _method(make(*arguments))
+            case Or(query):
+                otherwise = self.select(query, depth)
+                return lambda value, scope: otherwise(scope) if value is FAILED or is_null(value) else value
+            case Catch(query):
+                caught = self.select(query, depth)
+                return lambda value, scope: caught(scope) if value is FAILED else value
+            case Within(query):
+                inner = self.select(query, depth + 1)
+                return lambda value, scope: FAILED if value is FAILED else inner((scope, value))
+            case Each(query):
+                return _each(self.select(query, depth + 1), WORK_PER_ELEMENT * sum(1 for _ in parts(query)))
 
 
-def _chain(source: Select, steps: Sequence[str | None]) -> Select:
-    def select(record: Any) -> Value:
-        value = source(record)
+def _variable(scope: int, depth: int) -> Select:
+    """A value that is looked at, from a scope of this depth."""
+    outwards = depth - scope
+
+    def select(at: Any) -> Value:
+        for _ in range(outwards):
+            at = at[0]
+        return at[1] if scope else at
+
+    return select
+
+
+def _stepping(source: Select, steps: Sequence[Apply]) -> Select:
+    if not steps:
+        return source
+
+    def select(scope: Any) -> Value:
+        value = source(scope)
         for step in steps:
-            value = _lowercase(value) if step is None else _child(value, step)
+            value = step(value, scope)
         return value
+
+    return select
+
+
+def _array(items: Sequence[Select]) -> Select:
+    def select(scope: Any) -> Value:
+        values = [item(scope) for item in items]
+        if FAILED in values:
+            return FAILED
+        return [value for value in values if value is not DELETED]
 
     return select
 
@@ -187,55 +301,102 @@ def _chain(source: Select, steps: Sequence[str | None]) -> Select:
 def _coalesce(options: Sequence[Select]) -> Select:
     *tried, last = options
 
-    def select(record: Any) -> Value:
+    def select(scope: Any) -> Value:
         for option in tried:
-            try:
-                value = option(record)
-            except RecordRefused:
-                continue
-            if not _is_null(value):
+            value = option(scope)
+            if value is not FAILED and not is_null(value):
                 return value
-        return last(record)
+        return last(scope)
 
     return select
 
 
+def _method(apply: Callable[[Value], Value]) -> Apply:
+    return lambda value, _: apply(opened(value))
+
+
+def _each(query: Select, work: int) -> Apply:
+    """`.map_each( )` of an array, or of an object by names and values. work: what an element counts."""
+
+    def apply(value: Value, scope: Any) -> Value:
+        value = opened(value)
+        if isinstance(value, list):
+            results = [query((scope, item)) for item in value] if affordable(work * len(value)) else [FAILED]
+            return FAILED if FAILED in results else [result for result in results if result is not DELETED]
+        if not isinstance(value, dict) or not affordable(work * len(value)):
+            return FAILED
+        by_name = {name: query((scope, {"key": name, "value": item})) for name, item in value.items()}
+        if FAILED in by_name.values():
+            return FAILED
+        return {name: result for name, result in by_name.items() if result is not DELETED}
+
+    return apply
+
+
+def _path(names: Sequence[str]) -> Apply:
+    """Members from a value on; null where one is missing."""
+    if _EVERY in names:
+        return lambda value, _: FAILED if value is FAILED else _existing(_find(value, names))
+
+    def apply(value: Value, _: Any) -> Value:
+        for name in names:
+            value = _child(value, name)
+        return value
+
+    return apply
+
+
 def _child(value: Value, name: str) -> Value:
-    """A member of an object or, by its number, of an array; None of anything else."""
-    if isinstance(value, Raw):
-        match memoryview(value)[0:1].tobytes():
-            case b"{":
-                return _MEMBERS(value).get(name)
-            case b"[":
-                value = _ELEMENTS(value)
-    if not isinstance(value, list) or not _INDEX.fullmatch(name):
-        return None
-    index = int(name)
-    return value[index] if index < len(value) else None
+    """A member of an object or, by its number, of an array; None of anything else, but an error of an error."""
+    value = opened(value)
+    if isinstance(value, dict):
+        return value.get(name)
+    if isinstance(value, list):
+        return _existing(_element(value, name))
+    return FAILED if value is FAILED else None
 
 
-def _lowercase(value: Value) -> str | None:
-    plain = _plain(value)
-    if plain is None:
-        return None
-    if type(plain) is not str:
-        kind = {_Number: "a number", bool: "a boolean", list: "an array"}.get(type(plain), "an object")
-        raise RecordRefused("TypeError", f".lowercase() needs a string, not {kind}.")
-    return plain.lower()
+def _existing(value: Value) -> Value:
+    return None if value is MISSING else value
+
+
+def _element(values: list[Value], name: str) -> Value:
+    """An element of an array by the text of its number; MISSING without one."""
+    number = int(name) if _INDEX.fullmatch(name) else -1
+    return values[number] if 0 <= number < len(values) else MISSING
+
+
+def _find(value: Value, names: Sequence[str]) -> Value:
+    """What a path leads to, a star in it to every element of an array that has the rest; MISSING where it ends."""
+    for at, name in enumerate(names):
+        value = opened(value)
+        if isinstance(value, list) and name == _EVERY:
+            return _find_each(value, names[at + 1 :])
+        if isinstance(value, dict):
+            value = value.get(name, MISSING)
+        elif isinstance(value, list):
+            value = _element(value, name)
+        else:
+            return value if value is FAILED else MISSING
+        if value is MISSING:
+            return MISSING
+    return value
+
+
+def _find_each(values: list[Value], names: Sequence[str]) -> Value:
+    found = [result for value in values if (result := _find(value, names)) is not MISSING]
+    return FAILED if FAILED in found else found or MISSING
 
 
 def _plain(value: Value) -> Value:
-    """Look into a Raw."""
-    if not isinstance(value, Raw):
+    """Look into a Raw as a whole."""
+    if type(value) is not Raw:
         return value
     try:
-        return _STRING(value)  # the usual case, and fast
+        return string_or_null(value)  # the usual case, and fast
     except msgspec.ValidationError:
-        return _PLAIN(bytes(value).decode())
-
-
-def _is_null(value: Value) -> bool:
-    return value is None or (isinstance(value, Raw) and bytes(value) == b"null")
+        text = bytes(value)
+    return _PLAIN(text.decode()) if len(text) <= SMALL_BYTES or affordable(len(text)) else FAILED
 
 
 def _texts(value: Value) -> list[str]:
@@ -252,4 +413,6 @@ def _texts(value: Value) -> list[str]:
             todo += plain
         elif isinstance(plain, str | bool):
             texts.append(str(plain).lower())
+        elif plain is FAILED or len(texts) > MAX_TEXTS:
+            return []
     return [text for text in texts if 0 < len(text) <= MAX_VALUE_CHARS]
