@@ -437,7 +437,7 @@ class _Parser:
 
     @contextmanager
     def _brackets(self, closing: str, sentence: str) -> Iterator[None]:
-        """What is between brackets and the space around it; the opening one is next. sentence: there is no closing one."""
+        """What is between brackets and the space around it, the opening one first. sentence: no closing one follows."""
         if self._nesting == MAX_NESTING:
             self._refuse(f"Brackets are nested more than {MAX_NESTING} deep.")
         self._nesting += 1
