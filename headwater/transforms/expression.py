@@ -55,10 +55,11 @@ from headwater.transforms.values import (
     NULL,
     SMALL_BYTES,
     Raw,
+    Special,
     Value,
     affordable,
     allow_work,
-    is_null,
+    is_nothing,
     members,
     opened,
     string_or_null,
@@ -94,12 +95,14 @@ class Expression:
         self._decode, field = _reader(node)
         self._select = _Compiler(field).select(node, 0)
         self._member, self._strings_only = _member(node)
+        self._counts_work = any(isinstance(part, Each | Method) for part in parts(node))
 
     def select(self, value: bytes | None) -> list[str]:
         """The texts to look up: the record passes when any is in the set. Raises RecordRefused."""
         try:
             record = self._read(value)
-            allow_work(value or b"")
+            if self._counts_work or len(value or b"") > SMALL_BYTES:
+                allow_work(value or b"")
             return _texts(self._select(record))
         except RecursionError:
             raise RecordRefused("InvalidJSON", "The record is nested too deeply.") from None
@@ -225,13 +228,21 @@ class _Compiler:
                 return self._chain(node, depth)
 
     def _chain(self, node: Chain, depth: int) -> Select:
-        steps = [self._step(step, depth) for step in node.steps]
         path = _path_of_record(node)
         if path is None:
-            return _stepping(self.select(node.source, depth), steps)
+            return _stepping(self.select(node.source, depth), self._steps(node.steps, depth))
         first, *names = path.names
-        rest = [_path(names), *steps[1:]] if names else steps[1:]
-        return _stepping(self._member_of_record(first, depth), rest)
+        steps = [Members(tuple(names)), *node.steps[1:]]
+        return _stepping(self._member_of_record(first, depth), self._steps(steps, depth))
+
+    def _steps(self, steps: Sequence[Step], depth: int) -> list[Apply]:
+        made: list[Apply] = []
+        for step in steps:
+            if isinstance(step, Members):
+                made += _path(step.names)
+            else:
+                made.append(self._step(step, depth))
+        return made
 
     def _member_of_record(self, name: str, depth: int) -> Select:
         field = self._field(name)
@@ -240,10 +251,8 @@ class _Compiler:
         record = _variable(0, depth)
         return lambda scope: field(record(scope))
 
-    def _step(self, step: Step, depth: int) -> Apply:
+    def _step(self, step: Element | Method | Or | Catch | Within | Each, depth: int) -> Apply:
         match step:
-            case Members(names):
-                return _path([*names])
             case Element(position):
                 return _method(element_or_byte(position))
             case Method(name, arguments):
@@ -252,7 +261,7 @@ class _Compiler:
                 return _method(make(*arguments))
             case Or(query):
                 otherwise = self.select(query, depth)
-                return lambda value, scope: otherwise(scope) if value is FAILED or is_null(value) else value
+                return lambda value, scope: otherwise(scope) if is_nothing(value) else value
             case Catch(query):
                 caught = self.select(query, depth)
                 return lambda value, scope: caught(scope) if value is FAILED else value
@@ -291,11 +300,14 @@ def _stepping(source: Select, steps: Sequence[Apply]) -> Select:
 def _array(items: Sequence[Select]) -> Select:
     def select(scope: Any) -> Value:
         values = [item(scope) for item in items]
-        if FAILED in values:
-            return FAILED
-        return [value for value in values if value is not DELETED]
+        return _without_deleted(values) if Special in map(type, values) else values
 
     return select
+
+
+def _without_deleted(values: list[Value]) -> Value:
+    """The elements of an array; an error when one is an error."""
+    return FAILED if FAILED in values else [value for value in values if value is not DELETED]
 
 
 def _coalesce(options: Sequence[Select]) -> Select:
@@ -304,7 +316,7 @@ def _coalesce(options: Sequence[Select]) -> Select:
     def select(scope: Any) -> Value:
         for option in tried:
             value = option(scope)
-            if value is not FAILED and not is_null(value):
+            if not is_nothing(value):
                 return value
         return last(scope)
 
@@ -321,8 +333,9 @@ def _each(query: Select, work: int) -> Apply:
     def apply(value: Value, scope: Any) -> Value:
         value = opened(value)
         if isinstance(value, list):
-            results = [query((scope, item)) for item in value] if affordable(work * len(value)) else [FAILED]
-            return FAILED if FAILED in results else [result for result in results if result is not DELETED]
+            if not affordable(work * len(value)):
+                return FAILED
+            return _without_deleted([query((scope, item)) for item in value])
         if not isinstance(value, dict) or not affordable(work * len(value)):
             return FAILED
         by_name = {name: query((scope, {"key": name, "value": item})) for name, item in value.items()}
@@ -333,37 +346,34 @@ def _each(query: Select, work: int) -> Apply:
     return apply
 
 
-def _path(names: Sequence[str]) -> Apply:
+def _path(names: Sequence[str]) -> list[Apply]:
     """Members from a value on; null where one is missing."""
-    if _EVERY in names:
-        return lambda value, _: FAILED if value is FAILED else _existing(_find(value, names))
+    return [lambda value, _: _found(value, names)] if _EVERY in names else [_child(name) for name in names]
+
+
+def _child(name: str) -> Apply:
+    """A member of an object or, by its number, of an array; null of anything else, but an error of an error."""
+    number = _position(name)
 
     def apply(value: Value, _: Any) -> Value:
-        for name in names:
-            value = _child(value, name)
-        return value
+        value = opened(value)
+        if type(value) is dict:
+            return value.get(name)
+        if type(value) is list:
+            return value[number] if 0 <= number < len(value) else None
+        return FAILED if value is FAILED else None
 
     return apply
 
 
-def _child(value: Value, name: str) -> Value:
-    """A member of an object or, by its number, of an array; None of anything else, but an error of an error."""
-    value = opened(value)
-    if isinstance(value, dict):
-        return value.get(name)
-    if isinstance(value, list):
-        return _existing(_element(value, name))
-    return FAILED if value is FAILED else None
+def _position(name: str) -> int:
+    """The position of an element that a name is the number of; -1: it is none."""
+    return int(name) if _INDEX.fullmatch(name) else -1
 
 
-def _existing(value: Value) -> Value:
-    return None if value is MISSING else value
-
-
-def _element(values: list[Value], name: str) -> Value:
-    """An element of an array by the text of its number; MISSING without one."""
-    number = int(name) if _INDEX.fullmatch(name) else -1
-    return values[number] if 0 <= number < len(values) else MISSING
+def _found(value: Value, names: Sequence[str]) -> Value:
+    found = _find(value, names)
+    return None if found is MISSING else found
 
 
 def _find(value: Value, names: Sequence[str]) -> Value:
@@ -375,7 +385,7 @@ def _find(value: Value, names: Sequence[str]) -> Value:
         if isinstance(value, dict):
             value = value.get(name, MISSING)
         elif isinstance(value, list):
-            value = _element(value, name)
+            value = value[number] if 0 <= (number := _position(name)) < len(value) else MISSING
         else:
             return value if value is FAILED else MISSING
         if value is MISSING:

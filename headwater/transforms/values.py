@@ -35,7 +35,6 @@ _ENCODE = msgspec.json.Encoder().encode
 _ENCODE_SORTED = msgspec.json.Encoder(order="sorted").encode
 _WITH_NUMBERS = json.JSONDecoder(parse_int=Raw, parse_float=Raw).decode
 _FIRST_VALUE = json.JSONDecoder().raw_decode
-_CONTAINERS = b"{["
 _LITERALS = {ord("t"): True, ord("f"): False, ord("n"): None}
 
 SMALL_BYTES = 4096
@@ -72,16 +71,18 @@ def opened(value: Value) -> Value:
     first = view[0]
     if first == 0x22:
         return string_or_null(value)
-    if first in _CONTAINERS:
-        if view.nbytes > SMALL_BYTES and not affordable(view.nbytes):
-            return FAILED
-        return members(value) if first == 0x7B else elements(value)
-    return _LITERALS.get(first, value)
+    if first != 0x7B and first != 0x5B:
+        return _LITERALS.get(first, value)
+    if view.nbytes > SMALL_BYTES and not affordable(view.nbytes):
+        return FAILED
+    return members(value) if first == 0x7B else elements(value)
 
 
-def is_null(value: Value) -> bool:
-    """Null, or what counts as null for `|` and `.or()`."""
-    return value is None or value is DELETED or (type(value) is Raw and bytes(value) == b"null")
+def is_nothing(value: Value) -> bool:
+    """Whether `|` and `.or()` take another value: for null, a deleted value and an error."""
+    if type(value) is Raw:
+        return bytes(value) == b"null"
+    return value is None or type(value) is Special
 
 
 def number_text(value: Raw) -> str:
