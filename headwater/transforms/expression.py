@@ -101,7 +101,7 @@ class Expression:
         """The texts to look up: the record passes when any is in the set. Raises RecordRefused."""
         try:
             record = self._read(value)
-            if self._counts_work or len(value or b"") > SMALL_BYTES:
+            if self._counts_work or (value and len(value) > SMALL_BYTES):
                 allow_work(value or b"")
             return _texts(self._select(record))
         except RecursionError:
@@ -198,6 +198,12 @@ def _member(node: Node) -> tuple[bytes | None, bool]:
     return path.names[0].encode(errors="surrogatepass"), bool(methods)
 
 
+def _is_member(node: Node) -> bool:
+    """Whether a query is a member of the record, as it is."""
+    name, in_lower_case = _member(node)
+    return name is not None and not in_lower_case
+
+
 def _is_utf_8(text: bytes) -> bool:
     try:
         return text.isascii() or bool(text.decode())
@@ -221,7 +227,8 @@ class _Compiler:
             case Variable(scope):
                 return _variable(scope, depth)
             case Array(items):
-                return _array([self.select(item, depth) for item in items])
+                selects = [self.select(item, depth) for item in items]
+                return _array(selects, not all(_is_member(item) for item in items))
             case Coalesce(options):
                 return _coalesce([self.select(option, depth) for option in options])
             case Chain():
@@ -297,7 +304,11 @@ def _stepping(source: Select, steps: Sequence[Apply]) -> Select:
     return select
 
 
-def _array(items: Sequence[Select]) -> Select:
+def _array(items: Sequence[Select], may_be_special: bool) -> Select:
+    """An array literal. may_be_special: an item may be deleted or an error."""
+    if not may_be_special:
+        return lambda scope: [item(scope) for item in items]
+
     def select(scope: Any) -> Value:
         values = [item(scope) for item in items]
         return _without_deleted(values) if Special in map(type, values) else values
@@ -406,6 +417,8 @@ def _plain(value: Value) -> Value:
         return string_or_null(value)  # the usual case, and fast
     except msgspec.ValidationError:
         text = bytes(value)
+    if text[0] not in b"[{":
+        return text.decode()  # a number or a boolean
     return _PLAIN(text.decode()) if len(text) <= SMALL_BYTES or affordable(len(text)) else FAILED
 
 
