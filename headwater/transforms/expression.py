@@ -54,6 +54,7 @@ from headwater.transforms.values import (
     MISSING,
     NULL,
     SMALL_BYTES,
+    WORK_PER_ELEMENT,
     Raw,
     Special,
     Value,
@@ -74,8 +75,6 @@ Apply = Callable[[Value, Any], Value]
 
 MAX_TEXTS = 250_000
 """An array of more texts is in no set."""
-WORK_PER_ELEMENT = 16
-"""What each part of a query of an element counts of `allow_work`, in bytes."""
 
 
 class RecordRefused(Exception):
@@ -410,21 +409,23 @@ def _find_each(values: list[Value], names: Sequence[str]) -> Value:
 
 
 def _plain(value: Value) -> Value:
-    """Look into a Raw as a whole."""
+    """The text of a string, number or boolean; an array as a whole; None of what is in no set."""
     if type(value) is not Raw:
-        return value
-    try:
-        return string_or_null(value)  # the usual case, and fast
-    except msgspec.ValidationError:
-        text = bytes(value)
-    if text[0] not in b"[{":
-        return text.decode()  # a number or a boolean
-    return _PLAIN(text.decode()) if len(text) <= SMALL_BYTES or affordable(len(text)) else FAILED
+        return str(value).lower() if type(value) is bool else value
+    text = bytes(value)
+    match text[:1]:
+        case b'"':
+            return string_or_null(value)
+        case b"{" | b"n":
+            return None
+        case b"[":
+            return _PLAIN(text.decode()) if len(text) <= SMALL_BYTES or affordable(len(text)) else FAILED
+    return text.decode()
 
 
 def _texts(value: Value) -> list[str]:
     """The texts in a value, without those that no set can hold."""
-    plain = _plain(value)
+    plain = _string(value)
     if type(plain) is str:  # the usual case
         text = plain.lower()
         return [text] if 0 < len(text) <= MAX_VALUE_CHARS else []
@@ -432,10 +433,19 @@ def _texts(value: Value) -> list[str]:
     todo = [plain]
     while todo:
         plain = _plain(todo.pop())
-        if isinstance(plain, list):
+        if isinstance(plain, str):
+            if len(plain) <= MAX_VALUE_CHARS:  # lower case is never shorter
+                texts.append(plain.lower())
+        elif isinstance(plain, list):
             todo += plain
-        elif isinstance(plain, str | bool):
-            texts.append(str(plain).lower())
-        elif plain is FAILED or len(texts) > MAX_TEXTS:
+        if plain is FAILED or len(texts) > MAX_TEXTS:
             return []
     return [text for text in texts if 0 < len(text) <= MAX_VALUE_CHARS]
+
+
+def _string(value: Value) -> Value:
+    """A Raw that is a string or null, looked into; another value as it is."""
+    try:
+        return string_or_null(value) if type(value) is Raw else value
+    except msgspec.ValidationError:
+        return value

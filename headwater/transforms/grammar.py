@@ -241,7 +241,7 @@ class _Parser:
     def _term(self, scope: _Scope) -> Node:
         source, steps = self._source(scope)
         while tail := self._text[self._at : self._at + 1]:
-            at, is_record = self._at, source == Variable(0) and not steps
+            is_record = source == Variable(0) and not steps
             if tail == "[":
                 if is_record:
                     self._refuse(refusals.RECORD_ALONE)
@@ -250,12 +250,11 @@ class _Parser:
                 self._at += 1
                 self._match(_SPACE)
                 if inner := self._alias(source, steps, scope):
-                    source, steps = inner
+                    source = inner
                 else:
                     self._step(steps, scope, is_record)
             else:
                 break
-            assert self._at > at
         if source == Variable(0) and not steps:
             self._refuse(refusals.RECORD_ALONE)
         return Chain(source, tuple(steps)) if steps else source
@@ -292,12 +291,12 @@ class _Parser:
             return Variable(scope.this), [Members((word,))]
         return None
 
-    def _alias(self, source: Node, steps: list[Step], scope: _Scope) -> tuple[Node, list[Step]] | None:
+    def _alias(self, source: Node, steps: list[Step], scope: _Scope) -> Node | None:
         """The query of `this.( )`, whose `this` is what it was outside; None when something else follows."""
         if not isinstance(source, Variable) or steps or not self._text.startswith("(", self._at):
             return None
         with self._brackets(")", refusals.NO_CLOSING):
-            return _steps_of(self._query(replace(scope, this=source.scope, bare=True)))
+            return self._query(replace(scope, this=source.scope, bare=True))
 
     def _array(self, scope: _Scope) -> Array:
         items: list[Node] = []

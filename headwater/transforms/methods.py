@@ -6,7 +6,7 @@ from typing import Literal
 
 from headwater.transforms.values import (
     FAILED,
-    SMALL_BYTES,
+    WORK_PER_ELEMENT,
     Value,
     affordable,
     opened,
@@ -117,12 +117,15 @@ def split(delimiter: str) -> Apply:
 
     def parts(value: Value) -> Value:
         if type(value) is str:
-            if len(value) > SMALL_BYTES and not affordable(len(value)):
-                return FAILED
-            return value.split(delimiter) if delimiter else list(value)
+            return _counted(value.split(delimiter) if delimiter else [*value])
         return _parts_of_array(value, delimiter) if isinstance(value, list) else FAILED
 
     return parts
+
+
+def _counted(values: list[Value]) -> Value:
+    """An array that was made of others or of a text, if there is not too much of it."""
+    return values if affordable(WORK_PER_ELEMENT * len(values)) else FAILED
 
 
 def _parts_of_array(values: list[Value], delimiter: str) -> list[Value]:
@@ -171,7 +174,7 @@ def flatten() -> Apply:
                 taken += inner
             else:
                 taken.append(inner)
-        return taken if len(taken) <= SMALL_BYTES or affordable(len(taken)) else FAILED
+        return _counted(taken)
 
     return flat
 

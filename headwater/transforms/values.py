@@ -40,7 +40,11 @@ _LITERALS = {ord("t"): True, ord("f"): False, ord("n"): None}
 SMALL_BYTES = 4096
 """JSON of up to this size is looked into for nothing."""
 MAX_WORK_BYTES = 8 << 20
-"""How much JSON is looked into for one record, beside four times the record."""
+"""How much JSON is looked into for one record, beside four times the record; what goes beyond is an error."""
+
+
+WORK_PER_ELEMENT = 16
+"""What an element of an array counts in addition."""
 
 
 class _Work(threading.local):
@@ -73,9 +77,16 @@ def opened(value: Value) -> Value:
         return string_or_null(value)
     if first != 0x7B and first != 0x5B:
         return _LITERALS.get(first, value)
-    if view.nbytes > SMALL_BYTES and not affordable(view.nbytes):
-        return FAILED
+    if view.nbytes > SMALL_BYTES:
+        return _large_opened(value, view.nbytes)
     return members(value) if first == 0x7B else elements(value)
+
+
+def _large_opened(value: Raw, size: int) -> Value:
+    if not affordable(size):
+        return FAILED
+    inner = members(value) if memoryview(value)[0] == 0x7B else elements(value)
+    return inner if affordable(WORK_PER_ELEMENT * len(inner)) else FAILED
 
 
 def is_nothing(value: Value) -> bool:
