@@ -408,44 +408,39 @@ def _find_each(values: list[Value], names: Sequence[str]) -> Value:
     return FAILED if FAILED in found else found or MISSING
 
 
-def _plain(value: Value) -> Value:
-    """The text of a string, number or boolean; an array as a whole; None of what is in no set."""
-    if type(value) is not Raw:
-        return str(value).lower() if type(value) is bool else value
-    text = bytes(value)
-    match text[:1]:
-        case b'"':
-            return string_or_null(value)
-        case b"{" | b"n":
-            return None
-        case b"[":
-            return _PLAIN(text.decode()) if len(text) <= SMALL_BYTES or affordable(len(text)) else FAILED
-    return text.decode()
-
-
 def _texts(value: Value) -> list[str]:
     """The texts in a value, without those that no set can hold."""
-    plain = _string(value)
+    plain = _plain(value) if type(value) is Raw else value
     if type(plain) is str:  # the usual case
         text = plain.lower()
         return [text] if 0 < len(text) <= MAX_VALUE_CHARS else []
     texts: list[str] = []
     todo = [plain]
     while todo:
-        plain = _plain(todo.pop())
+        plain = todo.pop()
+        if type(plain) is Raw:
+            plain = _plain(plain)
         if isinstance(plain, str):
-            if len(plain) <= MAX_VALUE_CHARS:  # lower case is never shorter
+            if len(plain) <= MAX_VALUE_CHARS:
                 texts.append(plain.lower())
         elif isinstance(plain, list):
             todo += plain
-        if plain is FAILED or len(texts) > MAX_TEXTS:
+        elif isinstance(plain, bool):
+            texts.append(str(plain).lower())
+        elif plain is FAILED:
             return []
-    return [text for text in texts if 0 < len(text) <= MAX_VALUE_CHARS]
+    kept = [text for text in texts if 0 < len(text) <= MAX_VALUE_CHARS]
+    return kept if len(kept) <= MAX_TEXTS else []
 
 
-def _string(value: Value) -> Value:
-    """A Raw that is a string or null, looked into; another value as it is."""
+def _plain(value: Raw) -> Value:
+    """A string, the text of a number or boolean, an array as a whole, and None of what is in no set."""
     try:
-        return string_or_null(value) if type(value) is Raw else value
+        return string_or_null(value)  # the usual case, and fast
     except msgspec.ValidationError:
-        return value
+        text = bytes(value).decode()
+    if text[0] == "{":
+        return None
+    if text[0] != "[":
+        return text
+    return _PLAIN(text) if len(text) <= SMALL_BYTES or affordable(len(text)) else FAILED
