@@ -58,27 +58,25 @@ _ARGUMENTS = {
     "map_each": "map_each() takes one query, as in `.map_each(item -> item.<field>)`.",
 }
 
-_NULLS = "needless: null, a missing member and an error are in no set"
-_TESTS = "the value is tested against the filter's set; leave other tests to a v8 transform"
-_ELSEWHERE = "compute the value in a v8 transform before the filter"
+_NULLS = "None is needed: null, a missing member and an error are in no set."
+_NUMBERS = "None is needed: a number is compared by its JSON text, which `.string()` gives."
+_TEXTS = "None is needed: a text is compared as it is, but in lower case."
+_ORDER = "None is needed: an array passes when any of its elements is in the set."
+_ARRAYS = "Write an array, as in `[this.<field>, this.<other>]`; arrays in it are looked into."
+_TESTS = "The value is tested against the filter's set; leave other tests to a v8 transform."
+_ELSEWHERE = "Compute the value in a v8 transform before the filter."
 _WAYS_OUT = {
-    "first": "use `.index(0)`",
-    "last": "use `.index(-1)`",
-    "map": "use `.( )`, as in `this.token.(symbol | name)`",
-    "not_null": _NULLS,
-    "not_empty": _NULLS + ", and so are an empty text and an empty array",
-    "exists": _NULLS,
-    "number": "needless: a number is compared by its JSON text; `.string()` gives that text",
-    "int64": "needless: a number is compared by its JSON text; `.string()` gives that text",
-    "bool": "needless: true and false are compared by their JSON text",
-    "bytes": "needless: a text is compared as it is, but in lower case",
-    "format": "needless: a text is compared as it is, but in lower case",
-    "unique": "needless: an array passes when any of its elements is in the set",
-    "sort": "needless: an array passes when any of its elements is in the set",
-    "concat": "write an array, as in `[this.<field>, this.<other>]`; arrays in it are looked into",
-    "append": "write an array, as in `[this.<field>, this.<other>]`; arrays in it are looked into",
-    "merge": "write an array, as in `[this.<field>, this.<other>]`; arrays in it are looked into",
-    "keys": "use `.map_each(item -> item.key).values()`",
+    "first": "Use `.index(0)`.",
+    "last": "Use `.index(-1)`.",
+    "map": "Use `.( )`, as in `this.token.(symbol | name)`.",
+    "keys": "Use `.map_each(item -> item.key).values()`.",
+    "bool": "None is needed: true and false are compared by their JSON text.",
+    "not_empty": "None is needed: null, an empty text, an empty array and an error are in no set.",
+    **dict.fromkeys(("not_null", "exists"), _NULLS),
+    **dict.fromkeys(("number", "int64", "int32", "uint64", "uint32", "float64"), _NUMBERS),
+    **dict.fromkeys(("bytes", "format"), _TEXTS),
+    **dict.fromkeys(("unique", "sort", "enumerated"), _ORDER),
+    **dict.fromkeys(("concat", "append", "merge", "assign"), _ARRAYS),
     **dict.fromkeys(
         ("filter", "any", "all", "contains", "in", "has_prefix", "has_suffix", "type", "length", "re_match"), _TESTS
     ),
@@ -172,8 +170,7 @@ def no_field(text: str, at: int) -> str:
 
 def method(name: str) -> str:
     """What is wrong with a method that is not there."""
-    way_out = _WAYS_OUT.get(name, _ELSEWHERE)
-    return f"There is no method {name}() here: {way_out}."
+    return f"There is no method {name}() here. {_WAYS_OUT.get(name, _ELSEWHERE)}"
 
 
 def arguments(name: str) -> str:
