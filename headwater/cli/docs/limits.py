@@ -12,9 +12,9 @@ from headwater.sandbox import engine, job, results
 from headwater.services import keys, prices, trials
 from headwater.services.recipes.pools import MAX_POOLS
 from headwater.stores.base import MAX_LOG_LINES
+from headwater.transforms.bloblang.grammar import MAX_NESTING
+from headwater.transforms.bloblang.values import MAX_WORK_BYTES
 from headwater.transforms.expression import MAX_TEXTS
-from headwater.transforms.grammar import MAX_NESTING
-from headwater.transforms.values import MAX_WORK_BYTES
 
 HEAD = ("What", "Limit")
 HARNESS = Path(engine.__file__).with_name("harness") / "records.js"

@@ -15,9 +15,9 @@ from headwater.model.dataset import MAX_VALUE_CHARS
 from headwater.model.transform import MAX_EXPRESSION_CHARS, MAX_OUTPUT_BYTES, MAX_OUTPUTS_PER_RECORD
 from headwater.sandbox.engine import HEAP_MB
 from headwater.sandbox.job import CPU_LIMIT_S
+from headwater.transforms.bloblang.grammar import MAX_NESTING
+from headwater.transforms.bloblang.methods import METHODS
 from headwater.transforms.expression import parse
-from headwater.transforms.grammar import MAX_NESTING
-from headwater.transforms.methods import METHODS
 from tests.unit.api.installation import installation
 
 ROOT = Path(__file__).parents[3]

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import ExpressionRefused
-from headwater.transforms.expression import parse
-from headwater.transforms.grammar import (
-    MAX_NESTING,
+from headwater.transforms.bloblang.grammar import MAX_NESTING
+from headwater.transforms.bloblang.nodes import (
     Array,
     Catch,
     Chain,
@@ -26,6 +25,7 @@ from headwater.transforms.grammar import (
     Variable,
     Within,
 )
+from headwater.transforms.expression import parse
 from tests.support.expressions import refusal, select
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from headwater.errors import ExpressionRefused
 from headwater.model.transform import MAX_EXPRESSION_CHARS
+from headwater.transforms.bloblang.grammar import MAX_NESTING
 from headwater.transforms.expression import MAX_TEXTS, Expression, RecordRefused, parse
-from headwater.transforms.grammar import MAX_NESTING
 from tests.support.expressions import select
 
 PARSE_S = 0.05
