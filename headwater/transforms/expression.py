@@ -38,6 +38,7 @@ from headwater.transforms.bloblang.values import (
     Value,
     affordable,
     allow_work,
+    is_affordable,
     members,
     string_or_null,
     syntax,
@@ -163,12 +164,12 @@ def _texts(value: Value) -> list[str]:
         if isinstance(plain, str):
             if len(plain) <= MAX_VALUE_CHARS:
                 texts.append(plain.lower())
-        elif isinstance(plain, list):
-            todo += plain
         elif isinstance(plain, bool):
             texts.append(str(plain).lower())
-        elif plain is FAILED:
+        elif plain is FAILED or not is_affordable(plain):
             return []
+        elif isinstance(plain, list):
+            todo += plain
     kept = [text for text in texts if 0 < len(text) <= MAX_VALUE_CHARS]
     return kept if len(kept) <= MAX_TEXTS else []
 

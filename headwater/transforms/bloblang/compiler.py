@@ -31,6 +31,7 @@ from headwater.transforms.bloblang.values import (
     Special,
     Value,
     affordable,
+    is_affordable,
     is_nothing,
     opened,
 )
@@ -64,7 +65,7 @@ def single_member(node: Node) -> tuple[bytes | None, bool]:
     return path.names[0].encode(errors="surrogatepass"), bool(methods)
 
 
-def _ismember(node: Node) -> bool:
+def _is_member(node: Node) -> bool:
     """Whether a query is a member of the record, as it is."""
     name, in_lower_case = single_member(node)
     return name is not None and not in_lower_case
@@ -87,7 +88,7 @@ class Compiler:
                 return _variable(scope, depth)
             case Array(items):
                 selects = [self.select(item, depth) for item in items]
-                return _array(selects, not all(_ismember(item) for item in items))
+                return _array(selects, not all(_is_member(item) for item in items))
             case Coalesce(options):
                 return _coalesce([self.select(option, depth) for option in options])
             case Chain():
@@ -194,7 +195,11 @@ def _coalesce(options: Sequence[Select]) -> Select:
 
 
 def _method(apply: Callable[[Value], Value]) -> Apply:
-    return lambda value, _: apply(opened(value))
+    def step(value: Value, _: Any) -> Value:
+        value = opened(value)
+        return apply(value) if is_affordable(value) else FAILED
+
+    return step
 
 
 def _each(query: Select, work: int) -> Apply:
@@ -264,5 +269,7 @@ def _find(value: Value, names: Sequence[str]) -> Value:
 
 
 def _find_each(values: list[Value], names: Sequence[str]) -> Value:
+    if not is_affordable(values):
+        return FAILED
     found = [result for value in values if (result := _find(value, names)) is not MISSING]
     return FAILED if FAILED in found else found or MISSING

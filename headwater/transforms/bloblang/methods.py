@@ -6,9 +6,8 @@ from typing import Literal
 
 from headwater.transforms.bloblang.values import (
     FAILED,
-    WORK_PER_ELEMENT,
     Value,
-    affordable,
+    is_affordable,
     opened,
     parsed,
     string_of,
@@ -117,15 +116,10 @@ def split(delimiter: str) -> Apply:
 
     def parts(value: Value) -> Value:
         if type(value) is str:
-            return _counted(value.split(delimiter) if delimiter else [*value])
+            return value.split(delimiter) if delimiter else [*value]
         return _parts_of_array(value, delimiter) if isinstance(value, list) else FAILED
 
     return parts
-
-
-def _counted(values: list[Value]) -> Value:
-    """An array that was made of others or of a text, if there is not too much of it."""
-    return values if affordable(WORK_PER_ELEMENT * len(values)) else FAILED
 
 
 def _parts_of_array(values: list[Value], delimiter: str) -> list[Value]:
@@ -171,10 +165,12 @@ def flatten() -> Apply:
         taken: list[Value] = []
         for inner in map(opened, value):
             if isinstance(inner, list):
+                if not is_affordable(inner):
+                    return FAILED
                 taken += inner
             else:
                 taken.append(inner)
-        return _counted(taken)
+        return taken
 
     return flat
 

@@ -38,7 +38,7 @@ _FIRST_VALUE = json.JSONDecoder().raw_decode
 _LITERALS = {ord("t"): True, ord("f"): False, ord("n"): None}
 
 SMALL_BYTES = 4096
-"""JSON of up to this size is looked into for nothing."""
+"""JSON of up to this size is looked into without counting it, and so are strings and arrays of this length."""
 MAX_WORK_BYTES = 8 << 20
 """How much JSON is looked into for one record, beside four times the record; what goes beyond is an error."""
 
@@ -67,6 +67,13 @@ def affordable(size: int) -> bool:
     return _WORK.left >= 0
 
 
+def is_affordable(value: Value) -> bool:
+    """Count a value that is opened, if it is large; False: there was too much for this record."""
+    if not isinstance(value, str | list | dict) or len(value) <= SMALL_BYTES:
+        return True
+    return affordable(len(value) if isinstance(value, str) else WORK_PER_ELEMENT * len(value))
+
+
 def opened(value: Value) -> Value:
     """A value whose members or elements are there, though not theirs."""
     if type(value) is not Raw:
@@ -77,16 +84,9 @@ def opened(value: Value) -> Value:
         return string_or_null(value)
     if first != 0x7B and first != 0x5B:
         return _LITERALS.get(first, value)
-    if view.nbytes > SMALL_BYTES:
-        return _large_opened(value, view.nbytes)
-    return members(value) if first == 0x7B else elements(value)
-
-
-def _large_opened(value: Raw, size: int) -> Value:
-    if not affordable(size):
+    if view.nbytes > SMALL_BYTES and not affordable(view.nbytes):
         return FAILED
-    inner = members(value) if memoryview(value)[0] == 0x7B else elements(value)
-    return inner if affordable(WORK_PER_ELEMENT * len(inner)) else FAILED
+    return members(value) if first == 0x7B else elements(value)
 
 
 def is_nothing(value: Value) -> bool:
@@ -118,11 +118,26 @@ def string_of(value: Value) -> Value:
 
 
 def _json(value: Value) -> Value:
-    text = _ENCODE(value)
-    if not affordable(len(text)):
+    if not _is_affordable_whole(value):
         return FAILED
-    text = _ENCODE_SORTED(_WITH_NUMBERS(text.decode()))
+    text = _ENCODE_SORTED(_WITH_NUMBERS(_ENCODE(value).decode()))
     return _HTML.sub(lambda letter: f"\\u{ord(letter[0]):04x}", text.decode())
+
+
+def _is_affordable_whole(value: Value) -> bool:
+    """Count a value and all that is in it."""
+    todo = [value]
+    while todo:
+        value = todo.pop()
+        if not affordable(memoryview(value).nbytes if type(value) is Raw else WORK_PER_ELEMENT):
+            return False
+        if not is_affordable(value):
+            return False
+        if isinstance(value, list):
+            todo += value
+        elif isinstance(value, dict):
+            todo += value.values()
+    return True
 
 
 _HTML = re.compile("[<>&\u2028\u2029]")
