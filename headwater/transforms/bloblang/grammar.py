@@ -1,5 +1,4 @@
-(
-    r"""The grammar of filter expressions, a subset of Bloblang.
+r"""The grammar of filter expressions, a subset of Bloblang.
 
     mapping  = [ "root" "=" ] query
     query    = term { "|" term }                    the first term that gives a value: neither null nor an error
@@ -10,16 +9,13 @@
     method   = [a-z0-9_]+ "(" [ argument { "," argument } [ "," ] ] ")"
     argument = text | number | query | name "->" query
     array    = "[" [ query { "," query } [ "," ] ] "]"
-    text     = a JSON string | '"""
-    " any characters "
-    """'
+    text     = a JSON string | any characters between three double quotes
     number   = [ "-" ] digits
 
 White space and comments (from `#` to the end of the line) are free around `root`, behind `=`, `.`, `|` and `,`, and
 inside brackets; before `|` only blanks are. A bare `name` is a member of what `.( )` or `map_each( )` looks at, or the
 name before `->`. `this` alone is refused: the record is an object, and an object is never in a set.
 """
-)
 
 import json
 import re
@@ -352,7 +348,7 @@ class _Parser:
         yield
         self._match(_SPACE)
         if not self._take(closing):
-            self._refuse(refusals.inside(self._text, self._at) or sentence)
+            self._refuse(refusals.symbol(self._text, self._at) or sentence)
         self._nesting -= 1
 
     def _match(self, pattern: re.Pattern[str]) -> str:

@@ -108,7 +108,7 @@ def slice_(low: int, high: int | None = None) -> Apply:
 
 def slice_fault(low: int, high: int | None = None) -> str:
     """Bounds that are always wrong."""
-    return "The first bound of slice() is below the second one." if high is not None and 0 < high <= low else ""
+    return "The first bound of slice() must be below the second one." if high is not None and 0 < high <= low else ""
 
 
 def split(delimiter: str) -> Apply:

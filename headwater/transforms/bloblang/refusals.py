@@ -156,7 +156,7 @@ def source(text: str, at: int, in_catch: bool) -> str:
     if word:
         name = "<field>" if word == "root" else word
         return f"Expected `this`, found `{word}`. Select a field with `this.{name}`; assign with {FORM}."
-    return _symbol(text, at) or f"Expected `this.<field>`, an array `[…]` or a text; assign with {FORM}."
+    return symbol(text, at) or f"Expected `this.<field>`, an array `[…]` or a text; assign with {FORM}."
 
 
 def no_field(text: str, at: int) -> str:
@@ -178,15 +178,10 @@ def arguments(name: str) -> str:
     return _ARGUMENTS.get(name, f"Expected `)`: {name}() takes no arguments.")
 
 
-def inside(text: str, at: int) -> str:
-    """What is wrong where a bracket should close; empty: it is missing."""
-    return _symbol(text, at)
-
-
 def rest(text: str, end: int, at: int) -> str:
     """What is wrong behind a whole query that ends at `end`; the first character that is no space is at `at`."""
     found = text[at]
-    if sentence := _symbol(text, at):
+    if sentence := symbol(text, at):
         return sentence
     on_another_line = "\n" in text[end:at]
     if found == "|":
@@ -196,7 +191,7 @@ def rest(text: str, end: int, at: int) -> str:
     if found == "=":
         return COMPARISONS
     if found in ".[":
-        return f"Expected the end or `|`, found `{found}`: there is no space before it."
+        return f"Expected the end or `|`, found `{found}`: write it without space before it."
     hint = f" {QUOTES}" if not found.isalnum() else f" {ONE_ASSIGNMENT}"
     return f"Expected the end, `.` or `|`, found `{found}`.{hint}"
 
@@ -206,6 +201,6 @@ def _word(text: str, at: int) -> str:
     return found[0] if found else ""
 
 
-def _symbol(text: str, at: int) -> str:
+def symbol(text: str, at: int) -> str:
     """What is wrong with an operator or another sign that there is not; empty: none is known."""
     return next((sentence for signs, sentence in _SYMBOLS if text.startswith(signs, at)), "")

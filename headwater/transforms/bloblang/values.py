@@ -35,14 +35,13 @@ _ENCODE = msgspec.json.Encoder().encode
 _ENCODE_SORTED = msgspec.json.Encoder(order="sorted").encode
 _WITH_NUMBERS = json.JSONDecoder(parse_int=Raw, parse_float=Raw).decode
 _FIRST_VALUE = json.JSONDecoder().raw_decode
+_QUOTE, _BRACE, _BRACKET = b'"{['
 _LITERALS = {ord("t"): True, ord("f"): False, ord("n"): None}
 
 SMALL_BYTES = 4096
 """JSON of up to this size is looked into without counting it, and so are strings and arrays of this length."""
 MAX_WORK_BYTES = 8 << 20
 """How much JSON is looked into for one record, beside four times the record; what goes beyond is an error."""
-
-
 WORK_PER_ELEMENT = 16
 """What an element of an array counts in addition."""
 
@@ -80,13 +79,13 @@ def opened(value: Value) -> Value:
         return value
     view = memoryview(value)
     first = view[0]
-    if first == 0x22:
+    if first == _QUOTE:
         return string_or_null(value)
-    if first != 0x7B and first != 0x5B:
+    if first != _BRACE and first != _BRACKET:
         return _LITERALS.get(first, value)
     if view.nbytes > SMALL_BYTES and not affordable(view.nbytes):
         return FAILED
-    return members(value) if first == 0x7B else elements(value)
+    return members(value) if first == _BRACE else elements(value)
 
 
 def is_nothing(value: Value) -> bool:
@@ -94,11 +93,6 @@ def is_nothing(value: Value) -> bool:
     if type(value) is Raw:
         return bytes(value) == b"null"
     return value is None or type(value) is Special
-
-
-def number_text(value: Raw) -> str:
-    """The JSON text of a number."""
-    return bytes(value).decode()
 
 
 def string_of(value: Value) -> Value:
@@ -114,7 +108,7 @@ def string_of(value: Value) -> Value:
             return "null"
         case list() | dict():
             return _json(value)
-    return number_text(value)
+    return bytes(value).decode()  # a number
 
 
 def _json(value: Value) -> Value:
@@ -158,7 +152,9 @@ def parsed(text: str) -> Value:
     """The JSON value that a text begins with; FAILED when there is none."""
     if not affordable(len(text)):
         return FAILED
-    data = whole_characters(text.encode())
+    data = text.encode()
+    if b"\\u" in data:
+        data = whole_characters(data)
     try:
         return syntax(data)
     except (msgspec.DecodeError, RecursionError):
