@@ -120,7 +120,7 @@ _SYMBOLS = (
     (";", ONE_ASSIGNMENT),
 )
 _WORD = re.compile(r"[A-Za-z0-9_]*", re.ASCII)
-_ASSIGNMENT = re.compile(r"([A-Za-z0-9_]+)(?:\.[A-Za-z0-9_.\"]+)?[ \t]*=(?![=>])", re.ASCII)
+_ASSIGNMENT = re.compile(r"([A-Za-z0-9_]+)(?:\.[A-Za-z0-9_.]+)?[ \t]*=(?![=>])", re.ASCII)
 _RESERVED = re.compile(r"(?:true|false|null|[0-9]).*|this|root|if|match", re.ASCII)
 
 
@@ -147,12 +147,12 @@ def source(text: str, at: int, in_catch: bool) -> str:
         return f"There is no function {word}() here, only deleted(). {known}"
     if word and re.match(r"[ \t]*->", behind):
         return NO_ARROW
-    if in_catch and word:
-        return MESSAGE_OF_ERROR
     if word in _WORDS:
         return _WORDS[word]
     if word.isdecimal() or re.match(r"-[ \t]*[0-9]", text[at:]):
         return NOT_A_TEXT
+    if in_catch and word:
+        return MESSAGE_OF_ERROR
     if word:
         name = "<field>" if word == "root" else word
         return f"Expected `this`, found `{word}`. Select a field with `this.{name}`; assign with {FORM}."
@@ -196,11 +196,11 @@ def rest(text: str, end: int, at: int) -> str:
     return f"Expected the end, `.` or `|`, found `{found}`.{hint}"
 
 
-def _word(text: str, at: int) -> str:
-    found = _WORD.match(text, at)
-    return found[0] if found else ""
-
-
 def symbol(text: str, at: int) -> str:
     """What is wrong with an operator or another sign that there is not; empty: none is known."""
     return next((sentence for signs, sentence in _SYMBOLS if text.startswith(signs, at)), "")
+
+
+def _word(text: str, at: int) -> str:
+    found = _WORD.match(text, at)
+    return found[0] if found else ""
