@@ -1,10 +1,12 @@
-"""Filter expressions: they select the tested value of a record (grammar.py has their form).
+"""Filter expressions: they select the tested value of a record (bloblang/grammar.py has their form).
 
 What an expression gives, record by record:
 
-* A member that is missing, a member of something that is no object, an index out of an array's range, every field or
-  method of null: null. Null is in no set, and no error. Of members with equal names the last one counts.
-* `.lowercase()` on a number, a boolean, an array or an object is an error of the record, unless `|` follows.
+* A member that is missing, a member of something that is no object, an index out of an array's range: null. Of members
+  with equal names the last one counts.
+* A method that a value does not have, as `.lowercase()` of a number or null, is an error; one in an array or in
+  `map_each()` is an error of the whole. Null, `deleted()` and an error are in no set, and no error of the record; `|`
+  and `.or()` take the next value in their place.
 * A string is tested in lower case, not trimmed: a set holds no value with blanks around it. Strings that no set can
   hold (empty, or longer than MAX_VALUE_CHARS) are in no set.
 * Numbers and booleans are tested by their JSON text, in lower case: `1.0` is not `1`, `1E5` is `1e5`.
@@ -17,7 +19,7 @@ objects: for 850 bytes this takes a fifth of the time of parsing the record.
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
@@ -25,16 +27,30 @@ import msgspec
 
 from headwater.model.dataset import MAX_VALUE_CHARS
 from headwater.native import Members, Texts, read_members
-from headwater.transforms import grammar
-from headwater.transforms.grammar import Array, Chain, Coalesce, Field, Node
+from headwater.transforms.bloblang import grammar
+from headwater.transforms.bloblang.compiler import Compiler, Select, path_of_record, single_member
+from headwater.transforms.bloblang.nodes import Each, Method, Node, Variable, parts
+from headwater.transforms.bloblang.values import (
+    FAILED,
+    NULL,
+    SMALL_BYTES,
+    Raw,
+    Value,
+    affordable,
+    allow_work,
+    is_affordable,
+    members,
+    string_or_null,
+    syntax,
+    whole_characters,
+)
 
-Raw = msgspec.Raw
-Value = Any  # Raw (not looked into yet), str, None, _Number, bool, _OBJECT, or a list of these
-Select = Callable[[Any], Value]
+MAX_TEXTS = 250_000
+"""An array of more texts is in no set."""
 
 
 class RecordRefused(Exception):
-    """A record that an expression can't be applied to. error: "InvalidJSON", "NotAnObject" or "TypeError"."""
+    """A record that an expression can't be applied to. error: "InvalidJSON" or "NotAnObject"."""
 
     def __init__(self, error: str, message: str) -> None:
         super().__init__(message)
@@ -47,17 +63,20 @@ class Expression:
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        names = list(dict.fromkeys(_names(node)))
-        self._decode, field = _reader(names)
-        self._select = _compile(node, field)
-        self._member, self._strings_only = _member(node)
+        self._decode, field = _reader(node)
+        self._select = Compiler(field).select(node, 0)
+        self._member, self._strings_only = single_member(node)
+        self._counts_work = any(isinstance(part, Each | Method) for part in parts(node))
 
     def select(self, value: bytes | None) -> list[str]:
         """The texts to look up: the record passes when any is in the set. Raises RecordRefused."""
+        record = self._read(value)
+        if self._counts_work or (value and len(value) > SMALL_BYTES):
+            allow_work(value or b"")
         try:
-            return _texts(self._select(self._read(value)))
-        except RecursionError:
-            raise RecordRefused("InvalidJSON", "The record is nested too deeply.") from None
+            return _texts(self._select(record))
+        except RecursionError:  # of JSON in a text, or of many stars
+            return []
 
     def select_single(self, values: Texts) -> Members:
         """The text to look up of each record, "" for none; the doubtful rows are for `select`.
@@ -81,12 +100,14 @@ class Expression:
         except UnicodeDecodeError as error:
             raise RecordRefused("InvalidJSON", f"The record is not UTF-8 (byte {error.start}).") from None
         except msgspec.DecodeError:
-            return self._read_again(_HALVES.sub(_whole_character, value))
+            return self._read_again(whole_characters(value))
+        except RecursionError:
+            raise RecordRefused("InvalidJSON", "The record is nested too deeply.") from None
 
     def _read_again(self, value: bytes) -> Any:
         """Read what the decoder refused for half surrogate pairs alone, and tell what is wrong with anything else."""
         try:
-            _SYNTAX(value)
+            syntax(value)
             return self._decode(value)
         except msgspec.ValidationError:
             raise RecordRefused("NotAnObject", "A filter needs a record that is a JSON object.") from None
@@ -99,59 +120,26 @@ def parse(text: str) -> Expression:
     return Expression(grammar.parse(text))
 
 
-class _Number(str):
-    """The JSON text of a number."""
-
-    __slots__ = ()
-
-
-_NULL = Raw(b"null")
-_OBJECT = object()
-_SYNTAX = msgspec.json.Decoder(Raw).decode
-_STRING = msgspec.json.Decoder(str | None).decode
-_MEMBERS = msgspec.json.Decoder(dict[str, Raw]).decode
-_ELEMENTS = msgspec.json.Decoder(list[Raw]).decode
-_PLAIN = json.JSONDecoder(parse_int=_Number, parse_float=_Number, object_hook=lambda _: _OBJECT).decode
-_INDEX = re.compile(r"[0-9]+", re.ASCII)
+_PLAIN = json.JSONDecoder(parse_int=str, parse_float=str, object_hook=lambda _: None).decode
 _UNNAMEABLE = re.compile(r'["\\\x00-\x1f]')
-# Group 1: escapes to keep. Else: one half of a pair without the other.
-_HALVES = re.compile(
-    rb"(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\[^u]|\\u[^dD]|\\u[dD][0-7])"
-    rb"|\\u[dD][89a-fA-F][0-9a-fA-F]{2}",
-    re.DOTALL,
-)
 
 
-def _whole_character(escape: re.Match[bytes]) -> bytes:
-    return escape[0] if escape[1] else rb"\ufffd"
-
-
-def _names(node: Node) -> list[str]:
-    """The members of the record that an expression reads."""
-    match node:
-        case Field(name):
-            return [name]
-        case Chain(source, _):
-            return _names(source)
-        case Array(nodes) | Coalesce(nodes):
-            return [name for one in nodes for name in _names(one)]
-
-
-def _reader(names: Sequence[str]) -> tuple[Callable[[bytes], Any], Callable[[str], Select]]:
+def _reader(node: Node) -> tuple[Callable[[bytes], Any], Callable[[str], Select]]:
     """A decoder of records, and what makes the selector of a member from its name."""
-    if any(map(_UNNAMEABLE.search, names)):  # msgspec has no such field names
-        return _MEMBERS, lambda name: lambda record: record.get(name)
+    whole, names = _members_of_record(node)
+    if whole or any(map(_UNNAMEABLE.search, names)):  # msgspec has no such field names
+        return members, lambda name: lambda record: record.get(name)
     slots = {name: f"f{number}" for number, name in enumerate(names)}
-    fields: list[tuple[str, type, Any]] = [(slot, Raw, _NULL) for slot in slots.values()]
+    fields: list[tuple[str, type, Any]] = [(slot, Raw, NULL) for slot in slots.values()]
     record_type = msgspec.defstruct("Record", fields, rename={slot: name for name, slot in slots.items()}, gc=False)
     return msgspec.json.Decoder(record_type).decode, lambda name: attrgetter(slots[name])
 
 
-def _member(node: Node) -> tuple[bytes | None, bool]:
-    """The name of the member that an expression is, None when it is more, and whether that has to be a string."""
-    in_lower_case = isinstance(node, Chain) and all(step is None for step in node.steps)
-    source = node.source if isinstance(node, Chain) and in_lower_case else node
-    return source.name.encode(errors="surrogatepass") if isinstance(source, Field) else None, in_lower_case
+def _members_of_record(node: Node) -> tuple[bool, list[str]]:
+    """Whether an expression reads the record as a value, and the members that it reads."""
+    found = [*parts(node)]
+    names = [path.names[0] for part in found if (path := path_of_record(part))]
+    return found.count(Variable(0)) > len(names), list(dict.fromkeys(names))
 
 
 def _is_utf_8(text: bytes) -> bool:
@@ -161,95 +149,39 @@ def _is_utf_8(text: bytes) -> bool:
         return False
 
 
-def _compile(node: Node, field: Callable[[str], Select]) -> Select:
-    match node:
-        case Field(name):
-            return field(name)
-        case Chain(source, steps):
-            return _chain(_compile(source, field), steps)
-        case Array(items):
-            selects = [_compile(item, field) for item in items]
-            return lambda record: [select(record) for select in selects]
-        case Coalesce(options):
-            return _coalesce([_compile(option, field) for option in options])
-
-
-def _chain(source: Select, steps: Sequence[str | None]) -> Select:
-    def select(record: Any) -> Value:
-        value = source(record)
-        for step in steps:
-            value = _lowercase(value) if step is None else _child(value, step)
-        return value
-
-    return select
-
-
-def _coalesce(options: Sequence[Select]) -> Select:
-    *tried, last = options
-
-    def select(record: Any) -> Value:
-        for option in tried:
-            try:
-                value = option(record)
-            except RecordRefused:
-                continue
-            if not _is_null(value):
-                return value
-        return last(record)
-
-    return select
-
-
-def _child(value: Value, name: str) -> Value:
-    """A member of an object or, by its number, of an array; None of anything else."""
-    if isinstance(value, Raw):
-        match memoryview(value)[0:1].tobytes():
-            case b"{":
-                return _MEMBERS(value).get(name)
-            case b"[":
-                value = _ELEMENTS(value)
-    if not isinstance(value, list) or not _INDEX.fullmatch(name):
-        return None
-    index = int(name)
-    return value[index] if index < len(value) else None
-
-
-def _lowercase(value: Value) -> str | None:
-    plain = _plain(value)
-    if plain is None:
-        return None
-    if type(plain) is not str:
-        kind = {_Number: "a number", bool: "a boolean", list: "an array"}.get(type(plain), "an object")
-        raise RecordRefused("TypeError", f".lowercase() needs a string, not {kind}.")
-    return plain.lower()
-
-
-def _plain(value: Value) -> Value:
-    """Look into a Raw."""
-    if not isinstance(value, Raw):
-        return value
-    try:
-        return _STRING(value)  # the usual case, and fast
-    except msgspec.ValidationError:
-        return _PLAIN(bytes(value).decode())
-
-
-def _is_null(value: Value) -> bool:
-    return value is None or (isinstance(value, Raw) and bytes(value) == b"null")
-
-
 def _texts(value: Value) -> list[str]:
     """The texts in a value, without those that no set can hold."""
-    plain = _plain(value)
+    plain = _plain(value) if type(value) is Raw else value
     if type(plain) is str:  # the usual case
         text = plain.lower()
         return [text] if 0 < len(text) <= MAX_VALUE_CHARS else []
     texts: list[str] = []
     todo = [plain]
     while todo:
-        plain = _plain(todo.pop())
-        if isinstance(plain, list):
-            todo += plain
-        elif isinstance(plain, str | bool):
+        plain = todo.pop()
+        if type(plain) is Raw:
+            plain = _plain(plain)
+        if isinstance(plain, str):
+            if len(plain) <= MAX_VALUE_CHARS:
+                texts.append(plain.lower())
+        elif isinstance(plain, bool):
             texts.append(str(plain).lower())
-    return [text for text in texts if 0 < len(text) <= MAX_VALUE_CHARS]
+        elif plain is FAILED or not is_affordable(plain):
+            return []
+        elif isinstance(plain, list):
+            todo += plain
+    kept = [text for text in texts if 0 < len(text) <= MAX_VALUE_CHARS]
+    return kept if len(kept) <= MAX_TEXTS else []
+
+
+def _plain(value: Raw) -> Value:
+    """A string, the text of a number or boolean, an array as a whole, and None of what is in no set."""
+    try:
+        return string_or_null(value)  # the usual case, and fast
+    except msgspec.ValidationError:
+        text = bytes(value).decode()
+    if text[0] == "{":
+        return None
+    if text[0] != "[":
+        return text
+    return _PLAIN(text) if len(text) <= SMALL_BYTES or affordable(len(text)) else FAILED

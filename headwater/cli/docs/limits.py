@@ -12,7 +12,9 @@ from headwater.sandbox import engine, job, results
 from headwater.services import keys, prices, trials
 from headwater.services.recipes.pools import MAX_POOLS
 from headwater.stores.base import MAX_LOG_LINES
-from headwater.transforms.grammar import MAX_NESTING
+from headwater.transforms.bloblang.grammar import MAX_NESTING
+from headwater.transforms.bloblang.values import MAX_WORK_BYTES
+from headwater.transforms.expression import MAX_TEXTS
 
 HEAD = ("What", "Limit")
 HARNESS = Path(engine.__file__).with_name("harness") / "records.js"
@@ -93,7 +95,11 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("CPU time of a script for one record", f"{job.CPU_LIMIT_S * 1000:.0f} ms"),
             ("heap of a script", f"{engine.HEAP_MB} MB"),
             ("values of one call of `flow.contains`", f"{_of_harness('MAX_VALUES'):,}"),
-            ("rounds of questions that depend on answers", f"{_of_harness('MAX_PASSES')}"),
+            ("texts that a filter expression selects; of more, none is in the set", f"{MAX_TEXTS:,}"),
+            (
+                "JSON and elements that it looks into for one record; of more, none is in the set",
+                f"{_bytes(MAX_WORK_BYTES)} and four times the record",
+            ),
             ("outputs of one record", f"0 to {transform.MAX_OUTPUTS_PER_RECORD:,}"),
             ("bytes of one output", f"{transform.MAX_OUTPUT_BYTES:,}"),
             ("bytes of all outputs of one record", f"{transform.MAX_OUTPUTS_BYTES:,}"),

@@ -104,7 +104,7 @@ class TestPatch:
     @pytest.mark.parametrize(
         ("body", "pointer", "says"),
         [
-            (FILTER | {"filter_expr": "root = x()"}, "/filter_expr", "column 8: Expected"),
+            (FILTER | {"filter_expr": "root = x()"}, "/filter_expr", "column 8: There is no function x()"),
             (V8, "/type", "is redis_set_filter for this uid"),
         ],
     )

@@ -61,6 +61,42 @@ class TestChecks:
         assert response.headers["allow"] == "POST"
 
 
+class TestExpressions:
+    @pytest.mark.parametrize(
+        ("expression", "record"),
+        [
+            ('root = this.a."*".b', {"a": [{"b": "x"}, {"b": "y"}]}),
+            ('root = this.a."+1"', {"a": ["y", "x"]}),
+            ("root = this.a # the first", {"a": "x"}),
+            ("root = this.a[0]", {"a": ["x"]}),
+            ("root = this.a | deleted()", {"a": "x"}),
+            ("root = this.a.or(this.b)", {"b": "x"}),
+            ("root = this.a.lowercase() | this.b", {"a": 1, "b": "x"}),
+            ("root = this.a.map_each(item -> item.b)", {"a": [{"b": "x"}]}),
+        ],
+    )
+    def test_accepted(self, alice: User, expression: str, record: dict[str, Any]) -> None:
+        [answer] = tried(alice, [FILTER | {"filter_expr": expression}], json.dumps([record]))
+        assert answer["outcome"] == "sent"
+
+    def test_an_error_of_an_expression_is_none_of_the_record(self, alice: User) -> None:
+        [answer] = tried(alice, [FILTER | {"filter_expr": "root = this.a.lowercase()"}], '[{"a": 1}]')
+        assert answer["outcome"] == "dropped"
+
+    @pytest.mark.parametrize(
+        ("expression", "says"),
+        [
+            ('root = if this.a == "foo" { deleted() }', "column 8: Conditions are no part of filter expressions"),
+            ('root = this.a == "x"', "column 15: There are no comparisons here"),
+            ("root = this.a.lower()", "column 15: There is no method lower() here"),
+        ],
+    )
+    def test_refused(self, alice: User, expression: str, says: str) -> None:
+        faults = alice.faults(alice.post(VALIDATE, flow_body(transforms=[FILTER | {"filter_expr": expression}])))
+        assert list(faults) == ["/pipeline_config/transforms/0/filter_expr"]
+        assert says in faults["/pipeline_config/transforms/0/filter_expr"]
+
+
 class TestRecords:
     def test_step_by_step(self, alice: User) -> None:
         kept, dropped = tried(alice, [FILTER, V8, V8], '[{"a":"x"}, {"a":"y"}]')

@@ -10,17 +10,39 @@ from typer.testing import CliRunner
 from headwater.cli import app
 from headwater.cli.docs import REFERENCE
 from headwater.cli.docs.pages import PAGES
+from headwater.errors import ExpressionRefused
 from headwater.model.dataset import MAX_VALUE_CHARS
 from headwater.model.transform import MAX_EXPRESSION_CHARS, MAX_OUTPUT_BYTES, MAX_OUTPUTS_BYTES, MAX_OUTPUTS_PER_RECORD
 from headwater.sandbox.engine import HEAP_MB
 from headwater.sandbox.job import CPU_LIMIT_S
+from headwater.transforms.bloblang.grammar import MAX_NESTING
+from headwater.transforms.bloblang.methods import METHODS
 from headwater.transforms.expression import parse
-from headwater.transforms.grammar import MAX_NESTING
 from tests.unit.api.installation import installation
 
 ROOT = Path(__file__).parents[3]
 COMMITTED = ROOT / REFERENCE
 DOCS = ROOT / "docs"
+
+
+def page_rows(name: str) -> list[list[str]]:
+    """The cells of each row of the tables of a page."""
+    lines = (COMMITTED / name).read_text("utf-8").splitlines()
+    rows = [re.split(r"(?<!\\) ?\| ?", line)[1:-1] for line in lines if line.startswith("|")]
+    return [[cell.replace("\\|", "|") for cell in row] for row in rows]
+
+
+def cells(name: str, count: int) -> list[list[str]]:
+    """The first cells of rows that begin with so many cells of code, without its marks."""
+    rows = [row[:count] for row in page_rows(name) if len(row) > count]
+    return [[cell[1:-1] for cell in row] for row in rows if all(re.fullmatch("`.+`", cell) for cell in row)]
+
+
+def ways_out() -> list[list[str]]:
+    """Refused expressions and the answer, of the page of expressions."""
+    rows = page_rows("expressions.md")
+    begin = rows.index(["Written", "Answer"])
+    return [[expression[1:-1], answer] for expression, answer in rows[begin + 2 :]]
 
 
 class TestGenerated:
@@ -67,12 +89,19 @@ class TestWritten:
         for limit in (f"{MAX_EXPRESSION_CHARS:,} characters", f"{MAX_NESTING} deep", f"{MAX_VALUE_CHARS:,} characters"):
             assert limit in text
 
-    def test_expressions_of_the_page_parse(self) -> None:
-        text = (COMMITTED / "expressions.md").read_text("utf-8")
-        expressions = re.findall(r"`?(root = [^`\n]+)`?", text)
-        assert len(expressions) > 5
-        for expression in expressions:
-            parse(expression.replace("\\|", "|"))
+    @pytest.mark.parametrize(("expression", "record", "selected"), cells("expressions.md", 3))
+    def test_expressions_select_what_the_page_says(self, expression: str, record: str, selected: str) -> None:
+        assert sorted(parse(expression).select(record.encode())) == json.loads(selected)
+
+    def test_every_method_of_expressions_has_an_example(self) -> None:
+        examples = " ".join(expression for expression, *_ in cells("expressions.md", 3))
+        assert [name for name in METHODS if f".{name}(" not in examples] == []
+
+    @pytest.mark.parametrize(("expression", "answer"), ways_out())
+    def test_expressions_are_refused_as_the_page_says(self, expression: str, answer: str) -> None:
+        with pytest.raises(ExpressionRefused) as caught:
+            parse(expression)
+        assert caught.value.detail == answer
 
     def test_scripts_name_the_limits(self) -> None:
         text = (COMMITTED / "scripts.md").read_text("utf-8")

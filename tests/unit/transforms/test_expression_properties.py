@@ -1,7 +1,6 @@
 """Filter expressions on any record: against an independent reading, and all records at once against one by one."""
 
 import json
-from typing import Any
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -9,33 +8,25 @@ from hypothesis import strategies as st
 from headwater.model.dataset import MAX_VALUE_CHARS
 from headwater.native import Texts
 from headwater.transforms.expression import RecordRefused, parse
-from headwater.transforms.grammar import Array, Chain, Coalesce, Field, Node
-from tests.support.expressions import refusal, select
-
-NAMES = ["a", "b", "0", "1", "odd name", 'q"', "\\", "☃", ""]
-
-
-class Number(str):
-    """A number's JSON text, in the independent reading."""
-
-
-class Failed(Exception):
-    """An error in the independent reading."""
+from tests.support import bloblang
+from tests.support.bloblang import NAMES, Query
+from tests.support.expressions import select
 
 
 def fields() -> st.SearchStrategy[str]:
     return st.sampled_from([*(n for n in NAMES if n.isalnum() and n.isascii()), *map(json.dumps, NAMES)])
 
 
-def queries() -> st.SearchStrategy[str]:
-    """Texts of expressions."""
+def simple_queries() -> st.SearchStrategy[str]:
+    """Texts of the expressions that have always been there: paths, arrays, `|` and `.lowercase()`."""
+    space = st.sampled_from(["", " ", "\n\t"])
     steps = st.lists(st.one_of(fields(), st.just("lowercase()")), max_size=3)
-    paths = st.builds(lambda first, rest: ".".join(["this", first, *rest]), fields(), steps)
+    paths = st.builds(lambda first, rest, s: f".{s}".join(["this", first, *rest]), fields(), steps, space)
     return st.recursive(
         paths,
         lambda inner: st.one_of(
-            st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]"),
-            st.lists(inner, min_size=2, max_size=3).map(" | ".join),
+            st.builds(lambda items, s: f"[{s}{f'{s},{s}'.join(items)}{s}]", st.lists(inner, max_size=3), space),
+            st.builds(lambda items, s: f"|{s}".join(items), st.lists(inner, min_size=2, max_size=3), space),
         ),
         max_leaves=4,
     )
@@ -64,62 +55,24 @@ def encodable(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
 
 
-def expected(node: Node, record: Any) -> Any:
-    """An independent reading, over the wholly parsed record."""
-    match node:
-        case Field(name):
-            return record.get(name)
-        case Array(items):
-            return [expected(item, record) for item in items]
-        case Coalesce(options):
-            for option in options[:-1]:
-                try:
-                    value = expected(option, record)
-                except Failed:
-                    continue
-                if value is not None:
-                    return value
-            return expected(options[-1], record)
-        case Chain(source, steps):
-            value = expected(source, record)
-            for step in steps:
-                value = lower(value) if step is None else member(value, step)
-            return value
+@given(bloblang.queries(), st.lists(documents(), min_size=1, max_size=3))
+@example(Query('this."a"', lambda env: env.this.get("a")), [r'{"a": "\ud83d\ude00"}'])
+def test_as_an_independent_reading(query: Query, documents: list[str]) -> None:
+    for document in documents:
+        record = json.loads(document, parse_int=bloblang.Number, parse_float=bloblang.Number)
+        assert select(f"root = {query.text}", document) == bloblang.run(query, record), query.text
 
 
-def lower(value: Any) -> Any:
-    if value is not None and type(value) is not str:
-        raise Failed
-    return value and value.lower()
+@given(simple_queries(), st.sampled_from(["", " ", "\n"]), documents())
+def test_what_was_an_expression_is_one(query: str, space: str, document: str) -> None:
+    assert select(f"{space}root{space.strip()}={space}{query}{space}", document) == select(query, document)
 
 
-def member(value: Any, name: str) -> Any:
-    if isinstance(value, dict):
-        return value.get(name)
-    if isinstance(value, list) and name.isdigit() and int(name) < len(value):
-        return value[int(name)]
-    return None
-
-
-def flat(value: Any) -> list[str]:
-    if isinstance(value, list):
-        return [text for item in value for text in flat(item)]
-    if isinstance(value, bool):
-        return [json.dumps(value)]
-    return [value.lower()] if isinstance(value, str) and value else []
-
-
-@given(queries(), documents())
-@example('this."a"', r'{"a": "\ud83d\ude00"}')
-def test_as_an_independent_reading(query: str, document: str) -> None:
-    expression = parse(f"root = {query}")
-    record = json.loads(document, parse_int=Number, parse_float=Number)
-    try:
-        texts = sorted(flat(expected(expression.node, record)))
-    except Failed:
-        assert refusal(f"root = {query}", document).error == "TypeError"
-    else:
-        assert select(f"root = {query}", document) == texts
+@given(simple_queries(), documents())
+def test_lower_case_is_needless(query: str, document: str) -> None:
+    [text, *others] = select(f"({query}).string()", document) or [""]
+    assert not others
+    assert select(f"({query}).string().lowercase()", document) == ([text] if text else [])
 
 
 def broken() -> st.SearchStrategy[bytes | None]:
@@ -137,7 +90,9 @@ def padded(draw: st.DrawFn) -> bytes | None:
 
 
 @given(
-    st.sampled_from(['this."a"', "this.b", "this.a.lowercase()", 'this."odd name"', "this.a | this.b", "this.a.b"]),
+    st.sampled_from(
+        ['this."a"', "this.b", "this.a.lowercase()", 'this."odd name"', "this.a | this.b", "this.a.b", 'this."*"']
+    ),
     st.lists(padded(), max_size=4),
 )
 @example("this.a", [b'{"a": "X"}', b'{"a": null}', b"{}", '{"a": "İ"}'.encode()])

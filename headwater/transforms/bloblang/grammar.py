@@ -1,0 +1,384 @@
+r"""The grammar of filter expressions, a subset of Bloblang.
+
+    mapping  = [ "root" "=" ] query
+    query    = term { "|" term }                    the first term that gives a value: neither null nor an error
+    term     = source { tail }
+    source   = "this" | name | text | array | "(" query ")" | "deleted" "(" ")"
+    tail     = "." field | "." method | "." "(" query ")" | "[" number "]"
+    field    = [A-Za-z0-9_]+ | a JSON string        in an array "0" is its first element, and "*" means every element
+    method   = [a-z0-9_]+ "(" [ argument { "," argument } [ "," ] ] ")"
+    argument = text | number | query | name "->" query
+    array    = "[" [ query { "," query } [ "," ] ] "]"
+    text     = a JSON string | any characters between three double quotes
+    number   = [ "-" ] digits
+
+White space and comments (from `#` to the end of the line) are free around `root`, behind `=`, `.`, `|` and `,`, and
+inside brackets; before `|` only blanks are. A bare `name` is a member of what `.( )` or `map_each( )` looks at, or the
+name before `->`. `this` alone is refused: the record is an object, and an object is never in a set.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import NoReturn
+
+from headwater.errors import ExpressionRefused
+from headwater.model.transform import MAX_EXPRESSION_CHARS
+from headwater.transforms.bloblang import refusals
+from headwater.transforms.bloblang.methods import METHODS, OF_RECORDS, Argument
+from headwater.transforms.bloblang.nodes import (
+    Array,
+    Catch,
+    Chain,
+    Coalesce,
+    Deleted,
+    Each,
+    Element,
+    Members,
+    Method,
+    Node,
+    Or,
+    Step,
+    Text,
+    Variable,
+    Within,
+)
+
+MAX_NESTING = 32
+
+
+def parse(text: str) -> Node:
+    """Parse an expression. Raises ExpressionRefused with the column of the fault."""
+    if len(text) > MAX_EXPRESSION_CHARS:
+        raise ExpressionRefused(f"Use at most {MAX_EXPRESSION_CHARS:,} characters.", MAX_EXPRESSION_CHARS + 1)
+    return _Parser(text).mapping()
+
+
+_SPACE = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
+_BLANKS = re.compile(r"[ \t]*")
+_WORD = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_TRIPLE_QUOTED = re.compile(r'"""(.*?)"""', re.DOTALL)
+_NUMBER = re.compile(r"-?[0-9]+", re.ASCII)
+_ARROW = re.compile(r"([A-Za-z0-9_]+)([ \t]*)->([ \t]*)", re.ASCII)
+_LARGEST_NUMBER = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What names mean in a query.
+
+    Attributes:
+        depth: How many values are looked at, beside the record.
+        this: Which of them `this` is; None: the message of an error, which is no value here.
+        bare: Whether a bare name is a member of `this`.
+        names: Which of them the names before `->` are.
+    """
+
+    depth: int = 0
+    this: int | None = 0
+    bare: bool = False
+    names: Mapping[str, int] = field(default_factory=dict)
+
+    def of_value(self) -> "_Scope":
+        """The next value is `this`."""
+        return replace(self, depth=self.depth + 1, this=self.depth + 1, bare=True)
+
+    def named(self, name: str) -> "_Scope":
+        """The next value has a name; `this` stays what it is."""
+        return replace(self, depth=self.depth + 1, names={**self.names, name: self.depth + 1})
+
+    def of_error(self) -> "_Scope":
+        """`this` is the message of an error."""
+        return replace(self, this=None, bare=False)
+
+
+class _Parser:
+    """Recursive descent over one text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._nesting = 0
+
+    def mapping(self) -> Node:
+        self._match(_SPACE)
+        start = self._at
+        if self._match(_WORD) == "root":
+            self._assignment()
+        else:
+            self._at = start
+            if sentence := refusals.statement(self._text, start):
+                self._refuse(sentence)
+        node = self._query(_Scope())
+        end = self._at
+        self._match(_SPACE)
+        if self._at < len(self._text):
+            self._refuse(refusals.rest(self._text, end, self._at))
+        return node
+
+    def _assignment(self) -> None:
+        self._match(_BLANKS)
+        if not self._take("="):
+            self._refuse(refusals.NO_ASSIGNMENT)
+        self._match(_SPACE)
+
+    def _query(self, scope: _Scope) -> Node:
+        options = [self._term(scope)]
+        while self._pipe():
+            options.append(self._term(scope))
+        return options[0] if len(options) == 1 else Coalesce(tuple(options))
+
+    def _pipe(self) -> bool:
+        before = self._at
+        self._match(_BLANKS)
+        if not self._text.startswith("|", self._at) or self._text.startswith("||", self._at):
+            self._at = before
+            return False
+        self._at += 1
+        self._match(_SPACE)
+        return True
+
+    def _term(self, scope: _Scope) -> Node:
+        source, steps = self._source(scope)
+        while tail := self._text[self._at : self._at + 1]:
+            is_record = source == Variable(0) and not steps
+            if tail == "[":
+                if is_record:
+                    self._refuse(refusals.RECORD_ALONE)
+                steps.append(self._element())
+            elif tail == ".":
+                self._at += 1
+                self._match(_SPACE)
+                if inner := self._alias(source, steps, scope):
+                    source = inner
+                else:
+                    self._step(steps, scope, is_record)
+            else:
+                break
+        if source == Variable(0) and not steps:
+            self._refuse(refusals.RECORD_ALONE)
+        return Chain(source, tuple(steps)) if steps else source
+
+    def _source(self, scope: _Scope) -> tuple[Node, list[Step]]:
+        if self._text.startswith("(", self._at):
+            with self._brackets(")", refusals.NO_CLOSING):
+                return _steps_of(self._query(scope))
+        if self._text.startswith("[", self._at):
+            return self._array(scope), []
+        if self._text.startswith('"', self._at):
+            return Text(self._literal()), []
+        start = self._at
+        word = self._match(_WORD)
+        if word == "deleted" and self._text.startswith("(", self._at):
+            self._arguments("deleted", ())
+            return Deleted(), []
+        self._at, end = start, self._at
+        source = None if self._text.startswith("(", end) else self._named(word, scope)
+        if source is None:
+            self._refuse(refusals.source(self._text, start, scope.this is None))
+        self._at = end
+        return source
+
+    def _named(self, word: str, scope: _Scope) -> tuple[Node, list[Step]] | None:
+        """What a bare word stands for; None: nothing."""
+        if word in scope.names:
+            return Variable(scope.names[word]), []
+        if scope.this is None:
+            return None
+        if word == "this":
+            return Variable(scope.this), []
+        if word and scope.bare and not refusals.is_reserved(word):
+            return Variable(scope.this), [Members((word,))]
+        return None
+
+    def _alias(self, source: Node, steps: list[Step], scope: _Scope) -> Node | None:
+        """The query of `this.( )`, whose `this` is what it was outside; None when something else follows."""
+        if not isinstance(source, Variable) or steps or not self._text.startswith("(", self._at):
+            return None
+        with self._brackets(")", refusals.NO_CLOSING):
+            return self._query(replace(scope, this=source.scope, bare=True))
+
+    def _array(self, scope: _Scope) -> Array:
+        items: list[Node] = []
+        with self._brackets("]", refusals.NO_CLOSING_OF_ARRAY):
+            while not self._text.startswith("]", self._at):
+                items.append(self._query(scope))
+                self._match(_SPACE)
+                if not self._take(","):
+                    break
+                self._match(_SPACE)
+        return Array(tuple(items))
+
+    def _element(self) -> Element:
+        with self._brackets("]", refusals.NO_ELEMENT):
+            return Element(self._whole_number(refusals.NO_ELEMENT))
+
+    def _step(self, steps: list[Step], scope: _Scope, is_record: bool) -> None:
+        """Take a member, which joins a path before it, a method or a query of the value."""
+        if self._text.startswith("(", self._at):
+            with self._brackets(")", refusals.NO_CLOSING):
+                steps.append(Within(self._query(scope.of_value())))
+            return
+        start = self._at
+        if self._text.startswith('"', self._at):
+            _join(steps, [self._quoted()])
+            return
+        word = self._match(_WORD)
+        if not self._text.startswith("(", self._at):
+            if not word:
+                self._refuse(refusals.no_field(self._text, start))
+            _join(steps, [word])
+            return
+        end = self._at
+        self._at = start
+        if word not in METHODS:
+            self._refuse(refusals.method(word))
+        if is_record and word not in OF_RECORDS:
+            self._refuse(refusals.NO_METHOD_OF_RECORD.format(method=word))
+        self._at = end
+        self._method(word, steps, scope)
+
+    def _method(self, name: str, steps: list[Step], scope: _Scope) -> None:
+        match name:
+            case "or":
+                steps.append(Or(self._argument_query(name, scope)))
+            case "catch":
+                steps.append(Catch(self._argument_query(name, scope.of_error())))
+            case "map_each":
+                steps.append(Each(self._argument_query(name, scope)))
+            case "get":
+                [path] = self._arguments(name, METHODS[name].parameters)
+                _join(steps, [_unescaped(segment) for segment in str(path).split(".")])
+            case _:
+                start = self._at
+                arguments = self._arguments(name, METHODS[name].parameters)
+                if sentence := METHODS[name].fault(*arguments):
+                    self._at = start
+                    self._refuse(sentence)
+                steps.append(Method(name, arguments))
+
+    def _argument_query(self, name: str, scope: _Scope) -> Node:
+        """The one argument of a method that is a query."""
+        with self._brackets(")", refusals.arguments(name)):
+            if self._text.startswith(")", self._at):
+                self._refuse(refusals.arguments(name))
+            query = self._query(self._arrow(scope) if name == "map_each" else scope)
+            self._match(_SPACE)
+            self._take(",")
+        return query
+
+    def _arrow(self, scope: _Scope) -> _Scope:
+        """The scope of `map_each( )`: with `name ->` the elements have that name, else they are `this`."""
+        found = _ARROW.match(self._text, self._at)
+        if found is None:
+            return scope.of_value()
+        name, before, after = found.groups()
+        if not (before and after):
+            self._refuse(refusals.NO_BLANKS_AT_ARROW)
+        if name in scope.names or name == "_" or refusals.is_reserved(name):
+            self._refuse(refusals.BAD_NAME_OF_ELEMENT.format(name=name))
+        self._at = found.end()
+        return scope.named(name)
+
+    def _arguments(self, name: str, parameters: tuple[Argument, ...]) -> tuple[str | int, ...]:
+        """Literal arguments in brackets."""
+        taken: list[str | int] = []
+        sentence = refusals.arguments(name)
+        with self._brackets(")", sentence):
+            for parameter in parameters:
+                if self._text.startswith(")", self._at):
+                    if parameter.required:
+                        self._refuse(sentence)
+                    break
+                taken.append(self._argument(parameter, sentence))
+                self._match(_SPACE)
+                if not self._take(","):
+                    break
+                self._match(_SPACE)
+        return tuple(taken)
+
+    def _argument(self, parameter: Argument, sentence: str) -> str | int:
+        if parameter.type is int:
+            return self._whole_number(sentence)
+        if not self._text.startswith('"', self._at):
+            self._refuse(sentence)
+        return self._literal()
+
+    def _whole_number(self, sentence: str) -> int:
+        start = self._at
+        digits = self._match(_NUMBER)
+        if not digits or abs(int(digits)) > _LARGEST_NUMBER:
+            self._at = start
+            self._refuse(sentence)
+        return int(digits)
+
+    def _literal(self) -> str:
+        if self._text.startswith('"""', self._at):
+            found = _TRIPLE_QUOTED.match(self._text, self._at)
+            if found is None:
+                self._refuse('Expected a closing `"""` for this text.')
+            self._at = found.end()
+            return found[1]
+        return self._quoted()
+
+    def _quoted(self) -> str:
+        start = self._at
+        literal = self._match(_QUOTED)
+        if not literal:
+            self._refuse('Expected a closing `"` for this quoted name or text.')
+        try:
+            text: str = json.loads(literal)
+            text.encode()
+        except ValueError:
+            self._at = start
+            self._refuse("What is in quotes here is no JSON string; check its escapes.")
+        return text
+
+    @contextmanager
+    def _brackets(self, closing: str, sentence: str) -> Iterator[None]:
+        """What is between brackets and the space around it, the opening one first. sentence: no closing one follows."""
+        if self._nesting == MAX_NESTING:
+            self._refuse(f"Brackets are nested more than {MAX_NESTING} deep.")
+        self._nesting += 1
+        self._at += 1
+        self._match(_SPACE)
+        yield
+        self._match(_SPACE)
+        if not self._take(closing):
+            self._refuse(refusals.symbol(self._text, self._at) or sentence)
+        self._nesting -= 1
+
+    def _match(self, pattern: re.Pattern[str]) -> str:
+        found = pattern.match(self._text, self._at)
+        if found is None:
+            return ""
+        self._at = found.end()
+        return found[0]
+
+    def _take(self, character: str) -> bool:
+        taken = self._text.startswith(character, self._at)
+        self._at += taken
+        return taken
+
+    def _refuse(self, sentence: str) -> NoReturn:
+        raise ExpressionRefused(sentence, self._at + 1)
+
+
+def _steps_of(node: Node) -> tuple[Node, list[Step]]:
+    return (node.source, [*node.steps]) if isinstance(node, Chain) else (node, [])
+
+
+def _join(steps: list[Step], names: list[str]) -> None:
+    """Append members, to a path that ends the steps if there is one."""
+    if steps and isinstance(path := steps[-1], Members):
+        steps[-1] = Members((*path.names, *names))
+    else:
+        steps.append(Members(tuple(names)))
+
+
+def _unescaped(segment: str) -> str:
+    """A segment of a dotted path, where `~1` stands for a dot and `~0` for `~`."""
+    return re.sub("~[01]", lambda escape: "." if escape[0] == "~1" else "~", segment)

@@ -1,0 +1,206 @@
+"""Why an expression is refused, and the way out of it."""
+
+import re
+
+FORM = "`root = this.<field>`"
+CONDITIONS = (
+    "Conditions are no part of filter expressions: select a field here, and put conditions into a v8 transform."
+)
+COMPARISONS = (
+    "There are no comparisons here: the field's value is tested against the filter's set. Select the field, put the "
+    "values into the set, and leave other comparisons to a v8 transform."
+)
+ARITHMETIC = "There is no arithmetic here: compute the value in a v8 transform before the filter, and select it here."
+HEADERS = "A filter sees the record, not its key or headers: select a field of the record, as in `this.<field>`."
+OUTSIDE = "A filter sees the record and nothing else: select a field, or write the value as a text in double quotes."
+VARIABLES = "There are no variables here: write the field where its value is used, as in `this.<field>`."
+NOT_A_TEXT = (
+    "The only literals are texts in double quotes; a number, true or false in a record is compared by its JSON text."
+)
+QUOTES = 'Texts and odd names are in double quotes: this."odd name".'
+MAPS = "An expression stands alone: nothing is imported or declared. Write the fields out, or use a v8 transform."
+ONE_ASSIGNMENT = (
+    "An expression is one query: select several values with an array, as in `root = [this.<field>, this.<other>]`."
+)
+OBJECTS = "An object is in no set: select its values with an array, as in `[this.<field>, this.<other>]`."
+RECORD_ALONE = f"Expected `.` and a field: `this` alone is the whole record, which is in no set. Use {FORM}."
+NO_ASSIGNMENT = f"Expected `=`: the value is assigned to root as a whole, with {FORM}."
+NO_METHOD_OF_RECORD = "Expected a field before the method, as in `this.<field>.{method}()`."
+NO_CLOSING = "Expected `)`."
+NO_CLOSING_OF_ARRAY = "Expected `,` or `]` in the array."
+NO_ELEMENT = "Brackets behind a value hold one whole number, as in `this.<field>[0]`; a range is `.slice(0, 2)`."
+NO_BLANKS_AT_ARROW = "Write blanks around `->`, as in `map_each(item -> item.<field>)`."
+BAD_NAME_OF_ELEMENT = (
+    "`{name}` can't name an element here: use another name before `->`, as in `map_each(item -> item.<field>)`."
+)
+NO_ARROW = "Names before `->` belong into `map_each(item -> item.<field>)`."
+MESSAGE_OF_ERROR = (
+    "Inside catch(), `this` is the error's message and not the record: use `.or(this.<field>)` or "
+    "`| this.<field>` for another value in place of an error."
+)
+NO_FIELD = 'Expected a field name, an array index, a "quoted name" or a method after the dot.'
+EVERY_ELEMENT = 'Quote the star that means every element: this.<field>."*".<field>.'
+AMPERSANDS = f"There is no `&&` here. {CONDITIONS}"
+BARS = "There is no `||` here. A single `|` takes the first value that is not null."
+BAR_ON_ITS_LINE = "A line can't begin with a `|`, found `|`: write it at the end of the line before."
+
+_TEXT_ARGUMENT = "{name}() takes a text in double quotes, as in `{example}`."
+_ARGUMENTS = {
+    "trim": _TEXT_ARGUMENT.format(name="trim", example='.trim(" ")') + " Without one, white space is trimmed.",
+    "trim_prefix": _TEXT_ARGUMENT.format(name="trim_prefix", example='.trim_prefix("0x")'),
+    "trim_suffix": _TEXT_ARGUMENT.format(name="trim_suffix", example='.trim_suffix(".eth")'),
+    "split": _TEXT_ARGUMENT.format(name="split", example='.split(",")'),
+    "get": _TEXT_ARGUMENT.format(name="get", example='.get("token.symbol")'),
+    "slice": "slice() takes one or two whole numbers, as in `.slice(0, 10)`.",
+    "index": "index() takes one whole number, as in `.index(0)`.",
+    "or": "or() takes one query, as in `.or(this.<field>)`.",
+    "catch": 'catch() takes one text or query, as in `.catch("none")`.',
+    "map_each": "map_each() takes one query, as in `.map_each(item -> item.<field>)`.",
+}
+
+_NULLS = "None is needed: null, a missing member and an error are in no set."
+_NUMBERS = "None is needed: a number is compared by its JSON text, which `.string()` gives."
+_TEXTS = "None is needed: a text is compared as it is, but in lower case."
+_ORDER = "None is needed: an array passes when any of its elements is in the set."
+_ARRAYS = "Write an array, as in `[this.<field>, this.<other>]`; arrays in it are looked into."
+_TESTS = "The value is tested against the filter's set; leave other tests to a v8 transform."
+_ELSEWHERE = "Compute the value in a v8 transform before the filter."
+_WAYS_OUT = {
+    "first": "Use `.index(0)`.",
+    "last": "Use `.index(-1)`.",
+    "map": "Use `.( )`, as in `this.token.(symbol | name)`.",
+    "keys": "Use `.map_each(item -> item.key).values()`.",
+    "bool": "None is needed: true and false are compared by their JSON text.",
+    "not_empty": "None is needed: null, an empty text, an empty array and an error are in no set.",
+    **dict.fromkeys(("not_null", "exists"), _NULLS),
+    **dict.fromkeys(("number", "int64", "int32", "uint64", "uint32", "float64"), _NUMBERS),
+    **dict.fromkeys(("bytes", "format"), _TEXTS),
+    **dict.fromkeys(("unique", "sort", "enumerated"), _ORDER),
+    **dict.fromkeys(("concat", "append", "merge", "assign"), _ARRAYS),
+    **dict.fromkeys(
+        ("filter", "any", "all", "contains", "in", "has_prefix", "has_suffix", "type", "length", "re_match"), _TESTS
+    ),
+}
+
+_FUNCTIONS = {
+    **dict.fromkeys(("meta", "metadata", "root_meta", "kafka_key"), HEADERS),
+    **dict.fromkeys(("env", "file", "hostname", "now", "uuid_v4", "random_int", "count", "counter"), OUTSIDE),
+    **dict.fromkeys(("json", "content"), f"Select a field of the record with {FORM}."),
+    "nothing": "Use `deleted()` for no value.",
+    "if": CONDITIONS,
+    "match": CONDITIONS,
+    "var": VARIABLES,
+}
+_WORDS = {
+    "if": CONDITIONS,
+    "match": CONDITIONS,
+    "let": VARIABLES,
+    **dict.fromkeys(("true", "false", "null"), NOT_A_TEXT),
+    "deleted": "Write `deleted()`, with brackets.",
+}
+_STATEMENTS = {
+    "if": CONDITIONS,
+    "match": CONDITIONS,
+    "let": VARIABLES,
+    "meta": "A filter passes records on as they are, and sets no headers: " + FORM + ".",
+    **dict.fromkeys(("import", "from", "map"), MAPS),
+}
+_SYMBOLS = (
+    ("||", BARS),
+    ("&&", AMPERSANDS),
+    (("==", "!=", ">=", "<=", "=>", ">", "<"), COMPARISONS),
+    ("->", NO_ARROW),
+    ("-", f"{ARITHMETIC} {QUOTES}"),
+    (("+", "*", "/", "%"), ARITHMETIC),
+    ("!", CONDITIONS),
+    ("@", HEADERS),
+    ("$", VARIABLES),
+    ("{", OBJECTS),
+    ("'", QUOTES),
+    (";", ONE_ASSIGNMENT),
+)
+_WORD = re.compile(r"[A-Za-z0-9_]*", re.ASCII)
+_ASSIGNMENT = re.compile(r"([A-Za-z0-9_]+)(?:\.[A-Za-z0-9_.]+)?[ \t]*=(?![=>])", re.ASCII)
+_RESERVED = re.compile(r"(?:true|false|null|[0-9]).*|this|root|if|match", re.ASCII)
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a bare name would be read as something else; Bloblang takes `true`, `null` or a digit for a literal."""
+    return _RESERVED.fullmatch(name) is not None
+
+
+def statement(text: str, at: int) -> str:
+    """What is wrong with the beginning of an expression that does not begin with `root`; empty: nothing is known."""
+    word = _word(text, at)
+    if found := _ASSIGNMENT.match(text, at):
+        return f"Expected `root`, found `{found[1]}`: the value is assigned to root as a whole, with {FORM}."
+    behind = text[at + len(word) : at + len(word) + 1]
+    return _STATEMENTS.get(word, "") if behind in (" ", "\t") else ""
+
+
+def source(text: str, at: int, in_catch: bool) -> str:
+    """What is wrong where a value should begin."""
+    word = _word(text, at)
+    behind = text[at + len(word) :]
+    if word and behind.startswith("("):
+        known = _FUNCTIONS.get(word, "Select a field, or compute the value in a v8 transform before the filter.")
+        return f"There is no function {word}() here, only deleted(). {known}"
+    if word and re.match(r"[ \t]*->", behind):
+        return NO_ARROW
+    if word in _WORDS:
+        return _WORDS[word]
+    if word.isdecimal() or re.match(r"-[ \t]*[0-9]", text[at:]):
+        return NOT_A_TEXT
+    if in_catch and word:
+        return MESSAGE_OF_ERROR
+    if word:
+        name = "<field>" if word == "root" else word
+        return f"Expected `this`, found `{word}`. Select a field with `this.{name}`; assign with {FORM}."
+    return symbol(text, at) or f"Expected `this.<field>`, an array `[…]` or a text; assign with {FORM}."
+
+
+def no_field(text: str, at: int) -> str:
+    """What is wrong where a field should follow a dot."""
+    if text.startswith("*", at):
+        return EVERY_ELEMENT
+    if text.startswith("'", at):
+        return QUOTES
+    return NO_ELEMENT if text.startswith("[", at) else NO_FIELD
+
+
+def method(name: str) -> str:
+    """What is wrong with a method that is not there."""
+    return f"There is no method {name}() here. {_WAYS_OUT.get(name, _ELSEWHERE)}"
+
+
+def arguments(name: str) -> str:
+    """What stands in the brackets of a method."""
+    return _ARGUMENTS.get(name, f"Expected `)`: {name}() takes no arguments.")
+
+
+def rest(text: str, end: int, at: int) -> str:
+    """What is wrong behind a whole query that ends at `end`; the first character that is no space is at `at`."""
+    found = text[at]
+    if sentence := symbol(text, at):
+        return sentence
+    on_another_line = "\n" in text[end:at]
+    if found == "|":
+        return BAR_ON_ITS_LINE
+    if on_another_line and _word(text, at):
+        return ONE_ASSIGNMENT
+    if found == "=":
+        return COMPARISONS
+    if found in ".[":
+        return f"Expected the end or `|`, found `{found}`: write it without space before it."
+    hint = f" {QUOTES}" if not found.isalnum() else f" {ONE_ASSIGNMENT}"
+    return f"Expected the end, `.` or `|`, found `{found}`.{hint}"
+
+
+def symbol(text: str, at: int) -> str:
+    """What is wrong with an operator or another sign that there is not; empty: none is known."""
+    return next((sentence for signs, sentence in _SYMBOLS if text.startswith(signs, at)), "")
+
+
+def _word(text: str, at: int) -> str:
+    found = _WORD.match(text, at)
+    return found[0] if found else ""

@@ -1,0 +1,148 @@
+"""Expressions and records that are made to cost much: the work for each is bounded."""
+
+import json
+import time
+from collections.abc import Callable
+
+import pytest
+
+from headwater.errors import ExpressionRefused
+from headwater.model.transform import MAX_EXPRESSION_CHARS
+from headwater.transforms.bloblang.grammar import MAX_NESTING
+from headwater.transforms.expression import MAX_TEXTS, Expression, RecordRefused, parse
+from tests.support.expressions import select
+
+PARSE_S = 0.05
+SELECT_S = 5.0
+MEGABYTE = 1_000_000
+
+
+def filled(head: str, unit: str, tail: str = "") -> str:
+    """An expression of as many units as there is room for."""
+    return head + unit * ((MAX_EXPRESSION_CHARS - len(head) - len(tail)) // len(unit)) + tail
+
+
+def nested(opening: str, inner: str, closing: str) -> str:
+    return opening * MAX_NESTING + inner + closing * MAX_NESTING
+
+
+def cpu_s(work: Callable[[], object]) -> float:
+    """The least CPU time of five runs, in seconds."""
+    times = []
+    for _ in range(5):
+        before = time.thread_time()
+        work()
+        times.append(time.thread_time() - before)
+    return min(times)
+
+
+EXPRESSIONS = [
+    filled("root = this", ".a"),
+    filled("root = this.a", "[0]"),
+    filled("root = this.a", ".trim()"),
+    filled("root = this.a", ".or(\"\")"),
+    filled("root = this.a", ".catch(\"\")"),
+    filled("root = this.a", ".(a)"),
+    filled("root = this.a", ".map_each(a)"),
+    filled("root = this.a", '."*"'),
+    filled("root = this.a", "|this.a"),
+    filled("root = [", "this.a,", "]"),
+    filled("root = [", '"a",', "]"),
+    filled("root = [", "deleted(),", "]"),
+    filled("root = this.a ", "# \n"),
+    filled("root = this.a.get(\"", "a.", "\")"),
+    "root = " + nested("[", "this.a", "]"),
+    "root = " + nested("(", "this.a", ")"),
+    "root = this" + nested(".a.map_each(this", "", ")"),
+    "root = this" + nested(".a.or(this", ".a", ")"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", EXPRESSIONS, ids=lambda text: text[:30])
+@pytest.mark.parametrize("record", [b"{}", b'{"a": "x"}', b'{"a": {"a": ["x"]}}', b'{"a": [[["x"]]]}'])
+def test_long_ones_are_read_and_run(text: str, record: bytes) -> None:
+    assert cpu_s(lambda: parse(text)) < PARSE_S
+    parse(text).select(record)
+
+
+@pytest.mark.parametrize(
+    "unit", ["(", "[", "this.(", "this.a.or(", '"', '"""', "#", ".", "|", "-> ", "a -> ", "\\", "this.a "]
+)
+@pytest.mark.parametrize("head", ["", "root = ", "root = this.a.map_each("])
+def test_what_is_no_expression_is_refused_soon(unit: str, head: str) -> None:
+    def refused() -> None:
+        with pytest.raises(ExpressionRefused):
+            parse(filled(head, unit))
+
+    assert cpu_s(refused) < PARSE_S
+
+
+ARRAY = b'{"a": [' + b"1," * (MEGABYTE // 2) + b"1]}"
+JSON_TEXT = b'{"a": "[' + b"1," * (MEGABYTE // 2) + b'1]"}'
+DEEP = b'{"a": ' + b"[" * 500 + b'"x"' + b"]" * 500 + b"}"
+WIDE = b'{"a": [' + b'{"a": [1, 2, 3]},' * 999 + b'{"a": [1]}]}'
+
+
+@pytest.mark.parametrize("record", [ARRAY, JSON_TEXT, DEEP, WIDE], ids=lambda record: record[:12])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "root = this.a",
+        'root = this.a.split("")',
+        'root = this.a.split(",")',
+        "root = this.a.parse_json()",
+        "root = this.a.string()",
+        "root = this.a.flatten().flatten()",
+        'root = this.a."*"."*"."*"',
+        "root = this.a.map_each(this.a)",
+        "root = this.a.map_each(p -> this.a.map_each(q -> this.a.map_each(r -> [p, q, r])))",
+        filled("root = [", "this.a,", "]"),
+        filled("root = [", 'this.a.split(""),', "]"),
+        filled("root = [", "this.a.parse_json(),", "]"),
+        filled("root = [", "this.a.string(),", "]"),
+        filled("root = this.a.map_each([", "this.a,", "])"),
+        filled("root = this.a.split(\"\").map_each([", "this,", "])"),
+        filled("root = this", ".values().map_each(this).flatten()"),
+        filled('root = this.a.split("").map_each([', "this.slice(0),", "])"),
+        filled('root = this.a.split("").map_each([', "this,", "].flatten())"),
+        filled('root = this.a.split("").map_each([', "this,", "].string())"),
+        filled("root = this.a.string().([", "this.uppercase(),", "])"),
+    ],
+    ids=lambda text: text[:60],
+)  # fmt: skip
+def test_the_work_for_a_record_is_bounded(text: str, record: bytes) -> None:
+    def selected(expression: Expression) -> list[str]:
+        try:
+            return expression.select(record)
+        except RecordRefused:  # nested too deeply
+            return []
+
+    expression = parse(text)
+    before = time.thread_time()
+    assert len(selected(expression)) <= MAX_TEXTS
+    assert time.thread_time() - before < SELECT_S
+    assert select("root = this.a.map_each(this).(this.0)", '{"a": ["X"]}') == ["x"]
+
+
+def test_large_records_pass() -> None:
+    texts = [f"0x{number:08x}" for number in range(60_000)]
+    record = json.dumps({"a": texts, "b": ",".join(texts), "c": "last"})
+    assert select("root = this.a", record) == texts
+    assert select('root = this.b.split(",")', record) == texts
+    assert select("root = this.a.map_each(a -> a.uppercase())", record) == texts
+    assert select("root = [this.a.0, this.a.1, this.a[-1], this.c]", record) == [texts[0], texts[1], texts[-1], "last"]
+
+
+@pytest.mark.parametrize("count", [300, 1300, 5000])
+@pytest.mark.parametrize(
+    "text", ["root = this.a", 'root = this.a."*"', "root = [this.a, this.a.0]", "root = this.a | this.b"]
+)
+def test_long_arrays_pass_whatever_was_read_before(count: int, text: str) -> None:
+    expensive = filled("root = this.a.map_each([", "this.a,", "])")
+    assert parse(expensive).select(ARRAY) == []
+    assert {*select(text, json.dumps({"a": ["x"] * count}))} == {"x"}
+
+
+def test_a_deep_text_is_no_json() -> None:
+    record = json.dumps({"a": "[" * MEGABYTE + "]" * MEGABYTE, "b": "x"})
+    assert select("root = this.a.parse_json() | this.b", record) == ["x"]
