@@ -68,7 +68,6 @@ class TestGenerated:
             "| tokens of a question for prices | 1 to 200 |",
             "| `limit` of lines of `deploy/logs` | 1 to 1,000, default 100 |",
             "| values of one call of `flow.contains` | 1,000 |",
-            "| rounds of questions that depend on answers | 16 |",
             "| brackets of a filter expression | 32 deep |",
             "| characters of an `Idempotency-Key`, visible ASCII | 1 to 255 |",
             "| pools in the script of a price recipe | 5,000 |",
