@@ -93,7 +93,6 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("CPU time of a script for one record", f"{job.CPU_LIMIT_S * 1000:.0f} ms"),
             ("heap of a script", f"{engine.HEAP_MB} MB"),
             ("values of one call of `flow.contains`", f"{_of_harness('MAX_VALUES'):,}"),
-            ("rounds of questions that depend on answers", f"{_of_harness('MAX_PASSES')}"),
             ("outputs of one record", f"0 to {transform.MAX_OUTPUTS_PER_RECORD:,}"),
             ("bytes of one output", f"{transform.MAX_OUTPUT_BYTES:,}"),
             ("bytes of all outputs of one record", f"{transform.MAX_OUTPUTS_BYTES:,}"),
