@@ -54,8 +54,10 @@ class Generator:
         return self._random.choice((
             one, one, f"{one}.a", f"{one}[0]", f"[{one}]", f"({{a: {one}}})", f"id({one})", "first()", f"wrap({one})",
             f"copy({one})", f"rest({one}, 1)", f"second({{a: {one}}})", "pick(1)", "maker()()",
-            f"call((x) => x, {one})", f"[...{one}]", f"{one}.map((x) => x)", f"{one}.get('a')", f"({one} ?? r)", f"(r.list && {one})",
+            f"call((x) => x, {one})", f"[...{one}]", f"{one}.map((x) => x)", f"{one}.get('a')", f"({one} ?? r)",
+            f"(r.list && {one})",
             f"Object.values({one})", f"Array.from({one})", f"{one}.slice()", f"{one}.find(Boolean)",
-            f"new Map([['a', {one}]])", f"Object.assign({{}}, {one})", f"(() => {one})()", f"new Set([{one}])", f"(r.x ? {one} : r.o)",
+            f"new Map([['a', {one}]])", f"Object.assign({{}}, {one})", f"(() => {one})()", f"new Set([{one}])",
+            f"(r.x ? {one} : r.o)",
             f"[1].map(() => {one})",
         ))  # fmt: skip
