@@ -80,7 +80,9 @@ def loads(rng: random.Random, records: list[dict[str, object]]) -> list[Load]:
             [text({**r, "seen": 1}) for r in records],
         ),
         Load("lookup", lookup_script, members, seen),
-        Load("state", f"let last = null; {lookup_script.replace('return d', 'last = d.seen; return d')}", members, seen),
+        Load(
+            "state", f"let last = null; {lookup_script.replace('return d', 'last = d.seen; return d')}", members, seen
+        ),
         Load(
             "uint256",
             "function process(d) { d.value = 2n ** 255n + BigInt(d.log_index); return d }",

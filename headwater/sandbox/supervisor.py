@@ -49,8 +49,8 @@ _LATE_S = 0.05
 
 @dataclass(slots=True, eq=False)
 class _Exchange:
-    """A segment that the child has. began_s, cpu_s: clocks when its last step could begin; asked_s: when its script began
-    to wait for an answer; traced: its record.
+    """A segment that the child has. began_s, cpu_s: clocks when its last step could begin; traced: its record; asked_s:
+    when its script began to wait for an answer; rehearsed: its questions were looked for before.
     """
 
     job: Job

@@ -24,9 +24,13 @@ SCRIPTS = {
           return {{id: r.id, member: cache.get(r.a)}};
         }}""",
     "object of answers": f"const c = {{}}; function process(r) {{ c[r.a] ??= {ASK}; return c[r.a] ? r : null; }}",
-    "last answer": f"let last = null; function process(r) {{ const was = last; last = {ASK}; return {{id: r.id, was}}; }}",
+    "last answer": f"""
+        let last = null;
+        function process(r) {{ const was = last; last = {ASK}; return {{id: r.id, was}}; }}""",
     "counter of hits": f"let hits = 0; function process(r) {{ if ({ASK}) hits++; return {{id: r.id, hits}}; }}",
-    "counter of misses": f"let misses = 0; function process(r) {{ if (!{ASK}) misses++; return {{id: r.id, misses}}; }}",
+    "counter of misses": f"""
+        let misses = 0;
+        function process(r) {{ if (!{ASK}) misses++; return {{id: r.id, misses}}; }}""",
     "counter of calls": f"let calls = 0; function process(r) {{ calls++; return {ASK} ? {{id: r.id, calls}} : null; }}",
     "first of each": f"""
         const seen = new Set();
@@ -138,7 +142,10 @@ SCRIPTS = {
         }""",
     "several outputs": f"""
         let n = 0;
-        function process(r) {{ if ({ASK}) n++; return Array.from({{length: n % 4}}, (_, i) => ({{id: r.id, n, i}})); }}""",
+        function process(r) {{
+          if ({ASK}) n++;
+          return Array.from({{length: n % 4}}, (_, i) => ({{id: r.id, n, i}}));
+        }}""",
     "no values": """
         let n = 0;
         function process(r) { n += flow.contains('wallets', []) ? 1 : 2; return {id: r.id, n}; }""",

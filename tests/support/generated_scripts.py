@@ -4,8 +4,8 @@ import random
 from typing import Final
 
 INITIAL: Final = (
-    "[]", "{}", "[[]]", "{a: []}", "{a: {n: 0}}", "{n: 0}", "[{n: 0}]", "new Map([['a', []]])", "new Set([[]])", "'text'",
-    "1", "Object.freeze({a: []})", "/a/", "[1, 2].map((x) => [x])", "Object.values({a: []})", "{a: () => 1}",
+    "[]", "{}", "[[]]", "{a: []}", "{a: {n: 0}}", "{n: 0}", "[{n: 0}]", "new Map([['a', []]])", "new Set([[]])",
+    "'text'", "1", "Object.freeze({a: []})", "/a/", "[1, 2].map((x) => [x])", "Object.values({a: []})", "{a: () => 1}",
     "Object.entries({a: 1})", "new Array(2)", "new Set(['a'])", "{a: 'x', n: 1}",
 )  # fmt: skip
 HELPERS: Final = (
@@ -53,8 +53,11 @@ class Generator:
         one = self._expression(depth - 1)
         return self._random.choice((
             one, one, f"{one}.a", f"{one}[0]", f"[{one}]", f"({{a: {one}}})", f"id({one})", "first()", f"wrap({one})",
-            f"copy({one})", f"rest({one}, 1)", f"second({{a: {one}}})", "pick(1)", "maker()()", f"call((x) => x, {one})",
-            f"[...{one}]", f"{one}.map((x) => x)", f"{one}.get('a')", f"({one} ?? r)", f"(r.list && {one})",
-            f"Object.values({one})", f"Array.from({one})", f"{one}.slice()", f"{one}.find(Boolean)", f"new Map([['a', {one}]])",
-            f"Object.assign({{}}, {one})", f"(() => {one})()", f"new Set([{one}])", f"(r.x ? {one} : r.o)", f"[1].map(() => {one})",
+            f"copy({one})", f"rest({one}, 1)", f"second({{a: {one}}})", "pick(1)", "maker()()",
+            f"call((x) => x, {one})", f"[...{one}]", f"{one}.map((x) => x)", f"{one}.get('a')", f"({one} ?? r)",
+            f"(r.list && {one})",
+            f"Object.values({one})", f"Array.from({one})", f"{one}.slice()", f"{one}.find(Boolean)",
+            f"new Map([['a', {one}]])", f"Object.assign({{}}, {one})", f"(() => {one})()", f"new Set([{one}])",
+            f"(r.x ? {one} : r.o)",
+            f"[1].map(() => {one})",
         ))  # fmt: skip

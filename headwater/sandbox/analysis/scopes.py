@@ -51,8 +51,8 @@ _REFERENCES: Final = frozenset({"identifier", "shorthand_property_identifier", "
 class Binding:
     """A declared name.
 
-    declaration: the node that first declares it; function: the function around it, None at top level. is_unique: nothing
-    else declares it.
+    declaration: the node that first declares it; function: the function around it, None at top level.
+    is_unique: nothing else declares it.
     """
 
     name: str
@@ -89,8 +89,8 @@ class _Scope:
 class Scopes:
     """The bindings of a script.
 
-    bindings: by identifier node's id; free: identifiers that nothing declares. nodes: all nodes but names, texts and numbers,
-    each with the function around it, None at top level. depth: how many nodes are nested.
+    bindings: by identifier node's id; free: identifiers that nothing declares. depth: how many nodes are nested.
+    nodes: all nodes but names, texts and numbers, each with the function around it, None at top level.
     """
 
     bindings: dict[int, Binding]

@@ -1,0 +1,202 @@
+"""What is known of a script: what its names mean, what they may hold, and what its functions may return."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from tree_sitter import Node
+
+from headwater.sandbox.analysis import builtins
+from headwater.sandbox.analysis.reach import NOTHING, Reach, join
+from headwater.sandbox.analysis.scopes import FUNCTIONS, Binding, Scopes
+from headwater.sandbox.analysis.tree import Script
+
+MEMBERS: Final = frozenset({"member_expression", "subscript_expression"})
+PRIMITIVES: Final = frozenset(
+    {"number", "string", "template_string", "true", "false", "null", "undefined", "unary_expression"}
+    | {"update_expression", "this", "super", "computed_property_name", "comment"}
+)
+"""Expressions whose values are primitive, or made by this call."""
+_MAX_PATH: Final = 3
+"""How many members the path of a global has at most."""
+
+
+class Keeps(Exception):
+    """The script may keep something."""
+
+
+class Facts:
+    """Facts of one script.
+
+    Attributes:
+        scopes: its bindings.
+        functions: by name, the function that it always means.
+        held: by name, what it may reach, as far as it is known yet.
+        returned: by the id of a function's node, what it may return, as far as it is known yet.
+        is_changed: whether something was added to `held` or `returned`.
+    """
+
+    def __init__(self, script: Script, scopes: Scopes) -> None:
+        self._script = script
+        self.scopes = scopes
+        self.held: dict[Binding, Reach] = {}
+        self.returned: dict[int, Reach] = {}
+        self.is_changed = False
+        self.own_methods = self._names_of_methods()
+        self.functions = self._find_functions()
+
+    # ---- what the text says ----
+
+    def text_of(self, node: Node) -> str:
+        """The text of a node."""
+        return self._script.text_of(node)
+
+    def is_read(self, name: str) -> bool:
+        return name in builtins.READS and name not in self.own_methods
+
+    def binding(self, node: Node) -> Binding | None:
+        return self.scopes.bindings.get(node.id)
+
+    def path(self, node: Node | None) -> str:
+        """The dotted path of a global, empty when it is none."""
+        root = node
+        for _ in range(_MAX_PATH):
+            if root is not None and root.type == "member_expression":
+                root = root.child_by_field_name("object")
+        if node is None or root is None or root.type != "identifier" or self.binding(root) is not None:
+            return ""
+        return "".join(self._script.text_of(node).split()).replace("?.", ".")
+
+    def property(self, node: Node) -> str:
+        return self.field_text(node, "property") if node.type == "member_expression" else ""
+
+    def field_text(self, node: Node, field: str) -> str:
+        found = node.child_by_field_name(field)
+        return "" if found is None else self._script.text_of(found).strip("\"'")
+
+    @staticmethod
+    def arguments(node: Node) -> list[Node]:
+        arguments = node.child_by_field_name("arguments")
+        return [] if arguments is None else [each for each in arguments.named_children if each.type != "comment"]
+
+    def callee(self, node: Node) -> Node | None:
+        """The function of the script that an expression means, if it is clear."""
+        while node.type == "parenthesized_expression" and node.named_children:
+            node = node.named_children[-1]
+        if node.type in FUNCTIONS:
+            return node
+        binding = self.binding(node) if node.type == "identifier" else None
+        return None if binding is None else self.functions.get(binding)
+
+    def _names_of_methods(self) -> frozenset[str]:
+        """The names under which the script itself may put functions into objects."""
+        names: set[str] = set()
+        for node, _ in self.scopes.nodes:
+            kind = node.type
+            if kind == "method_definition":
+                names.add(self.field_text(node, "name"))
+            elif kind in ("pair", "field_definition"):
+                value = node.child_by_field_name("value")
+                if value is not None and value.type not in PRIMITIVES:
+                    names.add(self.field_text(node, "key" if kind == "pair" else "property"))
+            elif kind == "assignment_expression":
+                left = node.child_by_field_name("left")
+                if left is not None and left.type == "member_expression":
+                    names.add(self.field_text(left, "property"))
+        return frozenset(names)
+
+    def _find_functions(self) -> dict[Binding, Node]:
+        """The functions that names always mean."""
+        functions: dict[Binding, Node] = {}
+        for each in {*self.scopes.bindings.values()}:
+            declaration, function = each.declaration, None
+            if declaration.type in FUNCTIONS and each.kind != "parameter":
+                function = declaration
+            elif declaration.type == "variable_declarator":
+                name, value = declaration.child_by_field_name("name"), declaration.child_by_field_name("value")
+                if value is not None and value.type in FUNCTIONS and name is not None and name.type == "identifier":
+                    function = value
+            if function is not None and each.is_unique:
+                functions[each] = function
+        for node, _ in self.scopes.nodes:
+            if node.type in ("assignment_expression", "augmented_assignment_expression", "for_in_statement"):
+                left = node.child_by_field_name("left")
+                for place in [] if left is None else targets(left):
+                    if (binding := self.binding(place)) is not None:
+                        functions.pop(binding, None)
+        return functions
+
+    # ---- what is found out ----
+
+    def fill(self, place: Node, value: Reach) -> None:
+        """Put a value into a table of the top level."""
+        while place.type in MEMBERS:
+            value, inner = value.kept(), place.child_by_field_name("object")
+            if inner is None:
+                raise Keeps
+            place = inner
+        binding = self.binding(place)
+        if binding is None or place.type != "identifier":
+            raise Keeps
+        self.hold(binding, value)
+
+    def hold(self, binding: Binding | None, value: Reach) -> None:
+        if binding is None:
+            raise Keeps
+        before = self.held.get(binding, NOTHING)
+        after = join((before, value))
+        if after != before:
+            self.held[binding] = after
+            self.is_changed = True
+
+    def give_back(self, function: Node, value: Reach) -> None:
+        before = self.returned.get(function.id, NOTHING)
+        after = join((before, value))
+        if after != before:
+            self.returned[function.id] = after
+            self.is_changed = True
+
+    def spread(self, pattern: Node, value: Reach) -> None:
+        """Give the names of a pattern what they take from a value."""
+        todo = [(pattern, value)] if value.deep else []
+        while todo:
+            node, given = todo.pop()
+            match node.type:
+                case "identifier" | "shorthand_property_identifier_pattern":
+                    self.hold(self.binding(node), given)
+                case "assignment_pattern" | "object_assignment_pattern":
+                    todo += [(child, given) for child in node.children_by_field_name("left")]
+                case "pair_pattern":
+                    todo += [(child, given) for child in node.children_by_field_name("value")]
+                case "rest_pattern":
+                    todo += [(child, given.held() if given.near else given.kept()) for child in node.named_children]
+                case "object_pattern" | "array_pattern":
+                    todo += [(child, given.part()) for child in node.named_children]
+                case kind if kind in MEMBERS and given.deep:
+                    raise Keeps
+
+
+def parameters(function: Node) -> list[Node]:
+    """The patterns of a function's parameters."""
+    single = function.child_by_field_name("parameter")
+    if single is not None:
+        return [single]
+    parameters = function.child_by_field_name("parameters")
+    return [] if parameters is None else [each for each in parameters.named_children if each.type != "comment"]
+
+
+def targets(node: Node) -> Iterator[Node]:
+    """What an assignment writes to: names and members."""
+    todo = [node]
+    while todo:
+        found = todo.pop()
+        match found.type:
+            case "parenthesized_expression" | "object_pattern" | "array_pattern" | "rest_pattern":
+                todo += found.named_children
+            case "assignment_pattern" | "object_assignment_pattern":
+                todo += found.children_by_field_name("left")
+            case "pair_pattern":
+                todo += found.children_by_field_name("value")
+            case "comment":
+                pass
+            case _:
+                yield found

@@ -1,0 +1,300 @@
+"""What expressions of a script may reach of the objects that live on."""
+
+import re
+from typing import Final
+
+from tree_sitter import Node
+
+from headwater.sandbox.analysis import builtins
+from headwater.sandbox.analysis.facts import MEMBERS, PRIMITIVES, Facts, Keeps, parameters
+from headwater.sandbox.analysis.reach import ANYTHING, NOTHING, Reach, join
+from headwater.sandbox.analysis.scopes import FUNCTIONS
+
+CLASSES: Final = frozenset({"class", "class_declaration"})
+_LOGICAL: Final = frozenset({"||", "&&", "??"})
+_STATEFUL_FLAGS: Final = re.compile("[gy]")
+
+
+class Values:
+    """Values by the facts that are known yet.
+
+    Wherever is_load is asked for, it says that the code runs when the script is loaded, and never for a record.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._memo: dict[int, Reach] = {}
+
+    def forget(self) -> None:
+        """Facts have changed."""
+        self._memo.clear()
+
+    def of(self, node: Node | None, is_load: bool) -> Reach:
+        """What an expression may reach. Raises Keeps where it can't be followed."""
+        if node is None or node.type in PRIMITIVES:
+            return NOTHING
+        found = self._memo.get(node.id)
+        if found is None:
+            found = self._memo[node.id] = self._value_of(node, node.type, is_load)
+        return found
+
+    def _value_of(self, node: Node, kind: str, is_load: bool) -> Reach:
+        if kind in ("identifier", "shorthand_property_identifier"):
+            return self._value_of_name(node)
+        if kind in MEMBERS:
+            return self._value_of_member(node, is_load)
+        if kind == "call_expression":
+            return self._value_of_call(node, is_load)
+        if kind == "new_expression":
+            return self._value_of_new(node, is_load)
+        if kind in ("array", "object"):
+            held = self._held_by(node, is_load)
+            return held.kept() if is_load else held.held()
+        if kind in FUNCTIONS:
+            return self._value_of_function(node, lives_on=is_load)
+        return self._value_of_operator(node, kind, is_load)
+
+    def _value_of_operator(self, node: Node, kind: str, is_load: bool) -> Reach:
+        match kind:
+            case "parenthesized_expression" | "await_expression" | "sequence_expression":
+                return self.of(node.named_children[-1], is_load)
+            case "ternary_expression":
+                branches = (node.child_by_field_name(name) for name in ("consequence", "alternative"))
+                return join([self.of(branch, is_load) for branch in branches])
+            case "binary_expression":
+                operator = node.child_by_field_name("operator")
+                if operator is None or operator.type not in _LOGICAL:
+                    return NOTHING
+                sides = (node.child_by_field_name(name) for name in ("left", "right"))
+                return join([self.of(side, is_load) for side in sides])
+            case "assignment_expression" | "augmented_assignment_expression":
+                sides = (node.child_by_field_name(name) for name in ("left", "right"))
+                return join([self.of(side, is_load) for side in sides if side is not None and not _is_pattern(side)])
+            case "regex":
+                return self._value_of_regex(node, is_load)
+            case "class":
+                return NOTHING.kept()
+            case "spread_element":
+                return self.of(node.named_children[0], is_load).part()
+        raise Keeps
+
+    def _value_of_regex(self, node: Node, is_load: bool) -> Reach:
+        flags = node.child_by_field_name("flags")
+        if is_load and flags is not None and _STATEFUL_FLAGS.search(self._facts.text_of(flags)):
+            raise Keeps
+        return NOTHING.kept() if is_load else NOTHING
+
+    def _value_of_name(self, node: Node) -> Reach:
+        binding = self._facts.binding(node)
+        if binding is None:
+            if self._facts.text_of(node) not in builtins.VALUES:
+                raise Keeps
+            return NOTHING
+        held = self._facts.held.get(binding, NOTHING)
+        declaration = binding.declaration
+        if binding.kind == "parameter":
+            return held
+        if declaration.type in FUNCTIONS:
+            is_expression = not declaration.type.endswith("declaration")
+            lives_on = is_expression or binding.function is None
+            return join((held, self._value_of_function(declaration, lives_on=lives_on)))
+        if declaration.type in CLASSES:
+            return join((held, NOTHING.kept()))
+        return held
+
+    def _value_of_function(self, function: Node, *, lives_on: bool) -> Reach:
+        """A function that returns what lives on is as good as that, wherever it gets."""
+        if self._facts.returned.get(function.id, NOTHING).deep:
+            return ANYTHING
+        return NOTHING.kept() if lives_on else NOTHING
+
+    def _value_of_member(self, node: Node, is_load: bool) -> Reach:
+        if self._facts.property(node) in ("length", "size"):
+            return NOTHING
+        if self._facts.path(node).partition(".")[0] in builtins.CONSTANT_OBJECTS:
+            return NOTHING
+        return self.of(node.child_by_field_name("object"), is_load).part()
+
+    def _held_by(self, node: Node, is_load: bool) -> Reach:
+        """The members of a literal, whichever."""
+        held = []
+        for child in node.named_children:
+            if child.type == "pair":
+                if child.child(0) is not None and child.children[0].type == "computed_property_name":
+                    self._require_no_function(child.child_by_field_name("value"))
+                held.append(self.of(child.child_by_field_name("value"), is_load))
+            elif child.type == "method_definition":
+                held.append(self._value_of_function(child, lives_on=is_load))
+            else:
+                held.append(self.of(child, is_load))
+        return join(held)
+
+    def _require_no_function(self, value: Node | None) -> None:
+        """A method under a name that is not written may be taken for one of a built-in object."""
+        if value is not None and value.type in FUNCTIONS:
+            raise Keeps
+
+    def _value_of_new(self, node: Node, is_load: bool) -> Reach:
+        constructor, given = node.child_by_field_name("constructor"), self._given(node, is_load)
+        path = self._facts.path(constructor)
+        if path in builtins.COLLECTIONS and not is_load:
+            is_copy = path != "Array" and not given.part().deep
+            return NOTHING if is_copy or not given.deep else Reach(1, given.kept().deep)
+        if given.deep and (not is_load or path == "WeakMap"):
+            raise Keeps
+        if path in builtins.CLASSES:
+            return given.kept() if is_load else NOTHING
+        if path == "RegExp" and not is_load:
+            return NOTHING
+        binding = None if constructor is None else self._facts.binding(constructor)
+        if is_load or binding is None or binding.declaration.type not in CLASSES:
+            raise Keeps
+        return NOTHING
+
+    # ---- calls ----
+
+    def _value_of_call(self, node: Node, is_load: bool) -> Reach:
+        callee = node.child_by_field_name("function")
+        if callee is None or callee.type == "import":
+            raise Keeps
+        if callee.type == "super":
+            return self._call_unknown(NOTHING, node, is_load)
+        path = self._facts.path(callee)
+        arguments = node.child_by_field_name("arguments")
+        if arguments is not None and arguments.type == "template_string" and path != "String.raw":
+            raise Keeps
+        function = self._facts.callee(callee)
+        if function is not None:
+            return self._call_function(function, node, is_load)
+        if path:
+            return self._call_global(path, node, is_load)
+        if callee.type == "member_expression":
+            return self._call_method(callee, node, is_load)
+        if callee.type == "subscript_expression" and self.of(callee.child_by_field_name("object"), is_load).deep:
+            raise Keeps
+        return self._call_unknown(self.of(callee, is_load), node, is_load)
+
+    def _call_function(self, function: Node, node: Node, is_load: bool) -> Reach:
+        if is_load:
+            raise Keeps
+        arguments = self._facts.arguments(node)
+        values = [self.of(each, is_load) for each in arguments]
+        patterns = parameters(function)
+        if any(each.type == "spread_element" for each in arguments):
+            values = [join(values)] * len(patterns)
+        for number, parameter in enumerate(patterns):
+            if parameter.type == "rest_pattern":
+                self._facts.spread(parameter, join(values[number:]))
+            elif number < len(values):
+                self._facts.spread(parameter, values[number])
+        return self._facts.returned.get(function.id, NOTHING)
+
+    def _call_global(self, path: str, node: Node, is_load: bool) -> Reach:
+        given = self._given(node, is_load)
+        results = self._call_back(path, node, given)
+        if path in builtins.COPIES:
+            copies = join((given, results))
+            copies = ANYTHING if path == "JSON.parse" else Reach(0, copies.kept().deep)
+            held = given.part() if path in builtins.COPY_MEMBERS else given
+            is_fresh = not held.deep and not results.deep
+            return NOTHING if is_fresh and not is_load else copies
+        if path == "Object.assign":
+            return self._copy_members(node, is_load)
+        if path not in builtins.PURE_CALLS and path.partition(".")[0] not in builtins.PURE_OBJECTS:
+            raise Keeps
+        return ANYTHING if is_load and path == "structuredClone" else NOTHING.kept() if is_load else NOTHING
+
+    def _copy_members(self, node: Node, is_load: bool) -> Reach:
+        """`Object.assign({}, …)`; into another object only what reaches nothing."""
+        target, *sources = self._facts.arguments(node) or [node]
+        values = [self.of(source, is_load) for source in sources]
+        parts = join(
+            [
+                value if source.type == "spread_element" else value.part()
+                for source, value in zip(sources, values, strict=True)
+            ]
+        )
+        into = self.of(target, is_load)
+        if target.type == "object":
+            return join((into, parts.held()))
+        if is_load or into.is_kept or parts.deep:
+            raise Keeps
+        return into
+
+    def _call_method(self, callee: Node, node: Node, is_load: bool) -> Reach:
+        name = self._facts.property(callee)
+        owner, given = self.of(callee.child_by_field_name("object"), is_load), self._given(node, is_load)
+        if self._facts.is_read(name):
+            results = self._call_back(name, node, join((owner, given)))
+            return self._read(name, node, owner, join((given, results)), is_load)
+        if is_load and name in builtins.FILL:
+            place = callee.child_by_field_name("object")
+            if place is None:
+                raise Keeps
+            self._facts.fill(place, join((given, given.part())).kept())
+            return ANYTHING
+        if is_load or given.deep or (owner.is_kept and (name not in self._facts.own_methods or name in builtins.FILL)):
+            raise Keeps
+        return ANYTHING if owner.deep >= ANYTHING.deep else NOTHING
+
+    def _read(self, name: str, node: Node, owner: Reach, given: Reach, is_load: bool) -> Reach:
+        """What a method that changes nothing may return."""
+        if is_load and name in builtins.ITERATORS and not _is_consumed(node):
+            raise Keeps
+        if name in builtins.GIVE_PRIMITIVES:
+            return NOTHING
+        part = owner.part()
+        if name in builtins.GIVE_MEMBERS:
+            return part
+        if is_load:
+            return join((part, given)).kept().kept()
+        return join((owner, given)).kept() if part.deep or given.deep else NOTHING
+
+    def _call_unknown(self, callee: Reach, node: Node, is_load: bool) -> Reach:
+        """A call of a function that is not known: it may be any of the script's own."""
+        if is_load or self._given(node, is_load).deep:
+            raise Keeps
+        return ANYTHING if callee.deep else NOTHING
+
+    def _call_back(self, name: str, node: Node, value: Reach) -> Reach:
+        """Functions that a built-in one calls get what it works on. Returns what they return."""
+        returned = []
+        for number, given in enumerate(self._facts.arguments(node)):
+            function = self._facts.callee(given)
+            if function is not None:
+                returned.append(self._facts.returned.get(function.id, NOTHING))
+                for parameter in parameters(function):
+                    self._facts.spread(parameter, join((value, returned[-1])).kept() if value.deep else returned[-1])
+            elif value.deep and number == builtins.CALL_BACK.get(name) and not self._is_no_function(given):
+                raise Keeps
+        return join(returned)
+
+    def _is_no_function(self, given: Node) -> bool:
+        """Whether an argument is no function of the script that is not known."""
+        if given.type == "identifier" and self._facts.binding(given) is None:
+            return True
+        return given.type in PRIMITIVES or given.type in ("array", "object", "regex")
+
+    def _given(self, node: Node, is_load: bool) -> Reach:
+        """What the arguments of a call may reach, functions of the script aside that return nothing that lives on."""
+        values = []
+        for each in self._facts.arguments(node):
+            function = self._facts.callee(each)
+            if function is None:
+                values.append(self.of(each, is_load))
+        return join(values)
+
+
+def _is_pattern(node: Node) -> bool:
+    return node.type in ("object_pattern", "array_pattern") or node.type in MEMBERS
+
+
+def _is_consumed(node: Node) -> bool:
+    """Whether an iterator is read to its end where it is made."""
+    parent = node.parent
+    if parent is None:
+        return False
+    if parent.type in ("spread_element", "for_in_statement"):
+        return True
+    call = parent.parent if parent.type == "arguments" else None
+    return call is not None and call.type in ("call_expression", "new_expression")
