@@ -157,10 +157,10 @@
     if (lines.length < MAX_LINES) lines[lines.length] = slice(indent + text, 0, MAX_LINE);
   };
   const labelOf = (values) => values[0] === undefined ? 'default' : `${values[0]}`;
-  const behind = (values) => {
-    const rest = [];
-    for (let i = 1; i < values.length; i++) rest[i - 1] = values[i];
-    return rest;
+  const part = (values, start, end) => {
+    const some = [];
+    for (let i = start; i < values.length && i < end; i++) some[i - start] = values[i];
+    return some;
   };
   const about = (what, values) => {
     if (values.length > 0 && typeof values[0] === 'string') values[0] = what + ': ' + values[0];
@@ -231,7 +231,7 @@
   };
   const table = (values) => {
     if (!isObject(values[0])) return print(format(values));
-    const rows = rowsOf(values[0]), lines = linesOf(rows, isArray(values[1]) ? values[1] : columnsOf(rows));
+    const rows = rowsOf(values[0]), lines = linesOf(rows, isArray(values[1]) ? part(values[1], 0, MAX_COLUMNS) : columnsOf(rows));
     for (let c = 0; c < lines[0].length; c++) {
       let width = 0;
       for (let i = 0; i < lines.length; i++) if (lines[i][c].length > width) width = lines[i][c].length;
@@ -248,7 +248,7 @@
     groupCollapsed: group,
     dir(values) { print(show(values[0], [])); },
     trace(values) { print(about('Trace', values) + slice(new Failure().stack, 'Error'.length)); },
-    assert(values) { if (!values[0]) print(about('Assertion failed', behind(values))); },
+    assert(values) { if (!values[0]) print(about('Assertion failed', part(values, 1, values.length))); },
     groupEnd() { indent = slice(indent, 2); },
     count(values) { count(labelOf(values)); },
     countReset(values) { counts[labelOf(values)] = 0; },

@@ -26,14 +26,18 @@
     } catch { /* what there is so far is a stack */ }
     return text;
   };
-  hidden(Native, 'prepareStackTrace', prepareStackTrace);
+  // Every attribute is named: else a proxy may say that the property is there when it is not.
+  const pin = (error) => defineProperty(error, 'prepareStackTrace', {
+    __proto__: null, value: prepareStackTrace, writable: false, enumerable: false, configurable: false,
+  });
+  pin(Native);
   hidden(Native, 'stackTraceLimit', 10);
 
   let current = Native;
   const get = () => current;
   const set = (value) => {
     if (isFrozen(Native)) throw new Wrong(FROZEN);
-    if (typeof value === 'function' || (typeof value === 'object' && value !== null)) hidden(value, 'prepareStackTrace', prepareStackTrace);
+    if (typeof value === 'function' || (typeof value === 'object' && value !== null)) pin(value);
     current = value;
   };
   defineProperty(globalThis, 'Error', { __proto__: null, get: freeze(get), set: freeze(set), enumerable: false, configurable: false });
