@@ -4,12 +4,12 @@ The rules are those of ECMA-262, section "Syntax-Directed Operations: Scope Anal
 around it; functions, `let`, `const` and classes belong to the block. Identifiers without a declaration are globals.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 from tree_sitter import Node
 
+from headwater.sandbox.analysis.nodes import bound_names
 from headwater.sandbox.analysis.tree import Script
 
 FUNCTIONS: Final = frozenset(
@@ -178,7 +178,7 @@ class _Resolver:
         self._bind_pattern(target, node.child_by_field_name("name"), word, node)
 
     def _bind_pattern(self, scope: _Scope, pattern: Node | None, kind: str, declaration: Node) -> None:
-        for name in names_in(pattern):
+        for name in bound_names(pattern) if pattern is not None else ():
             self._bind(scope, name, kind, declaration)
 
     def _bind(self, scope: _Scope, name: Node | None, kind: str, declaration: Node) -> None:
@@ -191,22 +191,6 @@ class _Resolver:
         else:
             binding.is_unique = False
         self._declared[name.id] = binding
-
-
-def names_in(pattern: Node | None) -> Iterator[Node]:
-    """The identifiers that a pattern binds or assigns to, without those of default values and computed keys."""
-    todo = [] if pattern is None else [pattern]
-    while todo:
-        node = todo.pop()
-        match node.type:
-            case "identifier" | "shorthand_property_identifier_pattern":
-                yield node
-            case "assignment_pattern" | "object_assignment_pattern":
-                todo += [child for child in (node.child_by_field_name("left"),) if child is not None]
-            case "pair_pattern":
-                todo += [child for child in (node.child_by_field_name("value"),) if child is not None]
-            case "object_pattern" | "array_pattern" | "rest_pattern" | "formal_parameters":
-                todo += reversed(node.named_children)
 
 
 def _entered(node: Node, outside: _Scope) -> _Scope:
