@@ -8,11 +8,14 @@
   const { freeze, hidden, Text, FROZEN } = realm;
   const Wrong = TypeError, { defineProperty, isFrozen } = Object, Native = Error, SCRIPT = 'script.js';
 
-  const textOf = (value, otherwise) => {
-    try { return value === undefined ? otherwise : Text(value); } catch { return otherwise; }
+  const textOf = (error, key, otherwise) => {
+    try {
+      const value = error[key];
+      return value === undefined ? otherwise : Text(value);
+    } catch { return otherwise; }
   };
   const headOf = (error) => {
-    const name = textOf(error.name, 'Error'), message = textOf(error.message, '');
+    const name = textOf(error, 'name', 'Error'), message = textOf(error, 'message', '');
     return name + (name !== '' && message !== '' ? ': ' : '') + message;
   };
   // At the end of the stack any call may fail, with an error of the outer realm too: none gets out.
