@@ -114,9 +114,8 @@ class TestCallSites:
     @pytest.mark.parametrize("strict", ["", "'use strict';"])
     def test_are_not_handed_out(self, bench: Bench, deed: str, strict: str) -> None:
         declares = not deed.startswith(("Error", "globalThis", "Object", "delete", "for"))
-        top = f"{strict} const taken = [], take = (error, sites) => {taken.push(sites)}; " + (
-            deed if declares else f"try {{ {deed} }} catch {{}}"
-        )
+        lists = "const taken = [], take = (error, sites) => { taken.push(sites) };"
+        top = f"{strict} {lists} {deed if declares else f'try {{ {deed} }} catch {{}}'}"
         body = """
           try { null.x } catch (error) { String(error.stack) }
           new TypeError('x').stack; const o = {}; try { TypeError.captureStackTrace(o); o.stack } catch {}
