@@ -25,6 +25,8 @@ SLICE_MS = 250
 """How long a segment runs before it is interrupted and goes on behind the record that it was at."""
 ALONE_MS = (75, 300, 1200, 2000, 10_000)
 """How long a suspected record runs alone, from run to run; those that found it above the CPU limit don't count."""
+JUDGED_MS = 1000
+"""How long it may take to run a record once more that ran to its end before: CPU time alone decides on it."""
 CPU_LIMIT_S = 0.050
 MAX_SEGMENT_BYTES = 8 << 20
 _FROM_SCRIPT, _FOR_SCRIPT = 4, 8
@@ -75,7 +77,9 @@ class Segment:
     @property
     def limit_ms(self) -> int:
         """The time after which the engine interrupts it."""
-        return ALONE_MS[min(self.tries - self.over, len(ALONE_MS) - 1)] if self.mode.is_lone else SLICE_MS
+        if self.mode is Mode.JUDGED:
+            return JUDGED_MS
+        return ALONE_MS[min(self.tries - self.over, len(ALONE_MS) - 1)] if self.mode is Mode.ALONE else SLICE_MS
 
     def again(self, *, over: int = 0, deaths: int = 0, killed: int = 0) -> "Segment":
         """The same record, alone once more."""
@@ -206,11 +210,21 @@ class Job:
                 self.logs += results.logs
             return False
         again = segment.again(over=int(cpu_s > CPU_LIMIT_S))
+        if self.keeps_state and segment.mode is Mode.ALONE and not results.interrupted:
+            return self._judge_in_rehearsal(segment, again, results)
         if again.over < _RUNS_OVER_LIMIT:
             self._push([again])
         else:
             self._blame_time(again)
         return segment.mode is Mode.ALONE and (self.keeps_state or again.over >= _RUNS_OVER_LIMIT)
+
+    def _judge_in_rehearsal(self, segment: Segment, again: Segment, results: Results) -> bool:
+        """A record has run to its end in the state that counts, but took too long; it may only have filled a table."""
+        self._store(segment.rows, results)
+        if segment.first_run:
+            self.logs += results.logs
+        self._push([replace(again, mode=Mode.JUDGED, over=0, first_run=False)])
+        return False
 
     def _judge_death(self, segment: Segment, death: Death) -> None:
         again = segment.again(deaths=int(_may_be_its_own(death)), killed=int(_is_killed(death)))
@@ -230,6 +244,8 @@ class Job:
 
     def _fail(self, row: int, error: ScriptError) -> None:
         """An earlier run may have given the record an output."""
+        if self._whole is not None:
+            self._outputs, self._whole = [line or b"" for line in self._whole], None
         self._outputs[row] = b""
         self.errors[row] = error
 
