@@ -39,6 +39,8 @@ MEASURE_EVERY_S = 0.1
 MAX_WITH_CHILD = 2
 """Segments that the child has: it runs one while the parent looks up what another one asked, or takes its results."""
 _MAX_QUESTIONS = 64
+_MAX_WAITS = 200_000
+"""Of a script for answers in one segment: more than its time allows."""
 _DIGITS = bytes.maketrans(b"\0\1", b"01")
 _PAUSE_S = 1.0
 _REHEARSED = 16
@@ -60,6 +62,7 @@ class _Exchange:
     traced: int | None = None
     results: bytes = b""
     questions: int = 0
+    waits: int = 0
     question: Question | None = None
     asked_s: float = 0.0
     answer: Future[Answer] | None = None
@@ -295,6 +298,9 @@ class Sandbox:
                 self._asking.append(self._sent.popleft())
                 self._start_clocks(child)
             case Kind.ASK:
+                exchange.waits += 1
+                if exchange.waits > _MAX_WAITS:
+                    raise Malformed("too many questions")
                 exchange.question, exchange.asked_s = parse_question(frame.payload), self._clock()
                 self._waiting = exchange
             case Kind.RESULTS:
