@@ -36,6 +36,8 @@ RECYCLE_ABOVE_BYTES = 208 << 20
 RECYCLE_INTERVAL_S = 10.0
 MEASURE_EVERY_S = 0.1
 """How often it is asked how much memory the child has. Small batches come a hundred times a second."""
+PATIENT_SLICE_MS, IMPATIENT_S = 1500, 60.0
+"""How long a segment may run whose script keeps something, and how long after an interruption it may not."""
 MAX_WITH_CHILD = 2
 """Segments that the child has: it runs one while the parent looks up what another one asked, or takes its results."""
 _MAX_QUESTIONS = 64
@@ -51,12 +53,15 @@ _LATE_S = 0.05
 
 @dataclass(slots=True, eq=False)
 class _Exchange:
-    """A segment that the child has. began_s, cpu_s: clocks when its last step could begin; traced: its record; asked_s:
-    when its script began to wait for an answer; rehearsed: its questions were looked for before.
+    """A segment that the child has.
+
+    limit_s: when the engine interrupts a step of it; began_s, cpu_s: clocks when its last step could begin; traced: its
+    record; asked_s: when its script began to wait for an answer; rehearsed: its questions were looked for before.
     """
 
     job: Job
     segment: Segment
+    limit_s: float
     began_s: float = 0.0
     cpu_s: float = 0.0
     traced: int | None = None
@@ -95,6 +100,7 @@ class Sandbox:
         self._sent: deque[_Exchange] = deque()
         self._asking: deque[_Exchange] = deque()
         self._waiting: _Exchange | None = None
+        self._stopped_s: dict[int, float] = {}
         self._rehearsals = Rehearsals()
         self._trouble: HeadwaterError | None = None
         self._recycled_s = clock()
@@ -214,9 +220,9 @@ class Sandbox:
         rehearsed = job.keeps_state and segment.mode is Mode.WHOLE and self._is_rehearsed(child, job, segment)
         realm = self._realm_to_judge(child, job.script) if segment.mode is Mode.JUDGED else job.script
         job.started(segment)
-        flags = segment.mode.flag | job.flags | rehearsed * _REHEARSED
-        head = realm.to_bytes(2, "little") + bytes([flags]) + segment.limit_ms.to_bytes(2, "little")
-        exchange = _Exchange(job, segment, rehearsed=rehearsed)
+        flags, limit_ms = segment.mode.flag | job.flags | rehearsed * _REHEARSED, self._limit_ms(job, segment)
+        head = realm.to_bytes(2, "little") + bytes([flags]) + limit_ms.to_bytes(2, "little")
+        exchange = _Exchange(job, segment, limit_ms / 1000, rehearsed=rehearsed)
         self._hand_over(child, exchange, Kind.BATCH, head, *job.payload(segment))
         return True
 
@@ -250,6 +256,17 @@ class Sandbox:
         if error is not None:
             self._rehearsals.failed(script)
         return error is None
+
+    def _limit_ms(self, job: Job, segment: Segment) -> int:
+        """The time after which the engine interrupts a segment.
+
+        An interrupted script loses its state. One that keeps something ends its segments by itself, between records, so
+        it gets more time, for a machine may be busy; but not soon after a record that was interrupted.
+        """
+        stopped_s = self._stopped_s.get(job.script, float("-inf"))
+        if segment.mode is Mode.WHOLE and job.keeps_state and self._clock() - stopped_s > IMPATIENT_S:
+            return PATIENT_SLICE_MS
+        return segment.limit_ms
 
     def _has_room(self, child: LockedChild, job: Job, segment: Segment) -> bool:
         """Whether the child may have this segment now. One that is under suspicion runs when there is no other."""
@@ -316,6 +333,8 @@ class Sandbox:
     def _finish(self, child: LockedChild, exchange: _Exchange, summary: bytes) -> None:
         cpu_s = child.cpu_s() - exchange.cpu_s
         results = parse_results(exchange.results, summary, len(exchange.segment.rows))
+        if results.interrupted:
+            self._stopped_s[exchange.job.script] = self._clock()
         blamed = exchange.job.take_results(exchange.segment, results, cpu_s)
         self._sent.popleft()  # not before: what can't be parsed is charged to the first that was sent
         if exchange.rehearsed:
@@ -373,7 +392,7 @@ class Sandbox:
     def _look_at_time(self, child: LockedChild, exchange: _Exchange) -> bool:
         if self._waiting is not None:
             return False
-        limit_s = exchange.segment.limit_ms / 1000
+        limit_s = exchange.limit_s
         elapsed_s = self._clock() - exchange.began_s
         if elapsed_s < limit_s + KILL_AFTER_S:
             return False
@@ -486,7 +505,7 @@ class Sandbox:
             wait([self._waiting.answer], min(timeout_s, _LATE_S))
         elif self._sent:
             running = self._sent[0]
-            left_s = running.began_s + running.segment.limit_ms / 1000 + KILL_AFTER_S - self._clock()
+            left_s = running.began_s + running.limit_s + KILL_AFTER_S - self._clock()
             self._child.wait(min(timeout_s, max(0.05, left_s)))
         elif self._asking and self._asking[0].answer is not None:
             wait([self._asking[0].answer], timeout_s)
