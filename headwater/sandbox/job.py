@@ -32,6 +32,7 @@ MAX_SEGMENT_BYTES = 8 << 20
 _FROM_SCRIPT, _FOR_SCRIPT = 4, 8
 _MAX_SAFE = 2**53 - 1
 _RUNS_OVER_LIMIT = 2
+_MAX_KEPT_REPLIES, _MAX_KEPT_QUESTION_BYTES = 20_000, 1_000
 _DEATHS = 2
 """Of a record before it is blamed: the first child may have been full of what others left, the next one is new."""
 _KILLS_BY_SYSTEM = 3
@@ -103,7 +104,8 @@ class Death(NamedTuple):
 @dataclass(slots=True)
 class Job:
     """One batch. for_script: another script gets the outputs. keeps_state: the script may keep something from record to
-    record, so that no record may run twice in one state. errors: by row. several: some row may have more than one
+    record, so that no record may run twice in one state. replies: what was answered to questions that a script waited
+    for, so that a batch that runs again gets farther. errors: by row. several: some row may have more than one
     output. crashed: a child died over it.
     """
 
@@ -113,6 +115,7 @@ class Job:
     keeps_state: bool = False
     errors: dict[int, ScriptError] = field(default_factory=dict)
     logs: list[str] = field(default_factory=list)
+    replies: dict[bytes, bytes] = field(default_factory=dict)
     several: bool = False
     crashed: bool = False
     finished: bool = False
@@ -144,6 +147,11 @@ class Job:
     def pending(self) -> Segment | None:
         """What to run next; None when nothing is left that does not run."""
         return self._work[0] if self._work else None
+
+    def remember(self, question: bytes, reply: bytes) -> None:
+        """Keep a reply for the case that the question is asked again."""
+        if len(question) <= _MAX_KEPT_QUESTION_BYTES and len(self.replies) < _MAX_KEPT_REPLIES:
+            self.replies[question] = reply
 
     def started(self, segment: Segment) -> None:
         """The pending segment runs from now on."""

@@ -70,6 +70,7 @@ class _Exchange:
     waits: int = 0
     question: Question | None = None
     asked_s: float = 0.0
+    asked: bytes = b""
     answer: Future[Answer] | None = None
     rehearsed: bool = False
 
@@ -319,6 +320,7 @@ class Sandbox:
                 if exchange.waits > _MAX_WAITS:
                     raise Malformed("too many questions")
                 exchange.question, exchange.asked_s = parse_question(frame.payload), self._clock()
+                exchange.asked = frame.payload
                 self._waiting = exchange
             case Kind.RESULTS:
                 self._waiting = None  # the engine stopped the script before it took its reply
@@ -359,13 +361,16 @@ class Sandbox:
         exchange = self._waiting
         if exchange is None:
             return False
-        try:
-            answers = self._look_up(exchange)
-        except HeadwaterError:
-            self._take_back(child)
-            raise
+        answers = exchange.job.replies.get(exchange.asked)
         if answers is None:
-            return False
+            try:
+                answers = self._look_up(exchange)
+            except HeadwaterError:
+                self._take_back(child)
+                raise
+            if answers is None:
+                return False
+            exchange.job.remember(exchange.asked, answers)
         self._waiting = None
         exchange.began_s += self._clock() - exchange.asked_s
         child.send(Kind.REPLY, answers)

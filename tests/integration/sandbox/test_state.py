@@ -123,7 +123,7 @@ def test_a_question_of_many_values_in_several_names() -> None:
 
 
 def test_a_store_that_goes_away_in_the_middle_of_a_batch() -> None:
-    """The second half is asked one by one: the rehearsal does not see what depends on the answers."""
+    """Each time the state begins anew; what was answered before is not asked again, so that the batch gets through."""
     script = """
       let calls = 0, hits = 0;
       function process(r) {
@@ -135,19 +135,17 @@ def test_a_store_that_goes_away_in_the_middle_of_a_batch() -> None:
     lookups = iter(range(10_000))
 
     def answer(question: Question) -> Answer:
-        if next(lookups) % 4 == 3:
+        if next(lookups) % 2:
             raise SetStoreUnavailable("away")
         return lookup(MEMBERS)(question)
 
     records = RECORDS[:12]
     with Sandbox() as sandbox:
         job, refusals = sandbox.submit(sandbox.add(script, answer), batch(lines(*records))), 0
-        while not job.finished and refusals < 30:
+        while not job.finished:
             try:
                 finish(job, sandbox)
             except SetStoreUnavailable:
                 refusals += 1
-        if job.finished:
-            assert [output["calls"] for output in made(job)] == list(range(1, 13))
-        else:
-            assert refusals == 30  # it never got through, and lost nothing
+        assert refusals
+        assert [output["calls"] for output in made(job)] == list(range(1, 13))
