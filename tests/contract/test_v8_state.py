@@ -325,7 +325,7 @@ def test_a_slow_record_is_blamed_and_takes_no_state_along(bench: Bench) -> None:
 def test_a_heavy_top_level_is_rehearsed_without_harm(bench: Bench) -> None:
     script = f"""
       let sum = 0, calls = 0;
-      for (let i = 0; i < 2e7; i++) sum += i % 7;
+      for (let i = 0; i < 4e6; i++) sum += i % 7;
       function process(r) {{ calls++; return {{calls, sum, m: {ASK}}}; }}
     """
     assert counted(bench, script, [40, 40, 40]) == list(range(1, 121))
