@@ -6,7 +6,7 @@
 ((realm) => {
   'use strict';
   const { freeze, hidden, Text, FROZEN } = realm;
-  const Wrong = TypeError, { defineProperty, isFrozen } = Object, Native = Error, SCRIPT = 'script.js';
+  const Wrong = TypeError, { defineProperty, isFrozen } = Object, Native = Error, SCRIPT = 'script.js', HARNESS = 'harness.js';
 
   const textOf = (error, key, otherwise) => {
     try {
@@ -18,13 +18,16 @@
     const name = textOf(error, 'name', 'Error'), message = textOf(error, 'message', '');
     return name + (name !== '' && message !== '' ? ': ' : '') + message;
   };
+  // Functions of the engine have no file. Behind those of the outer realm, whose names are long, no function is the script's.
   // At the end of the stack any call may fail, with an error of the outer realm too: none gets out.
   const prepareStackTrace = (error, sites) => {
     let text = '';
     try {
       text = headOf(error);
       for (let i = 0; i < sites.length; i++) {
-        if (sites[i].getFileName() === SCRIPT) text += '\n    at ' + sites[i].toString();
+        const file = sites[i].getFileName();
+        if (file === SCRIPT) text += '\n    at ' + sites[i].toString();
+        else if (typeof file === 'string' && file !== HARNESS) break;
       }
     } catch { /* what there is so far is a stack */ }
     return text;
