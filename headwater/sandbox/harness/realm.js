@@ -354,9 +354,11 @@
     for (let i = 0, keys = ownKeys(object); i < keys.length; i++) {
       const key = keys[i], found = descriptor(object, key), value = found.value;
       if (!hasOwn(found, 'writable') || !found.writable) continue;
-      const set = function (own) {
-        if (this === object) throw new FrozenError(FROZEN);
-        defineProperty(this, key, { __proto__: null, value: own, writable: true, enumerable: true, configurable: true });
+      const { set } = {
+        set(own) {
+          if (this === object) throw new FrozenError(FROZEN);
+          defineProperty(this, key, { __proto__: null, value: own, writable: true, enumerable: true, configurable: true });
+        },
       };
       defineProperty(object, key, { __proto__: null, get: freeze(() => value), set: freeze(set), configurable: false });
     }

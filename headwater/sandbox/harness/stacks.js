@@ -37,6 +37,7 @@
     __proto__: null, value: prepareStackTrace, writable: false, enumerable: false, configurable: false,
   });
   pin(Native);
+  freeze(prepareStackTrace);
   hidden(Native, 'stackTraceLimit', 10);
 
   let current = Native;
