@@ -129,7 +129,7 @@ def test_a_store_that_goes_away_in_the_middle_of_a_batch() -> None:
       function process(r) {
         calls++;
         if (flow.contains('x', [r.v])) hits++;
-        return {calls, again: flow.contains('x', ['v' + hits])};
+        return {calls, again: flow.contains('x', ['w' + hits])};
       }
     """
     lookups = iter(range(10_000))
