@@ -2,7 +2,7 @@
 
 from typing import NamedTuple, Self
 
-from headwater.sandbox.analysis.state import keeps_state
+from headwater.sandbox.analysis.state import keeps_state, may_ask
 from headwater.sandbox.analysis.tree import parse
 
 
@@ -18,4 +18,4 @@ class Program(NamedTuple):
     @classmethod
     def of(cls, text: str) -> Self:
         """Analyse a script."""
-        return cls(text, keeps_state(parse(text)))
+        return cls(text, may_ask(text) and keeps_state(parse(text)))

@@ -23,15 +23,20 @@ from headwater.sandbox.analysis.values import Values
 _MAX_ROUNDS, _MAX_VISITS = 20, 200_000
 _MAX_DEPTH: Final = 500
 """Of nodes: what is nested more deeply is taken to keep something."""
-_MAY_ASK: Final = re.compile(rb"flow|\\u|globalThis|\bthis\b(?!\s*\.)")
+_MAY_ASK: Final = re.compile(r"flow|\\u|globalThis|\bthis\b(?!\s*\.)")
 """Ways to `flow`: its name, perhaps with an escape, and the global object."""
 _LOGICAL_ASSIGNMENT: Final = frozenset({"||=", "&&=", "??="})
 _ACCESSORS: Final = frozenset({"get", "set"})
 
 
+def may_ask(text: str) -> bool:
+    """Whether a script may call `flow.contains`."""
+    return _MAY_ASK.search(text) is not None
+
+
 def keeps_state(script: Script) -> bool:
     """Whether a later call may see something that `process` changes. False for scripts that can't ask anything."""
-    if not _MAY_ASK.search(script.source):
+    if not may_ask(script.text):
         return False
     if script.has_errors:
         return True
