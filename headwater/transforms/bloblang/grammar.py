@@ -147,7 +147,7 @@ class _Parser:
             is_record = source == Variable(0) and not steps
             if tail == "[":
                 if is_record:
-                    self._refuse(refusals.RECORD_ALONE)
+                    self._refuse(refusals.BRACKETS_OF_RECORD)
                 steps.append(self._element())
             elif tail == ".":
                 self._at += 1

@@ -24,11 +24,15 @@ ONE_ASSIGNMENT = (
 )
 OBJECTS = "An object is in no set: select its values with an array, as in `[this.<field>, this.<other>]`."
 RECORD_ALONE = f"Expected `.` and a field: `this` alone is the whole record, which is in no set. Use {FORM}."
+BRACKETS_OF_RECORD = 'Expected `.` and a field: a member of the record is `this.<field>`, or this."odd name".'
 NO_ASSIGNMENT = f"Expected `=`: the value is assigned to root as a whole, with {FORM}."
 NO_METHOD_OF_RECORD = "Expected a field before the method, as in `this.<field>.{method}()`."
 NO_CLOSING = "Expected `)`."
 NO_CLOSING_OF_ARRAY = "Expected `,` or `]` in the array."
-NO_ELEMENT = "Brackets behind a value hold one whole number, as in `this.<field>[0]`; a range is `.slice(0, 2)`."
+NO_ELEMENT = (
+    "Brackets behind a value hold one whole number, as in `this.<field>[0]`; a range is `.slice(0, 2)`, a name "
+    '`."odd name"`, and every element `."*"`.'
+)
 NO_BLANKS_AT_ARROW = "Write blanks around `->`, as in `map_each(item -> item.<field>)`."
 BAD_NAME_OF_ELEMENT = (
     "`{name}` can't name an element here: use another name before `->`, as in `map_each(item -> item.<field>)`."
@@ -41,7 +45,8 @@ MESSAGE_OF_ERROR = (
 NO_FIELD = 'Expected a field name, an array index, a "quoted name" or a method after the dot.'
 EVERY_ELEMENT = 'Quote the star that means every element: this.<field>."*".<field>.'
 AMPERSANDS = f"There is no `&&` here. {CONDITIONS}"
-BARS = "There is no `||` here. A single `|` takes the first value that is not null."
+DEFAULTS = "There is no `{operator}` here. A single `|` takes the first value that is not null."
+ARROW = "The arrow is `->` here, as in `map_each(item -> item.<field>)`."
 BAR_ON_ITS_LINE = "A line can't begin with a `|`, found `|`: write it at the end of the line before."
 
 _TEXT_ARGUMENT = "{name}() takes a text in double quotes, as in `{example}`."
@@ -106,9 +111,11 @@ _STATEMENTS = {
     **dict.fromkeys(("import", "from", "map"), MAPS),
 }
 _SYMBOLS = (
-    ("||", BARS),
+    ("||", DEFAULTS.format(operator="||")),
+    ("??", DEFAULTS.format(operator="??")),
     ("&&", AMPERSANDS),
-    (("==", "!=", ">=", "<=", "=>", ">", "<"), COMPARISONS),
+    ("=>", ARROW),
+    (("==", "!=", ">=", "<=", ">", "<"), COMPARISONS),
     ("->", NO_ARROW),
     ("-", f"{ARITHMETIC} {QUOTES}"),
     (("+", "*", "/", "%"), ARITHMETIC),
@@ -119,6 +126,7 @@ _SYMBOLS = (
     ("'", QUOTES),
     (";", ONE_ASSIGNMENT),
 )
+_OPERATORS = {"or": DEFAULTS.format(operator="or"), "and": CONDITIONS, "in": COMPARISONS}
 _WORD = re.compile(r"[A-Za-z0-9_]*", re.ASCII)
 _ASSIGNMENT = re.compile(r"([A-Za-z0-9_]+)(?:\.[A-Za-z0-9_.]+)?[ \t]*=(?![=>])", re.ASCII)
 _RESERVED = re.compile(r"(?:true|false|null|[0-9]).*|this|root|if|match", re.ASCII)
@@ -181,7 +189,7 @@ def arguments(name: str) -> str:
 def rest(text: str, end: int, at: int) -> str:
     """What is wrong behind a whole query that ends at `end`; the first character that is no space is at `at`."""
     found = text[at]
-    if sentence := symbol(text, at):
+    if sentence := symbol(text, at) or _OPERATORS.get(_word(text, at), ""):
         return sentence
     on_another_line = "\n" in text[end:at]
     if found == "|":
