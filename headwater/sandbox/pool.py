@@ -15,7 +15,7 @@ _OUTSIDE = {
 }
 _MOVE = (
     "the top level runs once for each start of a worker, so its results would differ from worker to worker. Ask inside "
-    "of `process(record)`, where both follow the record."
+    "of `process(record)`, where time and random numbers follow the record."
 )
 _START_ATTEMPTS = 3
 

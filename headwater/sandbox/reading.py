@@ -127,7 +127,7 @@ def _explained(refused: ScriptRefused, tree: Script | None = None) -> ScriptRefu
 
 def _way_out(refused: ScriptRefused, tree: Script | None) -> str:
     if refused.error == "NoProcess" and tree is not None:
-        return _other_functions(functions.names(tree))
+        return _other_functions(tree)
     if refused.error == "ReferenceError" and (undefined := _MISSING.fullmatch(refused.reason)):
         return _sentence(missing.way_out(undefined[1]))
     if refused.error == "SyntaxError" and refused.reason.startswith("await is only valid"):
@@ -135,12 +135,15 @@ def _way_out(refused: ScriptRefused, tree: Script | None) -> str:
     return ""
 
 
-def _other_functions(names: list[str]) -> str:
-    if not names:
+def _other_functions(tree: Script) -> str:
+    found = functions.by_name(tree)
+    if not found:
         return ""
+    names = list(found)
     if "main" in names or len(names) == 1:
         name = "main" if "main" in names else names[0]
-        return f"It defines `{name}`: rename it to `process` if it is what takes a record."
+        sentence = f"It defines `{name}`: rename it to `process` if it is what takes a record."
+        return f"{sentence} {_sentence(_NO_WAIT)}" if functions.is_async(found[name]) else sentence
     shown = ", ".join(f"`{name}`" for name in names[:10])
     return f"It defines {shown}: rename the one that takes a record to `process`."
 

@@ -13,9 +13,9 @@ _VALUES = ("function_expression", "generator_function", "arrow_function")
 _MAX_ALIASES = 5
 
 
-def names(script: Script) -> list[str]:
-    """The names of the functions, in order."""
-    return [name for name, value in _bindings(script.root) if value.type in (*_DECLARATIONS, *_VALUES)]
+def by_name(script: Script) -> dict[str, Node]:
+    """The functions by their names, in order."""
+    return {name: value for name, value in _bindings(script.root) if value.type in (*_DECLARATIONS, *_VALUES)}
 
 
 def entry(script: Script) -> Node | None:

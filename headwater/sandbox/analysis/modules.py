@@ -30,6 +30,7 @@ for (const exported of [module.exports, module.exports.process]) {
 _NO_IMPORT = "there is no `import`: paste what the script needs into it"
 _ONLY_TYPES = f"{_NO_IMPORT}, and import what are only types by `import type`"
 _NO_TOP_LEVEL_AWAIT = "nothing waits for a Promise: take out `await`"
+_NOT_READ = "this is no export or import of JavaScript"
 _TWO_FUNCTIONS = "the script defines `process` and exports another function in its place: keep one of them"
 
 
@@ -91,7 +92,7 @@ def _names(statement: Node) -> Iterator[Node]:
 class Module:
     """An ECMAScript module: the edits that make a script of it, and the local names of its exports.
 
-    Raises ScriptRefused for a module that imports something.
+    Raises ScriptRefused for a module that imports something, or whose imports and exports are not understood.
     """
 
     def __init__(self, script: Script) -> None:
@@ -128,6 +129,9 @@ class Module:
             self._default()
 
     def _blank(self, node: Node) -> None:
+        """Blank a part that is understood. The parser finds a list of exports in `export enum A { B }` too."""
+        if node.has_error:
+            raise refusal(self._script, node, _NOT_READ)
         self._edits.append((node.start_byte, node.end_byte, ""))
 
     def _import(self, statement: Node) -> None:
@@ -140,6 +144,8 @@ class Module:
     def _export(self, statement: Node) -> None:
         if statement.child_by_field_name("source") is not None:
             raise refusal(self._script, statement, _NO_IMPORT)
+        if any(child.is_error for child in statement.children):
+            raise refusal(self._script, statement, _NOT_READ)
         declaration = statement.child_by_field_name("declaration")
         value = statement.child_by_field_name("value")
         if declaration is not None:

@@ -95,6 +95,7 @@ class TestSaved:
         ("import { ethers } from 'ethers';\nfunction process(r) { return r; }", "there is no `import`: paste what"),
         ("const e = require('ethers');\nfunction process(r) { return r; }", "paste what it needs into it"),
         ("function main(stream) { return stream; }", "It defines `main`: rename it to `process`"),
+        ("async function main(stream) { return stream; }", "takes a record. Nothing waits for a Promise"),
         ("async function process(r) { return r; }", "nothing waits for a Promise: take out `async` and `await`"),
         ("enum Kind { A }\nfunction process(r: any) { return r; }", "there are no enums"),
     ],

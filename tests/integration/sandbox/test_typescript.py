@@ -153,6 +153,10 @@ class TestRefused:
             ("function process(r) { return require('x')(r) }", 1, 30, "there is no `require`"),
             ("enum A { B }\nfunction process(r: any) { return r }", 1, 1, "there are no enums"),
             ("\texport const enum A { B } export default (r: any) => r", 1, 9, "there are no enums"),
+            ("const c = 1;\nexport enum A { B }\nexport default (r) => ({ a: A.B })", 2, 8, "there are no enums"),
+            ("export default enum A { B }\nexport const process = (r) => r", 1, 1, "no export or import of JavaScript"),
+            ("export some { a }\nexport const process = (r) => r", 1, 1, "no export or import of JavaScript"),
+            ("export some const process = (r) => r", 1, 1, "no export or import of JavaScript"),
             ("namespace A { export const b = 1 } export default (r: any) => r", 1, 1, "there are no namespaces"),
             (
                 "class A { constructor(private a: number) {} } export default (r: any) => r",
