@@ -30,7 +30,7 @@ _ACCESSORS: Final = frozenset({"get", "set"})
 
 
 def may_ask(text: str) -> bool:
-    """Whether a script may call `flow.contains`."""
+    """Whether a script may come by `flow` at all; for one that can't, no tree is needed."""
     return _MAY_ASK.search(text) is not None
 
 

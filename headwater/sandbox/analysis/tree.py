@@ -12,6 +12,7 @@ import tree_sitter_javascript
 from tree_sitter import Language, Node, Parser, Tree
 
 _LANGUAGE: Final = Language(tree_sitter_javascript.language())
+_READ_BYTES: Final = 1 << 16
 
 
 class Position(NamedTuple):
@@ -52,9 +53,19 @@ class Script:
 
 
 def parse(text: str) -> Script:
-    """Parse a script, whatever its text is: broken parts become error nodes."""
+    """Parse a script, whatever its text is: broken parts become error nodes.
+
+    A broken text of 1 MiB takes seconds. The parser keeps the interpreter's lock but while it calls back, so it is
+    given callbacks: other threads go on meanwhile.
+    """
     source = text.encode(errors="replace")
-    return Script(text, source, Parser(_LANGUAGE).parse(source))
+    tree = Parser(_LANGUAGE).parse(lambda start, _: source[start : start + _READ_BYTES], progress_callback=_go_on)
+    assert tree is not None
+    return Script(text, source, tree)
+
+
+def _go_on(_offset: int, _has_error: bool) -> bool:
+    return False
 
 
 def walk(node: Node) -> Iterator[Node]:

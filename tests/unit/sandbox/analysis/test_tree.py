@@ -1,0 +1,34 @@
+"""Parsing scripts: long texts, and what else a process does meanwhile."""
+
+import threading
+import time
+
+from headwater.sandbox.analysis.nodes import text_of
+from headwater.sandbox.analysis.state import keeps_state, may_ask
+from headwater.sandbox.analysis.tree import parse
+
+
+def test_nodes_of_a_long_text_have_their_text_and_place() -> None:
+    names = [f"n{i}" for i in range(10_000)]
+    script = parse("".join(f"/* 😀é */ let {name};\n" for name in names))
+    found = [statement.named_children[0] for statement in script.root.named_children if statement.type != "comment"]
+    assert [text_of(declarator) for declarator in found] == names
+    assert [script.text_of(declarator) for declarator in found] == names
+    assert script.position(found[-1]) == (10_000, 15)
+
+
+def test_other_threads_go_on_while_a_broken_text_is_read() -> None:
+    parser = threading.Thread(target=parse, args=["let a = b" + " as any" * 20_000])
+    parser.start()
+    turns = 0
+    while parser.is_alive():
+        time.sleep(0.001)
+        turns += 1
+    parser.join()
+    assert turns > 5
+
+
+def test_a_script_that_can_not_ask_keeps_nothing() -> None:
+    text = "let n = 0; function process(r) { return { n: n++ } }"
+    assert not may_ask(text)
+    assert not keeps_state(parse(text))
