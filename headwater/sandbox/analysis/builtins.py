@@ -15,6 +15,9 @@ GIVE_PRIMITIVES: Final = _names(
     getUTCHours getUTCMinutes getUTCSeconds"""
 )
 GIVE_MEMBERS: Final = _names("get at find findLast")
+READ_TO_THE_END: Final = _names("Array.from Object.fromEntries Object.groupBy Map.groupBy Set Map WeakMap WeakSet")
+"""Functions that read an iterator which they are given to its end."""
+SORT: Final = _names("sort toSorted")
 ITERATORS: Final = _names("keys values entries matchAll")
 READS: Final = (
     GIVE_PRIMITIVES
@@ -38,6 +41,8 @@ CALL_BACK: Final = {
 """Functions that call one that they are given, and which of their arguments that is."""
 FILL: Final = _names("push unshift add set sort reverse fill")
 """Methods that change what they are called on; the script's top level may fill its tables with them."""
+CHANGE: Final = FILL | _names("pop shift splice copyWithin delete clear next return throw decode compile")
+"""Methods that change what they are called on, beside those of dates and views whose names begin with "set"."""
 PURE_CALLS: Final = _names(
     """String Number BigInt Boolean Symbol parseInt parseFloat isNaN isFinite atob btoa encodeURIComponent
     decodeURIComponent encodeURI decodeURI escape unescape JSON.stringify Array.isArray Object.hasOwn Object.is

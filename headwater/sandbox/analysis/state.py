@@ -18,13 +18,13 @@ from headwater.sandbox.analysis.facts import MEMBERS, Facts, Keeps, targets
 from headwater.sandbox.analysis.reach import ANYTHING, NOTHING, Reach
 from headwater.sandbox.analysis.scopes import FUNCTIONS, resolve
 from headwater.sandbox.analysis.tree import Script
-from headwater.sandbox.analysis.values import Values
+from headwater.sandbox.analysis.values import CLASSES, Values
 
 _MAX_ROUNDS, _MAX_VISITS = 20, 200_000
 _MAX_DEPTH: Final = 500
 """Of nodes: what is nested more deeply is taken to keep something."""
-_MAY_ASK: Final = re.compile(r"flow|\\u|globalThis|\bthis\b(?!\s*\.)")
-"""Ways to `flow`: its name, perhaps with an escape, and the global object."""
+_MAY_ASK: Final = re.compile(r"flow|\\[ux]|globalThis|\bthis\b(?!\s*\.)|\beval\b|Function|constructor")
+"""Ways to `flow`: its name, perhaps with an escape, the global object, and code made of texts."""
 _LOGICAL_ASSIGNMENT: Final = frozenset({"||=", "&&=", "??="})
 _ACCESSORS: Final = frozenset({"get", "set"})
 
@@ -89,6 +89,7 @@ class _Analysis:
     def _plan(self) -> None:
         """Finds what to visit, and which functions run at once where they stand, while the script is loaded."""
         visitors = self._visitors()
+        makes = runs_by_itself = False
         for node, function in self._scopes.nodes:
             kind = node.type
             is_load = function is None or function.id in self._at_load
@@ -98,11 +99,17 @@ class _Analysis:
                     self._at_load.add(node.id)
                 elif function is not None and is_load:
                     raise Keeps
+                makes |= function is not None and not self._runs_at_once(node)
+                runs_by_itself |= _runs_by_itself(node)
             elif kind in ("return_statement", "this"):
                 self._around[node.id] = function
+            makes |= kind in CLASSES
             visit = visitors.get(kind)
             if visit is not None:
                 self._visits.append((visit, node, is_load))
+        if makes and runs_by_itself:
+            raise Keeps
+        self._values.makes_objects = makes
 
     def _visitors(self) -> dict[str, Callable[[Node, bool], None]]:
         return {
@@ -127,6 +134,7 @@ class _Analysis:
             "member_expression": self._member,
             "subscript_expression": self._member,
             "this": self._this,
+            "object_pattern": self._pattern,
             "class_static_block": self._refuse,
             "with_statement": self._refuse,
             "import": self._refuse,
@@ -141,11 +149,9 @@ class _Analysis:
         if call is None or call.type != "call_expression":
             return False
         callee = call.child_by_field_name("function")
-        return (
-            callee is not None
-            and callee.type == "member_expression"
-            and self._facts.is_read(self._facts.property(callee))
-        )
+        if callee is None or self._facts.path(callee) in builtins.CALL_BACK:
+            return callee is not None
+        return callee.type == "member_expression" and self._facts.is_read(self._facts.property(callee))
 
     # ---- what code does ----
 
@@ -239,6 +245,13 @@ class _Analysis:
             if not is_buffer or self._values.of(node.child_by_field_name("object"), is_load).deep:
                 raise Keeps
 
+    def _pattern(self, node: Node, _is_load: bool) -> None:
+        """Whatever takes such a member out of an object has it without a member expression."""
+        for child in node.named_children:
+            named = child.child_by_field_name("key" if child.type == "pair_pattern" else "left") or child
+            if self._script.text_of(named).strip("\"'") in builtins.FORBIDDEN_MEMBERS:
+                raise Keeps
+
     def _this(self, node: Node, _is_load: bool) -> None:
         """`this` is a new object in the methods and fields of a class that are not static, elsewhere it may be any."""
         owner = self._around[node.id]
@@ -270,8 +283,21 @@ class _Analysis:
         """In a record only to what this call made, and nothing that lives on; a table is filled while loading."""
         if is_load:
             self._facts.fill(place, value)
-        elif value.deep or self._values.of(place.child_by_field_name("object"), is_load).is_kept:
-            raise Keeps
+        else:
+            owner = place.child_by_field_name("object")
+            is_super = owner is not None and owner.type == "super"  # a write to `this`
+            if is_super or value.deep or self._values.of(owner, is_load).is_kept:
+                raise Keeps
+
+
+def _runs_by_itself(function: Node) -> bool:
+    """Whether nothing needs to call a method of an object or a class: a getter, or one that a built-in may look for."""
+    if function.type != "method_definition" or function.parent is None:
+        return False
+    words = {child.type for child in function.children}
+    if function.parent.type == "class_body" and "static" not in words:
+        return False
+    return not words.isdisjoint({*_ACCESSORS, "computed_property_name"})
 
 
 def _member_name(node: Node, script: Script) -> str:

@@ -7,6 +7,7 @@ from tree_sitter import Node
 
 from headwater.sandbox.analysis import builtins
 from headwater.sandbox.analysis.facts import MEMBERS, PRIMITIVES, Facts, Keeps, parameters
+from headwater.sandbox.analysis.nodes import text_of
 from headwater.sandbox.analysis.reach import ANYTHING, NOTHING, Reach, join
 from headwater.sandbox.analysis.scopes import FUNCTIONS
 
@@ -24,6 +25,8 @@ class Values:
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
         self._memo: dict[int, Reach] = {}
+        self.makes_objects = False
+        """Whether the script has classes, or functions that make functions, whose results may keep something."""
 
     def forget(self) -> None:
         """Facts have changed."""
@@ -155,6 +158,8 @@ class Values:
 
     def _value_of_call(self, node: Node, is_load: bool) -> Reach:
         callee = node.child_by_field_name("function")
+        while callee is not None and callee.type == "parenthesized_expression":
+            callee = callee.named_children[-1]
         if callee is None or callee.type == "import":
             raise Keeps
         if callee.type == "super":
@@ -191,6 +196,7 @@ class Values:
 
     def _call_global(self, path: str, node: Node, is_load: bool) -> Reach:
         given = self._given(node, is_load)
+        self._require_no_making(path, node, is_load)
         results = self._call_back(path, node, given)
         if path in builtins.COPIES:
             copies = join((given, results))
@@ -224,6 +230,7 @@ class Values:
     def _call_method(self, callee: Node, node: Node, is_load: bool) -> Reach:
         name = self._facts.property(callee)
         owner, given = self.of(callee.child_by_field_name("object"), is_load), self._given(node, is_load)
+        self._require_no_making(name, node, is_load)
         if self._facts.is_read(name):
             results = self._call_back(name, node, join((owner, given)))
             return self._read(name, node, owner, join((given, results)), is_load)
@@ -233,9 +240,22 @@ class Values:
                 raise Keeps
             self._facts.fill(place, join((given, given.part())).kept())
             return ANYTHING
-        if is_load or given.deep or (owner.is_kept and (name not in self._facts.own_methods or name in builtins.FILL)):
+        if is_load or given.deep or (owner.is_kept and not self._is_own(name)):
             raise Keeps
         return ANYTHING if owner.deep >= ANYTHING.deep else NOTHING
+
+    def _require_no_making(self, name: str, node: Node, is_load: bool) -> None:
+        """What functions of the script make while it is loaded is not followed."""
+        if not is_load or not self.makes_objects:
+            return
+        named = any(each.type == "identifier" and self._facts.callee(each) for each in self._facts.arguments(node))
+        if name in self._facts.own_methods or (named and name not in builtins.SORT):
+            raise Keeps
+
+    def _is_own(self, name: str) -> bool:
+        """Whether a method can only be one of the script's own, if it is none that reads."""
+        changes = name in builtins.CHANGE or name.startswith("set")
+        return name in self._facts.own_methods and not changes
 
     def _read(self, name: str, node: Node, owner: Reach, given: Reach, is_load: bool) -> Reach:
         """What a method that changes nothing may return."""
@@ -297,4 +317,7 @@ def _is_consumed(node: Node) -> bool:
     if parent.type in ("spread_element", "for_in_statement"):
         return True
     call = parent.parent if parent.type == "arguments" else None
-    return call is not None and call.type in ("call_expression", "new_expression")
+    if call is None or call.type not in ("call_expression", "new_expression"):
+        return False
+    called = call.child_by_field_name("function") or call.child_by_field_name("constructor")
+    return called is not None and text_of(called) in builtins.READ_TO_THE_END
