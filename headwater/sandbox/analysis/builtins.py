@@ -41,8 +41,11 @@ CALL_BACK: Final = {
 """Functions that call one that they are given, and which of their arguments that is."""
 FILL: Final = _names("push unshift add set sort reverse fill")
 """Methods that change what they are called on; the script's top level may fill its tables with them."""
-CHANGE: Final = FILL | _names("pop shift splice copyWithin delete clear next return throw decode compile")
-"""Methods that change what they are called on, beside those of dates and views whose names begin with "set"."""
+CHANGE: Final = FILL | _names(
+    """pop shift splice copyWithin delete clear next return throw decode compile getOrInsert getOrInsertComputed resize
+    transfer transferToFixedLength take drop call apply bind valueOf subarray __defineGetter__ __defineSetter__"""
+)
+"""Methods that change what they are called on or give it away, beside those of dates and views whose names begin with "set"."""
 PURE_CALLS: Final = _names(
     """String Number BigInt Boolean Symbol parseInt parseFloat isNaN isFinite atob btoa encodeURIComponent
     decodeURIComponent encodeURI decodeURI escape unescape JSON.stringify Array.isArray Object.hasOwn Object.is

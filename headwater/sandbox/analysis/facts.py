@@ -88,21 +88,54 @@ class Facts:
         return None if binding is None else self.functions.get(binding)
 
     def _names_of_methods(self) -> frozenset[str]:
-        """The names under which the script itself may put functions into objects."""
+        """The names under which the script itself may put functions into objects. Raises Keeps for hidden ones."""
         names: set[str] = set()
         for node, _ in self.scopes.nodes:
             kind = node.type
             if kind == "method_definition":
-                names.add(self.field_text(node, "name"))
+                names.add(self._name_of_method(node.child_by_field_name("name")))
             elif kind in ("pair", "field_definition"):
                 value = node.child_by_field_name("value")
                 if value is not None and value.type not in PRIMITIVES:
-                    names.add(self.field_text(node, "key" if kind == "pair" else "property"))
-            elif kind == "assignment_expression":
-                left = node.child_by_field_name("left")
-                if left is not None and left.type == "member_expression":
-                    names.add(self.field_text(left, "property"))
+                    name = node.child_by_field_name("key" if kind == "pair" else "property")
+                    if self._may_be_function(value):
+                        names.add(self._name_of_method(name))
+                    elif name is not None:
+                        names.add(self.text_of(name).strip("\"'"))
+            elif kind == "object":
+                names.update(
+                    self.text_of(each) for each in node.named_children if each.type == "shorthand_property_identifier"
+                )
+            elif kind in ("assignment_expression", "augmented_assignment_expression", "for_in_statement"):
+                left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+                names.update(self._name_of_target(place, right) for place in targets(left or node))
         return frozenset(names)
+
+    def _name_of_method(self, name: Node | None) -> str:
+        """A name as it is written, or that of a symbol."""
+        text = "\\" if name is None else self.text_of(name)
+        if "\\" in text or (text.startswith("[") and not text[1:].lstrip().startswith("Symbol.")):
+            raise Keeps
+        return text.strip("\"'")
+
+    def _name_of_target(self, place: Node, right: Node | None) -> str:
+        if place.type != "subscript_expression":
+            return self.field_text(place, "property")
+        index = place.child_by_field_name("index")
+        if index is not None and index.type == "string":
+            return self.text_of(index).strip("\"'")
+        is_assigned = place.parent is not None and place.parent.child_by_field_name("right") == right
+        if right is None or not is_assigned or self._may_be_function(right):
+            raise Keeps
+        return ""
+
+    def _may_be_function(self, value: Node) -> bool:
+        """Whether a value is a function of the script or a name of one, as far as it is written."""
+        binding = self.binding(value)
+        if binding is None or binding.kind == "parameter":
+            return value.type in FUNCTIONS
+        meant = binding.declaration.child_by_field_name("value") or binding.declaration
+        return meant.type in FUNCTIONS
 
     def _find_functions(self) -> dict[Binding, Node]:
         """The functions that names always mean."""
