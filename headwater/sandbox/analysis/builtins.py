@@ -45,7 +45,7 @@ CHANGE: Final = FILL | _names(
     """pop shift splice copyWithin delete clear next return throw decode compile getOrInsert getOrInsertComputed resize
     transfer transferToFixedLength take drop call apply bind valueOf subarray __defineGetter__ __defineSetter__"""
 )
-"""Methods that change what they are called on or give it away, beside those of dates and views whose names begin with "set"."""
+"""Methods that change what they are called on or give it away, beside those whose names begin with "set"."""
 PURE_CALLS: Final = _names(
     """String Number BigInt Boolean Symbol parseInt parseFloat isNaN isFinite atob btoa encodeURIComponent
     decodeURIComponent encodeURI decodeURI escape unescape JSON.stringify Array.isArray Object.hasOwn Object.is
