@@ -155,7 +155,7 @@ class TestValidate:
         sent, timeout, null, thrown, dropped = ok(answer)["records"]
         assert sent["outcome"] == "sent"
         assert [output.get("n", output.get("again")) for output in sent["outputs"]] == [12345678901234567890] * 2
-        assert sent["steps"][1]["logs"] == ["n is 12345678901234567890"]
+        assert sent["steps"][1]["logs"] == ["n is 12345678901234567890n"]
         assert timeout["outcome"] == "error"
         assert timeout["steps"][1]["errors"][0]["error"] == "Timeout"
         assert (null["outcome"], null["steps"][1]["dropped"]) == ("dropped", 1)

@@ -312,7 +312,7 @@ def test_a_slow_record_is_blamed_and_takes_no_state_along(bench: Bench) -> None:
       let calls = 0;
       function process(r) {{
         calls++;
-        if (r.id === 4) for (let i = 0; i < 1e7; i++);
+        if (r.id === 4) for (let i = 0; i < 3e7; i++);
         return {{id: r.id, calls, m: {ASK}}};
       }}
     """
