@@ -29,7 +29,6 @@ for (const exported of [module.exports, module.exports.process]) {
 
 _NO_IMPORT = "there is no `import`: paste what the script needs into it"
 _ONLY_TYPES = f"{_NO_IMPORT}, and import what are only types by `import type`"
-_NO_TOP_LEVEL_AWAIT = "nothing waits for a Promise: take out `await`"
 _TWO_FUNCTIONS = "the script defines `process` and exports another function in its place: keep one of them"
 
 
