@@ -48,7 +48,7 @@ Script = Annotated[Text, AfterValidator(_script_size)]
 
 
 class CheckedScript(NamedTuple):
-    """A script that can be saved. javascript: what was made from it; None when it runs as it is."""
+    """A script that can be saved. javascript: the script that was made from it; None when it runs as it is."""
 
     warnings: list[str]
     javascript: str | None = None
@@ -105,17 +105,14 @@ class _RedisSetFilter(_Named):
 
 
 class V8Transform(_V8):
-    """Runs a JavaScript function `process(record)` in the sandbox.
-
-    javascript: what was made from the script when it was saved; None for a script that runs as it is. It is stored and
-    given to workers, and no answer shows it.
-    """
+    """Runs a JavaScript function `process(record)` in the sandbox."""
 
     uid: str
+    # Made from a module or from TypeScript when it was saved; None for a script that runs as it is. No answer shows it.
     javascript: SkipJsonSchema[str | None] = Field(default=None, exclude_if=absent, repr=False)
 
     @property
-    def program(self) -> str:
+    def runnable_script(self) -> str:
         """What the sandbox loads."""
         return self.script if self.javascript is None else self.javascript
 
@@ -134,7 +131,7 @@ Transform = Annotated[V8Transform | RedisSetFilterTransform, Field(discriminator
 
 
 def feeds_script(transforms: Sequence[V8Transform | RedisSetFilterTransform], place: int) -> bool:
-    """Whether a script comes behind the transform at a place of a pipeline, next to it or behind filters."""
+    """Whether a script follows the transform at a place of a pipeline, next to it or behind filters."""
     return any(transform.type == "v8" for transform in transforms[place + 1 :])
 
 

@@ -105,10 +105,10 @@ class LockedChild:
 
     def load(self, number: int, program: Program) -> ScriptError | None:
         """Load a script under a number, in place of the one there. Returns why it is refused. Raises Died."""
-        began_s = self.cpu_s()
+        cpu_before_s = self.cpu_s()
         self.send(Kind.LOAD, struct.pack("<H?", number, program.keeps_state) + program.text.encode())
         try:
-            frame = self._loaded(began_s)
+            frame = self._loaded(cpu_before_s)
             error = None if frame.kind == Kind.LOADED else parse_error(frame.payload)
         except Malformed:
             raise Died(self.kill()) from None
@@ -124,10 +124,10 @@ class LockedChild:
 
         For a checking child only.
         """
-        began_s = self.cpu_s()
+        cpu_before_s = self.cpu_s()
         self.send(Kind.STRIP, text.encode())
         try:
-            frame = self._loaded(began_s)
+            frame = self._loaded(cpu_before_s)
             return frame.payload.decode() if frame.kind == Kind.STRIPPED else parse_error(frame.payload)
         except (Malformed, UnicodeDecodeError):
             raise Died(self.kill()) from None
@@ -135,11 +135,11 @@ class LockedChild:
             self.kill()
             return ScriptError("Timeout", "reading it takes more than a second")
 
-    def _loaded(self, began_s: float) -> Frame:
+    def _loaded(self, cpu_before_s: float) -> Frame:
         """The answer to LOAD or STRIP. Raises Died, Malformed, TimeoutError when it used up its CPU time."""
         end = time.monotonic() + LOAD_TIMEOUT_S
         while (frame := self.receive()) is None:
-            if self.cpu_s() - began_s > LOAD_CPU_S:
+            if self.cpu_s() - cpu_before_s > LOAD_CPU_S:
                 raise TimeoutError
             if time.monotonic() > end:
                 raise Died(self.kill())

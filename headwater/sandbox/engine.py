@@ -35,10 +35,14 @@ _NO_STRIPPER = "const stripTypeScriptTypes = null;"
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """What the launcher becomes. data_bytes bounds the memory of the process above its program's own.
+    """The program that the launcher becomes.
 
-    With the JIT, V8 reserves 512 MB of address space for code, which counts as data. checking: it can take types from
-    TypeScript, and refuses scripts whose top level asks for the time or for chance.
+    Attributes:
+        argv: Its command line.
+        data_bytes: The limit of its data memory. With the JIT, V8 reserves 512 MB of addresses for code, which count.
+        jit: Whether V8 compiles to machine code.
+        checking: Whether it is for scripts that are saved: it strips the types of TypeScript, and refuses scripts whose
+            top level asks for the time or for a random number.
     """
 
     argv: tuple[str, ...]

@@ -22,20 +22,20 @@ class Kind(enum.IntEnum):
     """Types of frames; the first word says who sends it."""
 
     HELLO = 0  # child: started
-    BATCH = 1  # parent: script, mode and time; a line of columns, a line of long integers, a line per record
+    BATCH = 1  # parent: script (u16), flags (u8), limit in ms (u16); a line of columns, of long integers, per record
     KEYS = 2  # child: [name, [value, …], …] as JSON
     RESULTS = 3  # child: a line per record; SUMMARY follows
     ANSWERS = 4  # parent: a line per name, "?" or a digit per value
     LOAD = 5  # parent: script number (u16), whether it keeps something from record to record (u8), then the script
     LOADED = 6  # child: the script is ready
-    STRIP = 20  # parent, to a checking child: a text that is no script
-    STRIPPED = 21  # child: the text without the types of TypeScript; empty when it is a script
     TRACE = 7  # child: number of the record that it starts with
     REFUSED = 8  # child: an error line: the script can't be loaded
     BROKEN = 9  # child: the harness itself failed
     ASK = 10  # child: a question as in KEYS, for which the script waits; nothing else may be on its way
     REPLY = 11  # parent: the answer to ASK, as in ANSWERS
     SUMMARY = 12  # child: log lines, and a line that counts them and the records of RESULTS
+    STRIP = 20  # parent, to a checking child: a text that is no script
+    STRIPPED = 21  # child: the text without the types of TypeScript; empty when it is a script
 
 
 class Frame(NamedTuple):
@@ -75,7 +75,7 @@ class Channel:
     def send(self, kind: Kind, *parts: bytes | memoryview) -> None:
         """Queue one frame and send as much as the socket takes. Raises Closed, Malformed.
 
-        One frame may still be on its way: who wants more to come replies to what it has not read.
+        One frame may still be on its way. When a second one is, the child has replied to a frame that it did not read.
         """
         if len(self._outgoing) > _MAX_PARTS:
             raise Malformed("replies to frames that were not read")

@@ -1,4 +1,4 @@
-"""What a script's text lets expect of it: warnings for its author when it is saved."""
+"""Warnings for the author of a script, by its text alone. They come with the answer to a save."""
 
 import re
 from collections.abc import Iterator

@@ -24,20 +24,22 @@ from headwater.sandbox.results import Results, ScriptError, parse_error
 SLICE_MS = 250
 """How long a segment runs before it is interrupted and goes on behind the record that it was at."""
 ALONE_MS = (75, 300, 1200, 2000, 10_000)
-"""How long a suspected record runs alone, from run to run; those that found it above the CPU limit don't count."""
+"""The time limits of the lone runs of a suspected record. A run above the CPU limit does not move on to the next."""
 JUDGED_MS = 1000
-"""How long it may take to run a record once more that ran to its end before: CPU time alone decides on it."""
+"""The time limit of a further run of a record that ran to its end before: its CPU time alone decides on it."""
 CPU_LIMIT_S = 0.050
 MAX_SEGMENT_BYTES = 8 << 20
-_FROM_SCRIPT, _FOR_SCRIPT = 4, 8
+REHEARSED = 16
+"""The harness's flag of a segment that it rehearses first."""
+_FROM_SCRIPT, _FEEDS_SCRIPT = 4, 8
 _MAX_SAFE = 2**53 - 1
 _RUNS_OVER_LIMIT = 2
 _MAX_KEPT_REPLIES, _MAX_KEPT_QUESTION_BYTES = 20_000, 1_000
 _DEATHS = 2
-"""Of a record before it is blamed: the first child may have been full of what others left, the next one is new."""
+"""After how many deaths a record is blamed: other records may have filled the first child, but the next one is new."""
 _KILLS_BY_SYSTEM = 3
 _FOREIGN = frozenset({-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP, -signal.SIGQUIT})
-"""Deaths that somebody else wanted: no script can send its process a signal. The system's SIGKILL may be its fault."""
+"""Signals from outside, since no script can send one. SIGKILL may come from the OOM killer: it is counted apart."""
 
 
 class Mode(enum.IntEnum):
@@ -50,12 +52,12 @@ class Mode(enum.IntEnum):
 
     @property
     def is_lone(self) -> bool:
-        """Whether it is for one record, on which it decides."""
+        """Whether the segment is one record, whose run decides whether the record is at fault."""
         return self in (Mode.ALONE, Mode.JUDGED)
 
     @property
     def flag(self) -> int:
-        """The harness's flag."""
+        """The harness's flag, which is the same for ALONE and JUDGED."""
         return min(self, Mode.ALONE)
 
 
@@ -63,8 +65,14 @@ class Mode(enum.IntEnum):
 class Segment:
     """Rows of a batch that run together.
 
-    tries: lone runs so far; over: those above the CPU limit; deaths: that may be its own doing; killed: deaths by
-    the system's SIGKILL. first_run: no run of it has ended well.
+    Attributes:
+        rows: The numbers of the rows.
+        mode: How they run.
+        tries: How often the record ran alone so far.
+        over: How many of these runs were above the CPU limit.
+        deaths: How many deaths of a child count against the record.
+        killed: How many deaths came by the system's SIGKILL.
+        first_run: Whether no run of the record has come to its end.
     """
 
     rows: Sequence[int]
@@ -77,7 +85,7 @@ class Segment:
 
     @property
     def limit_ms(self) -> int:
-        """The time after which the engine interrupts it."""
+        """The time after which the engine interrupts the segment."""
         if self.mode is Mode.JUDGED:
             return JUDGED_MS
         return ALONE_MS[min(self.tries - self.over, len(ALONE_MS) - 1)] if self.mode is Mode.ALONE else SLICE_MS
@@ -90,9 +98,13 @@ class Segment:
 
 
 class Death(NamedTuple):
-    """How a child died over a segment: its exit status, and when we ended it, why.
+    """How a child died over a segment.
 
-    overdue: for its time; cpu_s is the CPU time that it had since the segment was sent. broken: for what it sent.
+    Attributes:
+        status: The exit status.
+        overdue: Whether the parent ended the child because its time was over.
+        broken: Whether the parent ended the child because it broke the protocol.
+        cpu_s: The CPU time that an overdue child used for the segment.
     """
 
     status: int
@@ -103,15 +115,21 @@ class Death(NamedTuple):
 
 @dataclass(slots=True)
 class Job:
-    """One batch. for_script: another script gets the outputs. keeps_state: the script may keep something from record to
-    record, so that no record may run twice in one state. replies: what was answered to questions that a script waited
-    for, so that a batch that runs again gets farther. errors: by row. several: some row may have more than one
-    output. crashed: a child died over it.
+    """One batch on its way through a script.
+
+    Attributes:
+        script: The script's number.
+        feeds_script: Whether another script gets the outputs.
+        keeps_state: Whether the script may keep something from record to record. No record runs twice in one state.
+        errors: The errors by row.
+        replies: The answers to questions that the script waited for; a batch that runs again does not ask them again.
+        several: Whether some row may have more than one output.
+        crashed: Whether a child died over the batch.
     """
 
     batch: RecordBatch
     script: int
-    for_script: bool = False
+    feeds_script: bool = False
     keeps_state: bool = False
     errors: dict[int, ScriptError] = field(default_factory=dict)
     logs: list[str] = field(default_factory=list)
@@ -135,21 +153,21 @@ class Job:
 
     @property
     def outputs(self) -> Texts:
-        """Per row b"" (dropped), one record, or several with tabs between."""
+        """For each row b"" (dropped), one record, or several records with tabs between."""
         return Texts.of(self._outputs) if self._whole is None else self._whole
 
     @property
     def flags(self) -> int:
         """The harness's flags of the batch."""
-        return self.batch.for_script * _FROM_SCRIPT | self.for_script * _FOR_SCRIPT
+        return self.batch.for_script * _FROM_SCRIPT | self.feeds_script * _FEEDS_SCRIPT
 
     @property
     def pending(self) -> Segment | None:
-        """What to run next; None when nothing is left that does not run."""
+        """The segment to run next; None when all that is left is running."""
         return self._work[0] if self._work else None
 
     def remember(self, question: bytes, reply: bytes) -> None:
-        """Keep a reply for the case that the question is asked again."""
+        """Keep the reply to a question, which the script may ask again when the batch runs again."""
         if len(question) <= _MAX_KEPT_QUESTION_BYTES and len(self.replies) < _MAX_KEPT_REPLIES:
             self.replies[question] = reply
 
@@ -203,7 +221,7 @@ class Job:
             self._push([Segment(rows, Mode.TRACED)])
         elif traced is not None and traced < len(rows):
             before, after = rows[:traced], rows[traced + 1 :]
-            suspect = Segment([rows[traced]], Mode.ALONE, deaths=int(_may_be_its_own(death)))
+            suspect = Segment([rows[traced]], Mode.ALONE, deaths=int(_is_evidence(death)))
             self._push([suspect, Segment(before), Segment(after, Mode.TRACED)])  # the new child is still empty
         else:
             half = len(rows) // 2
@@ -213,7 +231,7 @@ class Job:
         if not results.interrupted and cpu_s <= CPU_LIMIT_S:
             if segment.mode is Mode.ALONE:
                 self._store(segment.rows, results)
-            # A slow record had its say when it ran with the others.
+            # What a slow record printed was kept when it ran with the others.
             if segment.first_run:
                 self.logs += results.logs
             return False
@@ -227,7 +245,10 @@ class Job:
         return segment.mode is Mode.ALONE and (self.keeps_state or again.over >= _RUNS_OVER_LIMIT)
 
     def _judge_in_rehearsal(self, segment: Segment, again: Segment, results: Results) -> bool:
-        """A record has run to its end in the state that counts, but took too long; it may only have filled a table."""
+        """Keep the result of a record that ran to its end but took too long, and measure it again in a rehearsal.
+
+        It may only have filled a table, which the next records find there.
+        """
         self._store(segment.rows, results)
         if segment.first_run:
             self.logs += results.logs
@@ -235,7 +256,7 @@ class Job:
         return False
 
     def _judge_death(self, segment: Segment, death: Death) -> None:
-        again = segment.again(deaths=int(_may_be_its_own(death)), killed=int(_is_killed(death)))
+        again = segment.again(deaths=int(_is_evidence(death)), killed=int(_is_killed(death)))
         if death.broken:
             broke = ScriptError("SandboxCrash", "the script broke its sandbox", attempts=again.tries + 1)
             self._fail(again.rows[0], broke)
@@ -251,7 +272,7 @@ class Job:
         self._fail(segment.rows[0], ScriptError("Timeout", message, attempts=segment.tries + 1))
 
     def _fail(self, row: int, error: ScriptError) -> None:
-        """An earlier run may have given the record an output."""
+        """Give a record an error in place of the output that an earlier run may have made."""
         if self._whole is not None:
             self._outputs, self._whole = [line or b"" for line in self._whole], None
         self._outputs[row] = b""
@@ -269,7 +290,7 @@ class Job:
         for row, line in zip(rows, cast("Iterable[bytes]", results.lines), strict=True):
             if line.startswith(b"!"):
                 self._fail(row, parse_error(line))
-            elif len(line) > MAX_OUTPUT_BYTES and (message := _too_large(line, marked=self.for_script)):
+            elif len(line) > MAX_OUTPUT_BYTES and (message := _too_large(line, marked=self.feeds_script)):
                 self._fail(row, ScriptError("OutputTooLarge", message))
             else:
                 self._outputs[row] = line
@@ -303,8 +324,8 @@ def _is_killed(death: Death) -> bool:
     return death.status == -signal.SIGKILL and not (death.overdue or death.broken)
 
 
-def _may_be_its_own(death: Death) -> bool:
-    """Whether the record that it was at may have brought it about: not when it got no CPU, or others ended it."""
+def _is_evidence(death: Death) -> bool:
+    """Whether a death counts against the record that ran: not for want of CPU, nor when others ended the child."""
     if death.overdue:
         return death.cpu_s > CPU_LIMIT_S
     return death.status not in _FOREIGN and death.status != -signal.SIGKILL
@@ -319,9 +340,10 @@ def _crash(status: int, attempts: int) -> ScriptError:
 
 
 def _head(batch: RecordBatch, long: list[int | list[int]]) -> bytes:
-    """A line for scripts that ask for time or chance, and one of the long integers.
+    """Two lines: the columns, for scripts that ask for the time or a random number, and the places of long integers.
 
-    The columns are told by their runs; offsets count on from row to row, so theirs are the runs of what is added.
+    A column is written as runs of equal values. Offsets most often grow by one from row to row, so that the runs of
+    their differences from the row's number are written.
     """
     timestamps, partitions, offsets, indexes = (
         np.frombuffer(column, np.int64) for column in (batch.timestamps, batch.partitions, batch.offsets, batch.indexes)
@@ -337,5 +359,5 @@ def _head(batch: RecordBatch, long: list[int | list[int]]) -> bytes:
 
 
 def _exact(numbers: list[int], ends: list[int]) -> tuple[list[int] | list[str], list[int]]:
-    """Numbers as text where JavaScript could not hold one: the seed of a record's chance is made of their digits."""
+    """Numbers, as text where a double can't hold one: their digits are the seed of a record's random numbers."""
     return ([str(number) for number in numbers], ends) if max(numbers, default=0) > _MAX_SAFE else (numbers, ends)

@@ -1,4 +1,4 @@
-"""Names that a script has, names that people expect and that are not there, and the way out for each."""
+"""The global names that every script has, and what to do in place of names that people expect to be there."""
 
 _GLOBALS = """
     Object Function Array Number parseFloat parseInt Infinity NaN undefined Boolean String Symbol Date Promise
@@ -10,7 +10,7 @@ _GLOBALS = """
     flow atob btoa TextEncoder TextDecoder structuredClone
 """
 GLOBALS = frozenset(_GLOBALS.split())
-"""What every script has."""
+"""The global names of a script's realm."""
 _NO_NETWORK = (
     "scripts have no network: put what you would look up into a dataset and ask `flow.contains`, or look it up where "
     "the sink's topic is read"

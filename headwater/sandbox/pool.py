@@ -11,17 +11,20 @@ from headwater.sandbox.results import ScriptError
 
 _OUTSIDE = {
     "time": "The script asks for the time outside of `process(record)`",
-    "chance": "The script asks for a random number outside of `process(record)`",
+    "random": "The script asks for a random number outside of `process(record)`",
 }
 _MOVE = (
     "the top level runs once for each start of a worker, so its results would differ from worker to worker. Ask inside "
-    "of `process(record)`, where time and random numbers follow the record."
+    "of `process(record)`, where the time and random numbers follow the record."
 )
 _START_ATTEMPTS = 3
 
 
 class ChildPool:
-    """Starts children, one at a time. keep_spare: one more than is needed, scripts included. Used by one thread."""
+    """Starts children, one at a time. Used by one thread.
+
+    keep_spare: a further child is started, with the scripts loaded, as soon as one is taken.
+    """
 
     def __init__(self, engine: Engine, *, keep_spare: bool) -> None:
         self._engine = engine

@@ -7,9 +7,9 @@ from headwater.sandbox.analysis.tree import parse
 
 
 class Program(NamedTuple):
-    """A script's text, and whether it may keep something from record to record.
+    """The text of a script, and whether the script may keep something from record to record.
 
-    Such a script processes each record once, in order, and waits for the answers of `flow.contains`.
+    A script that keeps state processes each record once, in order, and waits for each answer of `flow.contains`.
     """
 
     text: str

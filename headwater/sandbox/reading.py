@@ -14,8 +14,8 @@ from headwater.sandbox.results import ScriptError
 from headwater.sandbox.supervisor import Lookup, Sandbox
 
 _MAX_BROKEN_UNITS = 1 << 16
-"""To find a way through a text with faults takes the parser ten times as long as through another."""
-_MISSING = re.compile(r"([\w$]+) is not defined")
+"""A longer text with syntax errors is not parsed, which takes ten times as long as for a text without."""
+_NOT_DEFINED = re.compile(r"([\w$]+) is not defined")
 _JSX = re.compile(r"</[\w.]*>|/>")
 _DECORATOR = re.compile(r"^\s*@\w", re.MULTILINE)
 _EXPORTS = frozenset({"module", "exports"})
@@ -28,14 +28,17 @@ _NO_JSX = "There is no JSX, as in .tsx files: scripts return records."
 class Loaded(NamedTuple):
     """A script in a sandbox.
 
-    tree: of the text without types; free: the uses of names that it does not declare, none when part of the tree is not
-    understood. javascript: what was made from the sent text; None when that runs as it is.
+    Attributes:
+        number: Its number there.
+        tree: The syntax tree of the text without types.
+        javascript: The script that was made from the sent text; None when that runs as it is.
+        free: The uses of names that the script does not declare; empty when the tree has errors.
     """
 
     number: int
     tree: Script
     javascript: str | None
-    free: dict[str, list[Node]] = {}  # replaced, never changed
+    free: dict[str, list[Node]] = {}  # a NamedTuple's default is shared: it is replaced, never changed
 
 
 def load(sandbox: Sandbox, text: str, lookup: Lookup) -> Loaded:
@@ -56,7 +59,7 @@ class _Reader:
         self._lookup = lookup
 
     def load(self, text: str) -> Loaded:
-        """A script as it is; only a text that is none is read as something else."""
+        """Load a text as a script, or, if it does not compile, as a module or as TypeScript."""
         try:
             return Loaded(self._sandbox.add(text, self._lookup), parse(text), None)
         except ScriptRefused as refused:
@@ -78,7 +81,7 @@ class _Reader:
         return self._made(tree, stripped)
 
     def _module(self, text: str, tree: Script) -> Loaded:
-        """A module in JavaScript keeps what only looks like types: in `f(a < b, c > (d))` there are none."""
+        """Load a module, if possible with all of its text: `f(a < b, c > (d))` looks like types, and is JavaScript."""
         module = modules.Module(tree)
         if text != tree.text:
             javascript = module.script_of(text)
@@ -90,7 +93,7 @@ class _Reader:
         return self._made(tree, module.script_of(tree.text))
 
     def _without_stripper(self, text: str, error: ScriptError, refused: ScriptRefused) -> Loaded:
-        """What the stripper can't read is a module at best, whose fault the engine names better."""
+        """Refuse a text that the stripper can't read. Where it is a module, the engine names the fault better."""
         unreadable = _unreadable(text, error, refused)
         if error.error == "SyntaxError" and len(text) <= _MAX_BROKEN_UNITS and modules.is_module(tree := parse(text)):
             try:
@@ -106,8 +109,8 @@ class _Reader:
             return self._with_exports(tree, refused)
 
     def _with_exports(self, tree: Script, refused: ScriptRefused) -> Loaded:
-        """Load a script that was refused, when all that it lacks is somewhere to put its exports."""
-        undefined = _MISSING.fullmatch(refused.reason)
+        """Load a script that was refused since `module` or `exports` is not defined. Refuses it else."""
+        undefined = _NOT_DEFINED.fullmatch(refused.reason)
         if refused.error != "ReferenceError" or undefined is None or undefined[1] not in _EXPORTS:
             raise _explained(refused, tree)
         javascript = modules.from_common_js(tree)
@@ -118,7 +121,7 @@ class _Reader:
 
 
 def _explained(refused: ScriptRefused, tree: Script | None = None) -> ScriptRefused:
-    """The error, with a way out where one is known."""
+    """The refusal, with the way out where one is known."""
     way_out = _way_out(refused, tree)
     if not way_out:
         return refused
@@ -128,7 +131,7 @@ def _explained(refused: ScriptRefused, tree: Script | None = None) -> ScriptRefu
 def _way_out(refused: ScriptRefused, tree: Script | None) -> str:
     if refused.error == "NoProcess" and tree is not None:
         return _other_functions(tree)
-    if refused.error == "ReferenceError" and (undefined := _MISSING.fullmatch(refused.reason)):
+    if refused.error == "ReferenceError" and (undefined := _NOT_DEFINED.fullmatch(refused.reason)):
         return _sentence(missing.way_out(undefined[1]))
     if refused.error == "SyntaxError" and refused.reason.startswith("await is only valid"):
         return _sentence(_NO_WAIT)
@@ -149,7 +152,7 @@ def _other_functions(tree: Script) -> str:
 
 
 def _unreadable(text: str, error: ScriptError, refused: ScriptRefused) -> ScriptRefused:
-    """The error for a text that is neither a script nor TypeScript whose types can be taken out."""
+    """The refusal of a text that is no script, and whose types can't be taken out either."""
     if error.error != "SyntaxError":
         return ScriptRefused(f"The script can't be read as JavaScript or TypeScript: {error.message}.")
     if (unsupported := typescript.unsupported(text, error.message)) is not None:

@@ -1,22 +1,23 @@
-"""When a script that keeps something is rehearsed: run over a batch in a realm of its own, for what it asks.
+"""Decides which segments of a script that keeps state are rehearsed.
 
-The questions of a rehearsal are looked up in bulk, so that the run itself waits for few answers. Everything else that a
-rehearsal does is forgotten; its realm is loaded under a number of its own, and anew from time to time, since what the
-script keeps there grows.
+A rehearsal runs the script over the segment in a realm of its own, to find out what the script asks. These questions
+are looked up in bulk, so that the run that counts waits for few answers. Everything else that a rehearsal does is
+thrown away. Its realm is loaded under a number of its own, and anew from time to time, since the script's state grows
+there too.
 """
 
 from typing import Final
 
-REALM: Final = 0x8000
+REHEARSAL: Final = 0x8000
 """Added to a script's number, it is the number of the realm of its rehearsals."""
 FEW_RECORDS: Final = 4
-"""So few records are not worth a rehearsal."""
+"""A segment of so many records or fewer is not rehearsed."""
 _USES: Final = 64
-"""How often a realm is used for rehearsals."""
+"""How many segments are rehearsed in a realm before it is loaded anew."""
 _PAUSE_UNASKED: Final = 8
-"""Segments without a rehearsal after one in which the script asked nothing."""
+"""How many segments are not rehearsed after one in which the script asked nothing."""
 _PAUSE_DIED: Final = 256
-"""Segments without a rehearsal after a child died: it may have had no room for what the script keeps in two realms."""
+"""How many segments are not rehearsed after a child died: the state in two realms may not fit into its memory."""
 
 
 class Rehearsals:
@@ -27,7 +28,7 @@ class Rehearsals:
         self._pauses: dict[int, int] = {}
 
     def are_due(self, script: int, records: int) -> bool:
-        """Whether a segment of so many records is worth a rehearsal."""
+        """Whether to rehearse a segment of so many records. Counts the segment."""
         if records <= FEW_RECORDS:
             return False
         pause = self._pauses.get(script, 0)
@@ -35,16 +36,16 @@ class Rehearsals:
         return pause == 0
 
     def needs_new_realm(self, script: int) -> bool:
-        """Whether the realm has been used long enough. Counts one more use."""
+        """Whether the realm has to be loaded anew for this rehearsal. Counts the rehearsal."""
         uses = self._uses.get(script, 0)
         self._uses[script] = (uses + 1) % _USES
         return uses == 0
 
     def asked(self, script: int, *, questions: int) -> None:
-        """A rehearsed segment has run; its script asked so often."""
+        """Take note that a rehearsed segment has run, in which the script asked so often."""
         if not questions:
             self._pauses[script] = _PAUSE_UNASKED
 
     def failed(self, script: int) -> None:
-        """The child died over a rehearsed segment, or over loading the realm."""
+        """Take note that the realm could not be loaded, or that the child died over a rehearsed segment."""
         self._pauses[script] = _PAUSE_DIED

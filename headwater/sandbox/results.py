@@ -26,11 +26,17 @@ class ScriptError(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The first `end` records of a segment. clean: no line is an error or can be too large; several: some have tabs.
+    """The results of the first records of a segment.
 
-    lines: one per record, b"" (dropped), b"!…" (an error) or the outputs with tabs between. slow: records that took
-    more than 50 ms of wall time; unfinished: those whose questions depend on too many answers, to run alone.
-    interrupted: the record at `end` was running when the time was up.
+    Attributes:
+        end: How many records.
+        interrupted: Whether the record at `end` was running when the time was over.
+        slow: Records that took more than 50 ms of wall time.
+        unfinished: Records that have to run alone, since their questions depend on too many answers.
+        lines: For each record b"" (dropped), b"!…" (an error) or the outputs with tabs between.
+        logs: What the records printed.
+        clean: Whether all lines are final: none is an error or may be too large, no record is slow or unfinished.
+        several: Whether a line may have more than one output.
     """
 
     end: int
@@ -103,7 +109,7 @@ def parse_question(payload: bytes) -> list[tuple[str, list[str]]]:
 
 
 def _without_surrogates(question: Any) -> list[str | list[str]]:
-    """Text with lone surrogates is in no set, and names none: it becomes the empty text, which neither is nor does."""
+    """Text with lone surrogates is in no set and names no dataset. Nor does the empty text, which takes its place."""
     match question:
         case [*parts] if all(isinstance(part, str | list) for part in parts):
             return [_known(part) if isinstance(part, str) else [_known(value) for value in part] for part in parts]

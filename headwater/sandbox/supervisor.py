@@ -14,10 +14,10 @@ from headwater.model.record import RecordBatch
 from headwater.sandbox.child import Died, LockedChild
 from headwater.sandbox.engine import Engine, deno_engine
 from headwater.sandbox.frames import Frame, Kind, Malformed
-from headwater.sandbox.job import Death, Job, Mode, Segment
+from headwater.sandbox.job import REHEARSED, Death, Job, Mode, Segment
 from headwater.sandbox.pool import ChildPool, refused
 from headwater.sandbox.program import Program
-from headwater.sandbox.rehearsals import REALM, Rehearsals
+from headwater.sandbox.rehearsals import REHEARSAL, Rehearsals
 from headwater.sandbox.results import ScriptError, parse_question, parse_results, parse_row
 
 log = structlog.get_logger(__name__)
@@ -36,27 +36,38 @@ RECYCLE_ABOVE_BYTES = 208 << 20
 RECYCLE_INTERVAL_S = 10.0
 MEASURE_EVERY_S = 0.1
 """How often it is asked how much memory the child has. Small batches come a hundred times a second."""
-PATIENT_SLICE_MS, IMPATIENT_S = 1500, 60.0
-"""How long a segment may run whose script keeps something, and how long after an interruption it may not."""
+STATEFUL_SLICE_MS = 1500
+"""How long a segment runs before it is interrupted when its script keeps state, which an interruption loses."""
+SHORT_SLICES_S = 60.0
+"""How long after an interruption the segments of such a script have the time limit of all others."""
 MAX_WITH_CHILD = 2
 """Segments that the child has: it runs one while the parent looks up what another one asked, or takes its results."""
 _MAX_QUESTIONS = 64
 _MAX_WAITS = 200_000
-"""Of a script for answers in one segment: more than its time allows."""
+"""How often a script may wait for an answer in one segment; its time is over long before."""
 _DIGITS = bytes.maketrans(b"\0\1", b"01")
 _PAUSE_S = 1.0
-_REHEARSED = 16
-"""The harness's flag of a segment that it rehearses first."""
 _LATE_S = 0.05
-"""How soon it is seen that the engine stopped a script that waits for an answer."""
+"""How often it is looked whether the engine has stopped a script that waits for an answer."""
 
 
 @dataclass(slots=True, eq=False)
 class _Exchange:
     """A segment that the child has.
 
-    limit_s: when the engine interrupts a step of it; began_s, cpu_s: clocks when its last step could begin; traced: its
-    record; asked_s: when its script began to wait for an answer; rehearsed: its questions were looked for before.
+    Attributes:
+        limit_s: The time after which the engine interrupts a step of the segment.
+        began_s: The clock when the last step could begin; moved on by the time that the script waited for answers.
+        cpu_s: The child's CPU time then.
+        traced: The record that runs, by its number in the segment, where the child names it.
+        results: The frame RESULTS, while SUMMARY is not there.
+        questions: How many questions were asked between passes.
+        waits: How many questions the script waited for.
+        question: The question that is to be answered.
+        asked_s: The clock when the script began to wait for an answer.
+        asked: The frame of the question that the script waits for.
+        answer: The lookup that runs.
+        rehearsed: Whether the child rehearses the segment first.
     """
 
     job: Job
@@ -132,12 +143,12 @@ class Sandbox:
         self._lookup[number] = lookup
         return number
 
-    def submit(self, number: int, batch: RecordBatch, *, for_script: bool = False) -> Job:
+    def submit(self, number: int, batch: RecordBatch, *, feeds_script: bool = False) -> Job:
         """Queue a batch for a script. Batches end in the order in which they are submitted.
 
-        for_script: another script gets the outputs, so that their numbers are marked as marks.py has it.
+        feeds_script: another script gets the outputs, so that their numbers are marked as marks.py has it.
         """
-        job = Job(batch, number, for_script=for_script, keeps_state=self._scripts[number].keeps_state)
+        job = Job(batch, number, feeds_script=feeds_script, keeps_state=self._scripts[number].keeps_state)
         self._jobs.append(job)
         self.step()
         return job
@@ -221,7 +232,7 @@ class Sandbox:
         rehearsed = job.keeps_state and segment.mode is Mode.WHOLE and self._is_rehearsed(child, job, segment)
         realm = self._realm_to_judge(child, job.script) if segment.mode is Mode.JUDGED else job.script
         job.started(segment)
-        flags, limit_ms = segment.mode.flag | job.flags | rehearsed * _REHEARSED, self._limit_ms(job, segment)
+        flags, limit_ms = segment.mode.flag | job.flags | rehearsed * REHEARSED, self._limit_ms(job, segment)
         head = realm.to_bytes(2, "little") + bytes([flags]) + limit_ms.to_bytes(2, "little")
         exchange = _Exchange(job, segment, limit_ms / 1000, rehearsed=rehearsed)
         self._hand_over(child, exchange, Kind.BATCH, head, *job.payload(segment))
@@ -237,16 +248,16 @@ class Sandbox:
     def _realm_to_judge(self, child: LockedChild, script: int) -> int:
         """The number of the realm in which a slow record runs again. Raises Died.
 
-        Where there is none for rehearsals it is the script's own, whose state then begins anew.
+        It is the realm for rehearsals; where that can't be loaded, the script's own, whose state begins anew for it.
         """
         if self._has_rehearsal(child, script, anew=False):
-            return script | REALM
+            return script | REHEARSAL
         self._reload(child, script)
         return script
 
     def _has_rehearsal(self, child: LockedChild, script: int, *, anew: bool) -> bool:
         """Load the realm for rehearsals if it is not there. False when its top level fails this time. Raises Died."""
-        number = script | REALM
+        number = script | REHEARSAL
         if number in child.scripts and not anew:
             return True
         try:
@@ -261,16 +272,17 @@ class Sandbox:
     def _limit_ms(self, job: Job, segment: Segment) -> int:
         """The time after which the engine interrupts a segment.
 
-        An interrupted script loses its state. One that keeps something ends its segments by itself, between records, so
-        it gets more time, for a machine may be busy; but not soon after a record that was interrupted.
+        An interrupted script loses its state. A segment of a script that keeps state ends by itself, between two
+        records, before its time is over; only on a busy machine it does not, so it gets more time. After a record that
+        was interrupted it does not get more for a while: the next such record would delay the others again.
         """
         stopped_s = self._stopped_s.get(job.script, float("-inf"))
-        if segment.mode is Mode.WHOLE and job.keeps_state and self._clock() - stopped_s > IMPATIENT_S:
-            return PATIENT_SLICE_MS
+        if segment.mode is Mode.WHOLE and job.keeps_state and self._clock() - stopped_s > SHORT_SLICES_S:
+            return STATEFUL_SLICE_MS
         return segment.limit_ms
 
     def _has_room(self, child: LockedChild, job: Job, segment: Segment) -> bool:
-        """Whether the child may have this segment now. One that is under suspicion runs when there is no other."""
+        """Whether the child may have this segment now. A suspected record runs when the child has no other segment."""
         others = self._with_child()
         if not others:
             return True
@@ -357,7 +369,7 @@ class Sandbox:
         return True
 
     def _reply(self, child: LockedChild) -> bool:
-        """Answer the script that waits. Its state is lost with the child when the answer can't be had."""
+        """Answer the script that waits. When the lookup fails the child is ended, and the script's state with it."""
         exchange = self._waiting
         if exchange is None:
             return False
@@ -377,7 +389,7 @@ class Sandbox:
         return True
 
     def _look_up(self, exchange: _Exchange) -> bytes | None:
-        """The answers to a question as a frame has them; None until they are there. Raises what the lookup raised."""
+        """The payload of the frame that answers a question; None until it is there. Raises what the lookup raised."""
         assert exchange.question is not None
         if exchange.answer is None:
             exchange.answer = self._lookups.submit(self._lookup[exchange.job.script], exchange.question)
@@ -387,7 +399,7 @@ class Sandbox:
         return b"\n".join(b"?" if part is None else bytes(part).translate(_DIGITS) for part in answered.result())
 
     def _take_back(self, child: LockedChild) -> None:
-        """End the child without blame; what it has runs again in another one."""
+        """End the child; its segments run again in another child, and no record is blamed."""
         child.kill()
         for exchange in reversed(self._forget_child()):
             exchange.job.give_back(exchange.segment)

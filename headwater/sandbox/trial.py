@@ -1,4 +1,4 @@
-"""What a script makes of the example record when it is saved: warnings for its author."""
+"""Warnings for the author of a script, by its run over the stream's example record. They come with a save."""
 
 import re
 from typing import Any
@@ -21,7 +21,7 @@ def warnings(job: Job, example: str) -> list[str]:
     outputs = [msgspec.json.decode(text) for text in (job.outputs[0] or b"").split(b"\t") if text]
     if outputs and all(_is_error(output) for output in outputs):
         shown = msgspec.json.encode(outputs[0]).decode()[:_MAX_SHOWN]
-        return [f"Of the stream's example record the script makes nothing but an error: {shown}."]
+        return [f"The script turns the stream's example record into nothing but an error: {shown}."]
     return []
 
 
@@ -42,8 +42,8 @@ def _members(example: dict[str, Any]) -> str:
     names = [f"`{name}`" for name in example]
     more = f" and {len(names) - _MAX_MEMBERS} more" if len(names) > _MAX_MEMBERS else ""
     return (
-        f"A record is one object with the members {', '.join(names[:_MAX_MEMBERS])}{more}, no block and no list of "
-        "them; GET /api/v1/flow/streams shows its example."
+        f"A record of this stream is one object, not a block and not a list, with the members "
+        f"{', '.join(names[:_MAX_MEMBERS])}{more}; GET /api/v1/flow/streams shows an example."
     )
 
 

@@ -1,4 +1,4 @@
-"""What TypeScript has that stripping types can't take away: the engine's messages, in words that name the way out."""
+"""Refusals of TypeScript whose types can't simply be taken out, such as enums: the place, and the way out."""
 
 import re
 import unicodedata
@@ -21,11 +21,11 @@ _FORMS = {
     "export assignment": ("export", "write `export default process`"),
     "angle-bracket": ("<", "write `value as Type` in place of `<Type>value`"),
 }
-"""By a word of the message: the tokens that such a form may begin with, and the way out."""
+"""By a word of the engine's message: a pattern of the tokens that the form may begin with, and the way out."""
 
 
 def unsupported(text: str, message: str) -> ScriptRefused | None:
-    """The error for a form that makes code; None for other messages of the engine."""
+    """The refusal by the engine's message, with the way out where one is known; None for a message without a place."""
     found = _MESSAGE.fullmatch(message)
     if found is None:
         return None
@@ -35,7 +35,11 @@ def unsupported(text: str, message: str) -> ScriptRefused | None:
 
 
 def _place(text: str, line: int, shown_column: int, tokens: str) -> tuple[int, int]:
-    """Line and column as JavaScript counts them. The engine tells the columns of a terminal, of some tab width."""
+    """Line and column as JavaScript counts them.
+
+    The engine counts columns as a terminal shows them, with tabs of a width that is not known. So the nearest token is
+    taken that the form may begin with.
+    """
     starts = [0, *(end.end() for end in _LINE_END.finditer(text))]
     start = starts[min(line, len(starts)) - 1]
     source = _LINE_END.split(text[start:], maxsplit=1)[0]

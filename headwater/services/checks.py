@@ -33,7 +33,7 @@ ValidateScript = Callable[[str, str], CheckedScript]
 Raises ScriptRefused, whose detail names line and column where they are known, and SandboxFailed."""
 
 _JavaScript = Mapping[str, str | None]
-"""By script what was made from it; None for a script that runs as it is."""
+"""By the script that was sent, the script that was made from it; None for one that runs as it is."""
 
 ParseExpression = Callable[[str], object]
 """Parse a filter expression. Raises ExpressionRefused."""
@@ -279,7 +279,7 @@ class PipelineChecker:
     def _compile(
         self, sent: Sequence[NewTransform], known: _JavaScript, entity: Entity, at: Place, found: _Findings
     ) -> _JavaScript:
-        """Compile the scripts that are not known to work. Returns those and the known ones. Raises InvalidInput."""
+        """Compile the scripts that are not known. Returns what was made from all of them. Raises InvalidInput."""
         example, made = msgspec.json.encode(entity.example).decode(), dict(known)
         for i, transform in enumerate(sent):
             if isinstance(transform, NewV8Transform) and transform.script not in known:
@@ -302,7 +302,7 @@ def _scripts(stored: PipelineConfig) -> _JavaScript:
 
 
 def _with_javascript(transforms: Sequence[Transform], made: _JavaScript) -> list[Transform]:
-    """The transforms, each script with what was made from it; one that was not looked at keeps what it has."""
+    """The transforms, with what was made from their scripts. A script that is not in `made` keeps what it has."""
     return [
         t.model_copy(update={"javascript": made[t.script]}) if isinstance(t, V8Transform) and t.script in made else t
         for t in transforms

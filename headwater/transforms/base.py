@@ -14,7 +14,7 @@ class Resources:
     """What a worker gives its transforms to be built with. log takes lines of `console.log`.
 
     sandbox: the worker's one sandbox, shared by its v8 transforms; not needed by others.
-    feeds_script: a script comes behind this transform in the chain.
+    feeds_script: a script follows this transform further down the chain.
     """
 
     config_id: str

@@ -36,10 +36,10 @@ from headwater.transforms.bloblang.values import (
     SMALL_BYTES,
     Raw,
     Value,
-    affordable,
-    allow_work,
-    is_affordable,
+    begin_record,
     members,
+    spend,
+    spend_on,
     string_or_null,
     syntax,
     whole_characters,
@@ -72,7 +72,7 @@ class Expression:
         """The texts to look up: the record passes when any is in the set. Raises RecordRefused."""
         record = self._read(value)
         if self._counts_work or (value and len(value) > SMALL_BYTES):
-            allow_work(value or b"")
+            begin_record(value or b"")
         try:
             return _texts(self._select(record))
         except RecursionError:  # of JSON in a text, or of many stars
@@ -166,7 +166,7 @@ def _texts(value: Value) -> list[str]:
                 texts.append(plain.lower())
         elif isinstance(plain, bool):
             texts.append(str(plain).lower())
-        elif plain is FAILED or not is_affordable(plain):
+        elif plain is FAILED or not spend_on(plain):
             return []
         elif isinstance(plain, list):
             todo += plain
@@ -184,4 +184,4 @@ def _plain(value: Raw) -> Value:
         return None
     if text[0] != "[":
         return text
-    return _PLAIN(text) if len(text) <= SMALL_BYTES or affordable(len(text)) else FAILED
+    return _PLAIN(text) if len(text) <= SMALL_BYTES or spend(len(text)) else FAILED

@@ -48,7 +48,7 @@ class RedisSetFilter:
         return _Lookup(self._sets, self._target, batch, _Selected(singles, lists), failures)
 
     def _selected(self, batch: RecordBatch) -> Members:
-        """The text of each record; doubtful are also those that may be a number with a mark."""
+        """The text of each record. Between scripts, texts that may be a marked number are doubtful too."""
         singles, doubtful = self._expression.select_single(batch.values)
         if batch.for_script and has_marked(batch.values.text):
             marked = [row for row, text in enumerate(singles) if _MARKED_NUMBER.fullmatch(text)]
@@ -62,7 +62,10 @@ class RedisSetFilter:
 
 
 class _Selected:
-    """singles: one text per row, "" for none. lists: any number of texts, of some rows."""
+    """The selected texts of a batch.
+
+    singles: one text per row, "" for none. lists: for some rows, any number of texts in place of that one.
+    """
 
     def __init__(self, singles: list[str], lists: dict[int, list[str]]) -> None:
         self._singles = singles

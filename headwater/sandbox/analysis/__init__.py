@@ -1,1 +1,1 @@
-"""Reads the syntax of users' scripts: what can be said of a script without running it."""
+"""Static analysis of users' scripts: what their text says, without running them."""

@@ -1,11 +1,11 @@
-"""What is known of a script: what its names mean, what they may hold, and what its functions may return."""
+"""Facts about a script: what its names mean, which values they may hold, and what its functions may return."""
 
 from collections.abc import Iterator
 from typing import Final
 
 from tree_sitter import Node
 
-from headwater.sandbox.analysis import builtins
+from headwater.sandbox.analysis import known_builtins
 from headwater.sandbox.analysis.reach import NOTHING, Reach, join
 from headwater.sandbox.analysis.scopes import FUNCTIONS, Binding, Scopes
 from headwater.sandbox.analysis.tree import Script
@@ -20,8 +20,8 @@ _MAX_PATH: Final = 3
 """How many members the path of a global has at most."""
 
 
-class Keeps(Exception):
-    """The script may keep something."""
+class MayKeepState(Exception):
+    """The script may keep something from record to record."""
 
 
 class Facts:
@@ -29,9 +29,10 @@ class Facts:
 
     Attributes:
         scopes: its bindings.
-        functions: by name, the function that it always means.
-        held: by name, what it may reach, as far as it is known yet.
-        returned: by the id of a function's node, what it may return, as far as it is known yet.
+        own_methods: the names under which the script itself may put functions into objects.
+        functions: by binding, the function that it always means.
+        held: by binding, what its values may reach, as far as it is known yet.
+        returned: by the id of a function's node, what its results may reach, as far as it is known yet.
         is_changed: whether something was added to `held` or `returned`.
     """
 
@@ -51,9 +52,11 @@ class Facts:
         return self._script.text_of(node)
 
     def is_read(self, name: str) -> bool:
-        return name in builtins.READS and name not in self.own_methods
+        """Whether a method of this name changes nothing of what it is called on."""
+        return name in known_builtins.READS and name not in self.own_methods
 
     def binding(self, node: Node) -> Binding | None:
+        """The binding of an identifier; None for a global."""
         return self.scopes.bindings.get(node.id)
 
     def path(self, node: Node | None) -> str:
@@ -67,19 +70,22 @@ class Facts:
         return "".join(self._script.text_of(node).split()).replace("?.", ".")
 
     def property(self, node: Node) -> str:
+        """The name in `object.name`; empty for another node."""
         return self.field_text(node, "property") if node.type == "member_expression" else ""
 
     def field_text(self, node: Node, field: str) -> str:
+        """The text of a field of a node, without quotes."""
         found = node.child_by_field_name(field)
         return "" if found is None else self._script.text_of(found).strip("\"'")
 
     @staticmethod
     def arguments(node: Node) -> list[Node]:
+        """The arguments of a call."""
         arguments = node.child_by_field_name("arguments")
         return [] if arguments is None else [each for each in arguments.named_children if each.type != "comment"]
 
     def callee(self, node: Node) -> Node | None:
-        """The function of the script that an expression means, if it is clear."""
+        """The function of the script that an expression means; None where that is not clear."""
         while node.type == "parenthesized_expression" and node.named_children:
             node = node.named_children[-1]
         if node.type in FUNCTIONS:
@@ -88,7 +94,7 @@ class Facts:
         return None if binding is None else self.functions.get(binding)
 
     def _names_of_methods(self) -> frozenset[str]:
-        """The names under which the script itself may put functions into objects. Raises Keeps for hidden ones."""
+        """The names under which the script may put functions into objects. Raises MayKeepState for hidden ones."""
         names: set[str] = set()
         for node, _ in self.scopes.nodes:
             kind = node.type
@@ -115,7 +121,7 @@ class Facts:
         """A name as it is written, or that of a symbol."""
         text = "\\" if name is None else self.text_of(name)
         if "\\" in text or (text.startswith("[") and not text[1:].lstrip().startswith("Symbol.")):
-            raise Keeps
+            raise MayKeepState
         return text.strip("\"'")
 
     def _name_of_target(self, place: Node, right: Node | None) -> str:
@@ -126,7 +132,7 @@ class Facts:
             return self.text_of(index).strip("\"'")
         is_assigned = place.parent is not None and place.parent.child_by_field_name("right") == right
         if right is None or not is_assigned or self._may_be_function(right):
-            raise Keeps
+            raise MayKeepState
         return ""
 
     def _may_be_function(self, value: Node) -> bool:
@@ -161,35 +167,37 @@ class Facts:
     # ---- what is found out ----
 
     def fill(self, place: Node, value: Reach) -> None:
-        """Put a value into a table of the top level."""
+        """Note that a value is put into an object of the top level, which a name holds."""
         while place.type in MEMBERS:
             value, inner = value.kept(), place.child_by_field_name("object")
             if inner is None:
-                raise Keeps
+                raise MayKeepState
             place = inner
         binding = self.binding(place)
         if binding is None or place.type != "identifier":
-            raise Keeps
+            raise MayKeepState
         self.hold(binding, value)
 
     def hold(self, binding: Binding | None, value: Reach) -> None:
+        """Note that a name may hold a value. Raises MayKeepState for a global."""
         if binding is None:
-            raise Keeps
+            raise MayKeepState
         before = self.held.get(binding, NOTHING)
         after = join((before, value))
         if after != before:
             self.held[binding] = after
             self.is_changed = True
 
-    def give_back(self, function: Node, value: Reach) -> None:
+    def add_result(self, function: Node, value: Reach) -> None:
+        """Note that a function may return a value."""
         before = self.returned.get(function.id, NOTHING)
         after = join((before, value))
         if after != before:
             self.returned[function.id] = after
             self.is_changed = True
 
-    def spread(self, pattern: Node, value: Reach) -> None:
-        """Give the names of a pattern what they take from a value."""
+    def destructure(self, pattern: Node, value: Reach) -> None:
+        """Note what the names of a pattern take from a value."""
         todo = [(pattern, value)] if value.deep else []
         while todo:
             node, given = todo.pop()
@@ -205,7 +213,7 @@ class Facts:
                 case "object_pattern" | "array_pattern":
                     todo += [(child, given.part()) for child in node.named_children]
                 case kind if kind in MEMBERS and given.deep:
-                    raise Keeps
+                    raise MayKeepState
 
 
 def parameters(function: Node) -> list[Node]:

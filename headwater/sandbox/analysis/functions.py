@@ -1,4 +1,4 @@
-"""The functions of a script's top level."""
+"""Finds the functions of a script's top level."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ def by_name(script: Script) -> dict[str, Node]:
 
 
 def entry(script: Script) -> Node | None:
-    """The function that is called with a record, as far as the text shows it."""
+    """The function that is called with a record; None where the text does not show it."""
     bindings = dict(_bindings(script.root))
     found = next((bindings[name] for name in (*ENTRY_NAMES, "default") if name in bindings), None)
     for _ in range(_MAX_ALIASES):
@@ -30,7 +30,7 @@ def entry(script: Script) -> Node | None:
 
 
 def is_async(function: Node) -> bool:
-    """Whether a function returns a Promise by its form."""
+    """Whether a function is declared `async`."""
     return any(child.type == "async" for child in function.children)
 
 

@@ -1,6 +1,6 @@
-"""Makes scripts of modules. What is left of a text keeps its line and column.
+"""Turns modules into scripts. What is left of a module's text keeps its line and column.
 
-A script that was made begins with a line of its own, which the harness knows and does not count.
+A script that was made so begins with an added line, which the harness recognises and does not count.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,18 +20,15 @@ _DEFAULT = "default"
 _FIND_EXPORT = """
 var process = typeof module.exports === "function" ? module.exports : module.exports.process ??
   module.exports.transform ?? module.exports.default;"""
-_COMPARE_EXPORT = """
-for (const exported of [module.exports, module.exports.process]) {
-  if (typeof exported === "function" && exported !== process) {
-    throw "the script defines one function `process` and exports another: keep one of them";
-  }
-}"""
+_TWO_FUNCTIONS = "the script defines `process` and exports another function in its place: keep one of them"
+_COMPARE_EXPORT = f"""
+for (const exported of [module.exports, module.exports.process]) {{
+  if (typeof exported === "function" && exported !== process) throw "{_TWO_FUNCTIONS}";
+}}"""
 
 _NO_IMPORT = "there is no `import`: paste what the script needs into it"
 _ONLY_TYPES = f"{_NO_IMPORT}, and import what are only types by `import type`"
-_NO_TOP_LEVEL_AWAIT = "nothing waits for a Promise: take out `await`"
 _NOT_READ = "this is no export or import of JavaScript"
-_TWO_FUNCTIONS = "the script defines `process` and exports another function in its place: keep one of them"
 
 
 def is_module(script: Script) -> bool:
@@ -40,7 +37,7 @@ def is_module(script: Script) -> bool:
 
 
 def from_common_js(script: Script) -> str:
-    """The script that a text becomes that sets `module.exports` or `exports.process`."""
+    """The script that a CommonJS module becomes, which sets `module.exports` or members of `exports`."""
     hash_bangs = [node for node in script.root.children if node.type == "hash_bang_line"]
     text = _edited(script.source, [(node.start_byte, node.end_byte, "") for node in hash_bangs])
     return _WITH_EXPORTS + text + (_COMPARE_EXPORT if "process" in declared(script.root) else _FIND_EXPORT)
@@ -54,13 +51,13 @@ def require_no_import(script: Script) -> None:
 
 
 def refusal(script: Script, node: Node, reason: str) -> ScriptRefused:
-    """The error for a part of a script that there is not."""
+    """The refusal of a part of a script, with its place."""
     line, column = script.position(node)
     return ScriptRefused(f"The script can't be loaded: line {line}, column {column}: {reason}.", line, column)
 
 
 def exported_entries(statement: Node) -> Iterator[tuple[str, Node]]:
-    """Of `export { f as process, g }` the names that a script is called by, and what they name: `process`, `f`."""
+    """The entry points in a list of exports and the local names of them: `process` and `f` in `{ f as process, g }`."""
     for clause in statement.named_children:
         if clause.type == "export_clause" and any(name in text_of(clause) for name in (*ENTRY_NAMES, _DEFAULT)):
             for specifier in clause.named_children:
@@ -70,7 +67,7 @@ def exported_entries(statement: Node) -> Iterator[tuple[str, Node]]:
 
 
 def declared(root: Node) -> set[str]:
-    """The names of the functions, classes and variables that a top level declares by their plain names."""
+    """The names of the functions, classes and variables that the top level declares."""
     return {text_of(name) for statement in root.children for name in _names(_without_export(statement))}
 
 
@@ -135,7 +132,7 @@ class Module:
         self._edits.append((node.start_byte, node.end_byte, ""))
 
     def _import(self, statement: Node) -> None:
-        """Of an import whose names were all types, empty braces are left."""
+        """Take out an import of types, of which the stripper has left empty braces. Raises ScriptRefused for others."""
         clauses = [child for child in statement.named_children if child.type == "import_clause"]
         if not clauses or text_of(clauses[0]).strip("{} \t\r\n"):
             raise refusal(self._script, statement, _ONLY_TYPES if clauses else _NO_IMPORT)
@@ -168,7 +165,7 @@ class Module:
         self._blank(statement)
 
     def _export_default(self, statement: Node, value: Node) -> None:
-        """Turn `export default` into a declaration of `process`; what else is exported comes first."""
+        """Turn `export default` into a declaration of `process`, unless an export of that name is there already."""
         taken = any(name in self._exports for name in ENTRY_NAMES)
         if value.type == "identifier" and (taken or text_of(value) == "process"):
             self._blank(statement)
@@ -190,7 +187,7 @@ class Module:
 
 
 def _has_short(value: Node, name: str) -> bool:
-    """Whether an object literal has a member by its name alone: `{ process }`."""
+    """Whether an object literal has a shorthand member of this name, as `{ process }` has."""
     return any(one.type == "shorthand_property_identifier" and text_of(one) == name for one in value.named_children)
 
 
@@ -204,7 +201,7 @@ def _edited(source: bytes, edits: list[tuple[int, int, str]]) -> str:
 
 
 def _blanked(source: str, replacement: str) -> str:
-    """Spaces for all but line breaks; columns count UTF-16 units. The replacement keeps clear of line breaks."""
+    """Blanks of as many UTF-16 units as a text has, its line breaks kept. The replacement is in the first line."""
     blank = "".join(char if char in "\n\r\u2028\u2029" else "  " if char > "\uffff" else " " for char in source)
     line = next((i for i, char in enumerate(blank) if char != " "), len(blank))
     if len(replacement) <= line:

@@ -14,8 +14,8 @@ _DECLARATIONS = frozenset({"function_declaration", "generator_function_declarati
 def free_names(script: Script) -> dict[str, list[Node]]:
     """The uses of each name that is declared nowhere around them, in the order of their first use.
 
-    A name that the script assigns to, or asks `typeof` of, counts as declared; so does that of a function in a block,
-    which is one of the function around too.
+    A name that the script assigns to, or asks `typeof` of, counts as declared. So does the name of a function in a
+    block, which is declared in the function around the block too.
     """
     scopes = resolve(script)
     nodes = [node for node, _ in scopes.nodes]
@@ -30,7 +30,7 @@ def free_names(script: Script) -> dict[str, list[Node]]:
 
 
 def _declared(node: Node) -> Iterator[Node]:
-    """The names that a node makes known everywhere."""
+    """The names that a node declares for the whole script."""
     match node.type:
         case "assignment_expression":
             yield from _assigned(node.child_by_field_name("left"))

@@ -1,4 +1,4 @@
-"""Short ways through a syntax tree. All are iterative: a script may be nested deeper than Python's stack."""
+"""Helpers for nodes of a syntax tree. All are iterative: a script may be nested deeper than Python's stack."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ def text_of(node: Node) -> str:
 
 
 def every_node(root: Node) -> Iterator[Node]:
-    """A node and all nodes below it, those without names too, parents first."""
+    """A node and all nodes below it, parents first, also those that tree-sitter counts as unnamed."""
     cursor = root.walk()
     while True:
         node = cursor.node
@@ -30,7 +30,7 @@ def every_node(root: Node) -> Iterator[Node]:
 def bound_names(pattern: Node) -> Iterator[Node]:
     """The names that a pattern binds: `a` and `b` in `{ a, x: [b = c] }`.
 
-    `a.b`, which an assignment may fill, is none.
+    A member such as `a.b`, which an assignment may write to, is no name.
     """
     waiting = [pattern]
     while waiting:

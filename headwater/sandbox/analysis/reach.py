@@ -4,14 +4,16 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 UNKNOWN: Final = 8
-"""The depth of what is not known, and of all that goes deeper."""
+"""The largest `deep`: that of values of which nothing is known, and of all that are deeper."""
 
 
 class Reach(NamedTuple):
-    """near: how many members away the nearest object is that lives on; 0 is the value itself.
+    """How far from a value the objects are that live on, counted in members: 0 is the value itself, 1 its members.
 
-    deep: how many members away the farthest one may be, and one more. A value with the depth 0 reaches none: it is
-    primitive, or this call made it.
+    Attributes:
+        near: The distance of the nearest such object.
+        deep: The largest distance of one, plus 1. It is 0 for a value that reaches none: a primitive, or an object that
+            this call of `process` made.
     """
 
     near: int

@@ -24,7 +24,7 @@ FUNCTIONS: Final = frozenset(
         "field_definition",
     }
 )
-"""What has a `this`, or code of its own that runs at another time; a field's value is as a method's body."""
+"""Nodes whose code runs at another time or has its own `this`. The value of a class field is such code too."""
 _BLOCKS: Final = FUNCTIONS | {
     "program",
     "statement_block",
@@ -51,8 +51,12 @@ _REFERENCES: Final = frozenset({"identifier", "shorthand_property_identifier", "
 class Binding:
     """A declared name.
 
-    declaration: the node that first declares it; function: the function around it, None at top level.
-    is_unique: nothing else declares it.
+    Attributes:
+        name: The name.
+        kind: The word or type of node that declares it, such as `let` or "parameter".
+        declaration: The node that first declares it.
+        function: The function around it; None at the top level.
+        is_unique: Whether nothing else declares it.
     """
 
     name: str
@@ -70,7 +74,7 @@ class _Scope:
     bindings: dict[str, Binding] = field(default_factory=dict)
 
     def around_function(self) -> "_Scope":
-        """The scope of `var`: that of the function around, or of the program."""
+        """The scope that `var` declares in: that of the function around, or of the program."""
         scope = self
         while scope.parent is not None and scope.node.type not in FUNCTIONS:
             scope = scope.parent
@@ -89,8 +93,11 @@ class _Scope:
 class Scopes:
     """The bindings of a script.
 
-    bindings: by identifier node's id; free: identifiers that nothing declares. depth: how many nodes are nested.
-    nodes: all nodes but names, texts and numbers, each with the function around it, None at top level.
+    Attributes:
+        bindings: By the id of an identifier's node, the binding that it refers to.
+        free: The identifiers that nothing declares.
+        nodes: All nodes but names, strings and numbers, each with the function around it; None at the top level.
+        depth: How deep nodes are nested.
     """
 
     bindings: dict[int, Binding]
@@ -127,7 +134,7 @@ class _Resolver:
         return Scopes(bindings, free, self._nodes, self._depth)
 
     def _collect(self) -> None:
-        """Goes through the tree with a cursor, which is several times as fast as lists of children."""
+        """Go through the tree with a cursor, which is several times as fast as lists of children."""
         cursor, scopes = self._script.root.walk(), [self._program]
         while True:
             node = cursor.node

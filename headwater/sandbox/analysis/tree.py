@@ -1,10 +1,8 @@
-"""The syntax tree of a script, made once by tree-sitter and shared by every analysis.
+"""The syntax tree of a script, made by tree-sitter.
 
-Node types are those of the grammar https://github.com/tree-sitter/tree-sitter-javascript. All walks are iterative: a
-script may be nested deeper than Python's stack.
+Node types are those of the grammar https://github.com/tree-sitter/tree-sitter-javascript.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -66,12 +64,3 @@ def parse(text: str) -> Script:
 
 def _go_on(_offset: int, _has_error: bool) -> bool:
     return False
-
-
-def walk(node: Node) -> Iterator[Node]:
-    """A node and all named nodes below it, parents first, in the order of the text."""
-    todo = [node]
-    while todo:
-        found = todo.pop()
-        yield found
-        todo += reversed(found.named_children)

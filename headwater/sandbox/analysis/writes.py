@@ -17,7 +17,7 @@ _WRITES = frozenset({"assignment_expression", "augmented_assignment_expression",
 
 
 def holder(target: Node) -> Node:
-    """`a` of `a.b[c].d`."""
+    """The object that a path of members begins with: `a` in `a.b[c].d`."""
     while target.type in ("member_expression", "subscript_expression"):
         inner = target.child_by_field_name("object")
         assert inner is not None
@@ -33,15 +33,17 @@ def writes_in_functions(script: Script) -> list[Node]:
 
 
 def _is_defining(called: Node) -> bool:
-    """Whether a function writes to its first argument. Long texts, such as those of chains of calls, are not read."""
+    """Whether a function writes to its first argument. The text of a long chain of calls is not read."""
     is_short = called.end_byte - called.start_byte <= _MAX_DEFINING_BYTES
     return is_short and _DEFINING.fullmatch(text_of(called)) is not None
 
 
 class _Walk:
-    """A walk with the functions around each node.
+    """Goes through a tree with the names of the functions around each node.
 
-    writes: each target, with the names of the functions around it. called_at_top: functions that the top level calls.
+    Attributes:
+        writes: The targets of writes, each with the names of the functions around it.
+        called_at_top: The names of functions that the top level calls.
     """
 
     def __init__(self) -> None:
@@ -65,7 +67,7 @@ class _Walk:
                 around.pop()
 
     def _enter(self, node: Node, functions: frozenset[str] | None) -> frozenset[str] | None:
-        """functions: the names of the functions around it; None at the top level."""
+        """Take a node. Returns the names of the functions around its children; None at the top level."""
         kind = node.type
         if kind in _FUNCTIONS and node.id not in self._run_at_top:
             name = node.child_by_field_name("name")

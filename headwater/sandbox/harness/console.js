@@ -145,7 +145,7 @@
 
   // ---- lines ----
 
-  // Those of the record at hand: how far its lines are indented, its counters and its timers, by their labels.
+  // The present record's: how far its lines are indented; its counters and its timers, by their labels.
   let indent = '', counts = null, timers = null;
   const begin = () => {
     if (call.lines !== null) return;

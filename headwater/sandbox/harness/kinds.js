@@ -1,4 +1,4 @@
-// Tells of an object which built-in kind it is, by what is inside of it.
+// Finds the built-in class of an object by its internal slots, which a script can't fake.
 ((realm) => {
   'use strict';
   const { uncurry, slice } = realm;
@@ -6,7 +6,7 @@
   const getter = (prototype, key) => uncurry(descriptor(prototype, key).get);
   const tagOf = uncurry(Object.prototype.toString), Typed = getPrototypeOf(Uint8Array.prototype);
   const typedName = getter(Typed, Symbol.toStringTag), lengthOf = getter(Typed, 'length');
-  // Each fails for what is of another kind.
+  // Each throws for an object of another kind.
   const probes = {
     __proto__: null, Map: getter(Map.prototype, 'size'), Set: getter(Set.prototype, 'size'),
     ArrayBuffer: getter(ArrayBuffer.prototype, 'byteLength'), RegExp: getter(RegExp.prototype, 'source'),

@@ -1,14 +1,14 @@
 // Outer harness: the engine's main module. Reads frames, keeps one realm per script, writes frames.
 //
 // It never returns to the event loop, so no promise job, timer, import or operation that a script starts ever runs.
-// Only strings cross into a script's realm. `SOURCES` has the texts of the files that run there. `stripTypeScriptTypes` is null
-// but where scripts are checked before they are saved.
+// Only strings cross into a script's realm. `SOURCES` has the texts of the files that run there. `stripTypeScriptTypes` is
+// null, except where scripts are checked before they are saved.
 import vm from 'node:vm';
 
 const HELLO = 0, BATCH = 1, KEYS = 2, RESULTS = 3, ANSWERS = 4, LOAD = 5, LOADED = 6, TRACE = 7, REFUSED = 8, BROKEN = 9;
-const ASK = 10, REPLY = 11, SUMMARY = 12;
-const TRACED = 1, ALONE = 2, FROM_SCRIPT = 4, FOR_SCRIPT = 8, REHEARSED = 16;
-// Added to a script's number: the realm in which it is rehearsed.
+const ASK = 10, REPLY = 11, SUMMARY = 12, STRIP = 20, STRIPPED = 21;
+const TRACED = 1, ALONE = 2, FROM_SCRIPT = 4, FEEDS_SCRIPT = 8, REHEARSED = 16;
+// Added to a script's number, it is the number of the realm in which the script is rehearsed.
 const REHEARSAL = 0x8000;
 const TOP_LEVEL_MS = 1000, REHEARSAL_MS = 80;
 const NEWLINE = 10, PART_BYTES = 1 << 16;
@@ -109,7 +109,8 @@ const word = (at) => incoming[at] + incoming[at + 1] * 0x100;
 
 // ---- scripts ----
 
-const STRIP = 20, STRIPPED = 21, MADE = '/*made from a module*/', { startsWith } = String.prototype;
+// How a script begins that was made from a module, in a line that the sent text does not have (see modules.py).
+const MADE = '/*made from a module*/', { startsWith } = String.prototype;
 const realms = new Map();
 const isTimeout = (error) => {
   try { return error.code === 'ERR_SCRIPT_EXECUTION_TIMEOUT'; } catch { return false; }
@@ -137,8 +138,7 @@ function newRealm() {
 
 const errorLine = (name, message, line = 0, column = 0) => `!${stringify(name)},${stringify(message)},${line},${column}`;
 
-// A syntax error's place is told only for an error without stack frames. A script that was made
-// from a module begins with a line that the sent text does not have.
+// The engine gives the place of a syntax error only while no stack frames are collected.
 function compileScript(source) {
   const { stackTraceLimit } = OuterError;
   OuterError.stackTraceLimit = 0;
@@ -197,7 +197,7 @@ function load(length) {
   send(LOADED, '');
 }
 
-// Takes the types from a text that is no script; the places of all that is left stay. Sends '' for a script.
+// Takes the types out of a text that does not compile as a script; what is left keeps its place. Sends '' for a script.
 function strip(length) {
   const source = text(0, length);
   if (!compileScript(source).refusal) return send(STRIPPED, '');
@@ -258,7 +258,7 @@ function ask(question) {
 
 // What the records of a batch will probably ask. The answers that the rehearsal assumes stay in its realm.
 function rehearse(rehearsal, { head, columns, flags }) {
-  rehearsal.core.begin(head, columns, false, (flags & FROM_SCRIPT) !== 0, (flags & FOR_SCRIPT) !== 0, false);
+  rehearsal.core.begin(head, columns, false, (flags & FROM_SCRIPT) !== 0, (flags & FEEDS_SCRIPT) !== 0, false);
   try { return asText(timed(rehearsal, rehearsal.core.rehearse, REHEARSAL_MS)); } catch (error) {
     if (!isTimeout(error)) throw error;
     return asText(rehearsal.core.asked());
@@ -268,7 +268,7 @@ function rehearse(rehearsal, { head, columns, flags }) {
 function start({ head, columns, flags }) {
   const alone = (flags & ALONE) !== 0;
   realm.core.trace(flags & TRACED ? (row) => send(TRACE, '' + row) : null);
-  realm.core.begin(head, columns, alone, (flags & FROM_SCRIPT) !== 0, (flags & FOR_SCRIPT) !== 0, alone || realm.keepsState);
+  realm.core.begin(head, columns, alone, (flags & FROM_SCRIPT) !== 0, (flags & FEEDS_SCRIPT) !== 0, alone || realm.keepsState);
 }
 
 function batch(length) {
@@ -308,7 +308,8 @@ function reason(error) {
 
 const ACTIONS = { __proto__: null, [BATCH]: batch, [ANSWERS]: answers, [LOAD]: load, [REPLY]: () => {} };
 if (CHECKING) {
-  stripTypeScriptTypes('if (a) b;'); // at its first statement of depth it finds out where the stack ends: before the hello
+  // At its first nested statement the stripper reads a file to find the end of its stack. After HELLO no file can be opened.
+  stripTypeScriptTypes('if (a) b;');
   ACTIONS[STRIP] = strip;
 }
 send(HELLO, '');

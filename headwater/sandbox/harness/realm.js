@@ -1,5 +1,5 @@
-// Prepares a script's realm, before the script: takes away what a script must not have, makes time and chance follow
-// the record, and lets big integers survive JSON. Evaluates to the harness's own handles, which other parts add to.
+// Prepares a script's realm, before the script: takes away what a script must not have, makes the time and random
+// numbers follow the record, and lets big integers survive JSON. Evaluates to the harness's own handles, which other parts add to.
 //
 // Everything used after the script has run is a private copy: the script may replace any built-in that it can see.
 (() => {
@@ -32,10 +32,13 @@
   // `RegExp.$1` and its like would show one record's last match to the next record.
   for (const key of ownKeys(RegExp)) if (!['length', 'name', 'prototype', 'escape', Symbol.species].includes(key)) delete RegExp[key];
 
-  // ---- time and chance ----
+  // ---- time and random numbers ----
 
-  // What the code of a script sees of the world. columns(): those of the batch's records, by their runs. writing: how a
-  // BigInt becomes JSON now; marks: how many of the present output were marked; careful: see `stringifyCarefully`.
+  // The state of the present call of the script, which records.js sets and all parts read.
+  //   row: the record's row, -1 between records; columns(): the columns of the batch, as runs of equal values;
+  //   seeded: whether the record has asked for a random number; lines: what it has printed, null for nothing;
+  //   writing: how a BigInt becomes JSON now; marks: how many BigInts of the present output were marked;
+  //   careful: whether to use `stringifyCarefully`.
   const IDLE = 0, AS_DIGITS = 1, AS_MARKED = 2, AS_BIGINT = 3;
   const call = { row: -1, columns: null, seeded: false, lines: null, writing: IDLE, marks: 0, careful: false };
   const at = (column, row) => {
@@ -51,7 +54,7 @@
   const position = ({ topic, partitions, offsets, indexes }, row) =>
     topic + '/' + at(partitions, row) + '/' + (at(offsets, row) + row) + '/' + at(indexes, row);
 
-  // Where scripts are checked: the first use of time or chance while no record is processed.
+  // Where scripts are checked: the first use of the time or a random number while no record is processed.
   const FirstError = Error;
   call.watched = false; call.outside = null;
   const noteOutside = (what) => {
@@ -97,7 +100,7 @@
     hash = imul(hash ^ (hash >>> 13), 0xc2b2ae35);
     return (hash ^ (hash >>> 16)) | 0;
   };
-  // A script at the end of its stack may see any call here fail: the state changes only behind all calls.
+  // Where the stack is nearly full any call here may fail: so the state changes only behind all calls.
   const next = () => {
     const result = imul(rotate(imul(b, 5), 7), 9), shifted = b << 9, turned = rotate(d ^ b, 11);
     c ^= a; d ^= b; b ^= c; a ^= d; c ^= shifted; d = turned;
@@ -105,7 +108,7 @@
   };
   replace(Math, 'random', () => {
     if (!call.seeded) {
-      if (call.columns === null) noteOutside('chance');
+      if (call.columns === null) noteOutside('random');
       const seed = call.columns === null ? '' : position(call.columns(), call.row);
       const first = word(seed, 0x811c9dc5), second = word(seed, 0x9e3779b9), third = word(seed, 0x7f4a7c15);
       d = word(seed, 0x2545f491) | 1;
@@ -273,8 +276,8 @@
   const messageOf = (error) => {
     try { return isError(error) ? Text(error.message) : ''; } catch { return ''; }
   };
-  // The engine's fast way to write JSON follows a circle many thousand times before it sees one; a getter makes it take
-  // the other way, which has less room for depth.
+  // The engine's fast way to write JSON goes round a circle many thousand times before it notices. A getter makes the engine
+  // take its slow way, which notices at once, but overflows the stack at a smaller depth.
   const stringifyCarefully = (value) => {
     try {
       const text = stringify({ __proto__: null, get ''() { return value; } });
@@ -320,7 +323,7 @@
     hasRaw = true;
     return rawJSON(text);
   };
-  // A bound function looks like one of the engine's own to who reads its text, in a message too.
+  // The text of a bound function is "[native code]", as that of the engine's own functions, in messages too.
   const asNative = (own, name, length) => {
     const bound = bind(own, null), { prototype } = own;
     defineProperty(bound, 'name', { __proto__: null, value: name });

@@ -2,12 +2,12 @@
 // Evaluates to a function that takes the realm's handles and returns what the outer harness calls.
 //
 // A call of `flow.contains` with values that are not known yet is answered false, and the values are noted. After all
-// records have run, the parent is asked for all noted values at once; the records that got a wrong answer run again, and
-// only what these asked is remembered: to look up every value in a map costs more than to ask for some of them twice.
+// records have run, the parent is asked for all noted values at once, and the records that got a wrong answer run again.
+// Only answers to these records are remembered: a map of all values would cost more than asking for some of them twice.
 //
-// Where a record must run once only, the script waits for each answer: in a script that keeps something from record to
-// record, which would keep an assumed answer too, and in a record that runs alone. What such a script is likely to ask is
-// found out before, by a rehearsal in another realm.
+// Where a record must run only once, the script waits for each answer: when the script keeps state from record to record,
+// which may hold an assumed answer, and when a record runs alone. What such a script is likely to ask is found out before,
+// by a rehearsal in another realm.
 ((realm) => {
   'use strict';
   const { uncurry, isArray, parse, stringify, hidden, freeze, create, slice, indexOf, match, Text } = realm;
@@ -377,7 +377,7 @@
     describe,
     // Whether an error says that a script declares an `Error` of its own.
     saysErrorIsDeclared: (error) => isError(error) && textOf(error, 'message') === "Identifier 'Error' has already been declared",
-    // From now on the first use of time or chance is noted, until `outsideUse` is asked: an error line, or ''.
+    // From now on the first use of the time or a random number is noted, until `outsideUse` is asked: an error line, or ''.
     watchTopLevel() { call.watched = true; },
     outsideUse() {
       const { outside } = call;
@@ -388,7 +388,7 @@
     // Makes ready for `pass`, which may be interrupted at once: no record runs then. head: as JSON, how many there are and
     // the places of long numbers in them: a row and its places, a row and its places, …; text: the records' columns as
     // JSON, which few scripts ask for.
-    begin(head, text, isAlone, isFromScript, isForScript, mustWait) {
+    begin(head, text, isAlone, isFromScript, feeds, mustWait) {
       const long = parse(head);
       let parsed = null;
       columns = call.columns = () => parsed === null ? parsed = parse(text) : parsed;
@@ -396,7 +396,7 @@
       places = fill(new NativeArray(end), 0);
       for (let i = 1; i < long.length; i += 2) places[long[i]] = long[i + 1];
       outputs = []; left = 0; written = FRAME; slow = []; logs = todo = null; datasets = dictionary();
-      alone = isAlone; waits = mustWait; rehearses = false; fromScript = isFromScript; feedsScript = isForScript;
+      alone = isAlone; waits = mustWait; rehearses = false; fromScript = isFromScript; feedsScript = feeds;
       interrupted = false; passes = 0; units = 0; unfinished = [];
       beginCalls(alone);
       chooseWriter();

@@ -1,4 +1,4 @@
-"""Makes functions of filter expressions."""
+"""Compiles the syntax tree of a filter expression to a function of a record."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -30,16 +30,16 @@ from headwater.transforms.bloblang.values import (
     WORK_PER_ELEMENT,
     Special,
     Value,
-    affordable,
-    is_affordable,
     is_nothing,
     opened,
+    spend,
+    spend_on,
 )
 
 Select = Callable[[Any], Value]
-"""A query of a scope. Scopes are the record, and for the values that are looked at in it (outer scope, value)."""
+"""A compiled query. It takes a scope: the record itself, or for an inner scope the pair (outer scope, value)."""
 Apply = Callable[[Value, Any], Value]
-"""A step from a value, in a scope."""
+"""A compiled step: it takes a value and the scope, and gives the next value."""
 
 _INDEX = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _EVERY = "*"
@@ -54,7 +54,7 @@ def path_of_record(part: Node | Step) -> Members | None:
 
 
 def single_member(node: Node) -> tuple[bytes | None, bool]:
-    """The name of the member that an expression is, None when it is more, and whether that has to be a string."""
+    """The name of the member that an expression selects, None when it does more; and whether only strings count."""
     path = path_of_record(node)
     if path is None or len(path.names) > 1:
         return None, False
@@ -72,7 +72,10 @@ def _is_member(node: Node) -> bool:
 
 
 class Compiler:
-    """Makes functions of nodes. depth: how many values are looked at in a scope, beside the record."""
+    """Compiles nodes. depth, an argument of its methods, is the number of the scope that a query is in.
+
+    field: compiles the selection of a member of the record.
+    """
 
     def __init__(self, field: Callable[[str], Select]) -> None:
         self._field = field
@@ -140,7 +143,7 @@ class Compiler:
 
 
 def _variable(scope: int, depth: int) -> Select:
-    """A value that is looked at, from a scope of this depth."""
+    """The value of a scope, for a query in the scope of this depth."""
     outwards = depth - scope
 
     def select(at: Any) -> Value:
@@ -197,21 +200,21 @@ def _coalesce(options: Sequence[Select]) -> Select:
 def _method(apply: Callable[[Value], Value]) -> Apply:
     def step(value: Value, _: Any) -> Value:
         value = opened(value)
-        return apply(value) if is_affordable(value) else FAILED
+        return apply(value) if spend_on(value) else FAILED
 
     return step
 
 
 def _each(query: Select, work: int) -> Apply:
-    """`.map_each( )` of an array, or of an object by names and values. work: what an element counts."""
+    """`.map_each( )` of an array, or of an object by names and values. work: what each element costs."""
 
     def apply(value: Value, scope: Any) -> Value:
         value = opened(value)
         if isinstance(value, list):
-            if not affordable(work * len(value)):
+            if not spend(work * len(value)):
                 return FAILED
             return _without_deleted([query((scope, item)) for item in value])
-        if not isinstance(value, dict) or not affordable(work * len(value)):
+        if not isinstance(value, dict) or not spend(work * len(value)):
             return FAILED
         by_name = {name: query((scope, {"key": name, "value": item})) for name, item in value.items()}
         if FAILED in by_name.values():
@@ -242,7 +245,7 @@ def _child(name: str) -> Apply:
 
 
 def _position(name: str) -> int:
-    """The position of an element that a name is the number of; -1: it is none."""
+    """The position that a name stands for in an array; -1 when it is no number."""
     return int(name) if _INDEX.fullmatch(name) else -1
 
 
@@ -252,7 +255,7 @@ def _found(value: Value, names: Sequence[str]) -> Value:
 
 
 def _find(value: Value, names: Sequence[str]) -> Value:
-    """What a path leads to, a star in it to every element of an array that has the rest; MISSING where it ends."""
+    """What a path leads to, or MISSING. A star stands for every element of an array that has the rest of the path."""
     for at, name in enumerate(names):
         value = opened(value)
         if isinstance(value, list) and name == _EVERY:
@@ -269,7 +272,7 @@ def _find(value: Value, names: Sequence[str]) -> Value:
 
 
 def _find_each(values: list[Value], names: Sequence[str]) -> Value:
-    if not is_affordable(values):
+    if not spend_on(values):
         return FAILED
     found = [result for value in values if (result := _find(value, names)) is not MISSING]
     return FAILED if FAILED in found else found or MISSING

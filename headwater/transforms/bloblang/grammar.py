@@ -68,13 +68,13 @@ _LARGEST_NUMBER = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """What names mean in a query.
+    """What names mean in a query. Scopes are numbered as in Variable: 0 is the record's.
 
     Attributes:
-        depth: How many values are looked at, beside the record.
-        this: Which of them `this` is; None: the message of an error, which is no value here.
+        depth: The number of the innermost scope.
+        this: The number of the scope whose value is `this`; None in `catch( )`, where `this` is refused.
         bare: Whether a bare name is a member of `this`.
-        names: Which of them the names before `->` are.
+        names: By each name that stands before a `->`, the number of the scope whose value it is.
     """
 
     depth: int = 0
@@ -83,15 +83,15 @@ class _Scope:
     names: Mapping[str, int] = field(default_factory=dict)
 
     def of_value(self) -> "_Scope":
-        """The next value is `this`."""
+        """The scope of a query whose value is `this`."""
         return replace(self, depth=self.depth + 1, this=self.depth + 1, bare=True)
 
     def named(self, name: str) -> "_Scope":
-        """The next value has a name; `this` stays what it is."""
+        """The scope of a query whose value has a name, while `this` stays what it is."""
         return replace(self, depth=self.depth + 1, names={**self.names, name: self.depth + 1})
 
     def of_error(self) -> "_Scope":
-        """`this` is the message of an error."""
+        """The scope of the query in `catch( )`, where Bloblang's `this` would be the message of the error."""
         return replace(self, this=None, bare=False)
 
 
@@ -183,7 +183,7 @@ class _Parser:
         return source
 
     def _named(self, word: str, scope: _Scope) -> tuple[Node, list[Step]] | None:
-        """What a bare word stands for; None: nothing."""
+        """What a bare word stands for; None when it stands for nothing."""
         if word in scope.names:
             return Variable(scope.names[word]), []
         if scope.this is None:
@@ -339,7 +339,7 @@ class _Parser:
 
     @contextmanager
     def _brackets(self, closing: str, sentence: str) -> Iterator[None]:
-        """What is between brackets and the space around it, the opening one first. sentence: no closing one follows."""
+        """Take brackets around what the `with` block takes. sentence: the error when the closing bracket is missing."""
         if self._nesting == MAX_NESTING:
             self._refuse(f"Brackets are nested more than {MAX_NESTING} deep.")
         self._nesting += 1
@@ -372,7 +372,7 @@ def _steps_of(node: Node) -> tuple[Node, list[Step]]:
 
 
 def _join(steps: list[Step], names: list[str]) -> None:
-    """Append members, to a path that ends the steps if there is one."""
+    """Append members to the steps: to the path that is their last step, or as a new path."""
     if steps and isinstance(path := steps[-1], Members):
         steps[-1] = Members((*path.names, *names))
     else:

@@ -7,19 +7,19 @@ from typing import Literal
 from headwater.transforms.bloblang.values import (
     FAILED,
     Value,
-    is_affordable,
     opened,
     parsed,
+    spend_on,
     string_of,
 )
 
 Apply = Callable[[Value], Value]
-"""A method of a value that is opened."""
+"""A compiled method: it takes an opened value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What stands in the brackets of a method."""
+    """A parameter of a method."""
 
     type: type[str] | type[int] | Literal["query"]
     required: bool = True
@@ -32,7 +32,7 @@ class Signature:
     Attributes:
         parameters: Its arguments.
         make: Makes the method from its arguments; None where the method looks at more than the value.
-        fault: What is wrong with the arguments; empty: nothing.
+        fault: Says what is wrong with the arguments; empty when nothing is.
     """
 
     parameters: tuple[Argument, ...] = ()
@@ -107,7 +107,7 @@ def slice_(low: int, high: int | None = None) -> Apply:
 
 
 def slice_fault(low: int, high: int | None = None) -> str:
-    """Bounds that are always wrong."""
+    """What is wrong with bounds that give nothing of any value; empty when nothing is."""
     return "The first bound of slice() must be below the second one." if high is not None and 0 < high <= low else ""
 
 
@@ -165,7 +165,7 @@ def flatten() -> Apply:
         taken: list[Value] = []
         for inner in map(opened, value):
             if isinstance(inner, list):
-                if not is_affordable(inner):
+                if not spend_on(inner):
                     return FAILED
                 taken += inner
             else:
@@ -210,4 +210,4 @@ METHODS: dict[str, Signature] = {
     "map_each": Signature((_QUERY,)),
 }
 OF_RECORDS = ("get", "string", "or", "catch", "values", "map_each")
-"""The methods that an object has."""
+"""The methods that the whole record has."""

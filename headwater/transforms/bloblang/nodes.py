@@ -18,7 +18,7 @@ class Deleted:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A value that is looked at: 0 is the record, 1 what the outermost `.( )` or `map_each( )` looks at, and so on."""
+    """The value of a scope: 0 is the record, 1 what the outermost `.( )` or `map_each( )` looks at, and so on."""
 
     scope: int
 
@@ -75,14 +75,14 @@ class Catch:
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """`.map_each( )`: a query of every element, which is the next scope."""
+    """`.map_each( )`: a query of every element, each of which is the value of the next scope."""
 
     query: "Node"
 
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """`.( )`: a query of a value, which is the next scope."""
+    """`.( )`: a query of a value, which is the value of the next scope."""
 
     query: "Node"
 

@@ -1,4 +1,4 @@
-"""Why an expression is refused, and the way out of it."""
+"""The sentences of refusals: what is wrong with an expression, and the way out."""
 
 import re
 

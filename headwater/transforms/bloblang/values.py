@@ -17,7 +17,7 @@ Value = Any
 
 
 class Special(Enum):
-    """What is no JSON value."""
+    """Results that are no JSON values."""
 
     DELETED = "deleted"
     FAILED = "failed"  # an error, as of a method that a value does not have
@@ -39,15 +39,15 @@ _QUOTE, _BRACE, _BRACKET = b'"{['
 _LITERALS = {ord("t"): True, ord("f"): False, ord("n"): None}
 
 SMALL_BYTES = 4096
-"""JSON of up to this size is looked into without counting it, and so are strings and arrays of this length."""
+"""The size of JSON, and the length of strings and arrays, up to which looking into them costs nothing."""
 MAX_WORK_BYTES = 8 << 20
-"""How much JSON is looked into for one record, beside four times the record; what goes beyond is an error."""
+"""The work for one record, in bytes of JSON, beside four times its size. What goes beyond is an error."""
 WORK_PER_ELEMENT = 16
-"""What an element of an array counts in addition."""
+"""What an element of an array costs."""
 
 
 class _Work(threading.local):
-    """left: how many bytes may still be looked into for this thread's record."""
+    """The work that is left for the record of this thread, in bytes of JSON."""
 
     left = 0
 
@@ -55,26 +55,26 @@ class _Work(threading.local):
 _WORK = _Work()
 
 
-def allow_work(record: bytes) -> None:
-    """Begin to count for a record."""
+def begin_record(record: bytes) -> None:
+    """Begin to count the work for a record."""
     _WORK.left = MAX_WORK_BYTES + 4 * len(record)
 
 
-def affordable(size: int) -> bool:
-    """Count the size of what is looked into; False: there was too much of it for this record."""
+def spend(size: int) -> bool:
+    """Spend work. False when there was too much of it for this record."""
     _WORK.left -= size
     return _WORK.left >= 0
 
 
-def is_affordable(value: Value) -> bool:
-    """Count a value that is opened, if it is large; False: there was too much for this record."""
+def spend_on(value: Value) -> bool:
+    """Spend the work of looking into an opened value, if it is large. False when there was too much."""
     if not isinstance(value, str | list | dict) or len(value) <= SMALL_BYTES:
         return True
-    return affordable(len(value) if isinstance(value, str) else WORK_PER_ELEMENT * len(value))
+    return spend(len(value) if isinstance(value, str) else WORK_PER_ELEMENT * len(value))
 
 
 def opened(value: Value) -> Value:
-    """A value whose members or elements are there, though not theirs."""
+    """A value with its members or elements at hand, which may be Raw themselves."""
     if type(value) is not Raw:
         return value
     view = memoryview(value)
@@ -83,7 +83,7 @@ def opened(value: Value) -> Value:
         return string_or_null(value)
     if first != _BRACE and first != _BRACKET:
         return _LITERALS.get(first, value)
-    if view.nbytes > SMALL_BYTES and not affordable(view.nbytes):
+    if view.nbytes > SMALL_BYTES and not spend(view.nbytes):
         return FAILED
     return members(value) if first == _BRACE else elements(value)
 
@@ -112,20 +112,20 @@ def string_of(value: Value) -> Value:
 
 
 def _json(value: Value) -> Value:
-    if not _is_affordable_whole(value):
+    if not _spend_on_all_of(value):
         return FAILED
     text = _ENCODE_SORTED(_WITH_NUMBERS(_ENCODE(value).decode()))
     return _HTML.sub(lambda letter: f"\\u{ord(letter[0]):04x}", text.decode())
 
 
-def _is_affordable_whole(value: Value) -> bool:
-    """Count a value and all that is in it."""
+def _spend_on_all_of(value: Value) -> bool:
+    """Spend the work of looking into a value and all that is in it. False when there was too much."""
     todo = [value]
     while todo:
         value = todo.pop()
-        if not affordable(memoryview(value).nbytes if type(value) is Raw else WORK_PER_ELEMENT):
+        if not spend(memoryview(value).nbytes if type(value) is Raw else WORK_PER_ELEMENT):
             return False
-        if not is_affordable(value):
+        if not spend_on(value):
             return False
         if isinstance(value, list):
             todo += value
@@ -144,13 +144,13 @@ _HALVES = re.compile(
 
 
 def whole_characters(text: bytes) -> bytes:
-    """JSON where no escape is half a surrogate pair."""
+    """JSON in which each escape of half a surrogate pair is replaced by one of U+FFFD."""
     return _HALVES.sub(lambda escape: escape[0] if escape[1] else rb"\ufffd", text)
 
 
 def parsed(text: str) -> Value:
     """The JSON value that a text begins with; FAILED when there is none."""
-    if not affordable(len(text)):
+    if not spend(len(text)):
         return FAILED
     data = text.encode()
     if b"\\u" in data:

@@ -118,7 +118,7 @@ def test_refused_when_saved_and_when_tried(alice: User, script: str, detail: str
         ("async function send(r) { await r } function process(r) { send(r); return r; }", ["what follows never runs"]),
         (
             "function process(block) { return block.logs.map((log) => log) }",
-            ["A record is one object with the members `address`, `topics`"],
+            ["one object, not a block and not a list, with the members `address`, `topics`"],
         ),
     ],
 )

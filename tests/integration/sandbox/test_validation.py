@@ -109,7 +109,7 @@ class TestWarnings:
 
     def test_what_a_record_looks_like(self) -> None:
         (warning,) = validate("function process(d) { return d.logs.map((log) => log) }", '{"address":"0x1"}').warnings
-        assert "A record is one object with the members `address`" in warning
+        assert "is one object, not a block and not a list, with the members `address`" in warning
 
     def test_other_faults_say_nothing_of_the_record(self) -> None:
         (warning,) = validate("function process(d) { throw new TypeError('no') }", '{"a":1}').warnings
@@ -122,7 +122,7 @@ class TestWarnings:
     @pytest.mark.parametrize("returned", ["{ error: String(d.a) }", "[{ error: 'x', stack: '' }, { error: 'y' }]"])
     def test_nothing_but_an_error(self, returned: str) -> None:
         (warning,) = validate(f"function process(d) {{ return {returned} }}", "{}").warnings
-        assert warning.startswith("Of the stream's example record the script makes nothing but an error: {")
+        assert warning.startswith("The script turns the stream's example record into nothing but an error: {")
 
     @pytest.mark.parametrize("returned", ["{ error: 'x', a: 1 }", "[{ error: 'x' }, { a: 1 }]", "[]", "{}"])
     def test_more_than_an_error(self, returned: str) -> None:

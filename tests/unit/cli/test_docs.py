@@ -41,7 +41,7 @@ def cells(name: str, count: int) -> list[list[str]]:
 def ways_out() -> list[list[str]]:
     """Refused expressions and the answer, of the page of expressions."""
     rows = page_rows("expressions.md")
-    begin = rows.index(["Written", "Answer"])
+    begin = rows.index(["Written", "Error"])
     return [[expression[1:-1], answer] for expression, answer in rows[begin + 2 :]]
 
 

@@ -20,7 +20,7 @@ def script_of(config: PipelineConfig) -> V8Transform:
 def test_scripts_that_were_stored_before_run_as_they_are() -> None:
     config = read_config(BEFORE)
     assert script_of(config).javascript is None
-    assert script_of(config).program == "function process(r) { return r }"
+    assert script_of(config).runnable_script == "function process(r) { return r }"
     assert write_config(config) == BEFORE
 
 
@@ -28,6 +28,6 @@ def test_what_was_made_is_stored_and_runs() -> None:
     config = read_config(BEFORE)
     made = script_of(config).model_copy(update={"javascript": "made"})
     stored = read_config(write_config(config.model_copy(update={"transforms": [made]})))
-    assert script_of(stored).program == "made"
+    assert script_of(stored).runnable_script == "made"
     assert script_of(stored).content == script_of(stored).script == "function process(r) { return r }"
     assert write_config(stored.as_sent()) == BEFORE

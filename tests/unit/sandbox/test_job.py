@@ -96,8 +96,8 @@ class TestSegments:
 
     def test_flags_say_who_wrote_the_records_and_who_reads_the_outputs(self) -> None:
         records = batch([b"{}"])
-        made = [Job(replace(records, for_script=source), 0, for_script=for_script).flags
-                for source in (False, True) for for_script in (False, True)]  # fmt: skip
+        made = [Job(replace(records, for_script=source), 0, feeds_script=feeds_script).flags
+                for source in (False, True) for feeds_script in (False, True)]  # fmt: skip
         assert made == [0, 8, 4, 12]
 
     @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ class TestSegments:
     def test_marks_take_no_room(self) -> None:
         records = batch([b"{}"])
         line = b' {"a":1e0,"b":"' + b"x" * 999_986 + b'"}'
-        for for_script, is_error in ((True, False), (False, True)):
-            job = Job(records, 0, for_script=for_script)
+        for feeds_script, is_error in ((True, False), (False, True)):
+            job = Job(records, 0, feeds_script=feeds_script)
             job.take_results(take(job), replace(results([line]), clean=False), IDLE_S)
             assert bool(job.errors) is is_error
 

@@ -1,4 +1,4 @@
-"""What the analysis of scripts knows of the built-in functions and objects."""
+"""Built-in functions and objects, by what they do with the values that they are given."""
 
 from typing import Final
 
@@ -38,7 +38,7 @@ CALL_BACK: Final = {
     ),
     **dict.fromkeys(_names("replace replaceAll Array.from Object.groupBy Map.groupBy JSON.stringify JSON.parse"), 1),
 }
-"""Functions that call one that they are given, and which of their arguments that is."""
+"""Functions that call a function that they are given, and which of their arguments that is."""
 FILL: Final = _names("push unshift add set sort reverse fill")
 """Methods that change what they are called on; the script's top level may fill its tables with them."""
 CHANGE: Final = FILL | _names(
@@ -60,7 +60,7 @@ COPIES: Final = _names(
 )
 """Functions whose results may hold their arguments, or members of them."""
 COPY_MEMBERS: Final = _names("Object.values Object.entries Array.from")
-"""Those that hold nothing of their arguments but members."""
+"""Those of COPIES whose results hold members of their arguments, but never the arguments."""
 PURE_OBJECTS: Final = _names("Math console")
 CONSTANT_OBJECTS: Final = _names("Math Number Symbol")
 VALUES: Final = _names(
@@ -77,4 +77,4 @@ CLASSES: Final = COLLECTIONS | _names(
 )
 FORBIDDEN_GLOBALS: Final = _names("globalThis eval Function Reflect Proxy arguments Iterator")
 FORBIDDEN_MEMBERS: Final = _names("constructor prototype __proto__ caller callee buffer")
-"""Ways from an object to others that live on."""
+"""Members that lead from an object to others that live on."""
