@@ -1,5 +1,6 @@
 // Prepares a script's realm, before the script: takes away what a script must not have, makes the time and random
-// numbers follow the record, and lets big integers survive JSON. Evaluates to the harness's own handles, which other parts add to.
+// numbers follow the record, and lets big integers survive JSON. Evaluates to the harness's own handles, which other parts
+// add to.
 //
 // Everything used after the script has run is a private copy: the script may replace any built-in that it can see.
 (() => {
