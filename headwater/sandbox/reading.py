@@ -140,7 +140,7 @@ def _way_out(refused: ScriptRefused, tree: Script | None) -> str:
 
 def _other_functions(tree: Script) -> str:
     found = functions.by_name(tree)
-    if not found:
+    if not found or not found.keys().isdisjoint(modules.ENTRY_NAMES):
         return ""
     names = list(found)
     if "main" in names or len(names) == 1:

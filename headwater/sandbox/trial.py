@@ -18,9 +18,9 @@ def warnings(job: Job, example: str) -> list[str]:
     """Sentences about the run of the example (JSON text). Raises ScriptRefused for a script that returns a Promise."""
     if job.errors:
         return [_failure(error, example) for error in job.errors.values()]
-    outputs = [msgspec.json.decode(text) for text in (job.outputs[0] or b"").split(b"\t") if text]
-    if outputs and all(_is_error(output) for output in outputs):
-        shown = msgspec.json.encode(outputs[0]).decode()[:_MAX_SHOWN]
+    outputs = [text for text in (job.outputs[0] or b"").split(b"\t") if text]
+    if outputs and all(_is_error(text) for text in outputs):
+        shown = outputs[0].decode(errors="replace")[:_MAX_SHOWN]
         return [f"The script turns the stream's example record into nothing but an error: {shown}."]
     return []
 
@@ -47,6 +47,10 @@ def _members(example: dict[str, Any]) -> str:
     )
 
 
-def _is_error(output: Any) -> bool:
+def _is_error(text: bytes) -> bool:
     """Whether an output says no more than what went wrong: `{"error": "Buffer is not defined"}`."""
-    return isinstance(output, dict) and "error" in output and output.keys() <= {"error", "message", "stack", "success"}
+    try:
+        output = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError):  # such as half of a surrogate pair in a name
+        return False
+    return "error" in output and output.keys() <= {"error", "message", "stack", "success"}

@@ -14,7 +14,7 @@ from headwater.sandbox.analysis.tree import Script
 ENTRY_NAMES = ("process", "transform")
 _MADE = "/*made from a module*/"
 _STRICT = f"{_MADE}'use strict';\n"
-_WITH_EXPORTS = f"{_MADE}var module = {{ exports: {{}} }}, exports = module.exports;\n"
+_EXPORTS = "var module = { exports: {} }, exports = module.exports;\n"
 _DEFAULT = "default"
 
 _FIND_EXPORT = """
@@ -40,7 +40,20 @@ def from_common_js(script: Script) -> str:
     """The script that a CommonJS module becomes, which sets `module.exports` or members of `exports`."""
     hash_bangs = [node for node in script.root.children if node.type == "hash_bang_line"]
     text = _edited(script.source, [(node.start_byte, node.end_byte, "") for node in hash_bangs])
-    return _WITH_EXPORTS + text + (_COMPARE_EXPORT if "process" in declared(script.root) else _FIND_EXPORT)
+    made = f"{_MADE}'use strict';" if _is_strict(script.root) else _MADE
+    return made + _EXPORTS + text + (_COMPARE_EXPORT if "process" in declared(script.root) else _FIND_EXPORT)
+
+
+def _is_strict(root: Node) -> bool:
+    """Whether a text begins with "use strict", perhaps behind other directives and comments."""
+    for statement in root.children:
+        text = text_of(statement).rstrip("; \t\r\n") if statement.type == "expression_statement" else ""
+        if text in ('"use strict"', "'use strict'"):
+            return True
+        is_directive = text != "" and statement.named_children[0].type == "string"
+        if not is_directive and statement.type not in ("comment", "hash_bang_line"):
+            return False
+    return False
 
 
 def require_no_import(script: Script) -> None:
@@ -117,7 +130,7 @@ class Module:
     def _read(self) -> None:
         for statement in self._script.root.children:
             if statement.type == "hash_bang_line":
-                self._blank(statement)
+                self._edits.append((statement.start_byte, statement.end_byte, ""))
             elif statement.type == "import_statement":
                 self._import(statement)
             elif statement.type == "export_statement":
@@ -126,10 +139,13 @@ class Module:
             self._default()
 
     def _blank(self, node: Node) -> None:
-        """Blank a part that is understood. The parser finds a list of exports in `export enum A { B }` too."""
+        """Leave a semicolon for a part that is understood, so that what is before and behind stay two statements.
+
+        The parser finds a list of exports in `export enum A { B }` too.
+        """
         if node.has_error:
             raise refusal(self._script, node, _NOT_READ)
-        self._edits.append((node.start_byte, node.end_byte, ""))
+        self._edits.append((node.start_byte, node.end_byte, ";"))
 
     def _import(self, statement: Node) -> None:
         """Take out an import of types, of which the stripper has left empty braces. Raises ScriptRefused for others."""

@@ -23,8 +23,8 @@ from headwater.sandbox.analysis.values import CLASSES, Values
 _MAX_ROUNDS, _MAX_VISITS = 20, 200_000
 _MAX_DEPTH: Final = 500
 """A script with nodes that are nested more deeply counts as keeping state."""
-_MAY_ASK: Final = re.compile(r"flow|\\[ux]|globalThis|\bthis\b(?!\s*\.)|\beval\b|Function|constructor")
-"""Ways to `flow`: its name, perhaps with an escape, the global object, and code made of texts."""
+_MAY_ASK: Final = re.compile(r"flow|\\u|globalThis|\bthis\b(?!\s*\.)")
+"""Ways to `flow`: its name, perhaps with an escape, and the global object."""
 _LOGICAL_ASSIGNMENT: Final = frozenset({"||=", "&&=", "??="})
 _ACCESSORS: Final = frozenset({"get", "set"})
 

@@ -36,6 +36,7 @@ MODULES = [
     "export default (r) => ({ b: r.a + 1 });",
     "export default r => { return { b: r.a + 1 } }",
     "const f = (r) => ({ b: r.a + 1 });\nexport default f;",
+    "const f = (r) => ({ b: r.a + 1 })\nexport default f\n;[1].forEach(() => {})",
     "function process(r) { return { b: r.a + 1 } } export default process",
     "export const other = 1; export default (r) => ({ b: r.a + other });",
     "export class Adder { add(n) { return n + 1 } }\nexport const process = (r) => ({ b: new Adder().add(r.a) })",
@@ -129,6 +130,8 @@ class TestStrictness:
             ("export function process(r: any) { return { strict: this === undefined } }", True),
             ("function process(r: any) { return { strict: this === undefined } }", False),
             ("module.exports = { process }; function process(r) { return { strict: this === undefined } }", False),
+            ("// a\n'use strict'; module.exports = (r) => ({ strict: (function () { return !this })() })", True),
+            ("0; 'use strict'; module.exports = (r) => ({ strict: (function () { return !this })() })", False),
         ],
     )
     def test_modules_alone_are_strict(self, shared_sandbox: Sandbox, text: str, strict: bool) -> None:
