@@ -201,3 +201,11 @@ def test_many_at_once() -> None:
         scripts = [f"function process(d) {{ return d.a{number}.b }}" for number in range(12)]
         warnings = list(pool.map(lambda script: validate(script, "{}").warnings, scripts))
     assert all(len(found) == 1 and "TypeError" in found[0] for found in warnings)
+
+
+@pytest.mark.parametrize(
+    "value", ["123456789012345678901234567890n", "JSON.rawJSON('1e400')", "JSON.rawJSON('9'.repeat(5000))"]
+)
+def test_errors_of_any_value_are_warned_of(value: str) -> None:
+    (warning,) = validate(f"function process(r) {{ return {{ error: {value} }} }}", "{}").warnings
+    assert warning.startswith("Of the stream's example record the script makes nothing but an error: {")
