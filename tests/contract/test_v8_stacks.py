@@ -239,3 +239,8 @@ class TestFrozenBuiltIns:
     def test_a_script_that_is_not_strict_is_not_stopped(self, bench: Bench) -> None:
         script = "function process(r) { BigInt.prototype.toJSON = function () { return this.toString() }; return r }"
         assert bench.run(script, [b'{"a":12345678901234567890}']) == ([b'{"a":12345678901234567890}'], [])
+
+
+def test_the_text_of_flow_contains_is_that_of_a_function_of_the_engine(bench: Bench) -> None:
+    script = "function process(r) { return { text: String(flow.contains), name: flow.contains.name } }"
+    assert bench.run(script, [b"{}"])[0] == [b'{"text":"function () { [native code] }","name":"contains"}']

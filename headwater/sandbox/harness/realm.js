@@ -421,6 +421,6 @@
   return {
     __proto__: null, uncurry, isArray, parse, stringify, freeze, create, hidden, slice, indexOf, Text, match, withExact,
     stringifyMarked, stringifyCarefully, parseMarked, noticeCircle, beginCalls, SPACES, wallClock, seal, call, replace, provide,
-    intrinsic: collect, FROZEN,
+    intrinsic: collect, asNative, FROZEN,
   };
 })();

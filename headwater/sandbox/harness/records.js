@@ -11,7 +11,7 @@
 ((realm) => {
   'use strict';
   const { uncurry, isArray, parse, stringify, hidden, freeze, create, slice, indexOf, match, Text } = realm;
-  const { withExact, stringifyMarked, stringifyCarefully, parseMarked, noticeCircle, beginCalls, SPACES } = realm;
+  const { withExact, stringifyMarked, stringifyCarefully, parseMarked, noticeCircle, beginCalls, asNative, SPACES } = realm;
   const { wallClock, seal, call, FROZEN } = realm;
   const NativeArray = Array, Bytes = Uint8Array, NativeMap = Map, Wrong = TypeError, { setPrototypeOf } = Object, { isView } = ArrayBuffer;
   const isError = Error.isError;
@@ -200,9 +200,8 @@
     return false;
   };
   const flow = create(null);
-  flow.contains = contains;
+  flow.contains = freeze(asNative(contains, 'contains', 2));
   hidden(globalThis, 'flow', freeze(flow));
-  freeze(contains);
 
   // ---- one record ----
 
