@@ -151,7 +151,11 @@ class TestCreate:
             (V8 | {"scrpt": ""}, "/scrpt", "no member"),
             ({"type": "v8"}, "/script", "is required"),
             (V8 | {"set_values": ["a"]}, "/set_values", "no member"),
-            ({"type": "redis_set_filter", "filter_expr": "root = x()"}, "/filter_expr", "column 8: There is no function x()"),
+            (
+                {"type": "redis_set_filter", "filter_expr": "root = x()"},
+                "/filter_expr",
+                "column 8: There is no function x()",
+            ),
             ({"type": "redis_set_filter", "filter_expr": "root = this.x" * 400}, "/filter_expr", "4096"),
             ({"type": "wasm"}, "/type", 'must be "v8" or "redis_set_filter"'),
             ({"type": None}, "/type", 'must be "v8" or "redis_set_filter"'),
