@@ -208,4 +208,4 @@ def test_many_at_once() -> None:
 )
 def test_errors_of_any_value_are_warned_of(value: str) -> None:
     (warning,) = validate(f"function process(r) {{ return {{ error: {value} }} }}", "{}").warnings
-    assert warning.startswith("Of the stream's example record the script makes nothing but an error: {")
+    assert warning.startswith("The script turns the stream's example record into nothing but an error: {")
