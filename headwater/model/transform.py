@@ -22,6 +22,8 @@ TRANSFORM_NAME_PATTERN = r"^[A-Za-z0-9._-]{1,100}$"
 _NUMBERS = (1 << 61) - 1
 """A prime. Numbers that 18 scripts in a row make stay below it; those of more are spread over all below it."""
 _COUNTED_PLACES = 10
+_SPREAD_PLACES = 1000
+"""Not the limit of outputs, which may grow: another factor would give stored outputs other numbers."""
 _POWER = 19
 """It has no factor in common with _NUMBERS - 1, so that no two numbers have the same power."""
 _SPREAD = 1_152_921_504_606_846_883
@@ -35,7 +37,7 @@ def output_number(record: int, place: int) -> int:
     """
     if place < _COUNTED_PLACES:
         return (record * _COUNTED_PLACES + place) % _NUMBERS
-    return pow(_SPREAD + record * MAX_OUTPUTS_PER_RECORD + place, _POWER, _NUMBERS)
+    return pow(_SPREAD + record * _SPREAD_PLACES + place, _POWER, _NUMBERS)
 
 
 def _script_size(script: str) -> str:
