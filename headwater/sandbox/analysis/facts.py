@@ -108,6 +108,8 @@ class Facts:
                         names.add(self._name_of_method(name))
                     elif name is not None:
                         names.add(self.text_of(name).strip("\"'"))
+            elif kind == "array" and self._may_be_entry(node):
+                raise MayKeepState
             elif kind == "object":
                 names.update(
                     self.text_of(each) for each in node.named_children if each.type == "shorthand_property_identifier"
@@ -134,6 +136,12 @@ class Facts:
         if right is None or not is_assigned or self._may_be_function(right):
             raise MayKeepState
         return ""
+
+    def _may_be_entry(self, node: Node) -> bool:
+        """Whether `Object.fromEntries` may make a method of what an array holds."""
+        if b"fromEntries" not in self._script.source:
+            return False
+        return any(self._may_be_function(each) for each in node.named_children)
 
     def _may_be_function(self, value: Node) -> bool:
         """Whether a value is a function of the script or a name of one, as far as it is written."""

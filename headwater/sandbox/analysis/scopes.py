@@ -98,12 +98,14 @@ class Scopes:
         free: The identifiers that nothing declares.
         nodes: All nodes but names, strings and numbers, each with the function around it; None at the top level.
         depth: How deep nodes are nested.
+        is_ambiguous: A parameter's default uses a name that the function's body declares by `var` as well.
     """
 
     bindings: dict[int, Binding]
     free: list[Node]
     nodes: list[tuple[Node, Node | None]]
     depth: int
+    is_ambiguous: bool
 
 
 def resolve(script: Script) -> Scopes:
@@ -122,7 +124,7 @@ class _Resolver:
 
     def resolve(self) -> Scopes:
         self._collect()
-        bindings, free = dict(self._declared), list[Node]()
+        bindings, free, is_ambiguous = dict(self._declared), list[Node](), False
         for node, scope in self._used:
             if node.id in self._declared:
                 continue
@@ -131,7 +133,10 @@ class _Resolver:
                 free.append(node)
             else:
                 bindings[node.id] = binding
-        return Scopes(bindings, free, self._nodes, self._depth)
+                is_ambiguous |= (
+                    binding.kind == "var" and scope.node.type in FUNCTIONS and scope.node == binding.function
+                )
+        return Scopes(bindings, free, self._nodes, self._depth, is_ambiguous)
 
     def _collect(self) -> None:
         """Go through the tree with a cursor, which is several times as fast as lists of children."""

@@ -64,7 +64,7 @@ class _Analysis:
 
     def run(self) -> None:
         """Return for a script that keeps no state. Raises MayKeepState for any other."""
-        if self._scopes.depth > _MAX_DEPTH:
+        if self._scopes.depth > _MAX_DEPTH or self._scopes.is_ambiguous:
             raise MayKeepState
         self._check_names()
         self._plan()
