@@ -34,7 +34,7 @@ class Kind(enum.IntEnum):
     ASK = 10  # child: a question as in KEYS, for which the script waits; nothing else may be on its way
     REPLY = 11  # parent: the answer to ASK, as in ANSWERS
     SUMMARY = 12  # child: log lines, and a line that counts them and the records of RESULTS
-    STRIP = 20  # parent, to a checking child: a text that is no script
+    STRIP = 20  # parent, to a checking child: a text that does not compile as a script
     STRIPPED = 21  # child: the text without the types of TypeScript; empty when it is a script
 
 

@@ -152,7 +152,7 @@ def _other_functions(tree: Script) -> str:
 
 
 def _unreadable(text: str, error: ScriptError, refused: ScriptRefused) -> ScriptRefused:
-    """The refusal of a text that is no script, and whose types can't be taken out either."""
+    """The error for a text that does not compile as a script, and whose types can't be stripped either."""
     if error.error != "SyntaxError":
         return ScriptRefused(f"The script can't be read as JavaScript or TypeScript: {error.message}.")
     if (unsupported := typescript.unsupported(text, error.message)) is not None:

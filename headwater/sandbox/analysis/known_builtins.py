@@ -60,7 +60,7 @@ COPIES: Final = _names(
 )
 """Functions whose results may hold their arguments, or members of them."""
 COPY_MEMBERS: Final = _names("Object.values Object.entries Array.from")
-"""Those of COPIES whose results hold members of their arguments, but never the arguments."""
+"""The functions of COPIES whose results hold members of the arguments, but never the arguments themselves."""
 PURE_OBJECTS: Final = _names("Math console")
 CONSTANT_OBJECTS: Final = _names("Math Number Symbol")
 VALUES: Final = _names(

@@ -143,7 +143,7 @@ class _Analysis:
         }
 
     def _runs_at_once(self, function: Node) -> bool:
-        """Whether a method that does not keep functions gets a function where it stands: `LIST.map((x) => …)`."""
+        """Whether a function is the direct argument of a method that does not keep functions: `LIST.map((x) => …)`."""
         arguments = function.parent
         call = None if arguments is None or arguments.type != "arguments" else arguments.parent
         if call is None or call.type != "call_expression":

@@ -18,7 +18,8 @@
     const name = textOf(error, 'name', 'Error'), message = textOf(error, 'message', '');
     return name + (name !== '' && message !== '' ? ': ' : '') + message;
   };
-  // Functions of the engine have no file. Behind those of the outer realm, whose names are long, no function is the script's.
+  // Functions of the engine have no file. Below the first frame of the outer realm, whose file names are long, there is no
+  // frame of the script.
   // At the end of the stack any call may fail, with an error of the outer realm too: none gets out.
   const prepareStackTrace = (error, sites) => {
     let text = '';

@@ -245,7 +245,7 @@ def _child(name: str) -> Apply:
 
 
 def _position(name: str) -> int:
-    """The position that a name stands for in an array; -1 when it is no number."""
+    """The array index that a name denotes; -1 when the name is not a number."""
     return int(name) if _INDEX.fullmatch(name) else -1
 
 
