@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -30,7 +31,7 @@ from headwater.model.record import SourceNames
 from headwater.model.worker import FENCED_STATUS, PubSubPull, WorkerSpec
 from headwater.sandbox import Sandbox
 from headwater.sinks import SINKS
-from headwater.sinks.producer import KafkaProducer
+from headwater.sinks.kafka_producer import KafkaProducer
 from headwater.sinks.transactional import TransactionalKafkaProducer
 from headwater.sources import SOURCES
 from headwater.stores.redis.client import connect
@@ -147,12 +148,15 @@ def _delivery(spec: WorkerSpec, slot: int, names: SourceNames, reporter: Reporte
     sinks = [SINKS[sink.type](sink, names) for sink in spec.sinks]
     dead_letters = DeadLetters(spec.dead_letter_topic, spec.revision, names)
     if spec.delivery == "at_least_once":
-        return AtLeastOnce(sinks, dead_letters, lambda: KafkaProducer(spec.kafka, topics))
+        make = partial(KafkaProducer, spec.kafka, topics)
+        return AtLeastOnce(sinks, dead_letters, lambda is_single: make(is_single=is_single), names)
     own_id = f"{transactional_ids(spec.config_id)}{slot}"
+    make_transactional = partial(TransactionalKafkaProducer, spec.kafka, topics, spec.source_topic, own_id)
     return ExactlyOnce(
         sinks,
         dead_letters,
-        lambda: TransactionalKafkaProducer(spec.kafka, topics, spec.source_topic, own_id),
+        lambda is_single: make_transactional(is_single=is_single),
+        names,
         Watchdog(HANGS_AFTER_S, lambda: _end_hung(reporter)).watching,
     )
 

@@ -23,7 +23,7 @@ from headwater.engine.positions import Ledger
 from headwater.engine.standing import Standing
 from headwater.errors import BrokerUnavailable, DeliveryFailed, SetStoreUnavailable
 from headwater.model.record import RecordBatch
-from headwater.sources.base import Source
+from headwater.sources.base import Positions, Source
 from headwater.transforms.base import Transform
 
 log = structlog.get_logger(__name__)
@@ -194,7 +194,16 @@ class Worker:
             self._standing.gaps.take(gap, self._ledger, self._flights, self._clock())
             self._report()
         self._standing.gaps.unread(self._source.troubles())
+        if batch.ends and not batch:
+            self._pass(batch.ends)
         return batch
+
+    def _pass(self, ends: Positions) -> None:
+        """Go on behind control records, once all that was read before them is delivered."""
+        if self._flights:
+            self._flights[-1].end_at(ends)
+        else:
+            self._ledger.delivered(ends)
 
     def _advance(self, *, wait: bool) -> bool:
         """Move the batches on, none past the one before it. wait: for the first one's next result.

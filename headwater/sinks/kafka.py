@@ -1,12 +1,10 @@
 """Kafka as a sink: one per topic."""
 
-from dataclasses import replace
-
 from headwater.model.record import Failure, RecordBatch, SourceNames, position_names
 from headwater.model.transform import MAX_OUTPUT_BYTES
 from headwater.model.worker import SinkSpec
-from headwater.native import Texts
-from headwater.sinks.base import SOURCE_HEADER, Outputs, Writer, oversize, source_ids, times_to_write
+from headwater.native.kafka import Header
+from headwater.sinks.base import SOURCE_HEADER, Outputs, Writer, oversize, source_column, source_ids, times_to_write
 
 
 class KafkaSink:
@@ -14,7 +12,7 @@ class KafkaSink:
 
     def __init__(self, name: str, topic: str, names: SourceNames = position_names) -> None:
         self.name = name
-        self._topic = topic
+        self.topic = topic
         self._names = names
 
     def send(self, batch: RecordBatch, producer: Writer) -> list[Failure]:
@@ -23,14 +21,9 @@ class KafkaSink:
             refused = {failure.row for failure in failures}
             batch = batch.select(row not in refused for row in range(len(batch)))
         times = times_to_write(batch.timestamps)
-        outputs = Outputs(self._topic, batch.values, batch.keys, batch.partitions, times)
-        producer.produce(self._with_sources(outputs, batch))
+        headers = [Header(SOURCE_HEADER, source_column(batch, self._names))]
+        producer.produce(Outputs(self.topic, batch.values, batch.keys, batch.partitions, times, headers))
         return failures
-
-    def _with_sources(self, outputs: Outputs, batch: RecordBatch) -> Outputs:
-        if self._names is position_names:
-            return replace(outputs, origin=batch.topic, offsets=batch.offsets, indexes=batch.indexes)
-        return replace(outputs, sources=Texts.of(source_ids(batch, self._names)))
 
     def _too_large(self, batch: RecordBatch) -> list[Failure]:
         """The records that the topic can't take: looks at each one only when some are large."""
