@@ -145,7 +145,7 @@ class Consumer(Handle):
 
     def close(self) -> None:
         """Leave the group, but for a static member, whose place stays for its successor until its session ends."""
-        if self._client == FFI.NULL:
+        if self.closed:
             return
         self._events.struct.closing = 1
         for change in self._rebalances:

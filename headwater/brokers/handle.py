@@ -43,7 +43,7 @@ class Handle:
         self._on_error: Callable[[KafkaError], None] = settings[_ON_ERROR]
         self.fatal: KafkaError | None = None
         self._make_token: Callable[[str], Token] | None = settings.get(_ON_TOKEN)
-        self._client = self._new(kind, {name: settings[name] for name in settings.keys() - _PYTHON_ONLY})
+        self._open_client = self._new(kind, {name: settings[name] for name in settings.keys() - _PYTHON_ONLY})
         self._library.rd_kafka_set_log_queue(self._client, NULL)
         if self._make_token is not None:
             self._set_token(str(settings.get("sasl.oauthbearer.config", "")))
@@ -153,10 +153,22 @@ class Handle:
         functions.rd_kafka_error_destroy(error)
         raise KafkaException(made)
 
+    @property
+    def closed(self) -> bool:
+        """Whether the client is freed."""
+        return bool(self._open_client == NULL)
+
+    @property
+    def _client(self) -> Any:
+        """librdkafka's handle. A freed one would end the process."""
+        if self._open_client == NULL:
+            raise RuntimeError("the Kafka client is closed")
+        return self._open_client
+
     def _destroy(self) -> None:
-        client, self._client = self._client, NULL
-        if client != NULL:
-            self._library.rd_kafka_destroy_flags(client, _NO_CONSUMER_CLOSE)
+        client, self._open_client = self._client, NULL
+        self._events.take()  # lists of partitions hold the client
+        self._library.rd_kafka_destroy_flags(client, _NO_CONSUMER_CLOSE)
 
 
 def refused(code: int, text: str = "") -> KafkaException:

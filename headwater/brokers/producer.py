@@ -147,10 +147,9 @@ class Producer(Handle):
 
     def close(self) -> None:
         """Free the client. What is queued is dropped."""
-        if self._client == NULL:
+        if self.closed:
             return
         self.purge()
-        self.poll(0)
         for topic in self._topics.values():
             self._library.rd_kafka_topic_destroy(topic)
         self._topics.clear()

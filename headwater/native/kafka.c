@@ -10,7 +10,7 @@ enum {
     PARTITION_EOF = -191,
     QUEUE_FULL = -184,
     ASSIGN_PARTITIONS = -175,
-    FIRST_CHUNK = 32,
+    FIRST_CHUNK = 8,
     LARGEST_CHUNK = 512,
     MOST_HEADERS = 16,
     // Of "<prefix><partition>/<offset>/<index>": what a prefix and three numbers take at most.

@@ -11,7 +11,7 @@ from headwater.brokers.client import ClientErrors, producer_settings, unavailabl
 from headwater.brokers.producer import NO_CODECS, Producer
 from headwater.model.worker import KafkaAccess
 from headwater.native.kafka import Sending
-from headwater.sinks.base import Outputs, Refusal
+from headwater.sinks.base import MAX_RECORD_BYTES, Outputs, Refusal
 from headwater.sinks.sent import SentRecords
 
 LINGER_MS: Final = 50
@@ -46,6 +46,12 @@ class KafkaProducer:
         self._names = topics
         self._errors = ClientErrors(access)
         settings = producer_settings(access, self._errors, LINGER_MS) | {
+            # Else what follows a refused record could be stored before it: it is read again, and written behind them.
+            "enable.gapless.guarantee": True,
+            # Kafka is waited for; a record that fails for its age would be passed by later ones.
+            "delivery.timeout.ms": 0,
+            # librdkafka counts its framing too; `oversize` is the rule.
+            "message.max.bytes": MAX_RECORD_BYTES + 4_000,
             "batch.num.messages": 1 if is_single else 10_000,
             "queue.buffering.max.messages": MAX_RECORDS,
             "queue.buffering.max.kbytes": MAX_KILOBYTES,
@@ -54,6 +60,7 @@ class KafkaProducer:
         self._sent = SentRecords(is_single=is_single)
         self._waiting: deque[tuple[Sending, int]] = deque()
         self._waiting_records = 0
+        self._has_failed = False
         self._appended: dict[str, list[tuple[bytes, bytes | None, int]]] = {}
 
     def connect(self, timeout_s: float) -> None:
@@ -62,6 +69,10 @@ class KafkaProducer:
     # Records.
 
     def produce(self, outputs: Outputs) -> None:
+        self._queue_appended()
+        self._queue(outputs)
+
+    def _queue(self, outputs: Outputs) -> None:
         if not len(outputs):
             return
         columns = outputs.values, outputs.keys, outputs.partitions, outputs.timestamps, outputs.headers
@@ -81,7 +92,7 @@ class KafkaProducer:
         appended, self._appended = self._appended, {}
         for topic, rows in appended.items():
             values, keys, partitions = zip(*rows, strict=True)
-            self.produce(Outputs.of(topic, values, keys, partitions, [0] * len(rows)))
+            self._queue(Outputs.of(topic, values, keys, partitions, [0] * len(rows)))
 
     def _advance(self) -> None:
         """Move records that wait for room into the client's queue."""
@@ -89,8 +100,7 @@ class KafkaProducer:
             self._waiting_records -= self._waiting.popleft()[1]
 
     def push(self) -> None:
-        if self._appended:
-            self._queue_appended()
+        self._queue_appended()
         if self.outstanding():
             self._client.flush(PUSH_S)
 
@@ -121,11 +131,14 @@ class KafkaProducer:
     def failures(self) -> list[Refusal]:
         self._client.poll(0)
         refusals = [self._sent.refusal(failure) for failure in self._client.failures()]
-        if self._client.fatal is not None and not refusals:
-            return [Refusal(f"Kafka's client cannot go on: {self._client.fatal.str()}.")]
+        if self._client.fatal is not None and not refusals and not self._has_failed:
+            refusals = [Refusal(f"Kafka's client cannot go on: {self._client.fatal.str()}.")]
+        self._has_failed = self._has_failed or bool(refusals)
         return refusals
 
     def close(self) -> None:
+        if self._client.closed:
+            return
         self._waiting.clear()
         self._client.purge(in_flight=False)
         self._client.flush(DRAIN_S)

@@ -6,7 +6,7 @@ import threading
 import time
 
 from headwater.sinks.base import Outputs
-from headwater.sinks.producer import KafkaProducer
+from headwater.sinks.kafka_producer import KafkaProducer
 from tests.support.kafka import KafkaServer
 
 RECORDS, PER_CALL, PARTITIONS = 40_000, 200, 3

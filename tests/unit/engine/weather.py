@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from headwater.errors import BrokerUnavailable, DeliveryFailed, SetStoreUnavailable
 from headwater.model.metric import Measured
+from headwater.sinks.base import Refusal
 from headwater.sinks.memory import MemoryProducer, MemoryTopics, MemoryTransactionalProducer
 from headwater.sources.base import Gap, Positions
 from headwater.sources.memory import MemoryGroup, MemorySource
@@ -88,7 +89,7 @@ class WeatherProducer(MemoryProducer):
             self._weather.on_refusal()
         self._broken = True
         self._queue.popleft()
-        self._failed.append("refused")
+        self._failed.append(Refusal("refused"))
 
     def die(self, survivors: dict[int, int]) -> None:
         """The process is killed: of each partition's queue a prefix still arrives."""

@@ -161,20 +161,20 @@ class World:
     def _delivery(
         self, producers: list[WeatherProducer | WeatherTransactionalProducer], slot: int, names: SourceNames
     ) -> Delivery:
-        def producer() -> WeatherProducer:
+        def producer(is_single: bool) -> WeatherProducer:
             made = WeatherProducer(self.topics, self.weather, self._max_queued)
             producers.append(made)
             return made
 
-        def transactional_producer() -> WeatherTransactionalProducer:
+        def transactional_producer(is_single: bool) -> WeatherTransactionalProducer:
             made = WeatherTransactionalProducer(self.topics, self.weather, f"slot-{slot}")
             producers.append(made)
             return made
 
         sinks, dead_letters = [KafkaSink(name, name, names) for name in OUTPUTS], DeadLetters(DEAD, 7, names)
         if self._exactly_once:
-            return ExactlyOnce(sinks, dead_letters, transactional_producer, self.watching, self.weather.clock)
-        return AtLeastOnce(sinks, dead_letters, producer)
+            return ExactlyOnce(sinks, dead_letters, transactional_producer, names, self.watching, self.weather.clock)
+        return AtLeastOnce(sinks, dead_letters, producer, names)
 
     def append(self, partition: int, *kinds: str) -> None:
         """Add records to the source, each with its offset in its value."""
