@@ -12,6 +12,7 @@ from headwater.native.library import FFI
 
 Positions = Mapping[int, int]
 NO_OFFSET: Final = -1001
+SEEK_S: Final = 5.0
 _NOTHING: Final = frozenset({0, KafkaError._NO_OFFSET})
 
 
@@ -40,6 +41,7 @@ class Consumer(Handle):
         super().__init__(CONSUMER, settings)
         self._topic = topic
         self._rebalances: list[Rebalance] = []
+        self._unanswered: Rebalance | None = None
         self._failures: list[CommitFailure] = []
         self._check(self._library.rd_kafka_poll_set_consumer(self._client))
         self._queue = self._library.rd_kafka_queue_get_consumer(self._client)
@@ -80,7 +82,8 @@ class Consumer(Handle):
         partitions = [place.partition for place in event.places]
         if event.kind is EventKind.REBALANCE:
             is_assignment = event.code == KafkaError._ASSIGN_PARTITIONS
-            self._rebalances.append(Rebalance(is_assignment, event.lost, partitions))
+            self._unanswered = Rebalance(is_assignment, event.lost, partitions)
+            self._rebalances.append(self._unanswered)
         elif event.kind is EventKind.COMMIT:
             failed = [place for place in event.places if event.code or place.error]
             if event.code not in _NOTHING or failed:
@@ -89,19 +92,40 @@ class Consumer(Handle):
 
     # The assignment.
 
-    def assign(self, places: Iterable[Place]) -> None:
-        """Read these partitions too, from these offsets on."""
+    def assign(self, places: Collection[Place]) -> None:
+        """Read these partitions too, from these offsets on.
+
+        Where a place has the epoch of the record before it, the leader's log is compared with it (KIP-320): librdkafka
+        does so when it seeks, not when it is assigned.
+        """
+        self._unanswered = None
         self._check_error(self._library.rd_kafka_incremental_assign(self._client, self._list(places).struct))
+        self._seek([place for place in places if place.epoch >= 0])
 
     def unassign(self, partitions: Iterable[int]) -> None:
         """Read these partitions no more."""
         asked = self._list(Place(partition, NO_OFFSET) for partition in partitions)
+        self._unanswered = None
         self._check_error(self._library.rd_kafka_incremental_unassign(self._client, asked.struct))
 
     def move(self, places: Collection[Place]) -> None:
         """Read on from other offsets. What was fetched of the partitions is dropped."""
-        self.unassign([place.partition for place in places])
-        self.assign(places)
+        stopped = self._seek(places)
+        self.restart([place for place in places if place.partition in stopped])
+
+    def restart(self, places: Collection[Place]) -> None:
+        """The same for partitions that librdkafka may not read at the moment."""
+        if places:
+            self.unassign([place.partition for place in places])
+            self.assign(places)
+
+    def _seek(self, places: Collection[Place]) -> set[int]:
+        """The partitions that can't be moved so: librdkafka does not read them."""
+        if not places:
+            return set()
+        asked = self._list(places)
+        self._check_error(self._library.rd_kafka_seek_partitions(self._client, asked.struct, milliseconds(SEEK_S)))
+        return {place.partition for place in asked.places() if place.error}
 
     def pause(self, partitions: Iterable[int]) -> None:
         """Hand out and fetch nothing more of these partitions. What was fetched is dropped."""
@@ -148,12 +172,19 @@ class Consumer(Handle):
         if self.closed:
             return
         self._events.struct.closing = 1
-        for change in self._rebalances:
-            if not change.is_assignment:
-                self.unassign(change.partitions)
+        self._take_events()
+        if self._unanswered is not None:  # librdkafka would wait for the answer
+            self._refuse(self._unanswered)
         self._library.rd_kafka_consumer_close(self._client)
         self._library.rd_kafka_queue_destroy(self._queue)
         self._destroy()
+
+    def _refuse(self, change: Rebalance) -> None:
+        """Answer a rebalance so that nothing is assigned."""
+        if change.is_assignment:
+            self.assign([])
+        else:
+            self.unassign(change.partitions)
 
     def _named(self, partitions: Iterable[int]) -> PartitionList:
         return self._list(Place(partition, NO_OFFSET) for partition in partitions)

@@ -151,6 +151,7 @@ int rd_kafka_assign(rd_kafka_t *, const rd_kafka_topic_partition_list_t *);
 rd_kafka_error_t *rd_kafka_incremental_assign(rd_kafka_t *, const rd_kafka_topic_partition_list_t *);
 rd_kafka_error_t *rd_kafka_incremental_unassign(rd_kafka_t *, const rd_kafka_topic_partition_list_t *);
 int rd_kafka_assignment_lost(rd_kafka_t *);
+rd_kafka_error_t *rd_kafka_seek_partitions(rd_kafka_t *, rd_kafka_topic_partition_list_t *, int);
 int rd_kafka_pause_partitions(rd_kafka_t *, rd_kafka_topic_partition_list_t *);
 int rd_kafka_resume_partitions(rd_kafka_t *, rd_kafka_topic_partition_list_t *);
 int rd_kafka_commit(rd_kafka_t *, const rd_kafka_topic_partition_list_t *, int);

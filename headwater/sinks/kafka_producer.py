@@ -52,6 +52,8 @@ class KafkaProducer:
             "delivery.timeout.ms": 0,
             # librdkafka counts its framing too; `oversize` is the rule.
             "message.max.bytes": MAX_RECORD_BYTES + 4_000,
+            # Each acknowledgement ends a wait in `poll` and `flush`, not only each failure.
+            "delivery.report.only.error": False,
             "batch.num.messages": 1 if is_single else 10_000,
             "queue.buffering.max.messages": MAX_RECORDS,
             "queue.buffering.max.kbytes": MAX_KILOBYTES,

@@ -49,6 +49,15 @@ def truncated(topic: str, partition: int, position: int, end: int) -> SourceGap:
     )
 
 
+def cut_off(topic: str, partition: int, position: int) -> SourceGap:
+    """The leader's log has other records before the position than those that were read."""
+    return SourceGap(
+        f"{topic}, partition {partition}, was cut off before offset {position}, up to which the pipeline has read, and "
+        "has other records there now: Kafka has lost records. Tear the pipeline down and deploy it again to start on "
+        "the topic as it is."
+    )
+
+
 class RebalanceListener(Protocol):
     """The engine's side of a rebalance. Called from within `Source.poll`, on the same thread."""
 

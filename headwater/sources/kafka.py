@@ -16,7 +16,7 @@ from headwater.errors import BrokerUnavailable, Fenced, HeadwaterError, Unavaila
 from headwater.model.record import Numbers, RecordBatch, position_names
 from headwater.model.worker import KafkaAccess, WorkerSpec
 from headwater.native.kafka import Failed, Place, Received
-from headwater.sources.base import Gap, Positions, RebalanceListener, no_position, recreated, truncated
+from headwater.sources.base import Gap, Positions, RebalanceListener, cut_off, no_position, recreated, truncated
 from headwater.sources.leader_epochs import LeaderEpochs
 from headwater.sources.stalls import Stalled, StallGuard
 
@@ -90,6 +90,7 @@ class KafkaSource:
         self._awaits_since: float | None = None
         self._assigned: set[int] = set()
         self._paused = False
+        self._held: set[int] = set()
         self._next: Positions = {}
         self._rebalances: list[Rebalance] = []
         self._failed: list[Failed] = []
@@ -132,21 +133,26 @@ class KafkaSource:
             self._listener.assigned(partitions)
 
     def _hold(self, partitions: Iterable[int]) -> None:
-        """Let partitions be paused if the source is, whatever they were when they were ours before."""
-        change = self._consumer.pause if self._paused else self._consumer.resume
-        change(partitions)
+        """Let partitions be paused if the source is."""
+        wrong = {partition for partition in partitions if (partition in self._held) != self._paused}
+        if wrong:
+            (self._consumer.pause if self._paused else self._consumer.resume)(wrong)
+            self._held ^= wrong
 
     def _end(self, partitions: list[int], *, lost: bool) -> None:
         if lost:
             self._awaits_since = time.monotonic()
         if self._listener is not None:
             (self._listener.lost if lost else self._listener.revoked)(partitions)
+        if paused := self._held & set(partitions):
+            self._consumer.resume(paused)  # else they would come back paused
         self._forget(partitions)
         self._consumer.unassign(partitions)
 
     def _forget(self, partitions: Iterable[int]) -> None:
         gone = set(partitions)
         self._assigned -= gone
+        self._held -= gone
         self._stalls.end(gone)
         self._epochs.end(gone)
         self._passed = [gap for gap in self._passed if gap.partition not in gone]  # the next owner finds them too
@@ -304,7 +310,7 @@ class KafkaSource:
         now = time.monotonic()
         if self._refused and now >= self._retry_at:
             self._retry_at = now + RETRY_S
-            self._move(self._refused)
+            self._restart(self._refused)
 
     def _mend_member(self) -> None:
         """librdkafka can wait for good though Kafka is there: for the answer to what it asked over a connection that it
@@ -327,16 +333,17 @@ class KafkaSource:
             self._join_anew(f"partitions {stalled.partitions} have records, and give none")
             return
         log.warning("partitions stand still; they are fetched anew", topic=self._topic, partitions=stalled.partitions)
-        self._move(stalled.partitions)
+        self._restart(stalled.partitions)
 
-    def _move(self, partitions: Iterable[int]) -> None:
+    def _restart(self, partitions: Iterable[int]) -> None:
         """Fetch partitions anew from where reading has come to."""
-        self._place([self._place_of(partition, self._next[partition]) for partition in partitions])
+        self._consumer.restart([self._place_of(partition, self._next[partition]) for partition in partitions])
+        self._hold(partitions)
 
     def _place_of(self, partition: int, position: int) -> Place:
         return Place(partition, position, self._epochs.before(partition, position))
 
-    def _place(self, places: Collection[Place]) -> None:
+    def _move(self, places: Collection[Place]) -> None:
         self._consumer.move(places)
         self._hold([place.partition for place in places])
         for place in places:
@@ -350,11 +357,13 @@ class KafkaSource:
         partition, position = failed.partition, self._next[failed.partition]
         self._require(self._watch.read().topic_id)
         first, end = self._bounds(partition)
-        if position > end or _CUT_OFF in failed.text:
+        if _CUT_OFF in failed.text:
+            raise cut_off(self._topic, partition, position)
+        if position > end:
             raise truncated(self._topic, partition, position, end)
         if position < first:
             self._passed.append(Gap(self._topic, partition, position, first))
-        self._place([Place(partition, max(position, first))])
+        self._move([Place(partition, max(position, first))])
 
     def gaps(self) -> list[Gap]:
         passed, self._passed = self._passed, []
@@ -374,7 +383,7 @@ class KafkaSource:
             # Reading on from anywhere else would skip records: the worker that starts next asks the group.
             raise Fenced("Another worker has this one's partitions, so it can't read them again.")
         self._failed = [failed for failed in self._failed if failed.partition not in positions]
-        self._place([self._place_of(partition, at) for partition, at in positions.items()])
+        self._move([self._place_of(partition, at) for partition, at in positions.items()])
 
     def pause(self) -> None:
         self._set_paused(True)
