@@ -149,11 +149,10 @@ static int64_t least(int64_t one, int64_t other) { return one < other ? one : ot
 static int64_t next_chunk(const KafkaReceived *received, int64_t most, int64_t most_bytes) {
     const int64_t failures = (int64_t)(sizeof received->failed / sizeof *received->failed) - received->failed_count;
     const int64_t ends = (int64_t)(sizeof received->ends / sizeof *received->ends) - received->ends_count;
+    const int64_t bytes = received->values_size + received->keys_size;
     int64_t chunk = received->count ? LARGEST_CHUNK : FIRST_CHUNK;
-    if (received->count) {
-        const int64_t mean = (received->values_size + received->keys_size) / received->count + 1;
-        chunk = least(chunk, (most_bytes - received->values_size - received->keys_size) / mean + 1);
-    }
+    if (bytes >= most_bytes) return 0;
+    if (received->count) chunk = least(chunk, (most_bytes - bytes) / (bytes / received->count + 1) + 1);
     return least(least(chunk, least(failures, ends)), least(most, received->room) - received->count);
 }
 

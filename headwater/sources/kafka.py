@@ -58,6 +58,8 @@ _WAITED_OUT = frozenset(
 _FENCED = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL, KafkaError._FENCED})
 _CUT_OFF: Final = KafkaError(KafkaError._LOG_TRUNCATION).str()
 """In the text of an offset reset when the leader's log has another epoch at the position."""
+_UNKNOWN_EPOCH: Final = "No epoch found"
+"""Begins that text when the leader does not know the epoch, and so can't tell."""
 
 
 class KafkaSource:
@@ -357,7 +359,7 @@ class KafkaSource:
         partition, position = failed.partition, self._next[failed.partition]
         self._require(self._watch.read().topic_id)
         first, end = self._bounds(partition)
-        if _CUT_OFF in failed.text:
+        if _CUT_OFF in failed.text and not failed.text.startswith(_UNKNOWN_EPOCH):
             raise cut_off(self._topic, partition, position)
         if position > end:
             raise truncated(self._topic, partition, position, end)

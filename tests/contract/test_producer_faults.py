@@ -14,7 +14,7 @@ from headwater.sinks.base import Outputs
 from headwater.sinks.kafka_producer import KafkaProducer
 from tests.support.kafka import KafkaServer
 
-RECORDS, PER_CALL, PARTITIONS = 40_000, 200, 3
+RECORDS, PER_CALL, PARTITIONS = 12_000, 200, 3
 NOW = 1_700_000_000_000
 
 
