@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import structlog
 from confluent_kafka import KafkaError, KafkaException
 
-from headwater.brokers.security import REFUSALS, identity, refusal, security_settings
+from headwater.brokers.security import identity, is_refusal, refusal, security_settings
 from headwater.errors import BrokerUnavailable
 from headwater.model.worker import KafkaAccess
 
@@ -55,7 +55,7 @@ class ClientErrors:
         self._refusal: KafkaError | None = None
 
     def __call__(self, error: KafkaError) -> None:
-        if error.code() in REFUSALS:
+        if is_refusal(error):
             with self._lock:
                 self._refusal = error
 
@@ -94,11 +94,16 @@ def no_rights(access: KafkaAccess) -> str:
 
 def _sentence(error: KafkaError, access: KafkaAccess) -> str:
     servers = access.bootstrap_servers
+    if is_refusal(error):
+        return refusal(error, access)
     match error.code():
-        case code if code in REFUSALS:
-            return refusal(error, access)
         case KafkaError._TRANSPORT | KafkaError._TIMED_OUT | KafkaError._ALL_BROKERS_DOWN | KafkaError._RESOLVE:
-            return f"Kafka at {servers} does not answer: check that it runs and that the address is right."
+            return (
+                f"Kafka at {servers} does not answer: check that it runs, and that the address and the security "
+                "protocol are right."
+            )
+        case KafkaError._INVALID_ARG:
+            return f"The settings of Kafka at {servers} can't be used: {error.str()}. Correct them."
         case KafkaError.CLUSTER_AUTHORIZATION_FAILED:
             return no_rights(access)
         case KafkaError.INVALID_REPLICATION_FACTOR:

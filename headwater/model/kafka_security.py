@@ -19,15 +19,16 @@ _NO_KERBEROS: Final = (
 )
 
 
-def _without_kerberos(mechanism: Any) -> Any:
-    if isinstance(mechanism, str) and mechanism.upper() == "GSSAPI":
+def _known_mechanism(name: Any) -> Any:
+    mechanism = name.upper() if isinstance(name, str) else name
+    if mechanism == "GSSAPI":
         raise ValueError(_NO_KERBEROS)
     return mechanism
 
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 SaslMechanism = Annotated[
-    Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"], BeforeValidator(_without_kerberos)
+    Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"], BeforeValidator(_known_mechanism)
 ]
 
 
@@ -116,11 +117,11 @@ def require_consistent(security: KafkaSecurity, given: Collection[str], name: Ca
 
 
 def _require_members(security: KafkaSecurity, name: Callable[[str], str]) -> None:
-    protocol, mechanism = security.security_protocol, security.sasl_mechanism
+    mechanism = security.sasl_mechanism
     if security.uses_sasl:
         if missing := [member for member in _NEEDED[mechanism] if not getattr(security, member)]:
             listed = " and ".join(_alternatives(member, name) for member in missing)
-            raise ValueError(f"{name('sasl_mechanism')} {mechanism} with {protocol} needs {listed}")
+            raise ValueError(f"{name('sasl_mechanism')} {mechanism} needs {listed}: add what is missing")
         if mechanism == "AWS_MSK_IAM" and not security.uses_tls:
             raise ValueError(f"{name('sasl_mechanism')} {mechanism} needs {name('security_protocol')} SASL_SSL")
     if bool(security.certificate_file) != bool(security.key_file):

@@ -6,7 +6,16 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from headwater.app.environments import API, CONTROLLER, INGEST, PRICES, Needs, child_environment, worker_environment
+from headwater.app.environments import (
+    API,
+    CONTROLLER,
+    INGEST,
+    KAFKA_SECRETS,
+    PRICES,
+    Needs,
+    child_environment,
+    worker_environment,
+)
 from headwater.app.home import Home
 from headwater.app.ingests import load_ingest, variables_of
 from headwater.errors import SetupError
@@ -19,6 +28,8 @@ EVERY_SECRET = {
     "redis_url": "redis://:valkeypass@valkey.example",
     "secret_key": "the-secret-key",
     "kafka_password": "the-kafka-password",
+    "kafka_oauth_client_secret": "the-client-secret",
+    "kafka_key_password": "the-key-password",
 }
 
 
@@ -52,8 +63,8 @@ class TestChildren:
         [
             (CONTROLLER, set(EVERY_SECRET)),
             (API, set(EVERY_SECRET)),
-            (PRICES, {"redis_url", "kafka_password"}),
-            (INGEST, {"kafka_password"}),
+            (PRICES, {"redis_url", *KAFKA_SECRETS}),
+            (INGEST, set(KAFKA_SECRETS)),
         ],
     )
     def test_each_gets_the_secrets_that_it_needs(self, home: Home, needs: Needs, secrets: set[str]) -> None:

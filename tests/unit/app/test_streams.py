@@ -45,7 +45,7 @@ def test_credentials_beside_it(tmp_path: Path) -> None:
         ("{", "can't be read"),
         ([], "the file: Input should be a valid dictionary"),
         ({"base.lgo": "x"}, "base.lgo: is no stream"),
-        ({"base.log": {"kafka": KAFKA}}, "base.log, kafka: needs username and password"),
+        ({"base.log": {"kafka": KAFKA}}, "base.log, kafka: sasl_mechanism SCRAM-SHA-512 needs password"),
         ({"base.log": {"kafka": KAFKA | {"password_file": "none"}}}, "base.log, kafka, password_file: .*No such file"),
         ({"base.log": {"kafka": KAFKA | {"password_file": "x", "password": "y"}}}, "and not both"),
         ({"base.log": {"pubsub": {"project": "project-1", "tpoic": "x"}}}, "base.log, pubsub, tpoic: Extra inputs"),
