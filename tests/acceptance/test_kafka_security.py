@@ -100,20 +100,22 @@ def login_error(kafka: SecuredKafka, sink: dict[str, Any]) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("listener", PROTOCOLS)
-def test_an_installation(secured_kafka: SecuredKafka, tmp_path: Path, listener: str) -> None:
+def test_an_installation(secured_kafka: SecuredKafka, own_stack: Stack, tmp_path: Path, listener: str) -> None:
     """Deploy, feed, read by the program of the answer too, rotate."""
     make_topic(secured_kafka, TOPIC)
     records = tmp_path / "records.jsonl"
     records.write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
-    for stack in running(Stack(tmp_path / "data", variables=variables(secured_kafka, listener))):
-        with stack.client() as client, deployed(client, pipeline()) as made:
-            with stack.replay(CHAIN, ENTITY, records) as feeding:
-                assert feeding.wait(WITHIN_S) == 0
-            with reading(secured_kafka, made.sink) as consumer:
-                assert records_of(consumer, len(RECORDS)) == RECORDS
-            assert made.sink["sasl_mechanism"] == ("SCRAM-SHA-256" if listener == "scram256" else "SCRAM-SHA-512")
-            run_program(secured_kafka, made.sink, tmp_path)
-            rotate(secured_kafka, client, made.id, made.sink)
+    own_stack.variables = variables(secured_kafka, listener)
+    own_stack.start()
+    with own_stack.client() as client, deployed(client, pipeline()) as made:
+        with own_stack.replay(CHAIN, ENTITY, records) as feeding:
+            assert feeding.wait(WITHIN_S) == 0
+        with reading(secured_kafka, made.sink) as consumer:
+            assert records_of(consumer, len(RECORDS)) == RECORDS
+        assert made.sink["sasl_mechanism"] == ("SCRAM-SHA-256" if listener == "scram256" else "SCRAM-SHA-512")
+        run_program(secured_kafka, made.sink, tmp_path)
+        rotate(secured_kafka, client, made.id, made.sink)
+    assert own_stack.stop() == 0
 
 
 def run_program(kafka: SecuredKafka, sink: dict[str, Any], folder: Path) -> None:
