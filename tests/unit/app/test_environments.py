@@ -19,8 +19,8 @@ from headwater.app.environments import (
 from headwater.app.home import Home
 from headwater.app.ingests import load_ingest, variables_of
 from headwater.errors import SetupError
-from headwater.model.binding import Bindings, PubSubTopic
-from headwater.model.worker import PubSubAccess
+from headwater.model.binding import Bindings, KafkaTopic, PubSubTopic
+from headwater.model.worker import KafkaAccess, PubSubAccess
 from headwater.settings import SECRETS, Settings
 
 EVERY_SECRET = {
@@ -89,6 +89,26 @@ class TestChildren:
         there = worker_environment(Bindings({"base.log": topic}))
         assert {"GOOGLE_APPLICATION_CREDENTIALS", "https_proxy", "grpc_proxy"} <= set(there)
         assert not {"GOOGLE_APPLICATION_CREDENTIALS", "https_proxy"} & set(worker_environment(Bindings()))
+
+    @pytest.mark.parametrize(
+        ("mechanism", "wanted"),
+        [("SCRAM-SHA-512", set()), ("OAUTHBEARER", {"https_proxy"}), ("AWS_MSK_IAM", {"https_proxy", "AWS_PROFILE"})],
+    )
+    def test_they_get_what_logging_in_to_kafka_needs(
+        self, home: Home, monkeypatch: pytest.MonkeyPatch, mechanism: str, wanted: set[str]
+    ) -> None:
+        monkeypatch.setenv("https_proxy", "http://proxy.example")
+        monkeypatch.setenv("AWS_PROFILE", "headwater")
+        access = KafkaAccess.model_validate({"bootstrap_servers": "b", "sasl_mechanism": mechanism})
+        bound = Bindings({"base.log": KafkaTopic("t", access)})
+        settings = Settings.model_validate({"kafka_sasl_mechanism": mechanism})
+        for environment in (
+            child_environment(settings, home, PRICES),
+            child_environment(Settings(), home, API, bound),
+            worker_environment(bound),
+            worker_environment(Bindings(), access),
+        ):
+            assert {"https_proxy", "AWS_PROFILE"} & set(environment) == wanted
 
     @pytest.mark.parametrize(
         "name", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "OPENSSL_CONF"]
