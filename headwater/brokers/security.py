@@ -31,7 +31,9 @@ _TOKEN_AWAY: Final = re.compile(
     "Failed to connect|Could not|timed out|[Tt]imeout|reset|refused|Empty reply|failure when"
 )
 _TOKEN_STRANGE: Final = re.compile("not JSON|Expected JSON|Failed to decode")
-_MECHANISMS: Final = re.compile(r"supported mechanisms: ([\w, -]*?) *(?:\(|$)")
+_MECHANISMS: Final = re.compile(r"supported mechanisms: (\w[\w, -]*?) *(?:\(|$)")
+_OUT_OF_TURN: Final = "not valid in current SASL state"
+"""A listener without SASL says this, and so does one where a client renews a short session twice in a second."""
 _CLIENT_CERTIFICATE: Final = re.compile(
     "alert (?:bad certificate|unsupported certificate|certificate [a-z]+|unknown ca|handshake failure|access denied)"
 )
@@ -132,11 +134,12 @@ def is_refusal(error: KafkaError) -> bool:
 
     librdkafka reports these by `error_cb` alone, and tries again by itself.
     """
+    said = error.str() or ""
     match error.code():
         case KafkaError._AUTHENTICATION | KafkaError.SASL_AUTHENTICATION_FAILED | KafkaError._SSL:
-            return True
+            return _OUT_OF_TURN not in said
         case KafkaError._TRANSPORT:  # with TLS 1.3 a broker refuses a client's certificate after the handshake
-            return _CLIENT_CERTIFICATE.search(error.str() or "") is not None
+            return _CLIENT_CERTIFICATE.search(said) is not None
         case _:
             return False
 
@@ -171,10 +174,6 @@ def _tls_refusal(said: str, access: KafkaAccess) -> str:
 
 def _mechanism_refusal(taken: str, access: KafkaAccess) -> str:
     kafka, mechanism = f"Kafka at {access.bootstrap_servers}", access.sasl_mechanism
-    if not taken:
-        return (
-            f"{kafka} takes no SASL mechanism at this listener: use a security protocol without SASL, or another one."
-        )
     return (
         f"{kafka} does not take the SASL mechanism {mechanism} at this listener, but {taken}: use one of these, or "
         f"a listener that takes {mechanism}."

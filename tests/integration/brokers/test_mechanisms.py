@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from headwater.brokers import kafka as kafka_room
 from headwater.brokers.base import AccessRule, Resources, TopicSpec, User
 from headwater.brokers.client import ClientErrors, admin_settings, consumer_settings, producer_settings, unavailable
 from headwater.brokers.kafka import KafkaBroker
@@ -150,6 +151,13 @@ class TestRefusals:
         access = IAM.model_copy(update={"bootstrap_servers": place.bootstrap_servers, "ca_file": place.ca_file})
         with pytest.raises(BrokerUnavailable, match="refuses the AWS credentials of this process: check the region"):
             heard(access)
+
+    def test_a_listener_without_sasl(self, secured_kafka: SecuredKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(kafka_room, "REQUEST_S", 1.0)
+        place = {"bootstrap_servers": secured_kafka.access("open").bootstrap_servers, "ca_file": ""}
+        access = secured_kafka.access("scram512").model_copy(update=place | {"security_protocol": "SASL_PLAINTEXT"})
+        with pytest.raises(BrokerUnavailable, match=r"does not answer: .* the security protocol are right"):
+            KafkaBroker(access, 1).inventory()
 
     def test_a_key_that_its_password_does_not_open(self, secured_kafka: SecuredKafka) -> None:
         locked = secured_kafka.access("mtls").model_copy(update={"key_password": "wrong"})

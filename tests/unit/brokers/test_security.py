@@ -162,7 +162,6 @@ HANDSHAKE = "SASL PLAIN mechanism handshake failed: Broker: Unsupported SASL mec
             "answers without a token: check the address",
         ),
         (USER, KafkaError._AUTHENTICATION, HANDSHAKE + "PLAIN (after 1ms)", "at this listener, but PLAIN: use one of"),
-        (USER, KafkaError._AUTHENTICATION, HANDSHAKE + " (after 1ms)", "takes no SASL mechanism at this listener: use"),
         (MTLS, KafkaError._TRANSPORT, ALERT, "refuses the client certificate /c.pem: check that it has not expired"),
         (USER, KafkaError._TRANSPORT, ALERT, "demands a client certificate: set the certificate file and the key file"),
         (MTLS, KafkaError._SSL, "certificate verify failed", "TLS handshake with Kafka at k:1 failed: check the sec"),
@@ -178,6 +177,12 @@ def test_refusals(access: KafkaAccess, code: int, said: str, sentence: str) -> N
         errors.check()
     assert sentence in raised.value.detail
     assert "geheim" not in raised.value.detail
+
+
+def test_a_session_that_is_renewed_too_soon_is_no_refusal() -> None:
+    """librdkafka connects again by itself."""
+    said = "SASL OAUTHBEARER mechanism handshake failed: Broker: Request not valid in current SASL state: broker's"
+    assert not is_refusal(KafkaError(KafkaError._AUTHENTICATION, said))
 
 
 def test_a_lost_connection_is_no_refusal() -> None:
