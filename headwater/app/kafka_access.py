@@ -42,12 +42,14 @@ def reader_access(settings: Settings, admin: KafkaAccess) -> KafkaAccess:
             f"{variable('kafka_reader_security_protocol')} to SASL_SSL or SASL_PLAINTEXT, and "
             f"{variable('kafka_reader_bootstrap_servers')} to the addresses of a listener with SCRAM."
         )
-    return KafkaAccess(
+    access = KafkaAccess(
         bootstrap_servers=settings.kafka_reader_bootstrap_servers or admin.bootstrap_servers,
         security_protocol=protocol,
         sasl_mechanism=settings.kafka_reader_sasl_mechanism or _scram_mechanism(admin),
         ca_file=_text(settings.kafka_ca_file) if protocol == "SASL_SSL" else "",
     )
+    _require_files(access)
+    return access
 
 
 def _scram_mechanism(admin: KafkaAccess) -> Any:
