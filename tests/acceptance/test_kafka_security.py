@@ -114,6 +114,7 @@ def test_an_installation(secured_kafka: SecuredKafka, own_stack: Stack, tmp_path
             assert records_of(consumer, len(RECORDS)) == RECORDS
         assert made.sink["sasl_mechanism"] == ("SCRAM-SHA-256" if listener == "scram256" else "SCRAM-SHA-512")
         run_program(secured_kafka, made.sink, tmp_path)
+        assert not [line for line in own_stack.log().splitlines() if "Traceback" in line]
         rotate(secured_kafka, client, made.id, made.sink)
     assert own_stack.stop() == 0
 

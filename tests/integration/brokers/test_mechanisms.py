@@ -61,6 +61,14 @@ def test_headwater_manages_the_cluster(secured_kafka: SecuredKafka, listener: st
     assert f"wrk-managed-{listener}" not in broker.inventory().users
 
 
+@pytest.mark.parametrize("listener", PROTOCOLS)
+def test_topics_alone_need_no_users(secured_kafka: SecuredKafka, listener: str) -> None:
+    """Ingests and the prices worker make no users."""
+    broker = KafkaBroker(secured_kafka.access(listener), 1)
+    broker.ensure(Resources((TopicSpec(f"alone-{listener}", 2),), (), (), ()))
+    assert broker.partitions(f"alone-{listener}") == 2
+
+
 @pytest.mark.parametrize("listener", ["scram256", "scram512"])
 def test_users_that_headwater_creates(secured_kafka: SecuredKafka, listener: str) -> None:
     users = secured_kafka.access(listener)
