@@ -1,6 +1,7 @@
 """Each way to authenticate, on a real broker with a listener for each: what works, and what is said of a refusal."""
 
 import itertools
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from headwater.app.controller import create_topics
 from headwater.brokers import kafka as kafka_room
 from headwater.brokers.base import AccessRule, Resources, TopicSpec, User
 from headwater.brokers.client import ClientErrors, admin_settings, consumer_settings, producer_settings, unavailable
@@ -65,7 +67,7 @@ def test_headwater_manages_the_cluster(secured_kafka: SecuredKafka, listener: st
 def test_topics_alone_need_no_users(secured_kafka: SecuredKafka, listener: str) -> None:
     """Ingests and the prices worker make no users."""
     broker = KafkaBroker(secured_kafka.access(listener), 1)
-    broker.ensure(Resources((TopicSpec(f"alone-{listener}", 2),), (), (), ()))
+    create_topics(broker, (TopicSpec(f"alone-{listener}", 2),), threading.Event())
     assert broker.partitions(f"alone-{listener}") == 2
 
 
