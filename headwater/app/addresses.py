@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import structlog
 
 from headwater.app.home import Home
+from headwater.app.kafka_access import admin_access, reader_access, worker_access
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.errors import SetStoreEvicts, SetStoreUnavailable, SetupError
 from headwater.model.worker import KafkaAccess
@@ -50,25 +51,24 @@ class Addresses:
     def kafka(self) -> KafkaAccess:
         """How to reach Kafka as its administrator.
 
-        Raises SetupError when the data directory has no Kafka yet, or a Kafka of one's own comes without a password.
+        Raises SetupError when the data directory has no Kafka yet, or the settings of one's own don't fit together.
         """
         if self.embeds_kafka:
             self.require_home("HEADWATER_KAFKA_BOOTSTRAP_SERVERS")
             return self.embedded_kafka().access()
-        s = self.settings
-        if not s.kafka_password.get_secret_value():
-            raise SetupError(
-                f"Set HEADWATER_KAFKA_PASSWORD to the password of {s.kafka_username} (HEADWATER_KAFKA_USERNAME) "
-                f"on Kafka at {s.kafka_bootstrap_servers}."
-            )
-        return KafkaAccess(
-            bootstrap_servers=s.kafka_bootstrap_servers,
-            security_protocol=s.kafka_security_protocol,
-            sasl_mechanism=s.kafka_sasl_mechanism,
-            username=s.kafka_username,
-            password=s.kafka_password.get_secret_value(),
-            ca_file=s.kafka_ca_file,
-        )
+        return admin_access(self.settings)
+
+    def reader_kafka(self) -> KafkaAccess:
+        """How readers reach Kafka, without a user's name and password. Raises SetupError."""
+        admin = self.kafka()
+        if self.embeds_kafka:  # it has one address for readers and one for Headwater's own processes
+            return _without_user(admin, bootstrap_servers=self.embedded_kafka().bootstrap_servers)
+        return reader_access(self.settings, admin)
+
+    def worker_kafka(self) -> KafkaAccess:
+        """How workers reach Kafka, without a user's name and password. Raises SetupError."""
+        admin = self.kafka()
+        return _without_user(admin) if self.embeds_kafka else worker_access(admin, reader_access(self.settings, admin))
 
     def replication(self) -> int:
         """Copies of each topic that Headwater makes."""
@@ -124,3 +124,7 @@ class Addresses:
                 f"There is no Headwater in {self.home.path} yet. Start it with `headwater up`, or point --data-dir "
                 f"(or {instead}) at the one that runs."
             )
+
+
+def _without_user(access: KafkaAccess, **update: str) -> KafkaAccess:
+    return access.model_copy(update={"username": "", "password": ""} | update)

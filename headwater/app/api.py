@@ -168,10 +168,9 @@ def _limits(addresses: Addresses) -> RateLimits | None:
 
 
 def _endpoint(addresses: Addresses) -> KafkaEndpoint:
-    """The address that users are told: the embedded broker has one for them and one for Headwater's own processes."""
-    access = addresses.kafka()
-    servers = addresses.embedded_kafka().bootstrap_servers if addresses.embeds_kafka else access.bootstrap_servers
-    return KafkaEndpoint(servers, access.security_protocol)
+    """Where and how users log in to Kafka: part of each deploy answer."""
+    readers = addresses.reader_kafka()
+    return KafkaEndpoint(readers.bootstrap_servers, readers.security_protocol, readers.sasl_mechanism)
 
 
 def _is_led(leases: Leases) -> bool:

@@ -27,7 +27,9 @@ TICKS = TopicSpec(TICKS_TOPIC, PARTITIONS, TICKS_TOPIC_CONFIG)
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """Settings that all workers of this installation share. kafka: the address; workers log in as their own users."""
+    """Settings that all workers of this installation share. kafka: how workers log in, each
+    deployment's as its own user.
+    """
 
     kafka: KafkaAccess
     redis_url: str

@@ -8,10 +8,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
+from headwater.model.kafka_security import SecurityProtocol, require_consistent
 from headwater.model.stream import CATALOG, find_chain, stream_name
 from headwater.model.worker import KafkaAccess, PubSubAccess
 
@@ -103,21 +104,16 @@ _RESOURCE = re.compile(r"projects/[^/]+/(?:topics|subscriptions)/[A-Za-z][\w.~+%
 Text = Annotated[str, Field(min_length=1)]
 
 
-class _Kafka(BaseModel):
+class _Kafka(KafkaAccess):
     model_config = _STRICT
 
     topic: Text
     bootstrap_servers: Text
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "SASL_SSL"
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
-    username: str = ""
-    password: str = Field(default="", repr=False)
-    ca_file: str = ""
+    security_protocol: SecurityProtocol = "SASL_SSL"
 
     @model_validator(mode="after")
-    def _has_credentials(self) -> Self:
-        if self.security_protocol.startswith("SASL_") and not (self.username and self.password):
-            raise ValueError(f"needs username and password (or password_file) with {self.security_protocol}")
+    def _is_consistent(self) -> Self:
+        require_consistent(self, self.model_fields_set - {"topic", "bootstrap_servers"})
         return self
 
     def binding(self) -> KafkaTopic:

@@ -7,21 +7,15 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from headwater.model.flow import DeliveryMode
+from headwater.model.kafka_security import KafkaSecurity
 from headwater.model.metric import CountType, TimeType
 from headwater.model.transform import Transform
 
 
-class KafkaAccess(BaseModel):
-    """How to reach a Kafka cluster as one user. Plain values, so that a spec document can carry it."""
-
-    model_config = ConfigDict(frozen=True)
+class KafkaAccess(KafkaSecurity):
+    """How to reach a Kafka cluster, and how to authenticate there."""
 
     bootstrap_servers: str
-    security_protocol: str = "SASL_PLAINTEXT"
-    sasl_mechanism: str = "SCRAM-SHA-512"
-    username: str = ""
-    password: str = Field(default="", repr=False)
-    ca_file: str = ""
 
 
 class PubSubAccess(BaseModel):

@@ -16,7 +16,7 @@ class KafkaEndpoint:
 
     bootstrap_servers: str
     security_protocol: str
-    sasl_mechanism: str = "SCRAM-SHA-512"
+    sasl_mechanism: str
 
 
 class Deployments:

@@ -24,14 +24,19 @@ class Access:
 def snippets(access: Access) -> dict[str, str]:
     """The programs by language: python, node, java, kcat."""
     values = asdict(access)
-    values["ssl"] = access.security_protocol == "SASL_SSL"
+    values["ssl"] = access.security_protocol.endswith("SSL")
     values["brokers"] = access.bootstrap_servers.split(",")
-    values["mechanism"] = access.sasl_mechanism.lower()
-    values["jaas"] = (
-        "org.apache.kafka.common.security.scram.ScramLoginModule required "
-        f"username={json.dumps(access.username)} password={json.dumps(access.password)};"
-    )
-    return {language: _fill(template, values) for language, template in TEMPLATES.items()}
+    has_login = access.security_protocol.startswith("SASL_")
+    if has_login:
+        values["mechanism"] = access.sasl_mechanism.lower()
+        values["jaas"] = (
+            f"org.apache.kafka.common.security.{_LOGIN_MODULES[access.sasl_mechanism]} required "
+            f"username={json.dumps(access.username)} password={json.dumps(access.password)};"
+        )
+    return {
+        language: _fill(template.replace("@login@\n", LOGINS[language] if has_login else ""), values)
+        for language, template in TEMPLATES.items()
+    }
 
 
 def _fill(template: str, values: dict[str, object]) -> str:
@@ -54,9 +59,7 @@ consumer = Consumer(
     {
         "bootstrap.servers": @bootstrap_servers@,
         "security.protocol": @security_protocol@,
-        "sasl.mechanism": @sasl_mechanism@,
-        "sasl.username": @username@,
-        "sasl.password": @password@,
+@login@
         "group.id": @consumer_group@,
         "auto.offset.reset": "earliest",
         "isolation.level": "read_committed",
@@ -108,11 +111,7 @@ CompressionCodecs[CompressionTypes.LZ4] = () => ({
 const kafka = new Kafka({
   brokers: @brokers@,
   ssl: @ssl@,
-  sasl: {
-    mechanism: @mechanism@,
-    username: @username@,
-    password: @password@,
-  },
+@login@
   logLevel: logLevel.ERROR,
 });
 const consumer = kafka.consumer({ groupId: @consumer_group@, readUncommitted: false });
@@ -191,8 +190,7 @@ public class ReadTopic {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", @bootstrap_servers@);
         settings.put("security.protocol", @security_protocol@);
-        settings.put("sasl.mechanism", @sasl_mechanism@);
-        settings.put("sasl.jaas.config", @jaas@);
+@login@
         settings.put("group.id", @consumer_group@);
         settings.put("auto.offset.reset", "earliest");
         settings.put("isolation.level", "read_committed");
@@ -219,9 +217,7 @@ KCAT = """\
 # Needs a kcat with librdkafka 2.6.1 or newer, see kcat -V; older ones can't log in to Kafka 4 (a fault of their SCRAM).
 kcat -q -u -b @bootstrap_servers@ \\
   -X security.protocol=@security_protocol@ \\
-  -X sasl.mechanism=@sasl_mechanism@ \\
-  -X sasl.username=@username@ \\
-  -X sasl.password=@password@ \\
+@login@
   -X isolation.level=read_committed \\
   -X auto.offset.reset=earliest \\
   -f '%h\\t%s\\n' -G @consumer_group@ @topic@ |
@@ -231,3 +227,34 @@ perl -ne '$| = 1; ($headers, $value) = split /\\t/, $_, 2;
 """
 
 TEMPLATES = {"python": PYTHON, "node": NODE, "java": JAVA, "kcat": KCAT}
+
+LOGINS = {
+    "python": """\
+        "sasl.mechanism": @sasl_mechanism@,
+        "sasl.username": @username@,
+        "sasl.password": @password@,
+""",
+    "node": """\
+  sasl: {
+    mechanism: @mechanism@,
+    username: @username@,
+    password: @password@,
+  },
+""",
+    "java": """\
+        settings.put("sasl.mechanism", @sasl_mechanism@);
+        settings.put("sasl.jaas.config", @jaas@);
+""",
+    "kcat": """\
+  -X sasl.mechanism=@sasl_mechanism@ \\
+  -X sasl.username=@username@ \\
+  -X sasl.password=@password@ \\
+""",
+}
+"""The lines of each program that log in by SASL."""
+
+_LOGIN_MODULES = {
+    "PLAIN": "plain.PlainLoginModule",
+    "SCRAM-SHA-256": "scram.ScramLoginModule",
+    "SCRAM-SHA-512": "scram.ScramLoginModule",
+}

@@ -71,7 +71,10 @@ class TestFile:
             ({"base.log": {}}, 'needs "kafka" or "pubsub"'),
             ({"base.log": {"kafka": KAFKA, "pubsub": PUBSUB}}, "not both"),
             ({"base.log": {"kafka": KAFKA | {"tpoic": "t"}}}, "Extra inputs"),
-            ({"base.log": {"kafka": {"topic": "t", "bootstrap_servers": "b"}}}, "needs username and password"),
+            (
+                {"base.log": {"kafka": {"topic": "t", "bootstrap_servers": "b"}}},
+                r"SCRAM-SHA-512 needs username and password \(or password_file\)",
+            ),
             ({"base.log": {"kafka": KAFKA | {"security_protocol": "TLS"}}}, "Input should be 'PLAINTEXT'"),
             ({"base.log": {"pubsub": {"project": "project-1"}}}, "needs a topic or a subscription"),
             ({"base.log": {"pubsub": PUBSUB | {"subscription": "s"}}}, "not both"),
