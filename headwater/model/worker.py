@@ -39,9 +39,15 @@ class PubSubAccess(BaseModel):
 
 
 class PubSubPull(PubSubAccess):
-    """A subscription to read: its whole name."""
+    """A subscription to read.
+
+    Attributes:
+        subscription: The whole name, `projects/P/subscriptions/S`.
+        deduplicate: Whether a worker drops a message that equals the last one of its natural key.
+    """
 
     subscription: str
+    deduplicate: bool = False
 
 
 class SinkSpec(BaseModel):
