@@ -10,7 +10,7 @@ before is acknowledged: with one acknowledgement a second that would be one reco
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final, cast
 
 import grpc  # type: ignore[import-untyped]
@@ -131,6 +131,9 @@ class PubSubSource:
         """The message ids."""
         with self._changed:
             return list(self._kept.names(batch.partitions, batch.offsets))
+
+    def read_only(self, partitions: Collection[int] | None) -> None:
+        """Do nothing: a queue has no partitions."""
 
     def pause(self) -> None:
         self._paused = True

@@ -73,8 +73,8 @@ class Unacknowledged:
     """Not thread-safe. count, size: of the messages that are kept, and their bytes.
 
     first: the first offset of every partition; above all that an earlier worker gave, so that counts of both add up.
-    deduplicate: Whether `take` refuses a message that equals the last one of its natural key. That takes a queue that no
-    other worker reads: another worker could have read a message that came between the two.
+    deduplicate: Whether `take` refuses a message that equals the last one of its natural key. That takes a queue that
+    no other worker reads: another worker could have read a message that came between the two.
     """
 
     def __init__(
