@@ -7,32 +7,22 @@ supervisor which partition to leave out.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import structlog
 
 from headwater.model.worker import READ_ALL, IsolationStatus, PartitionPosition, ReadingPlan
-from headwater.sources.base import Positions
+from headwater.sources.base import Positions, Source
 
 log = structlog.get_logger(__name__)
 
 TURN_S = 2.0
 """The shortest turn of a partition that is read alone, longer than a supervisor needs to see the memory of a worker."""
 QUIET_S = 1.0
-"""How long nothing is read after a turn: a worker that dies of the last fetch must not blame the next partition."""
+"""How long nothing is read after a turn at least: the next partition must not be blamed for what was fetched last."""
 RETRY_AFTER_S = 3600.0
 """How long a partition is not read, before it is read alone once more."""
-
-
-class RestrictedSource(Protocol):
-    """The part of sources.base.Source that isolation uses."""
-
-    def read_only(self, partitions: Collection[int] | None) -> None:
-        """See sources.base.Source."""
-
-    def committed(self) -> Positions:
-        """See sources.base.Source."""
 
 
 class Isolation:
@@ -42,7 +32,7 @@ class Isolation:
     had no records for TURN_S. `advance` moves the turns on; clock: monotonic seconds.
     """
 
-    def __init__(self, plan: ReadingPlan, source: RestrictedSource, clock: Callable[[], float]) -> None:
+    def __init__(self, plan: ReadingPlan, source: Source, clock: Callable[[], float]) -> None:
         self._source = source
         self._clock = clock
         self._read_alone = plan.read_alone
@@ -94,17 +84,18 @@ class Isolation:
         self._quarantined.pop(partition, None)
         self._retry_at.pop(partition, None)
 
-    def advance(self, announce: Callable[[], bool]) -> None:
-        """Move the turns on. announce: sends `figures` to the supervisor, and returns whether they were sent.
+    def advance(self, announce: Callable[[], bool], *, is_busy: bool) -> None:
+        """Move the turns on. Raises BrokerUnavailable: call it again.
 
-        Raises BrokerUnavailable: call it again.
+        announce: sends `figures` to the supervisor, and returns whether the supervisor will read them. is_busy: whether
+        records that were read are not committed yet.
         """
         if not self._is_active or not self._assigned:
             return
         now = self._clock()
         self._check_quarantined(now)
         self._retry(now)
-        if self._alone is not None and self._quiet_until is not None and now >= self._quiet_until:
+        if self._alone is not None and self._quiet_until is not None and now >= self._quiet_until and not is_busy:
             self._release(self._alone.partition)
             self._alone = self._quiet_until = None
         if self._alone is None and self._turns:
@@ -153,12 +144,12 @@ class Isolation:
         self._read_alone = False
         self._restrict(frozenset(self._assigned - self._quarantined.keys()) if self._quarantined else None)
 
-    def polled(self, *, has_records: bool) -> None:
-        """Note that the source was asked for records. has_records: records were read and are not committed yet."""
+    def polled(self, *, is_busy: bool) -> None:
+        """Note that the source was asked for records. is_busy: see `advance`."""
         if not self._is_reading:
             return
         now = self._clock()
-        if has_records:
+        if is_busy:
             self._idle_since = now
         is_done = self._has_committed or now - self._idle_since >= TURN_S
         if is_done and now - self._began_at >= TURN_S:

@@ -176,9 +176,13 @@ class Worker:
 
     def _isolate(self) -> None:
         try:
-            self._isolation.advance(self._send)
+            self._isolation.advance(self._send, is_busy=self._is_busy())
         except BrokerUnavailable as error:
             self._wait(error.detail, self._broker_backoff)
+
+    def _is_busy(self) -> bool:
+        """Whether records that were read are not committed yet."""
+        return bool(self._flights or self._ledger.pending)
 
     def _read(self) -> bool:
         """Start the next batch; False when there was none, or no place for one."""
@@ -190,7 +194,7 @@ class Worker:
             self._delivery.push()
             batch = self._poll(limit, AWAITING_POLL_S if self.observer.awaits else self._idle_poll_s)
         if batch is not None:
-            self._isolation.polled(has_records=bool(batch or self._flights or self._ledger.pending))
+            self._isolation.polled(is_busy=bool(batch) or self._is_busy())
         if not batch:
             return False
         self._ledger.read(batch)

@@ -1,5 +1,7 @@
 """Decides from the deaths by memory in a slot how the next worker reads its partitions."""
 
+from collections.abc import Iterable
+
 from headwater.model.worker import Heartbeat, IsolationStatus, PartitionPosition, ReadingPlan
 
 REPEATED_WITHIN_S = 600.0
@@ -22,16 +24,23 @@ class MemoryDeaths:
         self._read_alone = False
         self._quarantined: dict[int, int] = {}
         self._known: frozenset[PartitionPosition] = frozenset()
+        self._suspects: frozenset[PartitionPosition] = frozenset()
         self._last_at = float("-inf")
 
     def plan(self, spec_hash: str) -> ReadingPlan:
         """How a worker of a spec reads its partitions."""
         if spec_hash == self._spec_hash:
-            return ReadingPlan(self._read_alone, self._positions())
-        return ReadingPlan(read_alone=self._read_alone or bool(self._quarantined))
+            return ReadingPlan(self._read_alone, self.quarantined)
+        return ReadingPlan(read_alone=self._read_alone or bool(self._quarantined or self._suspects))
 
-    def _positions(self) -> tuple[PartitionPosition, ...]:
+    @property
+    def quarantined(self) -> tuple[PartitionPosition, ...]:
+        """The partitions that are left out, and their positions."""
         return tuple(PartitionPosition(partition, offset) for partition, offset in sorted(self._quarantined.items()))
+
+    def suspect(self, positions: Iterable[PartitionPosition]) -> None:
+        """Note what all slots of the deployment leave out: the next spec may deal the partitions out otherwise."""
+        self._suspects = frozenset(positions)
 
     def heard(self, spec_hash: str, status: IsolationStatus) -> None:
         """Note what the slot's worker does with its partitions."""
@@ -58,5 +67,5 @@ class MemoryDeaths:
         if spec_hash == self._spec_hash:
             return
         self._read_alone = self.plan(spec_hash).read_alone
-        self._known = frozenset(self._positions())
+        self._known = self._suspects.union(self.quarantined)
         self._spec_hash, self._quarantined = spec_hash, {}

@@ -108,7 +108,9 @@ class ProcessOrchestrator:
                 for number in range(wanted.slots):
                     slots = self._slots.setdefault(deployment_id, {})
                     slots.setdefault(number, Slot(f"{deployment_id}-{number}"))
+                left_out = [each for _, slot in self._of(deployment_id) for each in slot.memory_deaths.quarantined]
                 for number, slot in self._of(deployment_id):
+                    slot.memory_deaths.suspect(left_out)
                     role = slot.worker if known is None else slot.successor
                     role.want(wanted.spec_hash if number < wanted.slots else None)
             self._wake()
