@@ -116,10 +116,10 @@ def _source(binding: Binding, group: str) -> KafkaAccess | PubSubPull | None:
         case KafkaTopic():
             return binding.access
         case PubSubTopic():
-            subscription = f"projects/{binding.access.project}/subscriptions/{group}"
+            subscription, deduplicate = f"projects/{binding.access.project}/subscriptions/{group}", binding.deduplicate
         case PubSubSubscription():
-            subscription = binding.subscription
-    return PubSubPull(**binding.access.model_dump(), subscription=subscription)
+            subscription, deduplicate = binding.subscription, False
+    return PubSubPull(**binding.access.model_dump(), subscription=subscription, deduplicate=deduplicate)
 
 
 def worker_set(deployment: Deployment, revision: Revision, binding: Binding, settings: WorkerSettings) -> WorkerSet:

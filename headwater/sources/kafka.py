@@ -93,6 +93,7 @@ class KafkaSource:
         self._assigned: set[int] = set()
         self._paused = False
         self._held: set[int] = set()
+        self._only: Collection[int] | None = None
         self._next: Positions = {}
         self._rebalances: list[Rebalance] = []
         self._failed: list[Failed] = []
@@ -135,11 +136,14 @@ class KafkaSource:
             self._listener.assigned(partitions)
 
     def _hold(self, partitions: Iterable[int]) -> None:
-        """Let partitions be paused if the source is."""
-        wrong = {partition for partition in partitions if (partition in self._held) != self._paused}
-        if wrong:
-            (self._consumer.pause if self._paused else self._consumer.resume)(wrong)
-            self._held ^= wrong
+        """Let partitions be paused that must not be read now, and the others go on."""
+        asked = set(partitions)
+        wanted = {p for p in asked if self._paused or (self._only is not None and p not in self._only)}
+        if pausing := wanted - self._held:
+            self._consumer.pause(pausing)
+        if resuming := (asked & self._held) - wanted:
+            self._consumer.resume(resuming)
+        self._held = (self._held - asked) | wanted
 
     def _end(self, partitions: list[int], *, lost: bool) -> None:
         if lost:
@@ -325,7 +329,7 @@ class KafkaSource:
             self._join_anew("Kafka answers, but the member gets no partitions")
 
     def _mend_stalls(self) -> None:
-        reading = self._assigned - self._refused.keys() if not self._paused else set[int]()
+        reading = self._assigned - self._held - self._refused.keys()
         found = self._stalls.look({p: at for p, at in self._next.items() if p in reading})
         if found is not None:
             self._revive(found)
@@ -387,6 +391,10 @@ class KafkaSource:
         self._failed = [failed for failed in self._failed if failed.partition not in positions]
         self._move([self._place_of(partition, at) for partition, at in positions.items()])
 
+    def read_only(self, partitions: Collection[int] | None) -> None:
+        self._only = partitions
+        self._hold(self._assigned)
+
     def pause(self) -> None:
         self._set_paused(True)
 
@@ -395,8 +403,7 @@ class KafkaSource:
 
     def _set_paused(self, paused: bool) -> None:
         self._paused = paused
-        if self._assigned:
-            self._hold(self._assigned)
+        self._hold(self._assigned)
 
     # Positions.
 

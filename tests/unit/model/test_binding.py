@@ -61,6 +61,11 @@ class TestFile:
         found = parse_bindings({"base.log": {"pubsub": PUBSUB | {"topic": topic}}}).of("base", "log")
         assert found == PubSubTopic(topic, PubSubAccess(project="project-1"))
 
+    def test_deduplication_of_equal_messages(self) -> None:
+        found = parse_bindings({"base.log": {"pubsub": PUBSUB | {"deduplicate": True}}}).of("base", "log")
+        access = PubSubAccess(project="project-1")
+        assert found == PubSubTopic("projects/project-1/topics/logs", access, deduplicate=True)
+
     @pytest.mark.parametrize(
         ("document", "fault"),
         [
@@ -80,6 +85,11 @@ class TestFile:
             ({"base.log": {"pubsub": PUBSUB | {"subscription": "s"}}}, "not both"),
             ({"base.log": {"pubsub": PUBSUB | {"topic": "a b"}}}, "no name of Pub/Sub"),
             ({"base.log": {"pubsub": PUBSUB | {"project": "P"}}}, "pattern"),
+            ({"base.log": {"pubsub": PUBSUB | {"deduplicate": "yes"}}}, "valid boolean"),
+            (
+                {"base.log": {"pubsub": {"project": "project-1", "subscription": "mine", "deduplicate": True}}},
+                "deduplicate needs a topic",
+            ),
         ],
     )
     def test_faults(self, document: Any, fault: str) -> None:
