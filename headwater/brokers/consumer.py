@@ -50,7 +50,8 @@ class Consumer(Handle):
 
     def subscribe(self) -> None:
         """Join the group for the topic."""
-        self._check(self._library.rd_kafka_subscribe(self._client, self._list([Place(-1, NO_OFFSET)]).struct))
+        with self._list([Place(-1, NO_OFFSET)]) as asked:
+            self._check(self._library.rd_kafka_subscribe(self._client, asked.struct))
 
     def unsubscribe(self) -> None:
         """Leave the group. The revocation of all partitions follows."""
@@ -99,14 +100,15 @@ class Consumer(Handle):
         does so when it seeks, not when it is assigned.
         """
         self._unanswered = None
-        self._check_error(self._library.rd_kafka_incremental_assign(self._client, self._list(places).struct))
+        with self._list(places) as asked:
+            self._check_error(self._library.rd_kafka_incremental_assign(self._client, asked.struct))
         self._seek([place for place in places if place.epoch >= 0])
 
     def unassign(self, partitions: Iterable[int]) -> None:
         """Read these partitions no more."""
-        asked = self._list(Place(partition, NO_OFFSET) for partition in partitions)
         self._unanswered = None
-        self._check_error(self._library.rd_kafka_incremental_unassign(self._client, asked.struct))
+        with self._named(partitions) as asked:
+            self._check_error(self._library.rd_kafka_incremental_unassign(self._client, asked.struct))
 
     def move(self, places: Collection[Place]) -> None:
         """Read on from other offsets. What was fetched of the partitions is dropped."""
@@ -123,31 +125,36 @@ class Consumer(Handle):
         """The partitions that can't be moved so: librdkafka does not read them."""
         if not places:
             return set()
-        asked = self._list(places)
-        self._check_error(self._library.rd_kafka_seek_partitions(self._client, asked.struct, milliseconds(SEEK_S)))
-        return {place.partition for place in asked.places() if place.error}
+        with self._list(places) as asked:
+            error = self._library.rd_kafka_seek_partitions(self._client, asked.struct, milliseconds(SEEK_S))
+            self._check_error(error)
+            return {place.partition for place in asked.places() if place.error}
 
     def pause(self, partitions: Iterable[int]) -> None:
         """Hand out and fetch nothing more of these partitions. What was fetched is dropped."""
-        self._check(self._library.rd_kafka_pause_partitions(self._client, self._named(partitions).struct))
+        with self._named(partitions) as asked:
+            self._check(self._library.rd_kafka_pause_partitions(self._client, asked.struct))
 
     def resume(self, partitions: Iterable[int]) -> None:
         """Go on with these partitions behind what was handed out."""
-        self._check(self._library.rd_kafka_resume_partitions(self._client, self._named(partitions).struct))
+        with self._named(partitions) as asked:
+            self._check(self._library.rd_kafka_resume_partitions(self._client, asked.struct))
 
     # Positions.
 
     def commit(self, places: Iterable[Place], *, wait: bool) -> None:
         """Store positions. With wait, return when all are stored; without, `commit_failures` tells what was not."""
-        self._check(self._library.rd_kafka_commit(self._client, self._list(places).struct, not wait))
+        with self._list(places) as asked:
+            self._check(self._library.rd_kafka_commit(self._client, asked.struct, not wait))
 
     def committed(self, partitions: Iterable[int], timeout_s: float) -> list[Place]:
         """The group's positions of these partitions; those without one are left out."""
-        asked = self._named(partitions)
-        self._check(self._library.rd_kafka_committed(self._client, asked.struct, milliseconds(timeout_s)))
-        for place in asked.places():
+        with self._named(partitions) as asked:
+            self._check(self._library.rd_kafka_committed(self._client, asked.struct, milliseconds(timeout_s)))
+            found = asked.places()
+        for place in found:
             self._check(place.error)
-        return [place for place in asked.places() if place.offset >= 0]
+        return [place for place in found if place.offset >= 0]
 
     def bounds(self, partition: int, timeout_s: float) -> tuple[int, int]:
         """The first offset of a partition and the next one, as its leader has them."""

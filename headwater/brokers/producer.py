@@ -124,9 +124,9 @@ class Producer(Handle):
 
     def send_offsets(self, topic: str, offsets: Iterable[Place], group: Any, timeout_s: float) -> None:
         """Store a group's positions with the transaction. group: `Consumer.group_metadata`."""
-        positions = PartitionList(topic, offsets).struct
         call: Callable[..., Any] = self._library.rd_kafka_send_offsets_to_transaction
-        self._check_error(call(self._client, positions, group, milliseconds(timeout_s)))
+        with PartitionList(topic, offsets) as positions:
+            self._check_error(call(self._client, positions.struct, group, milliseconds(timeout_s)))
 
     def commit_transaction(self, timeout_s: float) -> None:
         """Send all that is queued, and commit."""

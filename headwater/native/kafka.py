@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import confluent_kafka
 
@@ -154,13 +154,15 @@ def text_of(text: Any) -> str:
 
 
 class PartitionList:
-    """A list of partitions of one topic for a call of librdkafka. `struct` is freed with it."""
+    """A list of partitions of one topic for a call of librdkafka, freed at the end of a `with` block.
+
+    It is not left to the garbage collector: calls put references to the client into it, so that a list which an
+    exception still holds would keep `rd_kafka_destroy` waiting.
+    """
 
     def __init__(self, topic: str, places: Iterable[Place]) -> None:
         functions, name = library(), topic.encode()
-        self.struct = FFI.gc(
-            functions.rd_kafka_topic_partition_list_new(8), functions.rd_kafka_topic_partition_list_destroy
-        )
+        self.struct = functions.rd_kafka_topic_partition_list_new(8)
         for place in places:
             entry = functions.rd_kafka_topic_partition_list_add(self.struct, name, place.partition)
             entry.offset = place.offset
@@ -169,6 +171,13 @@ class PartitionList:
             if place.metadata:
                 metadata = place.metadata.encode()
                 entry.metadata, entry.metadata_size = _libc().strdup(metadata), len(metadata)  # freed with the list
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        struct, self.struct = self.struct, NULL
+        library().rd_kafka_topic_partition_list_destroy(struct)
 
     def places(self) -> list[Place]:
         """The entries, as the call has left them."""

@@ -56,6 +56,7 @@ _WAITED_OUT = frozenset(
     }
 )
 _FENCED = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL, KafkaError._FENCED})
+_DAMAGED: Final = frozenset({KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError._UNSUPPORTED_FEATURE})
 _CUT_OFF: Final = KafkaError(KafkaError._LOG_TRUNCATION).str()
 """In the text of an offset reset when the leader's log has another epoch at the position."""
 _UNKNOWN_EPOCH: Final = "No epoch found"
@@ -98,6 +99,7 @@ class KafkaSource:
         self._rebalances: list[Rebalance] = []
         self._failed: list[Failed] = []
         self._refused: dict[int, str] = {}
+        self._retried: set[int] = set()
         self._retry_at = 0.0
         self._passed: list[Gap] = []
         self._sent: Positions = {}
@@ -138,12 +140,16 @@ class KafkaSource:
     def _hold(self, partitions: Iterable[int]) -> None:
         """Let partitions be paused that must not be read now, and the others go on."""
         asked = set(partitions)
-        wanted = {p for p in asked if self._paused or (self._only is not None and p not in self._only)}
+        wanted = {partition for partition in asked if self._is_held(partition)}
         if pausing := wanted - self._held:
             self._consumer.pause(pausing)
         if resuming := (asked & self._held) - wanted:
             self._consumer.resume(resuming)
         self._held = (self._held - asked) | wanted
+
+    def _is_held(self, partition: int) -> bool:
+        left_out = self._only is not None and partition not in self._only
+        return self._paused or left_out or (partition in self._refused and partition not in self._retried)
 
     def _end(self, partitions: list[int], *, lost: bool) -> None:
         if lost:
@@ -165,6 +171,7 @@ class KafkaSource:
         self._failed = [failed for failed in self._failed if failed.partition not in gone]
         for partition in gone:
             self._refused.pop(partition, None)
+            self._retried.discard(partition)
             for known in (self._next, self._sent, self._unstored):
                 known.pop(partition, None)
 
@@ -258,18 +265,29 @@ class KafkaSource:
     def _batch(self, received: Received) -> RecordBatch:
         batch = RecordBatch(self._topic, *received[:5], Numbers("q", bytes(8 * len(received.offsets))))
         if batch:
-            last = batch.last_offsets()
             self._epochs.read(received)
-            self._next.update({partition: offset + 1 for partition, offset in last.items()})
-            self._stalls.moved()
-            for partition in self._refused.keys() & last.keys():
-                del self._refused[partition]
-        else:
-            self._stalls.drained()
+        batch, ends = self._before_damage(batch, received)
+        last = batch.last_offsets()
+        self._next.update({partition: offset + 1 for partition, offset in last.items()})
+        self._recovered(last.keys() | ends.keys())
+        (self._stalls.moved if last else self._stalls.drained)()
         # Control records take offsets too: the end of a transaction leaves the last record behind.
-        batch.ends = {p: end for p, end in received.ends.items() if end > self._next.get(p, end)}
+        batch.ends = {p: end for p, end in ends.items() if end > self._next.get(p, end)}
         self._next.update(batch.ends)
         return batch
+
+    @staticmethod
+    def _before_damage(batch: RecordBatch, received: Received) -> tuple[RecordBatch, Positions]:
+        """Without what follows a damaged record batch, and the ends of other partitions.
+
+        librdkafka tells of a batch that it can't read, and goes on behind it.
+        """
+        damage = {each.partition: each.offset for each in reversed(received.failed) if each.code in _DAMAGED}
+        if not damage:
+            return batch, received.ends
+        places = zip(batch.partitions, batch.offsets, strict=True)
+        kept = batch.select(partition not in damage or offset < damage[partition] for partition, offset in places)
+        return kept, {partition: end for partition, end in received.ends.items() if partition not in damage}
 
     # What goes on beside the records.
 
@@ -302,9 +320,23 @@ class KafkaSource:
         elif failed.code in _FENCED:
             raise self._describe(KafkaError(failed.code, failed.text))
         elif failed.code not in _WAITED_OUT:
-            self._refused[failed.partition] = unavailable(KafkaError(failed.code), self._access).detail
-            if self._refused.keys() >= self._assigned:
-                raise BrokerUnavailable(self._refused[failed.partition])
+            self._refuse(failed)
+
+    def _refuse(self, failed: Failed) -> None:
+        """Read nothing more of a partition until it is tried again, and nothing behind the place that failed."""
+        why = unread(failed.text or KafkaError(failed.code).str(), self._topic, failed.partition, self._access)
+        if failed.code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            why = unavailable(KafkaError(failed.code), self._access).detail
+        self._refused[failed.partition] = why
+        self._retried.discard(failed.partition)
+        self._hold([failed.partition])
+        if self._refused.keys() >= self._assigned:
+            raise BrokerUnavailable(why)
+
+    def _recovered(self, partitions: Collection[int]) -> None:
+        for partition in self._refused.keys() & partitions:
+            del self._refused[partition]
+            self._retried.discard(partition)
 
     def _describe(self, error: KafkaError) -> HeadwaterError:
         if error.fatal() or error.code() in _FENCED:
@@ -312,10 +344,11 @@ class KafkaSource:
         return unavailable(error, self._access)
 
     def _retry_refused(self) -> None:
-        """librdkafka asks no more for a partition that it may not read."""
+        """Try partitions again; librdkafka asks no more for one that it may not read."""
         now = time.monotonic()
         if self._refused and now >= self._retry_at:
             self._retry_at = now + RETRY_S
+            self._retried = {*self._refused}
             self._restart(self._refused)
 
     def _mend_member(self) -> None:

@@ -62,6 +62,11 @@ class KafkaServer:
         """The same broker as another user."""
         return self.access.model_copy(update={"username": name, "password": password})
 
+    @property
+    def port(self) -> int:
+        """The port of the broker's listener."""
+        return int(self.access.bootstrap_servers.rpartition(":")[2])
+
     def create_topic(self, name: str, partitions: int = 1, config: dict[str, str] | None = None) -> str:
         """Make a topic and return its name. The broker answers a moment before it knows all partitions itself.
 

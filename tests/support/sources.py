@@ -80,10 +80,10 @@ class MemoryBench:
 
 
 class KafkaBench:
-    def __init__(self, kafka: KafkaServer) -> None:
+    def __init__(self, kafka: KafkaServer, config: dict[str, str] | None = None) -> None:
         self._kafka = kafka
         self._cleanup = contextlib.ExitStack()
-        self.topic = kafka.create_topic(kafka.unique("stream"), 2)
+        self.topic = kafka.create_topic(kafka.unique("stream"), 2, config)
         self.group = kafka.unique("group")
 
     def append(
