@@ -13,7 +13,10 @@ from dataclasses import dataclass, field, fields
 from headwater.brokers.base import Inventory
 
 MAX_UNKNOWN_DEPLOYMENTS = 5
-"""With more unknown deployments than this, the database counts as older than the broker, as after a restore."""
+"""With more unknown deployments than this, the database counts as older than the broker, as after a restore.
+
+Where the operator manages the users of Kafka, no rule tells which topics an unknown deployment uses: one is too many.
+"""
 
 _OF_DEPLOYMENT = re.compile(r"^(?:dep|wrk)-([0-9a-z]{26})(?:\.|$)")
 _OF_FLOW = re.compile(r"^flow\.([0-9a-z]{26})\.")
@@ -129,13 +132,13 @@ def classify(found: Found, recorded: Recorded) -> Classified:
     Users, rules, groups, subscriptions and workers follow their deployment. A topic follows its configuration: when the
     deployments of that have all ended, its topics go, except while a user of an unknown deployment has a rule on the
     topic, and except while there are more than MAX_UNKNOWN_DEPLOYMENTS unknown deployments. Both mean that the
-    configuration was deployed again without this database.
+    configuration was deployed again without this database. Where no rules are listed, any unknown deployment counts.
     """
     everything = found.names
     unknown = everything.deployments - recorded.active - recorded.ended
     undeployed = {topic for topic in everything.topics if flow_of(topic) in recorded.undeployed - recorded.deployed}
     waiting = undeployed & _read_or_written_by(unknown, found.inventory)
-    if len(unknown) > MAX_UNKNOWN_DEPLOYMENTS:
+    if len(unknown) > (MAX_UNKNOWN_DEPLOYMENTS if found.inventory.lists_users else 0):
         waiting = undeployed
     strangers = {t for t in everything.topics if flow_of(t) not in recorded.undeployed | recorded.deployed}
     return Classified(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headwater.brokers.base import OUTPUT_TOPIC_CONFIG, TICKS_TOPIC_CONFIG, AccessRule, Resources, TopicSpec, User
+from headwater.controller.topic_settings import creation_settings
 from headwater.model.binding import Binding, KafkaTopic, PubSubSubscription, PubSubTopic, binding_name
 from headwater.model.deployment import (
     Deployment,
@@ -17,7 +18,7 @@ from headwater.model.deployment import (
     worker_user,
 )
 from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC
-from headwater.model.sink import Sink, feed_prices
+from headwater.model.sink import KafkaSink, Sink, feed_prices
 from headwater.model.stream import event_time
 from headwater.model.worker import KafkaAccess, PubSubPull, SinkSpec, WorkerSet, WorkerSpec
 
@@ -27,11 +28,20 @@ TICKS = TopicSpec(TICKS_TOPIC, PARTITIONS, TICKS_TOPIC_CONFIG)
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """Settings that all workers of this installation share. kafka: the address; workers log in as their own users."""
+    """Settings that all workers of this installation share.
+
+    Attributes:
+        kafka: The address, and the user that Headwater itself logs in as.
+        redis_url: The address of the set store.
+        jit: Whether scripts run with V8's JIT compiler.
+        manages_users: Whether each deployment's workers have a Kafka user of their own; otherwise they log in as
+            Headwater itself does.
+    """
 
     kafka: KafkaAccess
     redis_url: str
     jit: bool
+    manages_users: bool = True
 
 
 def output_topics(deployment: Deployment, revision: Revision) -> list[str]:
@@ -54,11 +64,21 @@ def resources(deployment: Deployment, revision: Revision, binding: Binding, part
         ids = transactional_ids(deployment.flow_id)
         rules.append(AccessRule(work, "transactional_id", ids, ("WRITE",), prefixed=True))
     return Resources(
-        topics=(*(TopicSpec(topic, partitions, OUTPUT_TOPIC_CONFIG) for topic in topics), *shared),
+        topics=(*_topic_specs(deployment, revision, partitions), *shared),
         users=(User(read, deployment.reader_password), User(work, deployment.worker_password)),
         rules=tuple(rules),
         group_prefixes=(f"{read}.", f"{work}."),
     )
+
+
+def _topic_specs(deployment: Deployment, revision: Revision, partitions: int) -> list[TopicSpec]:
+    """The topics of a revision's own as they are made. partitions: those of the source."""
+    sinks = [
+        TopicSpec(sink_topic(deployment.flow_id, sink.name), sink.partitions or partitions, creation_settings(sink))
+        for sink in revision.config.sinks
+        if isinstance(sink, KafkaSink)
+    ]
+    return [*sinks, TopicSpec(dead_letter_topic(deployment.flow_id), partitions, OUTPUT_TOPIC_CONFIG)]
 
 
 def _source_rules(work: str, binding: Binding) -> list[AccessRule]:
@@ -104,8 +124,18 @@ def retired_topics(deployment: Deployment) -> list[str]:
     return sorted({topic.name for topic in everything(deployment).topics} - wanted)
 
 
-def _topic_of(deployment: Deployment, sink: Sink) -> str:
-    return TICKS.name if sink.type == "prices" else sink_topic(deployment.flow_id, sink.name)
+def _sink_spec(deployment: Deployment, sink: Sink) -> SinkSpec:
+    if not isinstance(sink, KafkaSink):
+        return SinkSpec(uid=sink.uid, name=sink.name, type=sink.type, topic=TICKS.name)
+    return SinkSpec(
+        uid=sink.uid,
+        name=sink.name,
+        type=sink.type,
+        topic=sink_topic(deployment.flow_id, sink.name),
+        partitions=sink.partitions,
+        compression=sink.compression,
+        is_compacted=sink.is_compacted,
+    )
 
 
 def _source(binding: Binding, group: str) -> KafkaAccess | PubSubPull | None:
@@ -123,7 +153,7 @@ def _source(binding: Binding, group: str) -> KafkaAccess | PubSubPull | None:
 def worker_set(deployment: Deployment, revision: Revision, binding: Binding, settings: WorkerSettings) -> WorkerSet:
     """The workers of a revision. The hash covers the whole spec, so any change of it replaces them."""
     group = source_group(deployment.id, revision.source_epoch)
-    user = {"username": worker_user(deployment.id), "password": deployment.worker_password}
+    own_user = {"username": worker_user(deployment.id), "password": deployment.worker_password}
     spec = WorkerSpec(
         deployment_id=deployment.id,
         config_id=deployment.flow_id,
@@ -132,12 +162,9 @@ def worker_set(deployment: Deployment, revision: Revision, binding: Binding, set
         source_topic=binding_name(binding),
         source_group=group,
         transforms=revision.config.transforms,
-        sinks=[
-            SinkSpec(uid=sink.uid, name=sink.name, type=sink.type, topic=_topic_of(deployment, sink))
-            for sink in revision.config.sinks
-        ],
+        sinks=[_sink_spec(deployment, sink) for sink in revision.config.sinks],
         dead_letter_topic=dead_letter_topic(deployment.flow_id),
-        kafka=settings.kafka.model_copy(update=user),
+        kafka=settings.kafka.model_copy(update=own_user) if settings.manages_users else settings.kafka,
         redis_url=settings.redis_url,
         chain=revision.config.source.chain,
         entity=revision.config.source.entity,

@@ -73,7 +73,7 @@ class Outputs:
 
     timestamps: in ms since the epoch; 0 is the present. headers: of each record. Those of a source have one more,
     SOURCE_HEADER: its values are `sources` or, when `origin` names a topic, tell the record on it, by partition, offset
-    and index.
+    and index. source_partitions: where the records come from, when that is another number than in `partitions`.
     """
 
     topic: str
@@ -86,6 +86,7 @@ class Outputs:
     origin: str = ""
     offsets: Numbers = field(default_factory=lambda: NONE)
     indexes: Numbers = field(default_factory=lambda: NONE)
+    source_partitions: Numbers | None = None
 
     @classmethod
     def of(
@@ -114,8 +115,9 @@ class Outputs:
         return [*self.headers, (SOURCE_HEADER, self.sources[row] or b"")] if self.sources else self.headers
 
     def without(self, partitions: Collection[int]) -> "Outputs":
-        """Those for other partitions."""
-        rows = Rows("i", [row for row, partition in enumerate(self.partitions) if partition not in partitions])
+        """The outputs of other partitions of the source than these."""
+        sources = self.partitions if self.source_partitions is None else self.source_partitions
+        rows = Rows("i", [row for row, partition in enumerate(sources) if partition not in partitions])
         return replace(
             self,
             values=self.values.take(rows),
@@ -125,6 +127,7 @@ class Outputs:
             sources=self.sources and self.sources.take(rows),
             offsets=numbers_at(self.offsets, rows) if self.origin else NONE,
             indexes=numbers_at(self.indexes, rows) if self.origin else NONE,
+            source_partitions=None if self.source_partitions is None else numbers_at(sources, rows),
         )
 
     def by_partition(self) -> Iterator[tuple[int, Rows]]:
@@ -188,7 +191,7 @@ class TransactionalProducer(Writer, Protocol):
         """How many records wait for `commit`."""
 
     def forget(self, partitions: Iterable[int]) -> None:
-        """Drop the records for these partitions, but for ticks: theirs are not the source's."""
+        """Drop the records of these partitions of the source, but for ticks, which may come twice."""
 
     def commit(self, positions: Mapping[int, int], membership: Callable[[], object]) -> None:
         """Write all records and the positions, if any, in one transaction. membership: `Source.membership`.

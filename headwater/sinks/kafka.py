@@ -2,35 +2,73 @@
 
 from dataclasses import replace
 
-from headwater.model.record import Failure, RecordBatch, SourceNames, position_names
+import numpy as np
+
+from headwater.model.record import Failure, Numbers, RecordBatch, SourceNames, position_names
 from headwater.model.transform import MAX_OUTPUT_BYTES
 from headwater.model.worker import SinkSpec
 from headwater.native import Texts
 from headwater.sinks.base import SOURCE_HEADER, Outputs, Writer, oversize, source_ids, times_to_write
 
+NO_KEY = (
+    "The record has no key, and the topic of this sink is compacted: Kafka keeps the newest record of each key there. "
+    'Feed records with keys, or set the sink\'s cleanup_policy to "delete".'
+)
+
 
 class KafkaSink:
-    """Implements sinks.base.Sink: a record keeps its key, and goes to the partition number that it came from."""
+    """Implements sinks.base.Sink: a record keeps its key, and goes to the partition number that it came from.
 
-    def __init__(self, name: str, topic: str, names: SourceNames = position_names) -> None:
+    partitions: The topic's number of partitions, where it is not that of the source: a record of partition p goes to
+    partition p modulo this number. is_compacted: Whether the topic refuses records without a key.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        topic: str,
+        names: SourceNames = position_names,
+        *,
+        partitions: int | None = None,
+        is_compacted: bool = False,
+    ) -> None:
         self.name = name
         self._topic = topic
         self._names = names
+        self._partitions = partitions
+        self._is_compacted = is_compacted
 
     def send(self, batch: RecordBatch, producer: Writer) -> list[Failure]:
-        failures = self._too_large(batch)
+        failures = self._failures(batch)
         if failures:
             refused = {failure.row for failure in failures}
             batch = batch.select(row not in refused for row in range(len(batch)))
         times = times_to_write(batch.timestamps)
         outputs = Outputs(self._topic, batch.values, batch.keys, batch.partitions, times)
-        producer.produce(self._with_sources(outputs, batch))
+        producer.produce(self._spread(self._with_sources(outputs, batch)))
         return failures
 
     def _with_sources(self, outputs: Outputs, batch: RecordBatch) -> Outputs:
-        if self._names is position_names:
+        if self._names is position_names and self._partitions is None:
             return replace(outputs, origin=batch.topic, offsets=batch.offsets, indexes=batch.indexes)
         return replace(outputs, sources=Texts.of(source_ids(batch, self._names)))
+
+    def _spread(self, outputs: Outputs) -> Outputs:
+        """The outputs on the partitions that the topic has."""
+        if self._partitions is None:
+            return outputs
+        targets = np.frombuffer(outputs.partitions, np.int64) % self._partitions
+        return replace(outputs, partitions=Numbers("q", targets.tobytes()), source_partitions=outputs.partitions)
+
+    def _failures(self, batch: RecordBatch) -> list[Failure]:
+        """The records that the topic can't take, in order; each of them once."""
+        failures = self._without_key(batch) + self._too_large(batch)
+        return [failure for _, failure in sorted({f.row: f for f in failures}.items())]
+
+    def _without_key(self, batch: RecordBatch) -> list[Failure]:
+        if not self._is_compacted or batch.keys.smallest >= 0:
+            return []
+        return [Failure(row, "NoKey", NO_KEY, self.name) for row, size in enumerate(batch.keys.sizes) if size < 0]
 
     def _too_large(self, batch: RecordBatch) -> list[Failure]:
         """The records that the topic can't take: looks at each one only when some are large."""
@@ -45,4 +83,4 @@ class KafkaSink:
 
 def build(spec: SinkSpec, names: SourceNames) -> KafkaSink:
     """The sink of a worker spec."""
-    return KafkaSink(spec.name, spec.topic, names)
+    return KafkaSink(spec.name, spec.topic, names, partitions=spec.partitions, is_compacted=spec.is_compacted)
