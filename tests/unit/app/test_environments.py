@@ -19,6 +19,7 @@ EVERY_SECRET = {
     "redis_url": "redis://:valkeypass@valkey.example",
     "secret_key": "the-secret-key",
     "kafka_password": "the-kafka-password",
+    "kafka_reader_password": "the-readers-password",
 }
 
 
@@ -50,7 +51,7 @@ class TestChildren:
     @pytest.mark.parametrize(
         ("needs", "secrets"),
         [
-            (CONTROLLER, set(EVERY_SECRET)),
+            (CONTROLLER, set(EVERY_SECRET) - {"kafka_reader_password"}),
             (API, set(EVERY_SECRET)),
             (PRICES, {"redis_url", "kafka_password"}),
             (INGEST, {"kafka_password"}),

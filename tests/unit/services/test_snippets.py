@@ -31,7 +31,7 @@ class TestEach:
     def test_is_filled_in(self, snippet: str) -> None:
         for name in (*asdict(ACCESS), "ssl", "brokers", "mechanism", "jaas"):
             assert f"@{name}@" not in snippet
-        for value in (ACCESS.topic, ACCESS.username, ACCESS.password, ACCESS.consumer_group):
+        for value in (ACCESS.topic, "dep-01kdabc", "s3cretBase62", ACCESS.consumer_group):
             assert value in snippet
         assert all(broker in snippet for broker in ACCESS.bootstrap_servers.split(","))
 
