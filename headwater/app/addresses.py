@@ -84,14 +84,14 @@ class Addresses:
         name, password = self.settings.kafka_reader_username, self.settings.kafka_reader_password.get_secret_value()
         if bool(name) != bool(password):
             raise SetupError(
-                "HEADWATER_KAFKA_READER_USERNAME and HEADWATER_KAFKA_READER_PASSWORD belong together: set both, or none."
+                "HEADWATER_KAFKA_READER_USERNAME and HEADWATER_KAFKA_READER_PASSWORD belong together: set both or none."
             )
         if not self.manages_kafka_users:
             return Login(name or None, password or None)
         if name:
             raise SetupError(
-                "HEADWATER_KAFKA_READER_USERNAME is set, but Headwater makes the users of readers itself. Remove it, or "
-                "set HEADWATER_KAFKA_CREDENTIALS=given."
+                "HEADWATER_KAFKA_READER_USERNAME is set, but Headwater makes the users of readers itself. Remove the "
+                "name, or set HEADWATER_KAFKA_CREDENTIALS=given."
             )
         return None
 

@@ -39,7 +39,7 @@ class Sweep:
     @property
     def unknown(self) -> ResourceNames:
         """The resources that the database does not know."""
-        return classify(self._found, recorded(self._deployments, self._found.names)).unknown
+        return classify(self._found, recorded(self._deployments, self._found)).unknown
 
     @property
     def running_elsewhere(self) -> frozenset[str]:

@@ -66,6 +66,14 @@ class ResourceNames:
         """The ids of the configurations that the topics belong to."""
         return frozenset(found for found in map(flow_of, self.topics) if found)
 
+    def topics_by_flow(self) -> dict[str, set[str]]:
+        """The topics by the id of the configuration that they are named after."""
+        found: dict[str, set[str]] = {}
+        for topic in self.topics:
+            if flow_id := flow_of(topic):
+                found.setdefault(flow_id, set()).add(topic)
+        return found
+
     def where(self, deployments: Collection[str], topics: Collection[str]) -> "ResourceNames":
         """The part that belongs to some deployments, and some of the topics."""
 
@@ -110,12 +118,14 @@ class Recorded:
         ended: Ids of deployments that have ended, or that an operator gave up.
         deployed: Ids of configurations with an active deployment.
         undeployed: Ids of configurations whose deployments have all ended, or that an operator gave up.
+        torn_down: The only topics that may be removed, where the operator manages Kafka; None for all of `undeployed`.
     """
 
     active: frozenset[str]
     ended: frozenset[str]
     deployed: frozenset[str]
     undeployed: frozenset[str]
+    torn_down: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +142,17 @@ def classify(found: Found, recorded: Recorded) -> Classified:
     Users, rules, groups, subscriptions and workers follow their deployment. A topic follows its configuration: when the
     deployments of that have all ended, its topics go, except while a user of an unknown deployment has a rule on the
     topic, and except while there are more than MAX_UNKNOWN_DEPLOYMENTS unknown deployments. Both mean that the
-    configuration was deployed again without this database. Where no rules are listed, any unknown deployment counts.
+    configuration was deployed again without this database.
+
+    Where the operator manages Kafka, no rules are listed, and the name of a topic alone proves nothing: only topics
+    that the database records as written by ended deployments go, and only while there is no unknown deployment.
     """
     everything = found.names
     unknown = everything.deployments - recorded.active - recorded.ended
     undeployed = {topic for topic in everything.topics if flow_of(topic) in recorded.undeployed - recorded.deployed}
     waiting = undeployed & _read_or_written_by(unknown, found.inventory)
+    if recorded.torn_down is not None:
+        waiting |= undeployed - recorded.torn_down
     if len(unknown) > (MAX_UNKNOWN_DEPLOYMENTS if found.inventory.lists_users else 0):
         waiting = undeployed
     strangers = {t for t in everything.topics if flow_of(t) not in recorded.undeployed | recorded.deployed}

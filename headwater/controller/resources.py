@@ -11,6 +11,7 @@ from headwater.model.deployment import (
     Deployment,
     Revision,
     dead_letter_topic,
+    output_topics,
     reader,
     sink_topic,
     source_group,
@@ -44,16 +45,10 @@ class WorkerSettings:
     manages_users: bool = True
 
 
-def output_topics(deployment: Deployment, revision: Revision) -> list[str]:
-    """The topics of a revision's own: one per Kafka sink, and the dead letters."""
-    sinks = [sink_topic(deployment.flow_id, sink.name) for sink in revision.config.sinks if sink.type == "kafka"]
-    return [*sinks, dead_letter_topic(deployment.flow_id)]
-
-
 def resources(deployment: Deployment, revision: Revision, binding: Binding, partitions: int) -> Resources:
     """Topics, users and rules of a revision. Two users: one may only read the outputs, one is for the workers."""
     read, work = reader(deployment.id), worker_user(deployment.id)
-    topics = output_topics(deployment, revision)
+    topics = output_topics(deployment.flow_id, revision.config)
     shared = [TICKS] if feed_prices(revision.config.sinks) else []
     rules = [
         *_reader_rules(deployment, topics),
@@ -94,7 +89,7 @@ def _source_rules(work: str, binding: Binding) -> list[AccessRule]:
 def readers(deployment: Deployment) -> Resources:
     """The readers' user, and what it may read now: the part of the resources that a rotation touches."""
     user = User(reader(deployment.id), deployment.reader_password)
-    rules = _reader_rules(deployment, output_topics(deployment, deployment.effective_revision))
+    rules = _reader_rules(deployment, output_topics(deployment.flow_id, deployment.effective_revision.config))
     return Resources((), (user,), tuple(rules), ())
 
 
@@ -108,7 +103,8 @@ def _reader_rules(deployment: Deployment, topics: Sequence[str]) -> list[AccessR
 
 def everything(deployment: Deployment) -> Resources:
     """All resources that any revision of the deployment may own; a teardown removes them. Rules go with their users."""
-    topics = {topic for revision in deployment.revisions for topic in output_topics(deployment, revision)}
+    flow_id, revisions = deployment.flow_id, deployment.revisions
+    topics = {topic for revision in revisions for topic in output_topics(flow_id, revision.config)}
     read, work = reader(deployment.id), worker_user(deployment.id)
     return Resources(
         topics=tuple(TopicSpec(topic, 1) for topic in sorted(topics)),
@@ -120,7 +116,7 @@ def everything(deployment: Deployment) -> Resources:
 
 def retired_topics(deployment: Deployment) -> list[str]:
     """Topics that only other revisions than the desired one write."""
-    wanted = set(output_topics(deployment, deployment.newest))
+    wanted = set(output_topics(deployment.flow_id, deployment.config))
     return sorted({topic.name for topic in everything(deployment).topics} - wanted)
 
 

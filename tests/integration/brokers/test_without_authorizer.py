@@ -29,7 +29,7 @@ def owned(server: KafkaServer) -> Resources:
 
 def test_managed_users_are_refused_with_the_setting_that_helps(open_kafka: KafkaServer) -> None:
     broker, wanted = KafkaBroker(open_kafka.access, 1), owned(open_kafka)
-    with pytest.raises(DeployFailed, match="no authorizer.*HEADWATER_KAFKA_CREDENTIALS=given"):
+    with pytest.raises(DeployFailed, match=r"no authorizer.*HEADWATER_KAFKA_CREDENTIALS=given"):
         broker.ensure(wanted)
     assert broker.inventory().rules == {}
     broker.drop(wanted)

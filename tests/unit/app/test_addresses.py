@@ -7,6 +7,7 @@ import pytest
 from headwater.app.addresses import Addresses
 from headwater.app.home import Home
 from headwater.errors import SetupError
+from headwater.services.deployments import Login
 from headwater.settings import Settings
 
 OWN_KAFKA = {"kafka_bootstrap_servers": "kafka.example:9092", "kafka_password": "a password"}
@@ -29,6 +30,35 @@ class TestKafka:
     def test_without_one_a_data_directory_must_be_there(self, tmp_path: Path) -> None:
         with pytest.raises(SetupError, match="HEADWATER_KAFKA_BOOTSTRAP_SERVERS"):
             addresses(tmp_path / "mistyped").kafka()
+
+
+GIVEN = {"kafka_credentials": "given", "kafka_reader_username": "reader", "kafka_reader_password": "secret"}
+
+
+class TestReaderLogin:
+    def test_headwater_makes_one_unless_told_otherwise(self, tmp_path: Path) -> None:
+        assert addresses(tmp_path).manages_kafka_users
+        assert addresses(tmp_path).reader_login() is None
+
+    def test_the_operator_may_give_one_or_none(self, tmp_path: Path) -> None:
+        assert addresses(tmp_path, **GIVEN).reader_login() == Login("reader", "secret")
+        nameless = addresses(tmp_path, kafka_credentials="given")
+        assert nameless.reader_login() == Login(None, None)
+        assert not nameless.manages_kafka_users
+
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            (GIVEN | {"kafka_reader_password": ""}, "set both or none"),
+            (GIVEN | {"kafka_reader_username": ""}, "set both or none"),
+            (GIVEN | {"kafka_credentials": "managed"}, "HEADWATER_KAFKA_CREDENTIALS=given"),
+        ],
+    )
+    def test_a_login_that_nobody_could_use_is_refused(
+        self, tmp_path: Path, given: dict[str, str], message: str
+    ) -> None:
+        with pytest.raises(SetupError, match=message):
+            addresses(tmp_path, **given).reader_login()
 
 
 class TestHome:

@@ -4,7 +4,7 @@ import ast
 import json
 import shutil
 import subprocess
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -66,6 +66,29 @@ class TestLanguages:
         login = f'username="{ACCESS.username}" password="{ACCESS.password}";'
         assert json.dumps(login)[1:-1] in snippets(ACCESS)["java"]
 
+    def test_java_logs_in_by_the_mechanism(self) -> None:
+        plain = replace(ACCESS, sasl_mechanism="PLAIN")
+        assert "scram.ScramLoginModule" in snippets(ACCESS)["java"]
+        assert "plain.PlainLoginModule" in snippets(plain)["java"]
+
+    def test_the_shell_takes_every_password_as_it_is(self) -> None:
+        password = 'it\'s $HOME `id` "quoted"'
+        program = snippets(replace(ACCESS, password=password))["kcat"].replace("kcat -q", "printf '%s\\n' -q")
+        shown = subprocess.run(["sh"], input=program.partition("|\n")[0].encode(), capture_output=True, check=True)
+        assert f"sasl.password={password}" in shown.stdout.decode().splitlines()
+
+
+class TestWithoutALogin:
+    @pytest.mark.parametrize("language", ["python", "node", "java", "kcat"])
+    def test_no_line_logs_in(self, language: str) -> None:
+        nobody = replace(ACCESS, username=None, password=None)
+        with_login, without = (snippets(access)[language].splitlines() for access in (ACCESS, nobody))
+        assert "sasl." not in "".join(without)
+        assert [line for line in with_login if line in without] == without
+
+    def test_python_parses(self) -> None:
+        ast.parse(snippets(replace(ACCESS, username=None, password=None))["python"])
+
 
 def test_the_password_is_not_in_the_repr() -> None:
-    assert ACCESS.password not in repr(ACCESS)
+    assert "s3cretBase62" not in repr(ACCESS)
