@@ -131,6 +131,7 @@ def _sink_spec(deployment: Deployment, sink: Sink) -> SinkSpec:
         partitions=sink.partitions,
         compression=sink.compression,
         is_compacted=sink.is_compacted,
+        retention_ms=sink.retention_ms,
     )
 
 

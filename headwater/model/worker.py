@@ -52,6 +52,7 @@ class SinkSpec(BaseModel):
         partitions: The topic's number of partitions; None means as many as the source has.
         compression: The codec of the topic's records; None means the workers' own choice.
         is_compacted: Whether Kafka compacts the topic, which then takes no record without a key.
+        retention_ms: How long the topic keeps a record; None means as long as for all outputs.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -63,6 +64,7 @@ class SinkSpec(BaseModel):
     partitions: int | None = None
     compression: Compression | None = None
     is_compacted: bool = False
+    retention_ms: int | None = None
 
 
 class WorkerSpec(BaseModel):

@@ -8,7 +8,7 @@ from headwater.model.record import Failure, Numbers, RecordBatch, SourceNames, p
 from headwater.model.transform import MAX_OUTPUT_BYTES
 from headwater.model.worker import SinkSpec
 from headwater.native import Texts
-from headwater.sinks.base import SOURCE_HEADER, Outputs, Writer, oversize, source_ids, times_to_write
+from headwater.sinks.base import MAX_AGE_MS, SOURCE_HEADER, Outputs, Writer, oversize, source_ids, times_to_write
 
 NO_KEY = (
     "The record has no key, and the topic of this sink is compacted: Kafka keeps the newest record of each key there. "
@@ -20,7 +20,8 @@ class KafkaSink:
     """Implements sinks.base.Sink: a record keeps its key, and goes to the partition number that it came from.
 
     partitions: The topic's number of partitions, where it is not that of the source: a record of partition p goes to
-    partition p modulo this number. is_compacted: Whether the topic refuses records without a key.
+    partition p modulo this number. is_compacted: Whether the topic refuses records without a key. retention_ms: How
+    long the topic keeps a record, where this is not as long as for all outputs.
     """
 
     def __init__(
@@ -31,19 +32,22 @@ class KafkaSink:
         *,
         partitions: int | None = None,
         is_compacted: bool = False,
+        retention_ms: int | None = None,
     ) -> None:
         self.name = name
         self._topic = topic
         self._names = names
         self._partitions = partitions
         self._is_compacted = is_compacted
+        # A record that is already old when it is written is kept for half of the time at least.
+        self._max_age_ms = MAX_AGE_MS if retention_ms is None else min(MAX_AGE_MS, retention_ms // 2)
 
     def send(self, batch: RecordBatch, producer: Writer) -> list[Failure]:
         failures = self._failures(batch)
         if failures:
             refused = {failure.row for failure in failures}
             batch = batch.select(row not in refused for row in range(len(batch)))
-        times = times_to_write(batch.timestamps)
+        times = times_to_write(batch.timestamps, max_age_ms=self._max_age_ms)
         outputs = Outputs(self._topic, batch.values, batch.keys, batch.partitions, times)
         producer.produce(self._spread(self._with_sources(outputs, batch)))
         return failures
@@ -83,4 +87,11 @@ class KafkaSink:
 
 def build(spec: SinkSpec, names: SourceNames) -> KafkaSink:
     """The sink of a worker spec."""
-    return KafkaSink(spec.name, spec.topic, names, partitions=spec.partitions, is_compacted=spec.is_compacted)
+    return KafkaSink(
+        spec.name,
+        spec.topic,
+        names,
+        partitions=spec.partitions,
+        is_compacted=spec.is_compacted,
+        retention_ms=spec.retention_ms,
+    )

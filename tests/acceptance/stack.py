@@ -221,6 +221,13 @@ class Stack:
             self._producer.produce(f"stream.{chain}.{entity}", value, key)
         assert self._producer.flush(60) == 0
 
+    def feed_without_keys(self, chain: str, entity: str, records: Iterable[dict[str, Any]]) -> None:
+        """The same for records that have no key."""
+        producer = Producer({**self.admin_config(), "log_level": 0})
+        for record in records:
+            producer.produce(f"stream.{chain}.{entity}", json.dumps(record).encode())
+        assert producer.flush(60) == 0
+
 
 class Read(NamedTuple):
     """A record as a user reads it."""

@@ -222,6 +222,17 @@ class TestKafkaSink:
             (1, b"5", [("headwater-src", b"stream/5/5/0")]),
         ]
 
+    def test_a_record_that_is_old_for_its_topic_has_the_time_of_writing(self, bench: Bench) -> None:
+        """Otherwise Kafka would delete it soon after it was written."""
+        producer, now_ms = bench.producer(), time.time_ns() // 1_000_000
+        sink = KafkaSink("mine", bench.topic, retention_ms=600_000)
+        stamps = [now_ms - 400_000, now_ms - 100_000]
+        sink.send(RecordBatch.of("stream", [b"a", b"b"], [None] * 2, stamps, [0, 1], [0, 0], [0, 0]), producer)
+        assert flush(producer) == []
+        [old, young] = [stamp for _, _, _, stamp, _ in bench.records(2)]
+        assert now_ms <= old
+        assert young == stamps[1]
+
     def test_records_without_a_key_fail_where_the_topic_is_compacted(self, bench: Bench) -> None:
         producer = bench.producer()
         sink = KafkaSink("mine", bench.topic, is_compacted=True)
