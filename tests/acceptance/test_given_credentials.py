@@ -97,7 +97,7 @@ def test_a_pipeline_runs_with_the_login_that_the_operator_gave(given: OnGivenKaf
     assert users(kafka) == before
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_the_sweeper_removes_what_a_recorded_teardown_left_and_nothing_else(
     given: OnGivenKafka, kafka: KafkaServer
