@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict
 from pydantic.json_schema import SkipJsonSchema
 
 from headwater.model.sent import SentModel
@@ -51,28 +51,33 @@ class _New(_Sink, SentModel):
     uid: ReturnedOnly = None
 
 
+def _without_fraction(value: object) -> object:
+    """A whole number as JSON may write it: 2.0 is 2."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Count = Annotated[int, BeforeValidator(_without_fraction), Strict()]
+
+
 class TopicMembers(BaseModel):
     """The members of a Kafka sink that set up its topic. Members that are not set are left out of answers."""
 
-    partitions: int | None = Field(
+    partitions: Count | None = Field(
         default=None,
         ge=1,
-        strict=True,
         description="Partitions of the topic; default: as many as the source has. A record of the source's partition "
         "p goes to partition p modulo this number. The number may grow, and never shrinks.",
         exclude_if=absent,
     )
-    retention_ms: int | None = Field(
+    retention_ms: Count | None = Field(
         default=None,
         ge=1,
-        strict=True,
         description="How long the topic keeps a record, in milliseconds.",
         exclude_if=absent,
     )
-    retention_bytes: int | None = Field(
+    retention_bytes: Count | None = Field(
         default=None,
         ge=1,
-        strict=True,
         description="How many bytes the topic keeps in each partition, about.",
         exclude_if=absent,
     )

@@ -36,6 +36,10 @@ class TestMembers:
         assert {name: full[name] for name in MEMBERS} == MEMBERS
         assert not MEMBERS.keys() & plain.keys()
 
+    def test_a_whole_number_may_be_written_with_a_fraction(self, alice: User) -> None:
+        made = alice.create(sinks=[SINK | {"partitions": 2.0, "retention_ms": 1e9}])
+        assert [sinks_of(made)[0][name] for name in ("partitions", "retention_ms")] == [2, 10**9]
+
     def test_null_is_the_default(self, alice: User) -> None:
         made = alice.create(sinks=[SINK | dict.fromkeys(MEMBERS)])
         assert set(sinks_of(made)[0]) == {"uid", "type", "name"}
@@ -63,6 +67,8 @@ class TestMembers:
             ({"partitions": 65}, "partitions"),
             ({"partitions": 0}, "partitions"),
             ({"partitions": "2"}, "partitions"),
+            ({"partitions": 2.5}, "partitions"),
+            ({"partitions": True}, "partitions"),
             ({"retention_ms": 31 * 24 * 3600 * 1000}, "retention_ms"),
             ({"retention_ms": -1}, "retention_ms"),
             ({"retention_bytes": (10 << 30) + 1}, "retention_bytes"),
