@@ -56,7 +56,7 @@ def _without_fraction(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Count = Annotated[int, BeforeValidator(_without_fraction), Strict()]
+Count = Annotated[int, Strict(), Field(ge=1), BeforeValidator(_without_fraction)]
 
 
 class TopicMembers(BaseModel):
@@ -64,20 +64,17 @@ class TopicMembers(BaseModel):
 
     partitions: Count | None = Field(
         default=None,
-        ge=1,
         description="Partitions of the topic; default: as many as the source has. A record of the source's partition "
         "p goes to partition p modulo this number. The number may grow, and never shrinks.",
         exclude_if=absent,
     )
     retention_ms: Count | None = Field(
         default=None,
-        ge=1,
         description="How long the topic keeps a record, in milliseconds.",
         exclude_if=absent,
     )
     retention_bytes: Count | None = Field(
         default=None,
-        ge=1,
         description="How many bytes the topic keeps in each partition, about.",
         exclude_if=absent,
     )
