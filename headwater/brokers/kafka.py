@@ -92,7 +92,7 @@ class KafkaBroker:
             rules = self._create_rules(wanted.rules)
             if KafkaError.INVALID_REPLICATION_FACTOR in map(_error_code, topics):
                 self._check_brokers()
-            _require_settings(spec.name for spec, made in zip(wanted.topics, topics, strict=True) if _refused(made))
+            _raise_for_refused(spec.name for spec, made in zip(wanted.topics, topics, strict=True) if _refused(made))
             _results(topics, _EXISTS)
             self._grow([spec for spec, made in zip(wanted.topics, topics, strict=True) if _error_code(made)])
             if KafkaError.SECURITY_DISABLED in map(_error_code, rules):
@@ -113,7 +113,7 @@ class KafkaBroker:
         asked = [_alteration(topic, changed) for topic, changed in settings.items() if changed]
         with self._talking():
             altered = _futures(self._admin.incremental_alter_configs, asked)
-            _require_settings(each.name for each, done in zip(asked, altered, strict=True) if _refused(done))
+            _raise_for_refused(each.name for each, done in zip(asked, altered, strict=True) if _refused(done))
             _results(altered, _ABSENT)
 
     def trim(self, wanted: Resources, gone: Sequence[str]) -> None:
@@ -368,7 +368,7 @@ def _refused(future: Future[Any]) -> bool:
     return _error_code(future) in _REFUSED_SETTINGS
 
 
-def _require_settings(refused: Iterable[str]) -> None:
+def _raise_for_refused(refused: Iterable[str]) -> None:
     """Raise DeployFailed when Kafka refuses the settings of a topic."""
     for topic in refused:
         raise DeployFailed(
