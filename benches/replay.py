@@ -28,7 +28,7 @@ from headwater.ingest.generator import TransferStream
 from headwater.model.natural_key import natural_key
 from headwater.model.stream import Entity, find_chain
 from headwater.model.worker import KafkaAccess
-from headwater.sinks.producer import KafkaProducer
+from headwater.sinks.kafka_producer import KafkaProducer
 from headwater.telemetry import configure_logging
 
 CHAIN, ENTITY = "base", "erc20_token_transfer"

@@ -13,10 +13,13 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from headwater.errors import SetupError
+from headwater.model.kafka_security import SaslMechanism, SecurityProtocol
 
 PREFIX = "HEADWATER_"
 DEFAULT_DATA_DIR = Path(".headwater")
 
+_EMPTY_IS_NONE = BeforeValidator(lambda value: value or None)
+_OptionalPath = Annotated[Path | None, _EMPTY_IS_NONE]
 LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(str.lower)]
 
 
@@ -100,15 +103,39 @@ class Settings(BaseSettings):
     secret_key: SecretStr = Field(SecretStr(""), description="Seals stored credentials: 32 bytes in base64.")
 
     kafka_bootstrap_servers: str = Field("", description="Your own Kafka cluster, `host:port,…`.")
-    kafka_security_protocol: Literal["SASL_PLAINTEXT", "SASL_SSL"] = Field(
-        "SASL_PLAINTEXT", description="SASL_PLAINTEXT or SASL_SSL."
+    kafka_security_protocol: SecurityProtocol = Field(
+        "SASL_PLAINTEXT", description="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL (see docs/own_kafka.md)."
     )
-    kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
-        "SCRAM-SHA-512", description="Mechanism of the admin user: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512."
+    kafka_sasl_mechanism: SaslMechanism = Field(
+        "SCRAM-SHA-512",
+        description="How Headwater itself logs in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or AWS_MSK_IAM.",
     )
     kafka_username: str = Field("headwater-admin", description="A user that may manage topics, users and rules.")
     kafka_password: SecretStr = Field(SecretStr(""), description="The admin user's password.")
-    kafka_ca_file: str = Field("", description="CA certificate for SASL_SSL.")
+    kafka_ca_file: _OptionalPath = Field(None, description="CA certificates of the brokers; default: the system's.")
+    kafka_certificate_file: _OptionalPath = Field(None, description="Client certificate, with the protocol SSL.")
+    kafka_key_file: _OptionalPath = Field(None, description="Key of the client certificate.")
+    kafka_key_password: SecretStr = Field(SecretStr(""), description="Password of an encrypted key file.")
+    kafka_oauth_token_endpoint_url: str = Field("", description="Token endpoint, for OAUTHBEARER.")
+    kafka_oauth_client_id: str = Field("", description="Client ID, for OAUTHBEARER.")
+    kafka_oauth_client_secret: SecretStr = Field(SecretStr(""), description="Client secret, for OAUTHBEARER.")
+    kafka_oauth_scope: str = Field("", description="Scope that is asked for, for OAUTHBEARER.")
+    kafka_oauth_extensions: str = Field("", description="SASL extensions, `name=value,…`, for OAUTHBEARER.")
+    kafka_oauth_ca_file: _OptionalPath = Field(
+        None, description="CA certificates of the token endpoint; default: the system's."
+    )
+    kafka_aws_region: str = Field("", description="The cluster's region, for AWS_MSK_IAM.")
+    kafka_reader_bootstrap_servers: str = Field(
+        "", description="Where readers log in, `host:port,…`; default: `kafka_bootstrap_servers`."
+    )
+    kafka_reader_security_protocol: Annotated[SecurityProtocol | None, _EMPTY_IS_NONE] = Field(
+        None, description="The readers' security protocol; default: `kafka_security_protocol`."
+    )
+    kafka_reader_sasl_mechanism: Annotated[SaslMechanism | None, _EMPTY_IS_NONE] = Field(
+        None,
+        description="SCRAM-SHA-256 or SCRAM-SHA-512 for the users that Headwater creates, any mechanism with `given` "
+        "credentials; default: `kafka_sasl_mechanism` where it is one of these, else SCRAM-SHA-512.",
+    )
     kafka_replication: int = Field(0, ge=0, le=9, description="Copies of a topic; 0 means 1 embedded, 3 otherwise.")
     kafka_credentials: Literal["managed", "given"] = Field(
         "managed",

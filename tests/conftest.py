@@ -12,6 +12,7 @@ pytest.register_assert_rewrite("tests.support")
 pytest_plugins = [
     "tests.conformance.plugin",
     "tests.support.kafka",
+    "tests.support.secured_kafka",
     "tests.support.anvil",
     "tests.support.postgresql",
     "tests.support.valkey",

@@ -155,7 +155,7 @@ class SinkConnection(TopicMembers):
     topic: str
     bootstrap_servers: str
     security_protocol: str
-    sasl_mechanism: str
+    sasl_mechanism: str | None = Field(description="Null where the listener asks for no login.")
     username: str | None = Field(
         description="The Kafka user to log in as; null where the operator of Kafka names none for readers."
     )

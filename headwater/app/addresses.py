@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import structlog
 
 from headwater.app.home import Home
+from headwater.app.kafka_access import admin_access, reader_access, require_embedded, worker_access
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.errors import SetStoreEvicts, SetStoreUnavailable, SetupError
 from headwater.model.worker import KafkaAccess
-from headwater.services.deployments import Login
 from headwater.settings import Settings
 from headwater.stores.embedded import EmbeddedValkey
 from headwater.stores.redis.client import Client, connect
@@ -51,49 +51,43 @@ class Addresses:
     def kafka(self) -> KafkaAccess:
         """How to reach Kafka as its administrator.
 
-        Raises SetupError when the data directory has no Kafka yet, or a Kafka of one's own comes without a password.
+        Raises SetupError when the data directory has no Kafka yet, or the settings of one's own don't fit together.
         """
         if self.embeds_kafka:
+            require_embedded(self.settings)
             self.require_home("HEADWATER_KAFKA_BOOTSTRAP_SERVERS")
             return self.embedded_kafka().access()
-        s = self.settings
-        if not s.kafka_password.get_secret_value():
-            raise SetupError(
-                f"Set HEADWATER_KAFKA_PASSWORD to the password of {s.kafka_username} (HEADWATER_KAFKA_USERNAME) "
-                f"on Kafka at {s.kafka_bootstrap_servers}."
-            )
-        return KafkaAccess(
-            bootstrap_servers=s.kafka_bootstrap_servers,
-            security_protocol=s.kafka_security_protocol,
-            sasl_mechanism=s.kafka_sasl_mechanism,
-            username=s.kafka_username,
-            password=s.kafka_password.get_secret_value(),
-            ca_file=s.kafka_ca_file,
-        )
+        return admin_access(self.settings)
+
+    def require_kafka_settings(self) -> None:
+        """Raise SetupError when the settings of Kafka don't fit together. An embedded one need not be there yet."""
+        if self.embeds_kafka:
+            require_embedded(self.settings)
+        else:
+            self.reader_kafka()
+
+    def reader_kafka(self) -> KafkaAccess:
+        """How readers reach Kafka; a name and a password are those that the operator gives. Raises SetupError."""
+        admin = self.kafka()
+        if self.embeds_kafka:  # it has one address for readers and one for Headwater's own processes
+            return _without_user(admin, bootstrap_servers=self.embedded_kafka().bootstrap_servers)
+        return reader_access(self.settings, admin)
+
+    def worker_kafka(self) -> KafkaAccess:
+        """How workers reach Kafka. Raises SetupError.
+
+        There is a user's name and a password only where the operator manages the users: workers are Headwater itself
+        then.
+        """
+        admin = self.kafka()
+        if not self.manages_kafka_users:
+            return admin
+        return _without_user(admin) if self.embeds_kafka else worker_access(admin, reader_access(self.settings, admin))
 
     @property
     def manages_kafka_users(self) -> bool:
-        """Whether Headwater makes the users and access rules of Kafka."""
+        """Whether Headwater creates the users and access rules of Kafka."""
         return self.settings.kafka_credentials == "managed"
-
-    def reader_login(self) -> Login | None:
-        """The login of readers that the operator names; None where Headwater makes one for each deployment.
-
-        Raises SetupError for one half of a login, and for a login that nobody would get.
-        """
-        name, password = self.settings.kafka_reader_username, self.settings.kafka_reader_password.get_secret_value()
-        if bool(name) != bool(password):
-            raise SetupError(
-                "HEADWATER_KAFKA_READER_USERNAME and HEADWATER_KAFKA_READER_PASSWORD belong together: set both or none."
-            )
-        if not self.manages_kafka_users:
-            return Login(name or None, password or None)
-        if name:
-            raise SetupError(
-                "HEADWATER_KAFKA_READER_USERNAME is set, but Headwater makes the users of readers itself. Remove the "
-                "name, or set HEADWATER_KAFKA_CREDENTIALS=given."
-            )
-        return None
 
     def replication(self) -> int:
         """Copies of each topic that Headwater makes."""
@@ -149,3 +143,7 @@ class Addresses:
                 f"There is no Headwater in {self.home.path} yet. Start it with `headwater up`, or point --data-dir "
                 f"(or {instead}) at the one that runs."
             )
+
+
+def _without_user(access: KafkaAccess, **update: str) -> KafkaAccess:
+    return access.model_copy(update={"username": "", "password": ""} | update)

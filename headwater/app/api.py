@@ -35,7 +35,7 @@ from headwater.sandbox import sandbox_for_a_check, validate
 from headwater.services.audit import AuditedSets
 from headwater.services.checks import PipelineChecker
 from headwater.services.datasets import Datasets
-from headwater.services.deployments import Deployments, KafkaEndpoint
+from headwater.services.deployments import Deployments, KafkaEndpoint, Login
 from headwater.services.filters import Filters
 from headwater.services.flows import Flows, FlowStores
 from headwater.services.idempotency import Calls
@@ -173,13 +173,14 @@ def _limits(addresses: Addresses) -> RateLimits | None:
 
 
 def _endpoint(addresses: Addresses) -> KafkaEndpoint:
-    """The address that users are told: the embedded broker has one for them and one for Headwater's own processes."""
-    access = addresses.kafka()
-    servers = addresses.embedded_kafka().bootstrap_servers if addresses.embeds_kafka else access.bootstrap_servers
-    login = addresses.reader_login()
-    if login is None:
-        return KafkaEndpoint(servers, access.security_protocol)
-    return KafkaEndpoint(servers, access.security_protocol, access.sasl_mechanism, login)
+    """Where and how users log in to Kafka: part of each deploy answer."""
+    readers = addresses.reader_kafka()
+    return KafkaEndpoint(
+        readers.bootstrap_servers,
+        readers.security_protocol,
+        readers.sasl_mechanism if readers.uses_sasl else None,
+        None if addresses.manages_kafka_users else Login(readers.username or None, readers.password or None),
+    )
 
 
 def _is_led(leases: Leases) -> bool:

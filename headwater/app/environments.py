@@ -11,7 +11,9 @@ from pydantic import SecretStr
 
 from headwater.app.home import Home
 from headwater.children import inherited
+from headwater.model import kafka_security
 from headwater.model.binding import Bindings
+from headwater.model.worker import KafkaAccess
 from headwater.settings import SECRETS, Settings, file_variable, secret_file, variable
 
 LIBPQ = ("PG*",)
@@ -21,7 +23,12 @@ GOOGLE = ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_PROJECT", "CLOUDSDK_CO
 """What Google's client library reads where a binding to Pub/Sub names no credentials of its own."""
 _PROXIES = ("http_proxy", "https_proxy", "grpc_proxy", "all_proxy", "no_proxy", "no_grpc_proxy")
 PROXIES = (*_PROXIES, *map(str.upper, _PROXIES))
-"""How chain nodes and Google are reached from behind a proxy."""
+"""How chain nodes, Google, token endpoints and AWS are reached from behind a proxy."""
+AWS = ("AWS_*",)
+"""Where the signer of AWS MSK finds credentials, or how it asks for them."""
+
+
+_DEFAULT = Bindings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +48,29 @@ class Needs:
         return Needs(self.secrets, (*self.variables, *variables))
 
 
-CONTROLLER = Needs(("database_url", "redis_url", "secret_key", "kafka_password"), (*LIBPQ, *GOOGLE, *PROXIES))
-API = Needs(("database_url", "redis_url", "secret_key", "kafka_password", "kafka_reader_password"), LIBPQ)
-PRICES = Needs(("redis_url", "kafka_password"))
-INGEST = Needs(("kafka_password",), PROXIES)
+KAFKA_SECRETS = tuple(f"kafka_{member}" for member in kafka_security.SECRETS)
+CONTROLLER = Needs(("database_url", "redis_url", "secret_key", *KAFKA_SECRETS), (*LIBPQ, *GOOGLE, *PROXIES))
+API = Needs(("database_url", "redis_url", "secret_key", *KAFKA_SECRETS, "kafka_reader_password"), LIBPQ)
+PRICES = Needs(("redis_url", *KAFKA_SECRETS))
+INGEST = Needs(KAFKA_SECRETS, PROXIES)
 
 
-def child_environment(settings: Settings, home: Home, needs: Needs) -> dict[str, str]:
-    """The environment of a child that runs a command of Headwater's: every setting that was given and that it needs."""
-    environment = inherited(*needs.variables)
+def kafka_variables(*mechanisms: str) -> tuple[str, ...]:
+    """What clients of Kafka read from the environment where they log in by these SASL mechanisms."""
+    by_mechanism = {"OAUTHBEARER": PROXIES, "AWS_MSK_IAM": (*AWS, *PROXIES)}
+    return tuple(variable for mechanism in mechanisms for variable in by_mechanism.get(mechanism, ()))
+
+
+def child_environment(settings: Settings, home: Home, needs: Needs, bindings: Bindings = _DEFAULT) -> dict[str, str]:
+    """The environment of a child that runs a command of Headwater's: every setting that was given and that it needs.
+
+    bindings: of the streams that the child reads.
+    """
+    mechanisms = (settings.kafka_sasl_mechanism, *_mechanisms(bindings))
+    environment = inherited(*needs.variables, *kafka_variables(*mechanisms))
     for name in settings.model_fields_set:
+        if getattr(settings, name) is None:
+            continue
         if name not in SECRETS:
             environment[variable(name)] = _text(getattr(settings, name))
         elif name in needs.secrets:
@@ -59,9 +79,18 @@ def child_environment(settings: Settings, home: Home, needs: Needs) -> dict[str,
     return environment
 
 
-def worker_environment(bindings: Bindings) -> dict[str, str]:
-    """The environment of workers; they reach Google only where a stream is bound to Pub/Sub."""
-    return inherited(*GOOGLE, *PROXIES) if bindings.pubsub() else inherited()
+def worker_environment(bindings: Bindings, kafka: KafkaAccess | None = None) -> dict[str, str]:
+    """The environment of workers. They reach Google and AWS only where a stream is bound to one of them.
+
+    kafka: how they log in to the own cluster.
+    """
+    own = () if kafka is None else (kafka.sasl_mechanism,)
+    google = (*GOOGLE, *PROXIES) if bindings.pubsub() else ()
+    return inherited(*google, *kafka_variables(*own, *_mechanisms(bindings)))
+
+
+def _mechanisms(bindings: Bindings) -> list[str]:
+    return [access.sasl_mechanism for access in bindings.clusters()]
 
 
 def metrics_environment(directory: Path) -> dict[str, str]:

@@ -14,7 +14,7 @@ from headwater.ingest.feed import feed
 from headwater.model.natural_key import KeyOf, natural_key
 from headwater.settings import Settings
 from headwater.sinks.base import Producer
-from headwater.sinks.producer import KafkaProducer
+from headwater.sinks.kafka_producer import KafkaProducer
 
 CONNECT_WITHIN_S = 10.0
 

@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 
 from headwater.app.addresses import Addresses
 from headwater.model.binding import Binding, Bindings, KafkaTopic, PubSubTopic
+from headwater.model.kafka_security import FILES
 from headwater.model.worker import KafkaAccess, PubSubAccess
 
 
@@ -23,7 +24,10 @@ def _of_kafka(access: KafkaAccess) -> Iterator[str]:
         yield server
         yield server.rpartition(":")[0]
     yield access.username
-    yield access.ca_file
+    yield access.oauth_client_id
+    yield access.oauth_token_endpoint_url
+    yield from _of_url(access.oauth_token_endpoint_url)
+    yield from (getattr(access, file) for file in FILES)
 
 
 def _of_url(url: str) -> Iterator[str]:

@@ -12,8 +12,8 @@ from headwater.errors import SetupError
 from headwater.ingest.feed import make_room, settle
 from headwater.model.record import Failure, RecordBatch
 from headwater.settings import Settings
+from headwater.sinks.kafka_producer import KafkaProducer
 from headwater.sinks.prices import PricesSink
-from headwater.sinks.producer import KafkaProducer
 
 CONNECT_WITHIN_S = 10.0
 PER_BATCH = 2_000

@@ -8,12 +8,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from headwater.brokers.security import security_settings
 from headwater.errors import SetupError, reason_of
+from headwater.model import kafka_security
 from headwater.model.binding import Bindings, KafkaTopic, binding_name, parse_bindings
 from headwater.model.stream import CATALOG, find_chain
 from headwater.settings import Settings
 
 PUBSUB_CLIENT = "google.pubsub_v1"
+_UNUSABLE = "The stream bindings in {} can't be used:"
 
 
 def load_bindings(settings: Settings) -> Bindings:
@@ -28,13 +31,15 @@ def load_bindings(settings: Settings) -> Bindings:
     try:
         bindings = parse_bindings(_with_files(document, path))
     except ValidationError as error:
-        raise SetupError(f"The stream bindings in {path} can't be used: {_faults(error)}.") from None
+        raise SetupError(f"{_UNUSABLE.format(path)} {_faults(error)}.") from None
     _require_client(bindings)
+    for access in bindings.clusters():
+        security_settings(access)  # raises SetupError when a package is missing
     return bindings
 
 
 def _with_files(document: object, path: Path) -> object:
-    """Read the files that bindings name, relative to the folder of theirs: passwords; credentials must be there."""
+    """Read the files of secrets that bindings name, relative to the folder of the bindings' own file."""
     if not isinstance(document, dict):
         return document
     return {name: _with_files_of(name, binding, path) for name, binding in document.items()}
@@ -42,17 +47,31 @@ def _with_files(document: object, path: Path) -> object:
 
 def _with_files_of(name: str, binding: Any, path: Path) -> Any:
     match binding:
-        case {"kafka": {"password_file": str(file), **others}}:
-            where = f"The stream bindings in {path} can't be used: {name}, kafka, password_file:"
-            if "password" in others:
-                raise SetupError(f"{where} give a password or a password_file, and not both.")
-            return {**binding, "kafka": others | {"password": _read(path.parent / file, where).strip()}}
+        case {"kafka": {**members}}:
+            return {**binding, "kafka": _with_secrets(members, path, f"{_UNUSABLE.format(path)} {name}, kafka,")}
         case {"pubsub": {"credentials_file": str(file), **others}}:
-            where = f"The stream bindings in {path} can't be used: {name}, pubsub, credentials_file:"
+            where = f"{_UNUSABLE.format(path)} {name}, pubsub, credentials_file:"
             found = path.parent.absolute() / Path(file).expanduser()
             _read(found, where)
             return {**binding, "pubsub": others | {"credentials_file": str(found)}}
     return binding
+
+
+def _with_secrets(members: dict[Any, Any], path: Path, where: str) -> dict[str, Any]:
+    """The members of a Kafka cluster: those that are secrets as they are in their files, paths as absolute ones."""
+    found = dict(members)
+    for secret in kafka_security.SECRETS:
+        name = f"{secret}_file"
+        if isinstance(found.get(name), str):  # the check of the members refuses all else
+            if secret in found:
+                raise SetupError(f"{where} {name}: give {secret} or {name}, and not both.")
+            found[secret] = _read(path.parent / Path(found.pop(name)).expanduser(), f"{where} {name}:").strip()
+    for member in kafka_security.FILES:
+        if isinstance(found.get(member), str) and found[member]:
+            file = path.parent.absolute() / Path(found[member]).expanduser()
+            _read(file, f"{where} {member}:")
+            found[member] = str(file)
+    return found
 
 
 def _read(file: Path, where: str) -> str:

@@ -18,6 +18,7 @@ from headwater.app.control import provide_local_key
 from headwater.app.environments import API, CONTROLLER, INGEST, PRICES, child_environment, metrics_environment
 from headwater.app.home import Home, require_platform
 from headwater.app.ingests import load_ingests, variables_of
+from headwater.app.streams import load_bindings
 from headwater.children import Child, Service, Supervisor, spawn
 from headwater.errors import SetupError
 from headwater.settings import Settings
@@ -43,7 +44,7 @@ def up(settings: Settings, announce: Callable[[str], None]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     addresses = Addresses(settings, home)
-    addresses.reader_login()  # a mistake in it ends the start, and not the API alone
+    addresses.require_kafka_settings()  # a mistake in them ends the start, and not the API alone
     syncing = addresses.embedded_valkey().syncing() if addresses.embeds_valkey else nullcontext()
     with (
         home.locked("up"),
@@ -92,14 +93,15 @@ def start_services(supervisor: Supervisor, addresses: Addresses, listener: socke
         for part in starting:
             part.result()
     settings, environment = addresses.settings, partial(child_environment, addresses.settings, addresses.home)
-    controller, prices = environment(CONTROLLER), environment(PRICES)
+    bindings = load_bindings(settings)
+    controller, prices = environment(CONTROLLER, bindings), environment(PRICES)
     supervisor.add(Service("controller", lambda: _command(controller, "controller"), grace_s=20.0))
     supervisor.add(Service("prices", lambda: _command(prices, "prices", "worker"), grace_s=20.0))
     for name in load_ingests(settings.ingests):
         own = environment(INGEST.also(*variables_of(settings.ingests, name)))
         start = partial(_command, own, "ingest", "run", name)
         supervisor.add(Service(f"ingest {name}", start, grace_s=20.0, essential=False))
-    api = environment(API) | metrics_environment(addresses.home.fresh_metrics_dir())
+    api = environment(API, bindings) | metrics_environment(addresses.home.fresh_metrics_dir())
     for number in range(settings.api_processes):
         supervisor.add(Service(f"api-{number}", lambda: _api(api, listener)))
 

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -27,10 +28,10 @@ from headwater.engine.worker import Worker
 from headwater.errors import Fenced, HeadwaterError, SetupError
 from headwater.model.deployment import transactional_ids
 from headwater.model.record import SourceNames
-from headwater.model.worker import FENCED_STATUS, PubSubPull, WorkerSpec
+from headwater.model.worker import FENCED_STATUS, READ_ALL, PartitionPosition, PubSubPull, ReadingPlan, WorkerSpec
 from headwater.sandbox import Sandbox
 from headwater.sinks import SINKS
-from headwater.sinks.producer import KafkaProducer
+from headwater.sinks.kafka_producer import KafkaProducer
 from headwater.sinks.transactional import TransactionalKafkaProducer
 from headwater.sources import SOURCES
 from headwater.stores.redis.client import connect
@@ -57,16 +58,18 @@ SWITCH_INTERVAL_S = 0.0005
 """How long the engine's thread may compute while another one has an answer of the set store in hand."""
 
 
-def command(spec: Path, slot: int, probe_fd: int) -> list[str]:
+def command(spec: Path, slot: int, probe_fd: int, plan: ReadingPlan = READ_ALL) -> list[str]:
     """The command line by which the process orchestrator starts a worker.
 
     It enters a module of its own instead of the command line's: that spares each worker 0.25 s of imports.
     """
     options = ["--spec", str(spec), "--slot", str(slot), "--probe-fd", str(probe_fd)]
+    options += ["--read-alone"] if plan.read_alone else []
+    options += [f"--quarantined={position}" for position in plan.quarantined]
     return [sys.executable, "-m", "headwater.app.lean_worker", *options]
 
 
-def run_file(spec: Path, slot: int, probe_fd: int | None) -> int:
+def run_file(spec: Path, slot: int, probe_fd: int | None, plan: ReadingPlan = READ_ALL) -> int:
     """Run the worker of a spec file; its name tells the hash of what is in it. Returns the exit status.
 
     Raises SetupError when the file is no spec.
@@ -74,7 +77,7 @@ def run_file(spec: Path, slot: int, probe_fd: int | None) -> int:
     document = _read(spec)
     reporter = Reporter(Probe(probe_fd), spec_hash=spec.stem.removeprefix("spec-"))
     configure_logging("info", reporter.log.note)
-    return run_worker(document, slot, reporter)
+    return run_worker(document, slot, reporter, plan)
 
 
 def _read(spec: Path) -> WorkerSpec:
@@ -92,7 +95,7 @@ def _read(spec: Path) -> WorkerSpec:
         ) from None  # the error repeats the values, passwords too
 
 
-def run_worker(spec: WorkerSpec, slot: int, reporter: Reporter) -> int:
+def run_worker(spec: WorkerSpec, slot: int, reporter: Reporter, plan: ReadingPlan = READ_ALL) -> int:
     """Run until SIGTERM or SIGINT; the exit status is 0 when all that was read is delivered and committed.
 
     An error ends the worker with status 1, or FENCED_STATUS, after its sentence went to the log and to the supervisor.
@@ -101,7 +104,7 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: Reporter) -> int:
     try:
         lookup_times: deque[float] = deque(maxlen=MAX_LOOKUP_TIMES)
         with _resources(spec, reporter, lookup_times) as resources, _observer(spec, slot, lookup_times) as observer:
-            worker = _worker(spec, slot, resources, observer, reporter)
+            worker = _worker(spec, slot, resources, observer, reporter, plan)
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda *_: worker.stop())
             spare_a_worker()
@@ -136,23 +139,32 @@ def _resources(spec: WorkerSpec, reporter: Reporter, lookup_times: deque[float])
             yield replace(resources, sandbox=sandbox)
 
 
-def _worker(spec: WorkerSpec, slot: int, resources: Resources, observer: Observer, reporter: Reporter) -> Worker:
+def _worker(
+    spec: WorkerSpec, slot: int, resources: Resources, observer: Observer, reporter: Reporter, plan: ReadingPlan
+) -> Worker:
     transforms = chain.build(spec.transforms, TRANSFORMS, resources)
-    source = SOURCES["pubsub" if isinstance(spec.source, PubSubPull) else "kafka"](spec, slot)
-    return Worker(source, transforms, _delivery(spec, slot, source.names, reporter), observer, reporter=reporter)
+    is_queue = isinstance(spec.source, PubSubPull)
+    source = SOURCES["pubsub" if is_queue else "kafka"](spec, slot)
+    delivery = _delivery(spec, slot, source.names, reporter)
+    plan = READ_ALL if is_queue else plan  # the partitions of a queue share its messages
+    return Worker(source, transforms, delivery, observer, reporter=reporter, plan=plan)
 
 
 def _delivery(spec: WorkerSpec, slot: int, names: SourceNames, reporter: Reporter) -> Delivery:
     topics = [*(sink.topic for sink in spec.sinks), spec.dead_letter_topic]
+    codecs = {sink.topic: sink.compression for sink in spec.sinks if sink.compression is not None}
     sinks = [SINKS[sink.type](sink, names) for sink in spec.sinks]
     dead_letters = DeadLetters(spec.dead_letter_topic, spec.revision, names)
     if spec.delivery == "at_least_once":
-        return AtLeastOnce(sinks, dead_letters, lambda: KafkaProducer(spec.kafka, topics))
+        make = partial(KafkaProducer, spec.kafka, topics, codecs)
+        return AtLeastOnce(sinks, dead_letters, lambda is_single: make(is_single=is_single), names)
     own_id = f"{transactional_ids(spec.config_id)}{slot}"
+    make_transactional = partial(TransactionalKafkaProducer, spec.kafka, topics, spec.source_topic, own_id, codecs)
     return ExactlyOnce(
         sinks,
         dead_letters,
-        lambda: TransactionalKafkaProducer(spec.kafka, topics, spec.source_topic, own_id),
+        lambda is_single: make_transactional(is_single=is_single),
+        names,
         Watchdog(HANGS_AFTER_S, lambda: _end_hung(reporter)).watching,
     )
 
@@ -172,5 +184,8 @@ def main() -> int:
     parser.add_argument("--spec", type=Path, required=True)
     parser.add_argument("--slot", type=int, default=0)
     parser.add_argument("--probe-fd", type=int)
+    parser.add_argument("--read-alone", action="store_true")
+    parser.add_argument("--quarantined", type=PartitionPosition.parse, action="append", default=[])
     given = parser.parse_args()
-    return run_file(given.spec, given.slot, given.probe_fd)
+    plan = ReadingPlan(given.read_alone, tuple(given.quarantined))
+    return run_file(given.spec, given.slot, given.probe_fd, plan)

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import structlog
 from confluent_kafka import KafkaError, KafkaException
 
+from headwater.brokers.security import identity, is_refusal, refusal, security_settings
 from headwater.errors import BrokerUnavailable
 from headwater.model.worker import KafkaAccess
 
@@ -20,8 +21,6 @@ MAX_MESSAGE_BYTES: Final = 1_040_000
 
 MAX_POLL_INTERVAL_MS: Final = 120_000
 """A consumer that does not poll for this long loses its partitions. The delivery timeout is the same."""
-
-_REFUSALS = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL})
 
 log = structlog.get_logger(__name__)
 
@@ -56,7 +55,7 @@ class ClientErrors:
         self._refusal: KafkaError | None = None
 
     def __call__(self, error: KafkaError) -> None:
-        if error.code() in _REFUSALS:
+        if is_refusal(error):
             with self._lock:
                 self._refusal = error
 
@@ -89,18 +88,22 @@ def unreadable(why: Exception, topic: str, partition: int, access: KafkaAccess) 
 
 def no_rights(access: KafkaAccess) -> str:
     """The sentence for a user who may not manage the cluster."""
-    return f"The Kafka user {access.username} may not manage topics, users and rules: use one that may."
+    who = identity(access)
+    return f"On Kafka {who} may not manage topics, users and rules: use an identity that may."
 
 
 def _sentence(error: KafkaError, access: KafkaAccess) -> str:
     servers = access.bootstrap_servers
+    if is_refusal(error):
+        return refusal(error, access)
     match error.code():
-        case KafkaError._AUTHENTICATION | KafkaError.SASL_AUTHENTICATION_FAILED:
-            return f"Kafka at {servers} refuses the user {access.username}: check the user name and the password."
-        case KafkaError._SSL:
-            return f"The TLS handshake with Kafka at {servers} failed: check the security protocol and the CA file."
         case KafkaError._TRANSPORT | KafkaError._TIMED_OUT | KafkaError._ALL_BROKERS_DOWN | KafkaError._RESOLVE:
-            return f"Kafka at {servers} does not answer: check that it runs and that the address is right."
+            return (
+                f"Kafka at {servers} does not answer: check that it runs, and that the address and the security "
+                "protocol are right."
+            )
+        case KafkaError._INVALID_ARG:
+            return f"The settings of Kafka at {servers} can't be used: {error.str()}. Correct them."
         case KafkaError.CLUSTER_AUTHORIZATION_FAILED:
             return no_rights(access)
         case KafkaError.INVALID_REPLICATION_FACTOR:
@@ -112,7 +115,6 @@ def _sentence(error: KafkaError, access: KafkaAccess) -> str:
 def _settings(access: KafkaAccess, errors: ClientErrors) -> ClientSettings:
     settings: ClientSettings = {
         "bootstrap.servers": access.bootstrap_servers,
-        "security.protocol": access.security_protocol,
         "client.id": "headwater",
         "log.connection.close": False,
         "socket.keepalive.enable": True,
@@ -121,15 +123,7 @@ def _settings(access: KafkaAccess, errors: ClientErrors) -> ClientSettings:
         "logger": LibraryLog(),
         "error_cb": errors,
     }
-    if access.security_protocol.startswith("SASL_"):
-        settings |= {
-            "sasl.mechanism": access.sasl_mechanism,
-            "sasl.username": access.username,
-            "sasl.password": access.password,
-        }
-    if access.ca_file:
-        settings["ssl.ca.location"] = access.ca_file
-    return settings
+    return settings | security_settings(access)
 
 
 def admin_settings(access: KafkaAccess, errors: ClientErrors) -> ClientSettings:

@@ -54,6 +54,7 @@ SETTLE_S = 15.0
 SCRAM_ITERATIONS: Final = 8192
 
 _PRINCIPAL: Final = "User:"
+_SCRAM: Final = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
 _PAUSE_S: Final = 0.02
 _EXISTS: Final = frozenset({KafkaError.TOPIC_ALREADY_EXISTS})
 _ABSENT: Final = frozenset(
@@ -68,13 +69,18 @@ T = TypeVar("T")
 
 
 class KafkaBroker:
-    """A cluster, seen by a user who may manage it. replication: copies of each topic that `ensure` makes.
+    """A cluster, seen by a user who may manage it.
 
-    manages_users: whether this user may manage users and access rules too, see base.Broker.
+    replication: copies of each topic that `ensure` makes. users: how the users that `ensure` makes log in, whatever
+    name and password it has; by default, as the managing user does. manages_users: whether the managing user may
+    manage users and access rules too, see base.Broker.
     """
 
-    def __init__(self, access: KafkaAccess, replication: int, *, manages_users: bool = True) -> None:
+    def __init__(
+        self, access: KafkaAccess, replication: int, users: KafkaAccess | None = None, *, manages_users: bool = True
+    ) -> None:
         self._access = access
+        self._users = users or access
         self._replication = replication
         self._manages_users = manages_users
         self._errors = ClientErrors(access)
@@ -102,7 +108,7 @@ class KafkaBroker:
         deadline = time.monotonic() + SETTLE_S
         with ThreadPoolExecutor(max(1, len(wanted.users)), "login") as pool:
             logins = [
-                pool.submit(login.wait, self._access, user, _readable(user, wanted.rules) & present, deadline)
+                pool.submit(login.wait, self._users, user, _readable(user, wanted.rules) & present, deadline)
                 for user in wanted.users
             ]
             for each in logins:
@@ -272,7 +278,9 @@ class KafkaBroker:
         _results(_futures(self._admin.create_partitions, new, operation_timeout=REQUEST_S))
 
     def _put_users(self, users: Sequence[User]) -> list[Future[None]]:
-        info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, SCRAM_ITERATIONS)
+        if not users:  # one who makes topics alone may have no SCRAM mechanism
+            return []
+        info = ScramCredentialInfo(_SCRAM[self._users.sasl_mechanism], SCRAM_ITERATIONS)
         new = [UserScramCredentialUpsertion(user.name, info, user.password.encode()) for user in users]
         return _futures(self._admin.alter_user_scram_credentials, new)
 
@@ -284,8 +292,14 @@ class KafkaBroker:
         return _futures(self._admin.delete_acls, [_rules_of(user) for user in users])
 
     def _delete_users(self, users: Sequence[str]) -> list[Future[None]]:
-        old = [UserScramCredentialDeletion(user, ScramMechanism.SCRAM_SHA_512) for user in users]
-        return _futures(self._admin.alter_user_scram_credentials, old)
+        # One request for each mechanism: brokers refuse all of a user's deletions when one credential is absent.
+        return [
+            future
+            for mechanism in _SCRAM.values()
+            for future in _futures(
+                self._admin.alter_user_scram_credentials, [UserScramCredentialDeletion(u, mechanism) for u in users]
+            )
+        ]
 
     def _delete_topics(self, topics: Sequence[str]) -> list[Future[None]]:
         return _futures(self._admin.delete_topics, list(topics), operation_timeout=REQUEST_S)

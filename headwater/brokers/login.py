@@ -16,14 +16,13 @@ _ATTEMPT_S: Final = 2.0
 _PAUSE_S: Final = 0.02
 
 
-def wait(admin: KafkaAccess, user: User, topics: Set[str], deadline: float) -> None:
+def wait(users: KafkaAccess, user: User, topics: Set[str], deadline: float) -> None:
     """Return once the user can log in and sees all these topics, each partition with a leader.
 
-    admin: any access to the same cluster. deadline: of the monotonic clock. Raises BrokerUnavailable when it passes.
+    users: how users log in, whatever name and password it has. deadline: of the monotonic clock. Raises
+    BrokerUnavailable when it passes.
     """
-    access = admin.model_copy(
-        update={"username": user.name, "password": user.password, "sasl_mechanism": "SCRAM-SHA-512"}
-    )
+    access = users.model_copy(update={"username": user.name, "password": user.password})
     errors = ClientErrors(access)
     client = AdminClient(admin_settings(access, errors))
     while not _sees(client, topics):

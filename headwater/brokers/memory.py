@@ -149,7 +149,8 @@ class MemoryBroker:
     def _check(self) -> None:
         if self.away:
             raise BrokerUnavailable(
-                "Kafka at memory does not answer: check that it runs and that the address is right."
+                "Kafka at memory does not answer: check that it runs, and that the address and the security protocol "
+                "are right."
             )
 
 

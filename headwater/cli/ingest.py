@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from headwater.cli.options import takes_settings
+from headwater.cli.options import KAFKA, takes_settings
 from headwater.settings import Settings
 
 if TYPE_CHECKING:
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Feed streams from chain nodes; each ingest goes on where it stopped.", no_args_is_help=True)
 
-KAFKA = ("data_dir", "log_level", "kafka_bootstrap_servers", "kafka_security_protocol", "kafka_sasl_mechanism",
-         "kafka_username", "kafka_password", "kafka_ca_file", "kafka_replication", "stream_bindings")  # fmt: skip
+_SETTINGS = (*KAFKA, "log_level", "kafka_replication", "stream_bindings")
 
 
 def run(settings: Settings, name: Annotated[str, typer.Argument(help="A name in the file of --ingests.")]) -> None:
@@ -81,8 +80,8 @@ def evm(
     print(meters.summary())
 
 
-app.command()(takes_settings(*KAFKA, "ingests")(run))
-app.command()(takes_settings(*KAFKA)(evm))
+app.command()(takes_settings(*_SETTINGS, "ingests")(run))
+app.command()(takes_settings(*_SETTINGS)(evm))
 
 
 def hyperliquid(
@@ -102,7 +101,7 @@ def hyperliquid(
          from_start=from_start, metrics_port=metrics_port)  # fmt: skip
 
 
-app.command()(takes_settings(*KAFKA)(hyperliquid))
+app.command()(takes_settings(*_SETTINGS)(hyperliquid))
 
 
 def solana(
@@ -137,7 +136,7 @@ def solana(
          metrics_port=metrics_port)  # fmt: skip
 
 
-app.command()(takes_settings(*KAFKA)(solana))
+app.command()(takes_settings(*_SETTINGS)(solana))
 
 
 def _run(kind: str, settings: Settings, **options: Any) -> None:

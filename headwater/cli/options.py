@@ -13,16 +13,20 @@ from pydantic import SecretStr, ValidationError
 from rich.console import Console
 
 from headwater.errors import HeadwaterError
+from headwater.model.kafka_security import KafkaSecurity
 from headwater.settings import SECRETS, Settings, file_variable, secret_file, variable
 
 PIPE_WIDTH = 250
 DATABASE = ("data_dir", "database_url", "secret_key")
 """The settings that say where the database is."""
-KAFKA = ("data_dir", "kafka_bootstrap_servers", "kafka_security_protocol", "kafka_sasl_mechanism", "kafka_username",
-         "kafka_password", "kafka_ca_file")  # fmt: skip
-"""The settings that say where Kafka is."""
+KAFKA = ("data_dir", "kafka_bootstrap_servers", *(f"kafka_{member}" for member in KafkaSecurity.model_fields))
+"""The settings that say where Kafka is, and how Headwater itself logs in there."""
 
-_FLAG_TYPES: dict[object, type] = {SecretStr: str, Path | None: Path}
+_MECHANISMS = ("kafka_sasl_mechanism", "kafka_reader_sasl_mechanism")
+_FLAG_TYPES: dict[object, type] = {SecretStr: str, Path | None: Path} | {
+    Settings.model_fields[name].annotation: str for name in _MECHANISMS
+}
+"""Mechanisms are checked by the settings, whose refusal of Kerberos says what to use instead."""
 
 
 def _flag(name: str) -> inspect.Parameter:

@@ -32,11 +32,11 @@ class WorkerSettings:
     """Settings that all workers of this installation share.
 
     Attributes:
-        kafka: The address, and the user that Headwater itself logs in as.
+        kafka: How workers log in.
         redis_url: The address of the set store.
         jit: Whether scripts run with V8's JIT compiler.
-        manages_users: Whether each deployment's workers have a Kafka user of their own; otherwise they log in as
-            Headwater itself does.
+        manages_users: Whether each deployment's workers have a Kafka user of their own, whose name and password take
+            the place of those in `kafka`.
     """
 
     kafka: KafkaAccess
@@ -141,10 +141,10 @@ def _source(binding: Binding, group: str) -> KafkaAccess | PubSubPull | None:
         case KafkaTopic():
             return binding.access
         case PubSubTopic():
-            subscription = f"projects/{binding.access.project}/subscriptions/{group}"
+            subscription, deduplicate = f"projects/{binding.access.project}/subscriptions/{group}", binding.deduplicate
         case PubSubSubscription():
-            subscription = binding.subscription
-    return PubSubPull(**binding.access.model_dump(), subscription=subscription)
+            subscription, deduplicate = binding.subscription, False
+    return PubSubPull(**binding.access.model_dump(), subscription=subscription, deduplicate=deduplicate)
 
 
 def worker_set(deployment: Deployment, revision: Revision, binding: Binding, settings: WorkerSettings) -> WorkerSet:

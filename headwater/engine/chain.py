@@ -58,7 +58,7 @@ class Flight:
         self._transforms = transforms
         self._pending: Pending | None = None
         self._dropped: set[int] = set()
-        self._ends: dict[int, int] = {}
+        self._ends = dict(source.ends)
         self._start()
 
     @property

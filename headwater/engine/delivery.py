@@ -6,10 +6,14 @@ All share one producer; what it refused is sent again by reading again. exactly_
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
-from headwater.engine.chain import Flight, Rejected
-from headwater.model.record import Failure, Headers, RecordBatch, SourceNames, position_names
+from headwater.engine.chain import Flight
+from headwater.engine.refusals import Refusals
+from headwater.model.record import Failure, Numbers, RecordBatch, Rows, SourceNames, position_names
+from headwater.model.transform import MAX_OUTPUT_BYTES
+from headwater.native import Header, Texts
 from headwater.sinks.base import (
     CONFIG_HEADER,
     SOURCE_HEADER,
@@ -18,6 +22,7 @@ from headwater.sinks.base import (
     Sink,
     Writer,
     oversize,
+    source_column,
     times_to_write,
 )
 from headwater.sources.base import Positions, Source
@@ -34,24 +39,37 @@ class DeadLetters:
         self._names = names
         self._revision = b"%d" % revision
 
-    def send(self, flight: Flight, producer: Writer) -> None:
+    def send(self, flight: Flight, producer: Writer, refusals: Refusals) -> None:
         """Queue one dead letter per rejected record of the batch."""
         if not flight.rejected:
             return
-        rows, source = flight.source_rows(), flight.source
-        names = self._names(source)
-        for rejected in flight.rejected:
-            row = rows[rejected.partition, rejected.offset]
-            self._send(source, row, rejected, b"%b/%d" % (names[row], rejected.output), producer)
+        rows = flight.source_rows()
+        letters = replace(
+            flight.source.take(Rows("i", [rows[each.partition, each.offset] for each in flight.rejected])),
+            indexes=Numbers("q", [each.output for each in flight.rejected]),
+        )
+        sources = source_column(letters, self._names)
+        headers = [
+            *_headers([each.failure for each in flight.rejected]),
+            Header(CONFIG_HEADER, Texts.of([self._revision] * len(letters))),
+            Header(SOURCE_HEADER, sources),
+        ]
+        times = times_to_write(letters.timestamps)
+        outputs = Outputs(self._topic, letters.values, letters.keys, letters.partitions, times, headers)
+        producer.produce(self._fitting(outputs, refusals))
 
-    def _send(self, source: RecordBatch, row: int, rejected: Rejected, origin: bytes, producer: Writer) -> None:
-        headers = [*_headers(rejected.failure), (CONFIG_HEADER, self._revision)]
-        value, key, all_headers = source.values[row], source.keys[row], [*headers, (SOURCE_HEADER, origin)]
-        if oversize(value, key, all_headers) is not None:
-            value = _stub(value or b"", key)
-            key = None if oversize(value, key, all_headers) is not None else key
-        times = times_to_write(source.timestamps[row : row + 1])
-        producer.produce(Outputs.of(self._topic, [value], [key], [rejected.partition], times, [origin], headers))
+    def _fitting(self, outputs: Outputs, refusals: Refusals) -> Outputs:
+        """With a stub in place of each record that the topic can't take."""
+        if not refusals and outputs.values.largest + outputs.keys.largest <= MAX_OUTPUT_BYTES:
+            return outputs
+        values, keys = [*outputs.values], [*outputs.keys]
+        for row, (value, key) in enumerate(zip(values, keys, strict=True)):
+            headers = outputs.headers_of(row)
+            refused = refusals.reason(self._topic, dict(headers)[SOURCE_HEADER]) is not None
+            if refused or oversize(value, key, headers) is not None:
+                values[row] = stub = _stub(value or b"", key)
+                keys[row] = None if refused or oversize(stub, key, headers) is not None else key
+        return replace(outputs, values=Texts.of(values), keys=Texts.of(keys))
 
 
 def _stub(value: bytes, key: bytes | None) -> bytes:
@@ -65,39 +83,50 @@ def _stub(value: bytes, key: bytes | None) -> bytes:
     return json.dumps(stub).encode()
 
 
-def _headers(failure: Failure) -> Headers:
-    texts = {
-        "headwater-error": failure.error,
-        "headwater-message": failure.message,
-        "headwater-transform": failure.transform,
-        "headwater-line": failure.line,
-        "headwater-column": failure.column,
-        "headwater-attempts": failure.attempts,
+def _headers(failures: Sequence[Failure]) -> list[Header]:
+    members: dict[str, Sequence[str | int | None]] = {
+        "headwater-error": [failure.error for failure in failures],
+        "headwater-message": [failure.message for failure in failures],
+        "headwater-transform": [failure.transform for failure in failures],
+        "headwater-line": [failure.line for failure in failures],
+        "headwater-column": [failure.column for failure in failures],
+        "headwater-attempts": [failure.attempts for failure in failures],
     }
-    return [(name, _text(value)) for name, value in texts.items() if value is not None]
+    return [Header(name, Texts.of(map(_text, values))) for name, values in members.items()]
 
 
-def _text(value: str | int) -> bytes:
+def _text(value: str | int | None) -> bytes | None:
     """UTF-8 of at most MAX_MESSAGE_BYTES, cut between characters."""
+    if value is None:
+        return None
     data = str(value).encode(errors="replace")
     return data if len(data) <= MAX_MESSAGE_BYTES else data[:MAX_MESSAGE_BYTES].decode(errors="ignore").encode()
 
 
 def write(
-    flight: Flight, sinks: Sequence[Sink], dead_letters: DeadLetters, producer: Writer
+    flight: Flight, sinks: Sequence[Sink], dead_letters: DeadLetters, producer: Writer, refusals: Refusals
 ) -> tuple[int, list[Failure]]:
-    """Queue a finished batch for every sink, and its dead letters.
+    """Queue a finished batch for every sink, and its dead letters. refusals: records that Kafka does not take.
 
-    Returns the records queued, counted once per sink, and those that a sink could not take.
+    Returns the records queued, counted once per sink, and those that a sink or Kafka could not take.
     """
     flight.settle()
-    refused: list[Failure] = []
+    failures: list[Failure] = []
     if flight.kept:
         for sink in sinks:
-            refused += sink.send(flight.kept, producer)
-    flight.reject(refused)
-    dead_letters.send(flight, producer)
-    return len(flight.kept) * len(sinks) - len(refused), refused
+            failures += _send(flight.kept, sink, producer, refusals)
+    flight.reject(failures)
+    dead_letters.send(flight, producer, refusals)
+    return len(flight.kept) * len(sinks) - len(failures), failures
+
+
+def _send(batch: RecordBatch, sink: Sink, producer: Writer, refusals: Refusals) -> list[Failure]:
+    refused = refusals.of(batch, sink) if refusals else []
+    if not refused:
+        return sink.send(batch, producer)
+    gone = {failure.row for failure in refused}
+    rows = Rows("i", [row for row in range(len(batch)) if row not in gone])
+    return refused + [failure._replace(row=rows[failure.row]) for failure in sink.send(batch.take(rows), producer)]
 
 
 class Delivery(Protocol):
@@ -161,17 +190,27 @@ class Delivery(Protocol):
 
 
 class AtLeastOnce:
-    """Implements Delivery: records are sent as they come, and positions committed after their acknowledgement."""
+    """Implements Delivery: records are sent as they come, and positions committed after their acknowledgement.
+
+    producer_factory: makes producers; `is_single` is for one that sends each record in a batch of its own. names: of
+    the source's records.
+    """
 
     checkpoint_s = 1.0
 
     def __init__(
-        self, sinks: Sequence[Sink], dead_letters: DeadLetters, producer_factory: Callable[[], Producer]
+        self,
+        sinks: Sequence[Sink],
+        dead_letters: DeadLetters,
+        producer_factory: Callable[[bool], Producer],
+        names: SourceNames = position_names,
     ) -> None:
         self._sinks = sinks
         self._dead_letters = dead_letters
         self._make = producer_factory
-        self._producer = producer_factory()
+        self._refusals = Refusals(names)
+        self._is_single = False
+        self._producer = producer_factory(False)
 
     def connect(self, timeout_s: float) -> None:
         self._producer.connect(timeout_s)
@@ -180,7 +219,7 @@ class AtLeastOnce:
         """Nothing to do."""
 
     def deliver(self, flight: Flight) -> tuple[int, list[Failure]]:
-        return write(flight, self._sinks, self._dead_letters, self._producer)
+        return write(flight, self._sinks, self._dead_letters, self._producer, self._refusals)
 
     def push(self) -> None:
         self._producer.push()
@@ -198,18 +237,27 @@ class AtLeastOnce:
         return self._producer.outstanding()
 
     def failures(self) -> list[str]:
-        return self._producer.failures()
+        return self._refusals.note(self._producer.failures())
 
     def commit(self, source: Source, positions: Positions, *, wait: bool) -> None:
         source.commit(positions, wait=wait)
+        if positions:
+            self._refusals.committed()
+        if self._is_single and not self._refusals.is_single:
+            self._renew()
+
+    def _renew(self) -> None:
+        self._producer.close()
+        self._is_single = self._refusals.is_single
+        self._producer = self._make(self._is_single)
 
     def recover(self, source: Source) -> Positions:  # noqa: ARG002 - the ledger knows the positions
-        self._producer.close()
-        self._producer = self._make()
+        self._renew()
         return {}
 
     def forget(self, partitions: Iterable[int]) -> None:
-        """Nothing to do: they are on their way, and come again from the partitions' next owner."""
+        """What is on its way comes again from the partitions' next owner."""
+        self._refusals.clear()
 
     def close(self) -> None:
         self._producer.close()

@@ -10,8 +10,9 @@ from contextlib import AbstractContextManager, nullcontext
 
 from headwater.engine.chain import Flight
 from headwater.engine.delivery import DeadLetters, write
+from headwater.engine.refusals import Refusals
 from headwater.errors import BrokerUnavailable, DeliveryFailed
-from headwater.model.record import Failure
+from headwater.model.record import Failure, SourceNames, position_names
 from headwater.sinks.base import Sink, TransactionalProducer
 from headwater.sources.base import Positions, Source
 
@@ -46,7 +47,10 @@ class TransactionSize:
 
 
 class ExactlyOnce:
-    """Implements engine.delivery.Delivery. watching: around the calls of Kafka's client that may never return."""
+    """Implements engine.delivery.Delivery. watching: around the calls of Kafka's client that may never return.
+
+    producer_factory, names: as AtLeastOnce takes them.
+    """
 
     checkpoint_s = 0.2
 
@@ -54,7 +58,8 @@ class ExactlyOnce:
         self,
         sinks: Sequence[Sink],
         dead_letters: DeadLetters,
-        producer_factory: Callable[[], TransactionalProducer],
+        producer_factory: Callable[[bool], TransactionalProducer],
+        names: SourceNames = position_names,
         watching: Callable[[], AbstractContextManager[None]] = nullcontext,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -63,7 +68,9 @@ class ExactlyOnce:
         self._make = producer_factory
         self._watching = watching
         self._clock = clock
-        self._producer = producer_factory()
+        self._refusals = Refusals(names)
+        self._is_single = False
+        self._producer = producer_factory(False)
         self._size = TransactionSize()
         self._held_bytes = 0
 
@@ -79,11 +86,12 @@ class ExactlyOnce:
 
     def _renew(self) -> None:
         self._producer.close()
-        self._producer = self._make()
+        self._is_single = self._refusals.is_single
+        self._producer = self._make(self._is_single)
         self._held_bytes = 0
 
     def deliver(self, flight: Flight) -> tuple[int, list[Failure]]:
-        sent, refused = write(flight, self._sinks, self._dead_letters, self._producer)
+        sent, refused = write(flight, self._sinks, self._dead_letters, self._producer, self._refusals)
         self._held_bytes += flight.output_bytes()
         return sent, refused
 
@@ -115,8 +123,14 @@ class ExactlyOnce:
                 self._producer.commit(positions, source.membership)
         except DeliveryFailed:
             self._size.failed(count)
+            self._refusals.note(self._producer.failures())
             raise
         self._size.learn(count, self._clock() - since)
+        self._refusals.committed()
+        if self._is_single and not self._refusals.is_single:
+            with self._watching():
+                self._renew()
+                self.begin(BEGIN_S)
 
     def recover(self, source: Source) -> Positions:
         with self._watching():
@@ -126,6 +140,7 @@ class ExactlyOnce:
 
     def forget(self, partitions: Iterable[int]) -> None:
         self._producer.forget(partitions)
+        self._refusals.clear()
 
     def close(self) -> None:
         with self._watching():

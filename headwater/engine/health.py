@@ -112,14 +112,18 @@ class Probe:
         """True when it is time to call `send`."""
         return (state, reason) != self._said or self._clock() >= self._due
 
-    def send(self, beat: Heartbeat) -> None:
-        """Write one heartbeat."""
+    def send(self, beat: Heartbeat) -> bool:
+        """Write one heartbeat. Returns whether the supervisor will read it, even if this process is killed now."""
         self._said = (beat.state, beat.reason)
         self._due = self._clock() + BEAT_S
         self._write()
-        if self._fd is not None and not self._unsent:  # else the supervisor has not read the last one
-            self._unsent = beat.model_dump_json().encode() + b"\n"
-            self._write()
+        if self._fd is None:
+            return True
+        if self._unsent:  # the supervisor has not read the last one
+            return False
+        self._unsent = beat.model_dump_json().encode() + b"\n"
+        self._write()
+        return not self._unsent
 
     def _write(self) -> None:
         if self._fd is None or not self._unsent:
@@ -149,7 +153,7 @@ class Reporter:
         """See Probe."""
         return self.probe.due(state, reason)
 
-    def report(self, state: str, reason: str = "", **figures: Any) -> None:
-        """Send a heartbeat. figures: its other members."""
+    def report(self, state: str, reason: str = "", **figures: Any) -> bool:
+        """Send a heartbeat. figures: its other members. Returns what Probe.send returns."""
         beat = Heartbeat(state=state, spec_hash=self._spec_hash, reason=reason, logs=self.log.take(), **figures)
-        self.probe.send(beat)
+        return self.probe.send(beat)

@@ -17,13 +17,15 @@ from headwater.children import Backoff
 from headwater.engine.chain import MAX_IN_FLIGHT, BatchSize, Flight
 from headwater.engine.delivery import Delivery
 from headwater.engine.health import BEAT_S, Reporter
+from headwater.engine.isolation import Isolation
 from headwater.engine.membership import PATIENCE_S
 from headwater.engine.observe import Observer
 from headwater.engine.positions import Ledger
 from headwater.engine.standing import Standing
 from headwater.errors import BrokerUnavailable, DeliveryFailed, SetStoreUnavailable
 from headwater.model.record import RecordBatch
-from headwater.sources.base import Source
+from headwater.model.worker import READ_ALL, ReadingPlan
+from headwater.sources.base import Positions, Source
 from headwater.transforms.base import Transform
 
 log = structlog.get_logger(__name__)
@@ -59,6 +61,7 @@ class Worker:
         sleep: Callable[[float], None] = time.sleep,
         rng: Callable[[], float] = random.random,
         idle_poll_s: float = IDLE_POLL_S,
+        plan: ReadingPlan = READ_ALL,
     ) -> None:
         self.observer = observer
         self._source = source
@@ -73,7 +76,8 @@ class Worker:
         self._size = BatchSize()
         self._ledger = Ledger()
         self._refusals: list[str] = []
-        self._standing = Standing()
+        self._isolation = Isolation(plan, source, clock)
+        self._standing = Standing(self._isolation)
         self._prepared = self._paused = self._stopping = False
         self._reason = ""
         self._retry_at = self._checkpoint_at = float("-inf")
@@ -108,6 +112,7 @@ class Worker:
         self._until_kafka_answers(self._delivery.begin)
         if not self._stopping:
             self._standing.membership.awaits(self._clock())
+            self._isolation.start()
             self._source.join(self)
 
     def _until_kafka_answers(self, call: Callable[[float], None]) -> None:
@@ -160,6 +165,7 @@ class Worker:
         self._report()
 
     def _turn(self) -> None:
+        self._isolate()
         read = not self._paused and self._read()
         moved = self._advance(wait=not read)
         if self._flights and not self._head_finished() and self._clock() - self._flights[0].read_at >= PAUSE_AFTER_S:
@@ -167,6 +173,16 @@ class Worker:
         elif moved and self._clock() >= self._retry_at:
             self._go_on()
         self._emit()
+
+    def _isolate(self) -> None:
+        try:
+            self._isolation.advance(self._send, is_busy=self._is_busy())
+        except BrokerUnavailable as error:
+            self._wait(error.detail, self._broker_backoff)
+
+    def _is_busy(self) -> bool:
+        """Whether records that were read are not committed yet."""
+        return bool(self._flights or self._ledger.pending)
 
     def _read(self) -> bool:
         """Start the next batch; False when there was none, or no place for one."""
@@ -177,6 +193,8 @@ class Worker:
         if batch is not None and not (batch or self._flights):
             self._delivery.push()
             batch = self._poll(limit, AWAITING_POLL_S if self.observer.awaits else self._idle_poll_s)
+        if batch is not None:
+            self._isolation.polled(is_busy=bool(batch) or self._is_busy())
         if not batch:
             return False
         self._ledger.read(batch)
@@ -194,7 +212,16 @@ class Worker:
             self._standing.gaps.take(gap, self._ledger, self._flights, self._clock())
             self._report()
         self._standing.gaps.unread(self._source.troubles())
+        if batch.ends and not batch:
+            self._pass(batch.ends)
         return batch
+
+    def _pass(self, ends: Positions) -> None:
+        """Go on behind control records, once all that was read before them is delivered."""
+        if self._flights:
+            self._flights[-1].end_at(ends)
+        else:
+            self._ledger.delivered(ends)
 
     def _advance(self, *, wait: bool) -> bool:
         """Move the batches on, none past the one before it. wait: for the first one's next result.
@@ -246,6 +273,7 @@ class Worker:
     def _hold(self, reason: str, timeout_s: float) -> None:
         """Pause the source and poll it, so that the group keeps this member."""
         self._reason = reason
+        self._isolation.interrupted()
         if not self._paused:
             self._source.pause()
             self._paused = True
@@ -301,10 +329,13 @@ class Worker:
     def _commit(self, *, wait: bool) -> bool:
         self.observer.acknowledged(self._delivery.outstanding())
         self.observer.record(at_once=wait)
-        stored = self._store(self._ledger.pending, wait=wait)
+        positions = self._ledger.pending
+        stored = self._store(positions, wait=wait)
         if self._refusals:
             return False
         self._ledger.acknowledge()
+        if stored:
+            self._isolation.committed(positions)
         self.observer.committed(at_once=wait)
         self._broker_backoff.reset()
         return stored
@@ -347,6 +378,7 @@ class Worker:
     def assigned(self, partitions: list[int]) -> None:
         log.debug("partitions assigned", partitions=partitions)
         self._standing.membership.assigned(partitions)
+        self._isolation.assigned(partitions)
         self.observer.assigned(partitions)
 
     def revoked(self, partitions: list[int]) -> None:
@@ -361,6 +393,7 @@ class Worker:
 
     def _forget(self, partitions: list[int]) -> None:
         self._standing.membership.dropped(partitions)
+        self._isolation.dropped(partitions)
         self._ledger.drop(partitions)
         self._delivery.forget(partitions)
         self.observer.dropped(partitions)
@@ -393,6 +426,10 @@ class Worker:
     def _report(self) -> None:
         if self.observer.awaits:
             self.observer.acknowledged(self._delivery.outstanding())
-        state, reason = self._state()
-        if self._reporter.due(state, reason):
-            self._reporter.report(state, reason, progress=self._progress, **self.observer.figures())
+        if self._reporter.due(*self._state()):
+            self._send()
+
+    def _send(self) -> bool:
+        """Send a heartbeat. Returns whether the supervisor will read it."""
+        figures = self.observer.figures() | self._isolation.figures()
+        return self._reporter.report(*self._state(), progress=self._progress, **figures)

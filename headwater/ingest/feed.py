@@ -61,8 +61,8 @@ def settle(producer: Producer, sent: int) -> None:
     left = producer.flush(FLUSH_WITHIN_S)
     failures = producer.failures()
     if left or failures:
-        why = failures[0] if failures else f"no answer within {FLUSH_WITHIN_S:.0f} s"
-        raise BrokerUnavailable(f"{left + len(failures)} of {sent} records were not stored: {why}.")
+        why = failures[0].reason if failures else f"Kafka gave no answer within {FLUSH_WITHIN_S:.0f} s."
+        raise BrokerUnavailable(f"{left + len(failures)} of {sent} records were not stored: {why}")
 
 
 def make_room(producer: Producer) -> None:

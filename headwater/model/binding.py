@@ -8,10 +8,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, TypeAdapter, model_validator
 
+from headwater.model.kafka_security import SecurityProtocol, require_consistent
 from headwater.model.stream import CATALOG, find_chain, stream_name
 from headwater.model.worker import KafkaAccess, PubSubAccess
 
@@ -26,10 +27,15 @@ class KafkaTopic:
 
 @dataclass(frozen=True, slots=True)
 class PubSubTopic:
-    """A topic that each deployment makes a subscription of its own to, in the project of `access`."""
+    """A topic that each deployment makes a subscription of its own to, in the project of `access`.
+
+    Attributes:
+        deduplicate: Whether a worker drops a message that equals the last one of its natural key.
+    """
 
     topic: str
     access: PubSubAccess
+    deduplicate: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,21 +109,16 @@ _RESOURCE = re.compile(r"projects/[^/]+/(?:topics|subscriptions)/[A-Za-z][\w.~+%
 Text = Annotated[str, Field(min_length=1)]
 
 
-class _Kafka(BaseModel):
+class _Kafka(KafkaAccess):
     model_config = _STRICT
 
     topic: Text
     bootstrap_servers: Text
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "SASL_SSL"
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
-    username: str = ""
-    password: str = Field(default="", repr=False)
-    ca_file: str = ""
+    security_protocol: SecurityProtocol = "SASL_SSL"
 
     @model_validator(mode="after")
-    def _has_credentials(self) -> Self:
-        if self.security_protocol.startswith("SASL_") and not (self.username and self.password):
-            raise ValueError(f"needs username and password (or password_file) with {self.security_protocol}")
+    def _is_consistent(self) -> Self:
+        require_consistent(self, self.model_fields_set - {"topic", "bootstrap_servers"})
         return self
 
     def binding(self) -> KafkaTopic:
@@ -132,11 +133,14 @@ class _PubSub(BaseModel):
     subscription: str = ""
     credentials_file: str = ""
     endpoint: str = ""
+    deduplicate: Annotated[bool, Strict()] = False
 
     @model_validator(mode="after")
     def _has_one_resource(self) -> Self:
         if bool(self.topic) == bool(self.subscription):
             raise ValueError("needs a topic or a subscription, and not both")
+        if self.deduplicate and self.subscription:
+            raise ValueError("deduplicate needs a topic: others may read from a subscription, and get a part of it")
         for name in filter(None, (self._topic, self._subscription)):
             if not _RESOURCE.fullmatch(name):
                 raise ValueError(f"{name} is no name of Pub/Sub: a letter, then 2 to 254 letters, digits or -_.~+%")
@@ -155,7 +159,9 @@ class _PubSub(BaseModel):
         access = PubSubAccess(
             project=self.project, credentials_file=self.credentials_file, endpoint=self.endpoint.removeprefix("http://")
         )
-        return PubSubTopic(self._topic, access) if self.topic else PubSubSubscription(self._subscription, access)
+        if self.topic:
+            return PubSubTopic(self._topic, access, self.deduplicate)
+        return PubSubSubscription(self._subscription, access)
 
 
 def _in_project(project: str, kind: str, name: str) -> str:

@@ -46,6 +46,7 @@ class RecordBatch:
     timestamps: the broker's, in ms since the epoch. partitions, offsets: the source position.
     indexes: the output's number under its source record (0 when the source record has one output).
     for_script: a script wrote the values for a script further down the chain, see sandbox/marks.py.
+    ends: of a batch as it was read: by partition, where reading goes on behind control records that follow the batch.
     """
 
     topic: str
@@ -56,6 +57,7 @@ class RecordBatch:
     offsets: Numbers
     indexes: Numbers
     for_script: bool = field(default=False, kw_only=True)
+    ends: dict[int, int] = field(default_factory=dict, kw_only=True)
 
     @classmethod
     def of(

@@ -2,27 +2,21 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from headwater.model.flow import DeliveryMode
+from headwater.model.kafka_security import KafkaSecurity
 from headwater.model.metric import CountType, TimeType
 from headwater.model.sink import Compression
 from headwater.model.transform import Transform
 
 
-class KafkaAccess(BaseModel):
-    """How to reach a Kafka cluster as one user. Plain values, so that a spec document can carry it."""
-
-    model_config = ConfigDict(frozen=True)
+class KafkaAccess(KafkaSecurity):
+    """How to reach a Kafka cluster, and how to authenticate there."""
 
     bootstrap_servers: str
-    security_protocol: str = "SASL_PLAINTEXT"
-    sasl_mechanism: str = "SCRAM-SHA-512"
-    username: str = ""
-    password: str = Field(default="", repr=False)
-    ca_file: str = ""
 
 
 class PubSubAccess(BaseModel):
@@ -40,9 +34,15 @@ class PubSubAccess(BaseModel):
 
 
 class PubSubPull(PubSubAccess):
-    """A subscription to read: its whole name."""
+    """A subscription to read.
+
+    Attributes:
+        subscription: The whole name, `projects/P/subscriptions/S`.
+        deduplicate: Whether a worker drops a message that equals the last one of its natural key.
+    """
 
     subscription: str
+    deduplicate: bool = False
 
 
 class SinkSpec(BaseModel):
@@ -114,6 +114,55 @@ LEAVE = b"leave\n"
 """What it writes before it ends a worker whose place nobody takes."""
 
 
+class PartitionPosition(NamedTuple):
+    """A partition of the source, and the committed position of its group there: the next offset to read."""
+
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.partition}@{self.offset}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read what `str` writes. Raises ValueError."""
+        partition, _, offset = text.partition("@")
+        return cls(int(partition), int(offset))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingPlan:
+    """How a worker reads its partitions, after workers of its slot were killed for memory.
+
+    Attributes:
+        read_alone: Whether the worker reads each of its partitions alone before it reads all of them.
+        quarantined: Partitions that the worker does not read while the group's position is the given one.
+    """
+
+    read_alone: bool = False
+    quarantined: tuple[PartitionPosition, ...] = ()
+
+
+READ_ALL = ReadingPlan()
+"""The plan of a worker that reads all of its partitions at once."""
+
+
+class IsolationStatus(BaseModel):
+    """What a worker with a ReadingPlan does with its partitions.
+
+    Attributes:
+        alone: The partition that is read alone now, and its committed position.
+        is_over: Whether no partition waits for its turn to be read alone.
+        quarantined: The partitions that are not read.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    alone: PartitionPosition | None = None
+    is_over: bool = False
+    quarantined: list[PartitionPosition] = Field(default_factory=list)
+
+
 class WrittenLine(BaseModel):
     """A line of the worker itself, or of a script's `console.log`."""
 
@@ -132,6 +181,7 @@ class Heartbeat(BaseModel):
     broker is away), "crashing" (many records end the scripts' process), "draining", "failed" (the last one, with the
     reason). progress counts turns of the loop and records read; a worker whose progress stands still is stuck.
     counters, times: of committed records, since the start; times are histograms, bin → count (model/metric.py).
+    isolation: None for a worker that reads all of its partitions, and before it has any.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -141,6 +191,7 @@ class Heartbeat(BaseModel):
     reason: str = ""
     progress: int = 0
     committed_batches: int = 0
+    isolation: IsolationStatus | None = None
     counters: dict[CountType, int] = Field(default_factory=dict)
     times: dict[TimeType, dict[int, int]] = Field(default_factory=dict)
     logs: list[WrittenLine] = Field(default_factory=list)

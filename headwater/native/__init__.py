@@ -3,17 +3,14 @@
 `setup.py` compiles all `*.c` here into one library when the package is built or installed.
 """
 
-from headwater.native.decoding import Scanned as Scanned
-from headwater.native.decoding import scan_records as scan_records
-from headwater.native.encoding import Portion as Portion
-from headwater.native.encoding import Positions as Positions
-from headwater.native.encoding import encode_records as encode_records
 from headwater.native.hashing import Bytes as Bytes
 from headwater.native.hashing import Hashes as Hashes
 from headwater.native.hashing import add_to_filter as add_to_filter
 from headwater.native.hashing import decode_hex as decode_hex
 from headwater.native.hashing import hash_rows as hash_rows
 from headwater.native.hashing import look_into_filter as look_into_filter
+from headwater.native.kafka import Header as Header
+from headwater.native.kafka import SourcePositions as SourcePositions
 from headwater.native.library import Column as Column
 from headwater.native.library import blank_bytes as blank_bytes
 from headwater.native.library import writable as writable

@@ -5,7 +5,10 @@
 #define KERNEL_H
 
 #include <emmintrin.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include "functions.h"
 
 void *memcpy(void *to, const void *from, unsigned long size);
 

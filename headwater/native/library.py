@@ -1,4 +1,8 @@
-"""The compiled library, and what its callers share."""
+"""The compiled library, and what its callers share.
+
+Functions are bound by cffi, from the declarations that the C compiler reads too: an argument of a wrong type is an error
+of Python's, not a crash.
+"""
 
 import ctypes
 from array import array
@@ -6,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import cffi
 import numpy as np
 import numpy.typing as npt
 
@@ -19,45 +24,41 @@ Buffer = bytes | bytearray | memoryview
 
 LIBRARY: Final = Path(__file__).with_name("kernel.so")
 
+FFI: Final[Any] = cffi.FFI()
+for _header in ("functions.h", "kafka.h"):
+    FFI.cdef(LIBRARY.with_name(_header).read_text())
+NULL: Final = FFI.NULL
+
+_BYTES: Final = FFI.typeof("uint8_t[]")
+_COLUMNS: Final = {"i": FFI.typeof("int32_t[]"), "q": FFI.typeof("int64_t[]")}
+_ARRAYS: Final = {
+    np.dtype(kind): FFI.typeof(f"{name}[]")
+    for kind, name in ((np.uint8, "uint8_t"), (np.bool_, "uint8_t"), (np.uint64, "uint64_t"), (np.int64, "int64_t"))
+}
+
 
 @cache
 def kernel() -> Any:
-    """The loops, as functions of ctypes: numbers are passed as c_int64. Raises SetupError."""
+    """The library's functions. Raises SetupError when the library cannot be loaded."""
     try:
-        library = ctypes.CDLL(str(LIBRARY))
+        return FFI.dlopen(str(LIBRARY))
     except OSError as error:
         raise SetupError(f"{LIBRARY.name} can't be loaded: {error}. Run `make setup`.") from error
-    returning = "decode_hex encode_records gather_texts read_members scan_records split_lines survey_lines texts_size"
-    for name in returning.split():
-        getattr(library, name).restype = ctypes.c_int64
-    for name in ("add_to_filter", "find_starts", "hash_rows", "look_into_filter"):
-        getattr(library, name).restype = None
-    return library
 
 
-def address(column: Column) -> ctypes.c_void_p | None:
-    """Where a column is, which it keeps; NULL for one without elements."""
-    return _keeping(column, column.buffer_info()[0]) if column else None
+def pointer(column: Column) -> Any:
+    """A pointer to a column's elements, which keeps the column; NULL for a column without elements."""
+    return FFI.from_buffer(_COLUMNS[column.typecode], column) if column else NULL
 
 
-def address_of(buffer: Buffer) -> ctypes.c_void_p:
-    """Where bytes are, whatever holds them, which it keeps.
-
-    An array type of ctypes would tell it too, but each size makes a type, which stays until the collector comes.
-    """
-    return address_of_array(np.frombuffer(buffer, np.uint8))
+def pointer_to_bytes(buffer: Buffer) -> Any:
+    """A pointer to bytes, which keeps what holds them."""
+    return FFI.from_buffer(_BYTES, buffer)
 
 
-def address_of_array(array: npt.NDArray[Any]) -> ctypes.c_void_p:
-    """Where an array of numpy's is, which it keeps, and with it what the array is of."""
-    return _keeping(array, array.ctypes.data)
-
-
-def _keeping(owner: object, place: int) -> ctypes.c_void_p:
-    """An address that is good for as long as it is there itself: during a call, other threads may drop the owner."""
-    made = ctypes.c_void_p(place)
-    made.owner = owner  # type: ignore[attr-defined]
-    return made
+def pointer_to_array(array: npt.NDArray[Any]) -> Any:
+    """A pointer to the elements of a contiguous array of numpy's, which keeps the array."""
+    return FFI.from_buffer(_ARRAYS[array.dtype], array)
 
 
 def blank_column(kind: str, count: int) -> Column:

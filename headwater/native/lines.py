@@ -1,9 +1,8 @@
 """Lines of JSON."""
 
-import ctypes
 from typing import NamedTuple
 
-from headwater.native.library import address, blank_column, kernel
+from headwater.native.library import FFI, blank_column, kernel, pointer
 
 
 class Survey(NamedTuple):
@@ -21,11 +20,8 @@ class Survey(NamedTuple):
 def survey(text: bytes, room: int = 1000) -> Survey:
     """What there is in a text. room: how many places are expected; it is done again when there are more."""
     lines, places = blank_column("i", room), blank_column("i", room)
-    newlines, wide = ctypes.c_int64(), ctypes.c_int64()
-    size, at_most = ctypes.c_int64(len(text)), ctypes.c_int64(room)
-    found = kernel().survey_lines(
-        text, size, address(lines), address(places), at_most, ctypes.byref(newlines), ctypes.byref(wide)
-    )
+    newlines, wide = FFI.new("int64_t *"), FFI.new("int64_t *")
+    found: int = kernel().survey_lines(text, len(text), pointer(lines), pointer(places), room, newlines, wide)
     if found > room:
         return survey(text, found)
-    return Survey(newlines.value, not wide.value, lines[:found].tolist(), places[:found].tolist())
+    return Survey(newlines[0], not wide[0], lines[:found].tolist(), places[:found].tolist())

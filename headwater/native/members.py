@@ -1,9 +1,8 @@
 """Members of records that are JSON."""
 
-import ctypes
 from typing import NamedTuple
 
-from headwater.native.library import address, blank_bytes, blank_column, kernel
+from headwater.native.library import FFI, blank_bytes, blank_column, kernel, pointer, pointer_to_bytes
 from headwater.native.texts import Texts
 
 
@@ -21,16 +20,19 @@ def read_members(records: Texts, name: bytes, most: int, *, strings_only: bool, 
     Doubtful are others, and records where an escape, a letter beyond ASCII, an array, an object or, with strings_only,
     a number or boolean has to be looked into; with ascii_only, all with a letter beyond ASCII anywhere.
     """
-    out, doubtful, doubts = blank_bytes(len(records.text)), blank_column("i", len(records)), ctypes.c_int64()
+    out, doubtful, doubts = blank_bytes(len(records.text)), blank_column("i", len(records)), FFI.new("int64_t *")
     written: int = kernel().read_members(
         records.text,
-        ctypes.c_int64(len(records.text)),
-        address(records.sizes),
-        ctypes.c_int64(len(records)),
+        len(records.text),
+        pointer(records.sizes),
+        len(records),
         name,
-        *map(ctypes.c_int64, (len(name), strings_only, ascii_only, most)),
-        out,
-        address(doubtful),
-        ctypes.byref(doubts),
+        len(name),
+        strings_only,
+        ascii_only,
+        most,
+        pointer_to_bytes(out),
+        pointer(doubtful),
+        doubts,
     )
-    return Members(out[:written].decode().split("\n")[:-1], doubtful[: doubts.value].tolist())
+    return Members(out[:written].decode().split("\n")[:-1], doubtful[: doubts[0]].tolist())

@@ -1,15 +1,11 @@
 """A column of texts in one buffer."""
 
-import ctypes
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Self, overload
 
 import numpy as np
 
-from headwater.native.library import Buffer, Column, address, address_of, blank_bytes, blank_column, kernel
-
-_MAX_BYTES = 2**31 - 1
-"""Places in a column are numbers of 32 bits."""
+from headwater.native.library import FFI, Column, blank_bytes, blank_column, kernel, pointer, pointer_to_bytes
 
 
 class Texts(Sequence[bytes | None]):
@@ -33,29 +29,13 @@ class Texts(Sequence[bytes | None]):
         sizes = Column("i", [-1 if text is None else len(text) for text in rows])
         return cls(b"".join([(text or b"") + b"\n" for text in rows]), sizes)
 
-    @classmethod
-    def gathered(cls, parts: Sequence[tuple[Buffer, Column, Column]]) -> Self:
-        """From texts anywhere in buffers: where each begins, and its size. Raises ValueError above 2 GiB."""
-        sizes = Column("i")
-        for _, _, of_part in parts:
-            sizes += of_part
-        size, written = _size(sizes, None, len(sizes)), 0
-        if size > _MAX_BYTES:
-            raise ValueError(f"{size} bytes are too many for one column of texts")
-        out = blank_bytes(size)
-        start = address_of(out)
-        for buffer, starts, of_part in parts:
-            at = ctypes.c_void_p((start.value or 0) + written)
-            written += _gather(buffer, starts, of_part, None, len(of_part), at)
-        return cls(out, sizes)
-
     @property
     def starts(self) -> Column:
         """Column "i": where each text begins. From any thread."""
         starts = self._starts
         if starts is None:
             starts = blank_column("i", len(self))
-            kernel().find_starts(address(self.sizes), ctypes.c_int64(len(self)), address(starts))
+            kernel().find_starts(pointer(self.sizes), len(self), pointer(starts))
             self._starts = starts  # not before it is filled: others run meanwhile
         return starts
 
@@ -106,13 +86,14 @@ class Texts(Sequence[bytes | None]):
 
     def take(self, rows: Column) -> "Texts":
         """The texts of some rows. rows: column "i"."""
-        text = blank_bytes(self.size_of(rows))
-        _gather(self.text, self.starts, self.sizes, rows, len(rows), address_of(text))
+        text, places = blank_bytes(self.size_of(rows)), (pointer(self.starts), pointer(self.sizes), pointer(rows))
+        kernel().gather_texts(self.text, *places, len(rows), pointer_to_bytes(text))
         return Texts(text, Column("i", np.frombuffer(self.sizes, np.int32)[np.frombuffer(rows, np.int32)].tobytes()))
 
     def size_of(self, rows: Column) -> int:
         """What the texts of some rows take in the buffer, in bytes."""
-        return _size(self.sizes, rows, len(rows))
+        size: int = kernel().texts_size(pointer(self.sizes), pointer(rows), len(rows))
+        return size
 
 
 class Split(NamedTuple):
@@ -125,35 +106,8 @@ class Split(NamedTuple):
 
 def split_lines(text: bytes, count: int, mark: bytes, letter: bytes) -> Split:
     """The lines of a text, each ended by a newline. Raises ValueError when these are not so many."""
-    sizes, size = blank_column("i", count), ctypes.c_int64(len(text))
-    marked, with_letter = ctypes.c_int64(), ctypes.c_int64()
-    letters = ctypes.c_uint8(*mark), ctypes.c_uint8(*letter)
-    told = ctypes.byref(marked), ctypes.byref(with_letter)
-    if kernel().split_lines(text, size, address(sizes), ctypes.c_int64(count), *letters, *told) != count:
+    sizes, marked, with_letter = blank_column("i", count), FFI.new("int64_t *"), FFI.new("int64_t *")
+    letters = mark[0], letter[0]
+    if kernel().split_lines(text, len(text), pointer(sizes), count, *letters, marked, with_letter) != count:
         raise ValueError(f"not a text of {count} lines")
-    return Split(Texts(text, sizes), bool(marked.value), bool(with_letter.value))
-
-
-def _size(sizes: Column, rows: Column | None, count: int) -> int:
-    size: int = kernel().texts_size(address(sizes), None if rows is None else address(rows), ctypes.c_int64(count))
-    return size
-
-
-def _gather(
-    buffer: Buffer,
-    starts: Column,
-    sizes: Column,
-    rows: Column | None,
-    count: int,
-    out: ctypes.c_void_p,
-) -> int:
-    """Copy texts to an address; what they take there."""
-    size: int = kernel().gather_texts(
-        address_of(buffer),
-        address(starts),
-        address(sizes),
-        None if rows is None else address(rows),
-        ctypes.c_int64(count),
-        out,
-    )
-    return size
+    return Split(Texts(text, sizes), bool(marked[0]), bool(with_letter[0]))

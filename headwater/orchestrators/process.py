@@ -26,7 +26,7 @@ from headwater.child_logs import capturing
 from headwater.children import spawn
 from headwater.errors import OrchestratorUnavailable
 from headwater.model.deployment import LogLine, WorkerStatus
-from headwater.model.worker import JOIN, LEAVE, Pulse, WorkerSet
+from headwater.model.worker import JOIN, LEAVE, Pulse, ReadingPlan, WorkerSet
 from headwater.orchestrators.cgroups import WorkerGroup, WorkerGroups, write_base_file
 from headwater.orchestrators.running import STUCK_AFTER_S, Running
 from headwater.orchestrators.slot import SCRIPTS_KILLED, Role, Slot
@@ -43,8 +43,8 @@ MAX_LOG_BYTES = 4 << 20
 GROUPS_GRACE_S = 2.0
 """How long the end waits for the workers' control groups to become empty; the next start removes what is left."""
 
-Command = Callable[[Path, int, int], Sequence[str]]
-"""(spec file, slot, probe fd) → argv."""
+Command = Callable[[Path, int, int, ReadingPlan], Sequence[str]]
+"""(spec file, slot, probe fd, reading plan) → argv."""
 
 
 class ProcessOrchestrator:
@@ -108,7 +108,9 @@ class ProcessOrchestrator:
                 for number in range(wanted.slots):
                     slots = self._slots.setdefault(deployment_id, {})
                     slots.setdefault(number, Slot(f"{deployment_id}-{number}"))
+                left_out = [each for _, slot in self._of(deployment_id) for each in slot.memory_deaths.quarantined]
                 for number, slot in self._of(deployment_id):
+                    slot.memory_deaths.suspect(left_out)
                     role = slot.worker if known is None else slot.successor
                     role.want(wanted.spec_hash if number < wanted.slots else None)
             self._wake()
@@ -336,7 +338,7 @@ class ProcessOrchestrator:
     def _reap(self, slot: Slot, role: Role, status: int, now: float) -> None:
         running = role.running
         assert running is not None
-        running.read_heartbeats()
+        running.read_last_heartbeats()
         self._unwatch(running)
         running.kills.look()
         if running.group is not None and running.kills.is_recent:
@@ -367,7 +369,12 @@ class ProcessOrchestrator:
             undo.enter_context(ours).setblocking(False)
             with theirs, capturing(self._folder(key[0]) / f"worker-{key[1]}.log", MAX_LOG_BYTES) as output:
                 child = spawn(
-                    self._command(self._spec_path(key[0], spec_hash), key[1], theirs.fileno()),
+                    self._command(
+                        self._spec_path(key[0], spec_hash),
+                        key[1],
+                        theirs.fileno(),
+                        slot.memory_deaths.plan(spec_hash),
+                    ),
                     env=self._environment,
                     stdout=subprocess.DEVNULL,
                     stderr=output,

@@ -81,12 +81,21 @@ class Running:
             return True
         except ConnectionResetError:
             return False
+        self._take(data)
+        return bool(data)
+
+    def read_last_heartbeats(self) -> None:
+        """Take in all that a worker wrote before it ended."""
+        with contextlib.suppress(BlockingIOError, ConnectionResetError):
+            while data := self.probe.recv(1 << 16):
+                self._take(data)
+
+    def _take(self, data: bytes) -> None:
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
             self._note(line)
         if len(self._unread) > MAX_HEARTBEAT_BYTES:
             self._unread = b""
-        return bool(data)
 
     def _note(self, line: bytes) -> None:
         try:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from headwater.children import Backoff
 from headwater.model.deployment import LogLine, Status, WorkerStatus
 from headwater.model.worker import FENCED_STATUS, Heartbeat
+from headwater.orchestrators.memory_deaths import MemoryDeaths
 from headwater.orchestrators.running import QUIET_AFTER_S, STUCK_AFTER_S, Running
 
 CRASH_LOOP_DEATHS = 2
@@ -32,7 +33,7 @@ class Role:
 
     Attributes:
         spec_hash: The spec of the process that should run here; None when none should.
-        deaths: Deaths with this spec.
+        deaths: Deaths with this spec, apart from those of a record that workers of the last spec died of too.
         died_of_memory: Whether the last process was killed for memory.
         is_fenced: Whether another worker has fenced the last process.
     """
@@ -67,9 +68,9 @@ class Role:
             self.backoff.reset()
             self.deaths_in_a_row = 0
 
-    def died(self, reason: str, now: float) -> None:
+    def died(self, reason: str, now: float, *, is_of_spec: bool = True) -> None:
         """Note an unexpected end or a failed start, and delay the next start."""
-        self.deaths += 1
+        self.deaths += is_of_spec
         self.deaths_in_a_row += 1
         self.reason = reason
         self.restart_at = now + self.backoff.next_s()
@@ -83,6 +84,7 @@ class Slot:
     worker: Role = field(default_factory=Role)
     successor: Role = field(default_factory=Role)
     deaths: int = 0
+    memory_deaths: MemoryDeaths = field(default_factory=MemoryDeaths)
     made_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     lines: deque[LogLine] = field(default_factory=lambda: deque(maxlen=MAX_LINES_HELD))
 
@@ -136,6 +138,8 @@ class Slot:
         for role in (self.worker, self.successor):
             if role.running is running:
                 role.beat(heartbeat)
+        if self.worker.running is running and heartbeat.isolation is not None:
+            self.memory_deaths.heard(running.spec_hash, heartbeat.isolation)
         self.lines.extend(
             LogLine(time=line.time, worker=self.name, source=line.source, level=line.level, message=line.message)
             for line in heartbeat.logs
@@ -155,13 +159,14 @@ class Slot:
             self.died(role, f"killed: it made no progress for {STUCK_AFTER_S:.0f} s", now)
         elif status == -signal.SIGKILL and (running.over_limit or running.kills.is_recent):
             role.oom_killed_at, role.died_of_memory = now, True
-            self.died(role, _describe_oom(running), now)
+            is_known = role is self.worker and self.memory_deaths.died(running.spec_hash, running.heartbeat, now)
+            self.died(role, _describe_oom(running), now, is_of_spec=not is_known)
         else:
             self.died(role, _describe(status, running.reason), now)
 
-    def died(self, role: Role, reason: str, now: float) -> None:
-        """Note a death."""
-        role.died(reason, now)
+    def died(self, role: Role, reason: str, now: float, *, is_of_spec: bool = True) -> None:
+        """Note a death. is_of_spec: see Role.deaths."""
+        role.died(reason, now, is_of_spec=is_of_spec)
         self.deaths += role is self.worker
         self.log("error", reason)
 

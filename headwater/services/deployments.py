@@ -28,7 +28,7 @@ class KafkaEndpoint:
 
     bootstrap_servers: str
     security_protocol: str
-    sasl_mechanism: str = "SCRAM-SHA-512"
+    sasl_mechanism: str | None
     given_login: Login | None = None
 
     def login(self, deployment: Deployment) -> Login:

@@ -17,7 +17,7 @@ class Access:
     topic: str
     bootstrap_servers: str
     security_protocol: str
-    sasl_mechanism: str
+    sasl_mechanism: str | None
     username: str | None
     password: str | None = field(repr=False)
     consumer_group: str
@@ -26,17 +26,21 @@ class Access:
 def snippets(access: Access) -> dict[str, str]:
     """The programs by language: python, node, java, kcat."""
     values = asdict(access)
-    values["ssl"] = access.security_protocol == "SASL_SSL"
+    values["ssl"] = access.security_protocol.endswith("SSL")
     values["brokers"] = access.bootstrap_servers.split(",")
-    values["mechanism"] = access.sasl_mechanism.lower()
-    module = "plain.PlainLoginModule" if access.sasl_mechanism == "PLAIN" else "scram.ScramLoginModule"
-    values["jaas"] = (
-        f"org.apache.kafka.common.security.{module} required "
-        f"username={json.dumps(access.username)} password={json.dumps(access.password)};"
-    )
-    logins = LOGINS if access.username is not None else dict.fromkeys(TEMPLATES, "")
+    has_login = access.username is not None
+    if has_login:
+        values["mechanism"] = str(access.sasl_mechanism).lower()
+        values["jaas"] = (
+            f"org.apache.kafka.common.security.{_LOGIN_MODULES[str(access.sasl_mechanism)]} required "
+            f"username={json.dumps(access.username)} password={json.dumps(access.password)};"
+        )
     return {
-        language: _fill(template.replace(LOGIN_HERE, logins[language]), values, LITERALS.get(language, json.dumps))
+        language: _fill(
+            template.replace("@login@\n", LOGINS[language] if has_login else ""),
+            values,
+            LITERALS.get(language, json.dumps),
+        )
         for language, template in TEMPLATES.items()
     }
 
@@ -68,7 +72,8 @@ consumer = Consumer(
     {
         "bootstrap.servers": @bootstrap_servers@,
         "security.protocol": @security_protocol@,
-@login@        "group.id": @consumer_group@,
+@login@
+        "group.id": @consumer_group@,
         "auto.offset.reset": "earliest",
         "isolation.level": "read_committed",
         "error_cb": lambda error: print(error, file=sys.stderr),
@@ -119,7 +124,8 @@ CompressionCodecs[CompressionTypes.LZ4] = () => ({
 const kafka = new Kafka({
   brokers: @brokers@,
   ssl: @ssl@,
-@login@  logLevel: logLevel.ERROR,
+@login@
+  logLevel: logLevel.ERROR,
 });
 const consumer = kafka.consumer({ groupId: @consumer_group@, readUncommitted: false });
 
@@ -197,7 +203,8 @@ public class ReadTopic {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", @bootstrap_servers@);
         settings.put("security.protocol", @security_protocol@);
-@login@        settings.put("group.id", @consumer_group@);
+@login@
+        settings.put("group.id", @consumer_group@);
         settings.put("auto.offset.reset", "earliest");
         settings.put("isolation.level", "read_committed");
 
@@ -223,7 +230,8 @@ KCAT = """\
 # Needs a kcat with librdkafka 2.6.1 or newer, see kcat -V; older ones can't log in to Kafka 4 (a fault of their SCRAM).
 kcat -q -u -b @bootstrap_servers@ \\
   -X security.protocol=@security_protocol@ \\
-@login@  -X isolation.level=read_committed \\
+@login@
+  -X isolation.level=read_committed \\
   -X auto.offset.reset=earliest \\
   -f '%h\\t%s\\n' -G @consumer_group@ @topic@ |
 # After a failure records may come again, with the same headwater-src header.
@@ -231,34 +239,35 @@ perl -ne '$| = 1; ($headers, $value) = split /\\t/, $_, 2;
   print $value unless $headers =~ /headwater-src=([^,]*)/ && $seen{$1}++'
 """
 
-PYTHON_LOGIN = """\
+TEMPLATES = {"python": PYTHON, "node": NODE, "java": JAVA, "kcat": KCAT}
+
+LOGINS = {
+    "python": """\
         "sasl.mechanism": @sasl_mechanism@,
         "sasl.username": @username@,
         "sasl.password": @password@,
-"""
-
-NODE_LOGIN = """\
+""",
+    "node": """\
   sasl: {
     mechanism: @mechanism@,
     username: @username@,
     password: @password@,
   },
-"""
-
-JAVA_LOGIN = """\
+""",
+    "java": """\
         settings.put("sasl.mechanism", @sasl_mechanism@);
         settings.put("sasl.jaas.config", @jaas@);
-"""
-
-KCAT_LOGIN = """\
+""",
+    "kcat": """\
   -X sasl.mechanism=@sasl_mechanism@ \\
   -X sasl.username=@username@ \\
   -X sasl.password=@password@ \\
-"""
+""",
+}
+"""The lines of each program that log in."""
 
-LOGIN_HERE = "@login@"
-"""Where a template has the lines that log in."""
-
-LOGINS = {"python": PYTHON_LOGIN, "node": NODE_LOGIN, "java": JAVA_LOGIN, "kcat": KCAT_LOGIN}
-
-TEMPLATES = {"python": PYTHON, "node": NODE, "java": JAVA, "kcat": KCAT}
+_LOGIN_MODULES = {
+    "PLAIN": "plain.PlainLoginModule",
+    "SCRAM-SHA-256": "scram.ScramLoginModule",
+    "SCRAM-SHA-512": "scram.ScramLoginModule",
+}

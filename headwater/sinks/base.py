@@ -1,9 +1,9 @@
 """Protocols of a sink, and of the producers that all sinks of a worker share."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -15,11 +15,11 @@ from headwater.model.record import (
     Rows,
     SourceNames,
     numbers_at,
-    occurrences,
     position_names,
 )
 from headwater.model.transform import MAX_OUTPUT_BYTES
 from headwater.native import Texts
+from headwater.native.kafka import Header, SourcePositions
 
 SOURCE_HEADER = "headwater-src"
 CONFIG_HEADER = "headwater-cfg"
@@ -52,6 +52,13 @@ def source_ids(batch: RecordBatch, names: SourceNames = position_names) -> list[
     return [b"%b/%d" % pair for pair in zip(named, batch.indexes, strict=True)]
 
 
+def source_column(batch: RecordBatch, names: SourceNames = position_names) -> Texts | SourcePositions:
+    """The same as a column of a header."""
+    if names is position_names:
+        return SourcePositions(batch.topic, batch.partitions, batch.offsets, batch.indexes)
+    return Texts.of(source_ids(batch, names))
+
+
 def oversize(value: bytes | None, key: bytes | None, headers: Headers) -> str | None:
     """Why this record is too large for a topic, or None."""
     size = len(value or b"")
@@ -63,17 +70,13 @@ def oversize(value: bytes | None, key: bytes | None, headers: Headers) -> str | 
     return None
 
 
-NONE: Final = Numbers("q")
-"""A column that is not there."""
-
-
 @dataclass(slots=True)
 class Outputs:
     """Records for one topic, as columns of the same length. Not changed.
 
-    timestamps: in ms since the epoch; 0 is the present. headers: of each record. Those of a source have one more,
-    SOURCE_HEADER: its values are `sources` or, when `origin` names a topic, tell the record on it, by partition, offset
-    and index. source_partitions: where the records come from, when that is another number than in `partitions`.
+    Attributes:
+        timestamps: In ms since the epoch; 0 is the present.
+        headers: Columns too. The one named SOURCE_HEADER tells which source record each output is made of.
     """
 
     topic: str
@@ -81,12 +84,7 @@ class Outputs:
     keys: Texts
     partitions: Numbers
     timestamps: Numbers
-    sources: Texts | None = None
-    headers: Headers = field(default_factory=list)
-    origin: str = ""
-    offsets: Numbers = field(default_factory=lambda: NONE)
-    indexes: Numbers = field(default_factory=lambda: NONE)
-    source_partitions: Numbers | None = None
+    headers: Sequence[Header] = ()
 
     @classmethod
     def of(
@@ -99,42 +97,71 @@ class Outputs:
         sources: Sequence[bytes] = (),
         headers: Headers | None = None,
     ) -> "Outputs":
-        """From any columns."""
-        numbers = Numbers("q", partitions), Numbers("q", timestamps)
-        named = Texts.of(sources) if sources else None
-        return cls(topic, Texts.of(values), Texts.of(keys), *numbers, named, headers or [])
+        """From any columns. headers: the same for each record."""
+        texts = Texts.of(values)
+        columns = [Header(name, Texts.of([value] * len(texts))) for name, value in headers or []]
+        if sources:
+            columns.append(Header(SOURCE_HEADER, Texts.of(sources)))
+        return cls(topic, texts, Texts.of(keys), Numbers("q", partitions), Numbers("q", timestamps), columns)
 
     def __len__(self) -> int:
         return len(self.values)
 
+    @property
+    def sources(self) -> Texts | SourcePositions | None:
+        """The column of SOURCE_HEADER."""
+        return next((header.values for header in self.headers if header.name == SOURCE_HEADER), None)
+
     def headers_of(self, row: int) -> Headers:
         """All headers of a record."""
-        if self.origin:
-            position = (self.partitions[row], self.offsets[row], self.indexes[row])
-            return [*self.headers, (SOURCE_HEADER, b"%b/%d/%d/%d" % (self.origin.encode(), *position))]
-        return [*self.headers, (SOURCE_HEADER, self.sources[row] or b"")] if self.sources else self.headers
+        pairs = [(name, _header_value(values, row)) for name, values in self.headers]
+        return [(name, value) for name, value in pairs if value is not None]
 
     def without(self, partitions: Collection[int]) -> "Outputs":
-        """The outputs of other partitions of the source than these."""
-        sources = self.partitions if self.source_partitions is None else self.source_partitions
-        rows = Rows("i", [row for row, partition in enumerate(sources) if partition not in partitions])
+        """The outputs that are not made of records of these source partitions.
+
+        Where the header has names that are no positions, the output's own partition counts. Outputs of messages from
+        Pub/Sub, which may be on another partition, never come here: delivery from there is at least once.
+        """
+        sources = self.sources
+        origins = sources.partitions if isinstance(sources, SourcePositions) else self.partitions
+        rows = Rows("i", [row for row, partition in enumerate(origins) if partition not in partitions])
         return replace(
             self,
             values=self.values.take(rows),
             keys=self.keys.take(rows),
             partitions=numbers_at(self.partitions, rows),
             timestamps=numbers_at(self.timestamps, rows),
-            sources=self.sources and self.sources.take(rows),
-            offsets=numbers_at(self.offsets, rows) if self.origin else NONE,
-            indexes=numbers_at(self.indexes, rows) if self.origin else NONE,
-            source_partitions=None if self.source_partitions is None else numbers_at(sources, rows),
+            headers=[Header(name, _header_rows(values, rows)) for name, values in self.headers],
         )
 
-    def by_partition(self) -> Iterator[tuple[int, Rows]]:
-        """The rows of each partition, in order."""
-        partitions = np.frombuffer(self.partitions, np.int64)
-        for partition in sorted(occurrences(self.partitions)):
-            yield partition, Rows("i", np.flatnonzero(partitions == partition).astype(np.int32).tobytes())
+
+def _header_value(values: Texts | SourcePositions, row: int) -> bytes | None:
+    return values.value(row) if isinstance(values, SourcePositions) else values[row]
+
+
+def _header_rows(values: Texts | SourcePositions, rows: Rows) -> Texts | SourcePositions:
+    if isinstance(values, Texts):
+        return values.take(rows)
+    topic, *columns = values
+    return SourcePositions(topic, *(numbers_at(column, rows) for column in columns))
+
+
+class Refusal(NamedTuple):
+    """What Kafka did not take. After it, nothing since the last commit may count as delivered: use a new producer.
+
+    Attributes:
+        reason: A sentence.
+        topic: Of the record; empty when it is no single record's fault.
+        source: The value of the record's SOURCE_HEADER.
+        scope: "record" when Kafka refuses this record whenever it is sent; "batch" when it refuses the batch of records
+            that this one was sent in, and perhaps not this one alone; "none" when the record is not to blame.
+    """
+
+    reason: str
+    topic: str = ""
+    source: bytes = b""
+    scope: Literal["record", "batch", "none"] = "none"
 
 
 class Writer(Protocol):
@@ -165,8 +192,8 @@ class Producer(Writer, Protocol):
     def flush(self, timeout_s: float) -> int:
         """Wait for acknowledgements; the number of records that still have none."""
 
-    def failures(self) -> list[str]:
-        """What the broker refused since the last call. After a failure nothing may be committed: use a new producer."""
+    def failures(self) -> list[Refusal]:
+        """What the broker refused since the last call."""
 
     def close(self) -> None:
         """Purge what is queued and free the client."""
@@ -191,13 +218,17 @@ class TransactionalProducer(Writer, Protocol):
         """How many records wait for `commit`."""
 
     def forget(self, partitions: Iterable[int]) -> None:
-        """Drop the records of these partitions of the source, but for ticks, which may come twice."""
+        """Drop the records made of these source partitions, but for ticks: theirs are not the source's."""
 
     def commit(self, positions: Mapping[int, int], membership: Callable[[], object]) -> None:
         """Write all records and the positions, if any, in one transaction. membership: `Source.membership`.
 
         Raises DeliveryFailed: whether the transaction counts is then unknown; use a new producer, which settles it.
+        `failures` tells which records Kafka refused.
         """
+
+    def failures(self) -> list[Refusal]:
+        """What the broker refused since the last call."""
 
     def close(self) -> None:
         """Drop the records, give up an open transaction, and free the client."""
@@ -209,6 +240,10 @@ class Sink(Protocol):
     @property
     def name(self) -> str:
         """The sink's name in the configuration."""
+
+    @property
+    def topic(self) -> str:
+        """The topic that it writes to."""
 
     def send(self, batch: RecordBatch, producer: Writer) -> list[Failure]:
         """Queue a batch in order; failures are records that can't be sent (too large), by row."""

@@ -1,14 +1,21 @@
 """Kafka as a sink: one per topic."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from headwater.model.record import Failure, Numbers, RecordBatch, SourceNames, position_names
 from headwater.model.transform import MAX_OUTPUT_BYTES
 from headwater.model.worker import SinkSpec
-from headwater.native import Texts
-from headwater.sinks.base import MAX_AGE_MS, SOURCE_HEADER, Outputs, Writer, oversize, source_ids, times_to_write
+from headwater.native.kafka import Header
+from headwater.sinks.base import (
+    MAX_AGE_MS,
+    SOURCE_HEADER,
+    Outputs,
+    Writer,
+    oversize,
+    source_column,
+    source_ids,
+    times_to_write,
+)
 
 NO_KEY = (
     "The record has no key, and the topic of this sink is compacted: Kafka keeps the newest record of each key there. "
@@ -35,7 +42,7 @@ class KafkaSink:
         retention_ms: int | None = None,
     ) -> None:
         self.name = name
-        self._topic = topic
+        self.topic = topic
         self._names = names
         self._partitions = partitions
         self._is_compacted = is_compacted
@@ -48,21 +55,16 @@ class KafkaSink:
             refused = {failure.row for failure in failures}
             batch = batch.select(row not in refused for row in range(len(batch)))
         times = times_to_write(batch.timestamps, max_age_ms=self._max_age_ms)
-        outputs = Outputs(self._topic, batch.values, batch.keys, batch.partitions, times)
-        producer.produce(self._spread(self._with_sources(outputs, batch)))
+        headers = [Header(SOURCE_HEADER, source_column(batch, self._names))]
+        targets = self._targets(batch.partitions)
+        producer.produce(Outputs(self.topic, batch.values, batch.keys, targets, times, headers))
         return failures
 
-    def _with_sources(self, outputs: Outputs, batch: RecordBatch) -> Outputs:
-        if self._names is position_names and self._partitions is None:
-            return replace(outputs, origin=batch.topic, offsets=batch.offsets, indexes=batch.indexes)
-        return replace(outputs, sources=Texts.of(source_ids(batch, self._names)))
-
-    def _spread(self, outputs: Outputs) -> Outputs:
-        """The outputs on the partitions that the topic has."""
+    def _targets(self, sources: Numbers) -> Numbers:
+        """The topic's partitions for records of these partitions of the source."""
         if self._partitions is None:
-            return outputs
-        targets = np.frombuffer(outputs.partitions, np.int64) % self._partitions
-        return replace(outputs, partitions=Numbers("q", targets.tobytes()), source_partitions=outputs.partitions)
+            return sources
+        return Numbers("q", (np.frombuffer(sources, np.int64) % self._partitions).tobytes())
 
     def _failures(self, batch: RecordBatch) -> list[Failure]:
         """The records that the topic can't take, in order; each of them once."""

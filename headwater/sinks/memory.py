@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol, cast
 from headwater.errors import BrokerUnavailable, DeliveryFailed
 from headwater.model.price.tick import TICKS_TOPIC
 from headwater.model.record import Headers
-from headwater.sinks.base import Outputs, oversize
+from headwater.sinks.base import Outputs, Refusal, oversize
 
 MAX_QUEUED_RECORDS = 100_000
 
@@ -53,7 +53,7 @@ class MemoryProducer:
         self._needed = needed
         self._max_queued = max_queued
         self._queue: deque[Produced] = deque()
-        self._failed: list[str] = []
+        self._failed: list[Refusal] = []
 
     def connect(self, timeout_s: float) -> None:  # noqa: ARG002 - nothing here takes time
         self._topics.require(self._needed)
@@ -86,9 +86,9 @@ class MemoryProducer:
             if record.topic in self._topics.records:
                 self._topics.records[record.topic].append(record)
             else:
-                self._failed.append(f"The topic {record.topic} does not exist.")
+                self._failed.append(Refusal(f"The topic {record.topic} does not exist."))
 
-    def failures(self) -> list[str]:
+    def failures(self) -> list[Refusal]:
         failed, self._failed = self._failed, []
         return failed
 
@@ -125,6 +125,9 @@ class MemoryTransactionalProducer:
 
     def held(self) -> int:
         return sum(map(len, self._held))
+
+    def failures(self) -> list[Refusal]:
+        return []
 
     def forget(self, partitions: Iterable[int]) -> None:
         gone = set(partitions)

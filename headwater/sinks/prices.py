@@ -12,6 +12,8 @@ from headwater.sinks.base import Outputs, Writer, times_to_write
 class PricesSink:
     """Implements sinks.base.Sink: a record that is no tick is a failure. now: seconds since the epoch."""
 
+    topic = TICKS_TOPIC
+
     def __init__(self, name: str, now: Callable[[], float] = time.time) -> None:
         self.name = name
         self._now = now

@@ -10,14 +10,17 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
-import confluent_kafka
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException
 
 from headwater.brokers.client import ClientErrors, Member, producer_settings, unavailable
+from headwater.brokers.producer import NO_CODECS, Producer
 from headwater.errors import DeliveryFailed
 from headwater.model.price.tick import TICKS_TOPIC
 from headwater.model.worker import KafkaAccess
-from headwater.sinks.base import MAX_RECORD_BYTES, Outputs
+from headwater.native.kafka import Place
+from headwater.sinks.base import MAX_RECORD_BYTES, Outputs, Refusal
+from headwater.sinks.kafka_producer import require_topics
+from headwater.sinks.sent import SentRecords
 
 TRANSACTION_TIMEOUT_S: Final = 15.0
 """A dead worker's open transaction holds up readers for so long, and until Kafka looks (every 10 s by default), when no
@@ -33,7 +36,6 @@ AGAIN_S: Final = 0.02
 _SETTINGS: Final[dict[str, Any]] = {
     # librdkafka counts its framing too; `oversize` is the rule.
     "message.max.bytes": MAX_RECORD_BYTES + 4_000,
-    "batch.num.messages": 10_000,
     "queue.buffering.max.messages": 100_000,
     "transaction.timeout.ms": int(TRANSACTION_TIMEOUT_S * 1000),
     "delivery.timeout.ms": 10_000,  # librdkafka wants no more than the transaction's
@@ -46,20 +48,29 @@ class TransactionalKafkaProducer:
     source_topic: whose positions `commit` stores.
     """
 
-    def __init__(self, access: KafkaAccess, topics: Sequence[str], source_topic: str, transactional_id: str) -> None:
+    def __init__(
+        self,
+        access: KafkaAccess,
+        topics: Sequence[str],
+        source_topic: str,
+        transactional_id: str,
+        codecs: Mapping[str, str] = NO_CODECS,
+        *,
+        is_single: bool = False,
+    ) -> None:
         self._access = access
         self._topics = topics
         self._source_topic = source_topic
         self._held: list[Outputs] = []
         self._errors = ClientErrors(access)
         settings = producer_settings(access, self._errors, LINGER_MS) | _SETTINGS
-        self._client = confluent_kafka.Producer(settings | {"transactional.id": transactional_id})
-        # Any: the stubs want a list of wider pairs than ours for the headers.
-        self._produce: Callable[..., Any] = self._client.produce
+        settings |= {"transactional.id": transactional_id, "batch.num.messages": 1 if is_single else 10_000}
+        self._client = Producer(settings, codecs)
+        self._sent = SentRecords(is_single=is_single)
         self._is_open = False
 
     def connect(self, timeout_s: float) -> None:
-        _require_topics(self._client, self._topics, self._access, self._errors, timeout_s)
+        require_topics(self._client, self._topics, self._access, self._errors, timeout_s)
 
     def begin(self, timeout_s: float) -> None:
         try:
@@ -83,67 +94,56 @@ class TransactionalKafkaProducer:
     def commit(self, positions: Mapping[int, int], membership: Callable[[], object]) -> None:
         held, self._held = self._held, []
         deadline = time.monotonic() + COMMIT_S
-        client, self._is_open = self._client, True
+        self._sent.clear()
+        self._is_open = True
         try:
-            client.begin_transaction()
+            self._client.begin_transaction()
             for outputs in held:
                 self._write(outputs, deadline)
             if positions:
                 _call(lambda left_s: self._send(positions, cast("Member", membership()), left_s), deadline)
-            _call(client.commit_transaction, deadline)
-        except (KafkaException, BufferError) as error:
-            raise DeliveryFailed(f"Kafka did not take a transaction: {_why(error)}.") from error
+            _call(self._client.commit_transaction, deadline)
+        except KafkaException as error:
+            raise DeliveryFailed(f"Kafka did not take a transaction: {error.args[0].str()}.") from error
         self._is_open = False
 
     def _write(self, outputs: Outputs, deadline: float) -> None:
-        """Queue all records. Raises BufferError when there was no room for one until the deadline."""
-        produce, poll, topic = self._produce, self._client.poll, outputs.topic
-        columns = zip(outputs.values, outputs.keys, outputs.partitions, outputs.timestamps, strict=True)
-        for row, (value, key, partition, at) in enumerate(columns):
-            headers = outputs.headers_of(row)
-            while True:
-                try:
-                    produce(topic, value, key, partition, None, None, at, headers)
-                    break
-                except BufferError:
-                    if time.monotonic() > deadline:
-                        raise
-                    poll(ROOM_S)
+        """Queue all records. Raises DeliveryFailed when there was no room for some until the deadline."""
+        if not len(outputs):
+            return
+        columns = outputs.values, outputs.keys, outputs.partitions, outputs.timestamps, outputs.headers
+        first_row, sending = self._client.start(outputs.topic, *columns)
+        self._sent.add(first_row, outputs)
+        while not sending.advance():
+            if time.monotonic() > deadline:
+                raise DeliveryFailed(
+                    "Kafka did not take a transaction: it takes records too slowly for the "
+                    f"{COMMIT_S:g} s that one may last."
+                )
+            self._client.poll(ROOM_S)
 
     def _send(self, positions: Mapping[int, int], member: Member, left_s: float) -> None:
         """The membership is read right before: a rebalance may have changed it without a callback."""
-        topic, epoch = self._source_topic, member.epoch_before
-        offsets = [TopicPartition(topic, p, at, member.label, epoch(p, at)) for p, at in positions.items()]
-        self._client.send_offsets_to_transaction(offsets, member.group, left_s)
+        places = [Place(p, at, member.epoch_before(p, at), member.label) for p, at in positions.items()]
+        self._client.send_offsets(self._source_topic, places, member.group, left_s)
+
+    def failures(self) -> list[Refusal]:
+        self._client.poll(0)
+        return [self._sent.refusal(failure) for failure in self._client.failures()]
 
     def close(self) -> None:
         self._held.clear()
         if self._is_open:
             self._abort()
+        self._client.close()
 
     def _abort(self) -> None:
         """Spare readers the wait for the timeout. What can't be aborted now, a successor or the timeout ends."""
-        self._client.purge()
         try:
             self._client.abort_transaction(ABORT_S)
         except KafkaException:
             return
         self._is_open = False
-
-
-def _require_topics(
-    client: confluent_kafka.Producer, topics: Sequence[str], access: KafkaAccess, errors: ClientErrors, timeout_s: float
-) -> None:
-    """Return when the broker answers and has all topics. Raises BrokerUnavailable."""
-    for topic in topics:
-        try:
-            found = client.list_topics(topic, timeout=timeout_s).topics[topic]
-        except KafkaException as error:
-            client.poll(0)
-            errors.check()
-            raise unavailable(error, access) from error
-        if found.error is not None:
-            raise unavailable(found.error, access)
 
 
 def _call(step: Callable[[float], object], deadline: float) -> None:
@@ -158,9 +158,3 @@ def _call(step: Callable[[float], object], deadline: float) -> None:
             if not cause.retriable() or timed_out:
                 raise
             time.sleep(AGAIN_S)
-
-
-def _why(error: KafkaException | BufferError) -> str:
-    if isinstance(error, BufferError):
-        return f"it takes records too slowly for the {COMMIT_S:g} s that one may last"
-    return str(error.args[0].str())

@@ -1,6 +1,6 @@
 """Protocol of a source: where a worker reads its records."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol
 
 from headwater.errors import SourceGap
@@ -46,6 +46,15 @@ def truncated(topic: str, partition: int, position: int, end: int) -> SourceGap:
     return SourceGap(
         f"{topic}, partition {partition}, ends at offset {end}, and the pipeline has read up to {position}: Kafka has "
         "lost records. Tear the pipeline down and deploy it again to start on the topic as it is."
+    )
+
+
+def cut_off(topic: str, partition: int, position: int) -> SourceGap:
+    """The leader's log has other records before the position than those that were read."""
+    return SourceGap(
+        f"{topic}, partition {partition}, was cut off before offset {position}, up to which the pipeline has read, and "
+        "has other records there now: Kafka has lost records. Tear the pipeline down and deploy it again to start on "
+        "the topic as it is."
     )
 
 
@@ -112,6 +121,17 @@ class Source(Protocol):
 
     def membership(self) -> object:
         """What a transaction must name to store positions as this member; read it right before, it changes."""
+
+    def read_only(self, partitions: Collection[int] | None) -> None:
+        """Fetch and hand out records of these partitions only, until the next call; None lifts the restriction.
+
+        Records that were fetched from other partitions are thrown away, and fetched again later from behind the last
+        record that was handed out. No record batch of another partition is unpacked after the call, apart from
+        one that is being unpacked: its size may be why the partition is left out.
+
+        The restriction is independent of `pause`, and stays for partitions that are assigned or sought later. It may be
+        set before `join`, so that nothing is fetched at first. A queue has no partitions: it ignores the call.
+        """
 
     def pause(self) -> None:
         """Hand out no records until `resume`; `poll` goes on serving group membership."""

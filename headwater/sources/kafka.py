@@ -1,44 +1,43 @@
 """Kafka as a source: one member of a consumer group on one topic."""
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
-import confluent_kafka
 import structlog
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException
 
-from headwater.brokers.client import ClientErrors, Member, consumer_settings, unavailable
-from headwater.brokers.topic_id import TopicWatch, label, labelled
-from headwater.brokers.wire.cluster import Cluster
-from headwater.brokers.wire.connection import ConnectionLost, LoginRefused
+from headwater.brokers.client import ClientErrors, Member, consumer_settings, unavailable, unread
+from headwater.brokers.consumer import Consumer, Rebalance
+from headwater.brokers.topic_id import label, labelled
+from headwater.brokers.topic_watch import TopicWatch
 from headwater.errors import BrokerUnavailable, Fenced, HeadwaterError, Unavailable, WorkerError
-from headwater.model.record import RecordBatch, position_names
+from headwater.model.record import Numbers, RecordBatch, position_names
 from headwater.model.worker import KafkaAccess, WorkerSpec
-from headwater.sources.base import Gap, Positions, RebalanceListener, no_position, recreated, truncated
-from headwater.sources.fetcher import Fetcher
+from headwater.native.kafka import Failed, Place, Received
+from headwater.sources.base import Gap, Positions, RebalanceListener, cut_off, no_position, recreated, truncated
+from headwater.sources.leader_epochs import LeaderEpochs
+from headwater.sources.stalls import Stalled, StallGuard
 
 log = structlog.get_logger(__name__)
 
 MAX_BATCH_BYTES: Final = 8 << 20
 SERVE_EVERY_S: Final = 0.4
-"""How long the group's member may wait for its turn while no record comes: an idle worker spends its CPU on these."""
-ASSIGNED_WITHIN_S: Final = 0.05
-"""The same while nothing is assigned: librdkafka waits on behind an assignment."""
+"""How long a wait for records may last before all else is looked after: an idle worker spends its CPU on that."""
 REQUEST_S: Final = 10.0
 STARTS_S: Final = 30.0
 """How long to wait for the start positions: the open transaction of a worker that was killed lasts up to 25 s."""
-REJOIN_S: Final = 15.0
-"""How often a member without partitions is looked after: when Kafka answers others at two looks in a row, it is made
-anew. Longer than a session: one that lost its partitions may have to wait for the end of the one it had.
+REJOIN_S: Final = 12.0
+"""How long a member may wait for partitions while Kafka answers others, before it is made anew. Longer than a session:
+one that lost its partitions may have to wait for the end of the session that it had.
 """
-ANSWER_S: Final = 2.0
+SILENCE_TOLD_S: Final = 2.0
+"""How long an outage may last before it is told: `deploy/stats` is true within 5 s."""
+RETRY_S: Final = 5.0
+"""How often a partition that Kafka refuses to give is asked for again."""
 LEAVE_S: Final = 1.0
 LEAVE_POLL_S: Final = 0.1
-
-_Rebalance = Callable[[list[TopicPartition]], None]
 
 _WAITED_OUT = frozenset(
     {
@@ -46,7 +45,6 @@ _WAITED_OUT = frozenset(
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._TIMED_OUT,
         KafkaError._RESOLVE,
-        KafkaError._AUTO_OFFSET_RESET,  # what it fetched before it was paused; the fetcher tells it too
         KafkaError._MAX_POLL_EXCEEDED,  # the loss of the partitions follows, and a new join
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError.LEADER_NOT_AVAILABLE,
@@ -58,6 +56,10 @@ _WAITED_OUT = frozenset(
     }
 )
 _FENCED = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL, KafkaError._FENCED})
+_CUT_OFF: Final = KafkaError(KafkaError._LOG_TRUNCATION).str()
+"""In the text of an offset reset when the leader's log has another epoch at the position."""
+_UNKNOWN_EPOCH: Final = "No epoch found"
+"""Begins that text when the leader does not know the epoch, and so can't tell."""
 
 
 class KafkaSource:
@@ -79,113 +81,115 @@ class KafkaSource:
         self._access = access
         self._topic = topic
         self._errors = ClientErrors(access)
-        self._settings = consumer_settings(access, self._errors, group, instance_id) | {"on_commit": self._on_commit}
-        self._consumer = confluent_kafka.Consumer(self._settings)
-        self._awaits_since: float | None = None
-        self._others_get_answers = False
+        self._settings = consumer_settings(access, self._errors, group, instance_id) | {"enable.partition.eof": True}
+        self._consumer = Consumer(self._settings, topic)
         self._closing: threading.Thread | None = None
         self._watch = TopicWatch(access, topic)
-        self._fetcher = Fetcher(access, topic)
+        self._stalls = StallGuard(self._watch)
+        self._epochs = LeaderEpochs()
         self._topic_id = ""
-        self._epochs: dict[int, int] = {}
         self._listener: RebalanceListener | None = None
+        self._awaits_since: float | None = None
         self._assigned: set[int] = set()
         self._paused = False
+        self._held: set[int] = set()
+        self._only: Collection[int] | None = None
+        self._next: Positions = {}
+        self._rebalances: list[Rebalance] = []
+        self._failed: list[Failed] = []
+        self._refused: dict[int, str] = {}
+        self._retry_at = 0.0
         self._passed: list[Gap] = []
         self._sent: Positions = {}
         self._unstored: Positions = {}
+
+    # The group.
 
     def join(self, listener: RebalanceListener) -> None:
         self._listener = listener
         self._subscribe()
 
     def _subscribe(self) -> None:
-        """One that was given up may be told something late, by the thread that closes it."""
-
-        def current(call: _Rebalance) -> Callable[[object, list[TopicPartition]], None]:
-            return lambda consumer, partitions: call(partitions) if consumer is self._consumer else None
-
         self._awaits_since = time.monotonic()
-        self._consumer.subscribe(
-            [self._topic],
-            on_assign=current(self._on_assign),
-            on_revoke=current(self._on_revoke),
-            on_lost=current(self._on_lost),
-        )
+        self._consumer.subscribe()
 
-    def _look_after_member(self) -> None:
-        """librdkafka can wait for good though Kafka is there: for the answer to what it asked over a connection that it
-        gave up meanwhile, or because a broker that had just come back named no brokers (librdkafka issue 5301).
-        """
-        now = time.monotonic()
-        if self._awaits_since is None or self._assigned or now - self._awaits_since < REJOIN_S:
-            return
-        self._awaits_since = now
-        before, self._others_get_answers = self._others_get_answers, self._is_led()
-        if before and self._others_get_answers:
-            self._others_get_answers = False
-            self._join_anew()
+    def _answer_rebalances(self) -> None:
+        """Tell the engine of what came with the last records, and do it. An error must end the worker."""
+        changes, self._rebalances = self._rebalances, []
+        for change in changes:
+            if change.is_assignment:
+                self._begin(change.partitions)
+            else:
+                self._end(change.partitions, lost=change.lost)
 
-    def _is_led(self) -> bool:
-        """True when a broker answers, and knows who leads the topic's partitions."""
-        with contextlib.closing(Cluster(self._access, ANSWER_S)) as cluster:
-            try:
-                return bool(cluster.layout([self._topic]).leaders)
-            except (ConnectionLost, LoginRefused):
-                return False
+    def _begin(self, partitions: list[int]) -> None:
+        self._awaits_since = None
+        starts = self._starts(partitions) if partitions else []
+        self._consumer.assign(starts)
+        self._assigned.update(partitions)
+        for place in starts:
+            self._next[place.partition] = place.offset
+            self._epochs.begin(place)
+        if partitions:
+            self._hold(partitions)
+        if self._listener is not None:
+            self._listener.assigned(partitions)
 
-    def _join_anew(self) -> None:
-        """Raises WorkerError when the last client that was given up has not ended yet: a new process has none."""
+    def _hold(self, partitions: Iterable[int]) -> None:
+        """Let partitions be paused that must not be read now, and the others go on."""
+        asked = set(partitions)
+        wanted = {p for p in asked if self._paused or (self._only is not None and p not in self._only)}
+        if pausing := wanted - self._held:
+            self._consumer.pause(pausing)
+        if resuming := (asked & self._held) - wanted:
+            self._consumer.resume(resuming)
+        self._held = (self._held - asked) | wanted
+
+    def _end(self, partitions: list[int], *, lost: bool) -> None:
+        if lost:
+            self._awaits_since = time.monotonic()
+        if self._listener is not None:
+            (self._listener.lost if lost else self._listener.revoked)(partitions)
+        if paused := self._held & set(partitions):
+            self._consumer.resume(paused)  # else they would come back paused
+        self._forget(partitions)
+        self._consumer.unassign(partitions)
+
+    def _forget(self, partitions: Iterable[int]) -> None:
+        gone = set(partitions)
+        self._assigned -= gone
+        self._held -= gone
+        self._stalls.end(gone)
+        self._epochs.end(gone)
+        self._passed = [gap for gap in self._passed if gap.partition not in gone]  # the next owner finds them too
+        self._failed = [failed for failed in self._failed if failed.partition not in gone]
+        for partition in gone:
+            self._refused.pop(partition, None)
+            for known in (self._next, self._sent, self._unstored):
+                known.pop(partition, None)
+
+    def _join_anew(self, why: str) -> None:
+        """Go on with a new client. Raises WorkerError when the last one that was given up has not ended yet."""
         if self._closing is not None and self._closing.is_alive():
             raise WorkerError(
                 "Kafka answers, but its client does not, and can't be closed. The next worker has a new one."
             )
-        log.warning("Kafka answers, but the group's member hears nothing; it is made anew", topic=self._topic)
-        self._closing = threading.Thread(target=self._consumer.close, name="forgotten-member", daemon=True)
+        log.warning("the group's member is made anew", topic=self._topic, reason=why)
+        if self._assigned:
+            self._end(sorted(self._assigned), lost=True)
+        self._closing = threading.Thread(target=self._consumer.close, name="abandoned-member", daemon=True)
         self._closing.start()
-        self._watch.close()
-        self._watch = TopicWatch(self._access, self._topic)
-        self._consumer = confluent_kafka.Consumer(self._settings)
+        self._rebalances.clear()
+        self._failed.clear()
+        self._consumer = Consumer(self._settings, self._topic)
         self._subscribe()
 
-    # Rebalances: called by librdkafka from within poll. An error raised here must end the worker.
+    # Where to begin.
 
-    def _on_assign(self, partitions: list[TopicPartition]) -> None:
-        self._awaits_since, self._others_get_answers = None, False
-        if partitions:
-            starts = self._starts([p.partition for p in partitions])
-            self._consumer.incremental_assign([TopicPartition(self._topic, p, offset) for p, offset in starts.items()])
-            self._consumer.pause(partitions)  # it is a member of the group alone
-            self._fetcher.begin(starts, self._epochs)
-        self._assigned.update(p.partition for p in partitions)
-        if self._listener is not None:
-            self._listener.assigned([p.partition for p in partitions])
-
-    def _on_revoke(self, partitions: list[TopicPartition]) -> None:
-        if self._listener is not None:
-            self._listener.revoked([p.partition for p in partitions])
-        self._give_up(partitions)
-
-    def _on_lost(self, partitions: list[TopicPartition]) -> None:
-        self._awaits_since = time.monotonic()
-        if self._listener is not None:
-            self._listener.lost([p.partition for p in partitions])
-        self._give_up(partitions)
-
-    def _give_up(self, partitions: list[TopicPartition]) -> None:
-        gone = {p.partition for p in partitions}
-        self._assigned -= gone
-        self._fetcher.end(gone)
-        self._passed = [gap for gap in self._passed if gap.partition not in gone]  # the next owner finds them too
-        for partition in gone:
-            self._sent.pop(partition, None)
-            self._unstored.pop(partition, None)
-        self._consumer.incremental_unassign(partitions)
-
-    def _starts(self, partitions: list[int]) -> Positions:
+    def _starts(self, partitions: list[int]) -> list[Place]:
         """Where to go on. A partition without a position is new, and starts at its first record."""
         starts = self._committed_starts(partitions) if self._own_starts is None else self._kept_starts(partitions)
-        return {p: starts[p] if p in starts else self._first(p) for p in partitions}
+        return [starts[p] if p in starts else Place(p, self._first(p)) for p in partitions]
 
     def _first(self, partition: int) -> int:
         """Raises WorkerError."""
@@ -194,27 +198,26 @@ class KafkaSource:
         except BrokerUnavailable as error:
             raise WorkerError(f"The start of a partition can't be read. {error.detail}") from error
 
-    def _committed_starts(self, partitions: list[int]) -> Positions:
+    def _committed_starts(self, partitions: list[int]) -> dict[int, Place]:
         """The group's positions. Raises WorkerError where it has none at all."""
         try:
             found = self._commits(partitions, STARTS_S)
-            pinned = found or self._commits(self._all_partitions())
-            topic_id = self._watch.read()
+            topic = self._watch.read()
+            pinned = found or self._commits(topic.partitions)
         except BrokerUnavailable as error:
             raise WorkerError(f"The group's positions can't be read. {error.detail}") from error
         if not pinned:
             raise no_position(self._topic)
-        self._require(topic_id, {labelled(p.metadata) for p in pinned})
-        self._epochs = {p.partition: p.leader_epoch for p in found if p.leader_epoch is not None}
-        return {p.partition: p.offset for p in found}
+        self._require(topic.topic_id, {labelled(place.metadata) for place in pinned})
+        return {place.partition: Place(place.partition, place.offset, place.epoch) for place in found}
 
-    def _kept_starts(self, partitions: list[int]) -> Positions:
+    def _kept_starts(self, partitions: list[int]) -> dict[int, Place]:
         """Positions that are kept elsewhere. Beyond the end: the topic lost records, and what comes now is new."""
         assert self._own_starts is not None
         try:
-            self._require(self._watch.read())
+            self._require(self._watch.read().topic_id)
             starts = self._own_starts(partitions, self._topic_id)
-            return {p: offset for p, offset in starts.items() if offset <= self._bounds(p)[1]}
+            return {p: Place(p, offset) for p, offset in starts.items() if offset <= self._bounds(p)[1]}
         except Unavailable as error:
             raise WorkerError(f"The positions can't be read. {error.detail}") from error
 
@@ -224,150 +227,250 @@ class KafkaSource:
             raise recreated(self._topic)
         self._topic_id = topic_id or self._topic_id
 
-    def _all_partitions(self) -> list[int]:
-        return list(self._consumer.list_topics(self._topic, timeout=REQUEST_S).topics[self._topic].partitions)
-
-    def _commits(self, partitions: Iterable[int], timeout_s: float = REQUEST_S) -> list[TopicPartition]:
-        asked = [TopicPartition(self._topic, p) for p in partitions]
+    def _commits(self, partitions: Collection[int], timeout_s: float = REQUEST_S) -> list[Place]:
         try:
-            found = self._consumer.committed(asked, timeout=timeout_s) if asked else []
+            return self._consumer.committed(partitions, timeout_s) if partitions else []
         except KafkaException as error:
             raise unavailable(error, self._access) from error
-        return [p for p in found if p.offset >= 0]
+
+    def _bounds(self, partition: int) -> tuple[int, int]:
+        """The first offset of a partition, and the next one."""
+        try:
+            return self._consumer.bounds(partition, REQUEST_S)
+        except KafkaException as error:
+            raise unavailable(error, self._access) from error
 
     # Reading.
 
     def poll(self, max_records: int, timeout_s: float) -> RecordBatch:
         deadline = time.monotonic() + timeout_s
         while True:
-            turn_s = SERVE_EVERY_S if self._assigned else ASSIGNED_WITHIN_S
-            left_s = max(0.0, min(turn_s, deadline - time.monotonic()))
-            no_records = self._paused or not self._assigned
-            self._serve(left_s if no_records else 0.0)
-            batch = RecordBatch.empty(self._topic) if no_records else self._take(max_records, left_s)
-            if batch or time.monotonic() >= deadline:
+            self._answer_rebalances()
+            self._look_after()
+            left_s = max(0.0, min(SERVE_EVERY_S, deadline - time.monotonic()))
+            received = self._consumer.receive(max_records, MAX_BATCH_BYTES, left_s)
+            self._rebalances += self._consumer.rebalances()
+            self._failed += received.failed
+            batch = self._batch(received)
+            if batch or batch.ends or time.monotonic() >= deadline:
                 return batch
 
-    def _serve(self, timeout_s: float) -> None:
-        """Let the group's member work, and raise what it heard."""
-        self._hear(self._consumer.poll(timeout_s))
+    def _batch(self, received: Received) -> RecordBatch:
+        batch = RecordBatch(self._topic, *received[:5], Numbers("q", bytes(8 * len(received.offsets))))
+        if batch:
+            last = batch.last_offsets()
+            self._epochs.read(received)
+            self._next.update({partition: offset + 1 for partition, offset in last.items()})
+            self._stalls.moved()
+            for partition in self._refused.keys() & last.keys():
+                del self._refused[partition]
+        else:
+            self._stalls.drained()
+        # Control records take offsets too: the end of a transaction leaves the last record behind.
+        batch.ends = {p: end for p, end in received.ends.items() if end > self._next.get(p, end)}
+        self._next.update(batch.ends)
+        return batch
+
+    # What goes on beside the records.
+
+    def _look_after(self) -> None:
+        """Raise what the client has heard, and mend what stands still."""
         self._errors.check()
-        self._require(self._watch.look())
-        self._look_after_member()
-        self._pass_gaps()
+        if self._consumer.fatal is not None:
+            raise self._describe(self._consumer.fatal)
+        self._note_commits()
+        state = self._watch.look()
+        if state is not None:
+            self._require(state.topic_id)
+        self._hear_failed()
+        self._retry_refused()
+        self._mend_member()
+        self._mend_stalls()
 
-    def _take(self, max_records: int, timeout_s: float) -> RecordBatch:
-        return self._fetcher.take(max_records, MAX_BATCH_BYTES, timeout_s)
+    def _hear_failed(self) -> None:
+        failed, self._failed = self._failed, []
+        for each in failed:
+            if each.partition in self._assigned:
+                self._hear(each)
+            elif each.code not in _WAITED_OUT | {KafkaError._AUTO_OFFSET_RESET}:
+                raise self._describe(KafkaError(each.code, each.text))
 
-    def _hear(self, message: Message | None) -> None:
-        """Records that come this way were fetched before the pause; the fetcher gives them."""
-        error = None if message is None else message.error()
-        if error is not None and error.code() not in _WAITED_OUT:
-            raise self._describe(error)
+    def _hear(self, failed: Failed) -> None:
+        """Of a partition that is ours."""
+        if failed.code == KafkaError._AUTO_OFFSET_RESET:
+            self._pass_gap(failed)
+        elif failed.code in _FENCED:
+            raise self._describe(KafkaError(failed.code, failed.text))
+        elif failed.code not in _WAITED_OUT:
+            self._refused[failed.partition] = unavailable(KafkaError(failed.code), self._access).detail
+            if self._refused.keys() >= self._assigned:
+                raise BrokerUnavailable(self._refused[failed.partition])
 
     def _describe(self, error: KafkaError) -> HeadwaterError:
         if error.fatal() or error.code() in _FENCED:
             return Fenced(f"Another worker took this one's place in the group: {error.str()}.")
         return unavailable(error, self._access)
 
-    # Gaps: the fetcher has stopped to read a partition at a position that is not on the topic.
+    def _retry_refused(self) -> None:
+        """librdkafka asks no more for a partition that it may not read."""
+        now = time.monotonic()
+        if self._refused and now >= self._retry_at:
+            self._retry_at = now + RETRY_S
+            self._restart(self._refused)
 
-    def _pass_gaps(self) -> None:
-        """Read on behind the gaps."""
-        for partition, (position, end) in self._fetcher.stops().items():
-            self._require(self._watch.read())
-            if end is not None:
-                raise truncated(self._topic, partition, position, end)
-            first, end = self._bounds(partition)
-            if position > end:
-                raise truncated(self._topic, partition, position, end)
-            if position < first:
-                self._passed.append(Gap(self._topic, partition, position, first))
-            self._fetcher.begin({partition: max(position, first)})
+    def _mend_member(self) -> None:
+        """librdkafka can wait for good though Kafka is there: for the answer to what it asked over a connection that it
+        gave up meanwhile, or because a broker that had just come back named no brokers (librdkafka issue 5301).
+        """
+        if self._awaits_since is None or time.monotonic() - self._awaits_since < REJOIN_S:
+            return
+        state = self._watch.state
+        if self._watch.answers_s() >= REJOIN_S and state is not None and not state.leaderless:
+            self._join_anew("Kafka answers, but the member gets no partitions")
 
-    def _bounds(self, partition: int) -> tuple[int, int]:
-        """The first offset of a partition, and the next one."""
-        try:
-            return self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=REQUEST_S)
-        except KafkaException as error:
-            raise unavailable(error, self._access) from error
+    def _mend_stalls(self) -> None:
+        reading = self._assigned - self._held - self._refused.keys()
+        found = self._stalls.look({p: at for p, at in self._next.items() if p in reading})
+        if found is not None:
+            self._revive(found)
+
+    def _revive(self, stalled: Stalled) -> None:
+        if stalled.times > 1:
+            self._join_anew(f"partitions {stalled.partitions} have records, and give none")
+            return
+        log.warning("partitions stand still; they are fetched anew", topic=self._topic, partitions=stalled.partitions)
+        self._restart(stalled.partitions)
+
+    def _restart(self, partitions: Iterable[int]) -> None:
+        """Fetch partitions anew from where reading has come to."""
+        self._consumer.restart([self._place_of(partition, self._next[partition]) for partition in partitions])
+        self._hold(partitions)
+
+    def _place_of(self, partition: int, position: int) -> Place:
+        return Place(partition, position, self._epochs.before(partition, position))
+
+    def _move(self, places: Collection[Place]) -> None:
+        self._consumer.move(places)
+        self._hold([place.partition for place in places])
+        for place in places:
+            self._next[place.partition] = place.offset
+            self._epochs.begin(place)
+
+    # Gaps: librdkafka has stopped to read a partition at a position that is not on the topic.
+
+    def _pass_gap(self, failed: Failed) -> None:
+        """Read on behind the gap."""
+        partition, position = failed.partition, self._next[failed.partition]
+        self._require(self._watch.read().topic_id)
+        first, end = self._bounds(partition)
+        if _CUT_OFF in failed.text and not failed.text.startswith(_UNKNOWN_EPOCH):
+            raise cut_off(self._topic, partition, position)
+        if position > end:
+            raise truncated(self._topic, partition, position, end)
+        if position < first:
+            self._passed.append(Gap(self._topic, partition, position, first))
+        self._move([Place(partition, max(position, first))])
 
     def gaps(self) -> list[Gap]:
         passed, self._passed = self._passed, []
         return passed
 
     def troubles(self) -> list[str]:
-        return self._fetcher.troubles()
+        if self._watch.silent_s() >= SILENCE_TOLD_S:
+            return [unavailable(KafkaError(KafkaError._TRANSPORT), self._access).detail]
+        state = self._watch.state
+        leaderless = self._assigned & state.leaderless if state is not None else set()
+        troubles = [unread("it has no leader at the moment", self._topic, p, self._access) for p in sorted(leaderless)]
+        held = [_held_up(self._topic, partition, at) for partition, at in sorted(self._stalls.held().items())]
+        return [*troubles, *self._refused.values(), *held]
 
     def seek(self, positions: Positions) -> None:
         if positions.keys() - self._assigned:
             # Reading on from anywhere else would skip records: the worker that starts next asks the group.
             raise Fenced("Another worker has this one's partitions, so it can't read them again.")
-        self._fetcher.begin(positions, {p: self._fetcher.epoch_before(p, at) for p, at in positions.items()})
+        self._failed = [failed for failed in self._failed if failed.partition not in positions]
+        self._move([self._place_of(partition, at) for partition, at in positions.items()])
+
+    def read_only(self, partitions: Collection[int] | None) -> None:
+        self._only = partitions
+        self._hold(self._assigned)
 
     def pause(self) -> None:
-        self._paused = True
+        self._set_paused(True)
 
     def resume(self) -> None:
-        self._paused = False
+        self._set_paused(False)
+
+    def _set_paused(self, paused: bool) -> None:
+        self._paused = paused
+        self._hold(self._assigned)
 
     # Positions.
 
     def commit(self, positions: Positions, *, wait: bool) -> None:
+        self._note_commits()
         self._unstored.update(positions)
         wanted, self._unstored = self._unstored, {}
         mine = {p: offset for p, offset in wanted.items() if p in self._assigned}
-        member_label, epoch = label(self._topic_id), self._fetcher.epoch_before
-        offsets = [TopicPartition(self._topic, p, at, member_label, epoch(p, at)) for p, at in mine.items()]
-        if not offsets:
+        if not mine:
             return
         self._sent.update(wanted)
         try:
-            if not wait:
-                self._consumer.commit(offsets=offsets, asynchronous=True)
-                return
-            stored = self._consumer.commit(offsets=offsets, asynchronous=False)
+            stored = self._consumer.commit(self._labelled(mine), wait=wait)
         except KafkaException as error:
             self._unstored.update(wanted)
             raise unavailable(error, self._access) from error
-        refused = [p.error for p in stored if p.error is not None]
+        refused = [place for place in stored if place.error] if wait else []
         if refused:
-            self._unstored.update({p.partition: mine[p.partition] for p in stored if p.error is not None})
-            raise unavailable(refused[0], self._access)
+            self._unstored.update({place.partition: mine[place.partition] for place in refused})
+            raise unavailable(KafkaError(refused[0].error), self._access)
 
-    def _on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
-        """The outcome of a commit that nobody waited for."""
-        failed = [p for p in partitions if error is not None or p.error is not None]
-        if failed:
-            log.info("commit refused; it is sent again", topic=self._topic, error=str(error or failed[0].error))
-        for partition in failed:
-            if partition.partition in self._sent:
-                self._unstored[partition.partition] = self._sent[partition.partition]
+    def _labelled(self, positions: Positions) -> list[Place]:
+        metadata = label(self._topic_id)
+        return [Place(p, at, self._epochs.before(p, at), metadata) for p, at in positions.items()]
+
+    def _note_commits(self) -> None:
+        """Take the outcomes of commits that nobody waited for."""
+        for failure in self._consumer.commit_failures():
+            log.info("commit refused; it is sent again", topic=self._topic, error=KafkaError(failure.code).str())
+            for partition in failure.partitions:
+                if partition in self._sent:
+                    self._unstored.setdefault(partition, self._sent[partition])
 
     def committed(self) -> Positions:
-        return {p.partition: p.offset for p in self._commits(self._assigned)}
+        return {place.partition: place.offset for place in self._commits(self._assigned)}
 
     names = staticmethod(position_names)
 
     def membership(self) -> Member:
-        return Member(self._consumer.consumer_group_metadata(), label(self._topic_id), self._fetcher.epoch_before)
+        return Member(self._consumer.group_metadata(), label(self._topic_id), self._epochs.before)
 
     def close(self, *, leave: bool = False) -> None:
         self._listener = None
-        self._fetcher.close()
         if leave:
-            with contextlib.suppress(KafkaException):
-                self._leave()
+            self._leave()
         self._consumer.close()
         self._watch.close()
 
     def _leave(self) -> None:
         """A static member that only closes keeps its partitions until its session is over: for its successor."""
-        self._consumer.unsubscribe()
-        deadline = time.monotonic() + LEAVE_S
-        self._consumer.poll(LEAVE_POLL_S)
-        while self._assigned and time.monotonic() < deadline:
-            self._consumer.poll(LEAVE_POLL_S)
+        try:
+            self._consumer.unsubscribe()
+            deadline = time.monotonic() + LEAVE_S
+            while self._assigned and time.monotonic() < deadline:
+                self._consumer.receive(0, 0, LEAVE_POLL_S)
+                self._rebalances += self._consumer.rebalances()
+                self._answer_rebalances()
+        except KafkaException as error:
+            log.info("the member could not leave its group", topic=self._topic, error=str(error))
+
+
+def _held_up(topic: str, partition: int, stable: int) -> str:
+    return (
+        f"Records of {topic}, partition {partition}, from offset {stable} on are not readable: a producer has left a "
+        "transaction open there. They come when it ends; `kafka-transactions.sh find-hanging` names the transaction, and "
+        "`kafka-transactions.sh abort` ends it."
+    )
 
 
 def build(spec: WorkerSpec, slot: int) -> KafkaSource:

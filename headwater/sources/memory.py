@@ -1,7 +1,7 @@
 """Twin of the Kafka source: a topic, a consumer group that moves partitions cooperatively, and its members."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -142,6 +142,7 @@ class MemorySource:
         self._positions: Positions = {}
         self._gaps: list[Gap] = []
         self._topic_id = 0
+        self._only: Collection[int] | None = None
         self._joined = self._paused = False
 
     def join(self, listener: RebalanceListener) -> None:
@@ -155,14 +156,18 @@ class MemorySource:
             raise recreated(topic.name)
         rows: list[Row] = []
         if not self._paused:
-            troubles = self.troubles()
-            if troubles and len(troubles) == len(self._positions):
+            troubles, read = self.troubles(), self._read_partitions()
+            if troubles and len(troubles) == len(read):
                 raise BrokerUnavailable(troubles[0])
-            for partition in sorted(self._positions.keys() - topic.unread.keys()):
+            for partition in sorted(read - topic.unread.keys()):
                 rows += self._read(partition, max_records - len(rows))
         if not rows:
             self._sleep(timeout_s)
         return batch_of(topic.name, rows)
+
+    def _read_partitions(self) -> set[int]:
+        """The assigned partitions that `read_only` allows."""
+        return set(self._positions) if self._only is None else self._positions.keys() & set(self._only)
 
     def _read(self, partition: int, count: int) -> list[Row]:
         self._pass_gap(partition)
@@ -184,7 +189,8 @@ class MemorySource:
         return gaps
 
     def troubles(self) -> Sequence[str]:
-        return [why for partition, why in self._group.topic.unread.items() if partition in self._positions]
+        read = self._read_partitions()
+        return [why for partition, why in self._group.topic.unread.items() if partition in read]
 
     def _serve_group(self) -> None:
         group, listener = self._group, self._listener
@@ -245,6 +251,9 @@ class MemorySource:
 
     def committed(self) -> Positions:
         return {p: o for p, o in self._group.committed.items() if p in self._positions}
+
+    def read_only(self, partitions: Collection[int] | None) -> None:
+        self._only = partitions
 
     def pause(self) -> None:
         self._paused = True

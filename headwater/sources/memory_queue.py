@@ -1,7 +1,7 @@
 """Twin of the Pub/Sub source: a subscription that leases messages, in order per ordering key, and its readers."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from headwater.model.record import RecordBatch
@@ -146,6 +146,9 @@ class MemoryQueueSource:
 
     def membership(self) -> object:
         return None
+
+    def read_only(self, partitions: Collection[int] | None) -> None:
+        """Do nothing: a queue has no partitions."""
 
     def pause(self) -> None:
         self._paused = True

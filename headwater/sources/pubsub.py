@@ -10,7 +10,7 @@ before is acknowledged: with one acknowledgement a second that would be one reco
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final, cast
 
 import grpc  # type: ignore[import-untyped]
@@ -66,15 +66,18 @@ _PASSING: Final = frozenset(
 
 class PubSubSource:
     """Implements sources.base.Source. topic: what the records' batches are called. key_of: the natural key of a record
-    whose publisher does not name it. alone: nobody else reads the subscription.
+    whose publisher does not name it. deduplicate: whether a message that equals the last one of its natural key is
+    dropped; see Unacknowledged.
 
     Every worker has all partitions, for as long as it lives: Pub/Sub deals messages out, and keeps those of an ordering
     key with one worker. There are no gaps: Pub/Sub does not tell of messages that were too old.
     """
 
-    def __init__(self, access: PubSubPull, topic: str, key_of: KeyOf = lambda _: None, *, alone: bool = False) -> None:
+    def __init__(
+        self, access: PubSubPull, topic: str, key_of: KeyOf = lambda _: None, *, deduplicate: bool = False
+    ) -> None:
         self._topic = topic
-        self._kept = Unacknowledged(topic, alone=alone)
+        self._kept = Unacknowledged(topic, deduplicate=deduplicate)
         self._changed = threading.Condition()
         self._pull = Pull(access, key_of, self._kept, self._changed)
         self._listener: RebalanceListener | None = None
@@ -128,6 +131,9 @@ class PubSubSource:
         """The message ids."""
         with self._changed:
             return list(self._kept.names(batch.partitions, batch.offsets))
+
+    def read_only(self, partitions: Collection[int] | None) -> None:
+        """Do nothing: a queue has no partitions."""
 
     def pause(self) -> None:
         self._paused = True
@@ -352,5 +358,6 @@ def _message(received: Any, key_of: KeyOf) -> Message:
 def build(spec: WorkerSpec, slot: int) -> PubSubSource:  # noqa: ARG001 - Pub/Sub deals messages out by itself
     """The source of one worker."""
     access, key_of = cast("PubSubPull", spec.source), natural_key(spec.chain, spec.entity)
-    is_own = access.subscription.endswith(f"/{spec.source_group}")
-    return PubSubSource(access, spec.source_topic, key_of, alone=is_own and spec.slots == 1)
+    if access.deduplicate and spec.slots > 1:
+        log.warning("equal messages are not dropped: that takes parallelism 1", parallelism=spec.slots)
+    return PubSubSource(access, spec.source_topic, key_of, deduplicate=access.deduplicate and spec.slots == 1)

@@ -73,14 +73,15 @@ class Unacknowledged:
     """Not thread-safe. count, size: of the messages that are kept, and their bytes.
 
     first: the first offset of every partition; above all that an earlier worker gave, so that counts of both add up.
-    alone: no other worker reads the queue: it could have read what came between two records that look like a repeat.
+    deduplicate: Whether `take` refuses a message that equals the last one of its natural key. That takes a queue that
+    no other worker reads: another worker could have read a message that came between the two.
     """
 
     def __init__(
-        self, topic: str, first: Callable[[], int] = lambda: time.time_ns() // 1000, *, alone: bool = True
+        self, topic: str, first: Callable[[], int] = lambda: time.time_ns() // 1000, *, deduplicate: bool = False
     ) -> None:
         self._topic = topic
-        self._alone = alone
+        self._deduplicate = deduplicate
         at = first()
         self._kept: dict[int, dict[int, Message]] = {p: {} for p in PARTITIONS}
         self._next: Positions = dict.fromkeys(PARTITIONS, at)
@@ -102,17 +103,17 @@ class Unacknowledged:
         return self._read != self._next
 
     def take(self, message: Message) -> bool:
-        """Keep a message. False when it is a repeat that must be acknowledged at once.
+        """Keep a message. False when the message must be acknowledged at once, without a record.
 
-        A message that is kept already has come again since its lease was over: its new ack_id is the one that counts.
-        One that was committed has lost its acknowledgement. One with the key and the bytes of the last one of that key
-        was published twice; the first one is with this worker, and stays with Pub/Sub until it is delivered.
+        Pub/Sub redelivers a message with the same id. A message that is kept is redelivered after the end of its lease:
+        its new ack_id is the one that counts. A message that was committed is redelivered when its acknowledgement was
+        lost. Two messages with equal content have two ids: both are kept, unless `deduplicate` is set.
         """
         kept = self._by_id.get(message.id)
         if kept is not None:
             kept.ack_id = message.ack_id
             return True
-        if message.id in self._done or self._published_twice(message):
+        if message.id in self._done or self._equals_last(message):
             return False
         partition = message.partition
         self._kept[partition][self._next[partition]] = message
@@ -121,8 +122,9 @@ class Unacknowledged:
         self.size += len(message.value)
         return True
 
-    def _published_twice(self, message: Message) -> bool:
-        if message.key is None or not self._alone:
+    def _equals_last(self, message: Message) -> bool:
+        """Whether the last message of the same natural key had the same bytes, and is dropped for that."""
+        if message.key is None or not self._deduplicate:
             return False
         digest = xxhash.xxh3_128_digest(message.value)
         return self._values.put(message.key, digest) == digest

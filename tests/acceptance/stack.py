@@ -251,7 +251,7 @@ class Read(NamedTuple):
 
 def client_config(sink: dict[str, Any], group: str | None = None) -> dict[str, str | int | bool]:
     """librdkafka settings from the sink of a deploy answer."""
-    return {
+    values = {
         "bootstrap.servers": sink["bootstrap_servers"],
         "security.protocol": sink["security_protocol"],
         "sasl.mechanism": sink["sasl_mechanism"],
@@ -263,6 +263,7 @@ def client_config(sink: dict[str, Any], group: str | None = None) -> dict[str, s
         "enable.auto.commit": False,
         "log_level": 0,
     }
+    return {name: value for name, value in values.items() if value is not None}
 
 
 class Reader:

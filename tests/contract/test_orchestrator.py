@@ -15,7 +15,7 @@ import pytest
 
 from headwater.errors import OrchestratorUnavailable
 from headwater.model.deployment import Status, WorkerStatus
-from headwater.model.worker import KafkaAccess, WorkerSet, WorkerSpec
+from headwater.model.worker import KafkaAccess, ReadingPlan, WorkerSet, WorkerSpec
 from headwater.orchestrators.base import Orchestrator
 from headwater.orchestrators.cgroups import WorkerGroups
 from headwater.orchestrators.memory import MemoryOrchestrator
@@ -113,7 +113,7 @@ class Clock:
 def process_orchestrator(
     tmp_path: Path, clock: Callable[[], float] = time.monotonic, groups: WorkerGroups | None = None
 ) -> ProcessOrchestrator:
-    def command(spec: Path, slot: int, probe_fd: int) -> Sequence[str]:
+    def command(spec: Path, slot: int, probe_fd: int, _: ReadingPlan) -> Sequence[str]:
         return [sys.executable, "-c", PROGRAM, str(spec), str(slot), str(probe_fd)]
 
     return ProcessOrchestrator(tmp_path / "workers", command, MEMORY_LIMIT, clock, groups=groups)

@@ -1,19 +1,26 @@
 """Workers that are killed for memory: by the orchestrator, or by the kernel, of which its counter tells (a file of the
-test's in place of the control group's). Here workers have no control groups of their own.
+test's in place of the control group's). Workers have no control groups of their own, apart from those of TestIsolation.
 """
 
+import json
 import os
 import signal
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from headwater.app import worker as app
+from headwater.children import inherited
 from headwater.model.deployment import Status, WorkerStatus
+from headwater.model.worker import ReadingPlan
 from headwater.orchestrators import usage
+from headwater.orchestrators.cgroups import find_groups
 from headwater.orchestrators.process import MEMORY_EVERY_S, STOP_GRACE_S, ProcessOrchestrator
 from headwater.orchestrators.usage import RECENT_S, KernelKills, kills_in_own_group
 from tests.contract.test_orchestrator import Clock, process_orchestrator, ready, until, worker_set
+from tests.support.memory_worker import BOMB, PARTITIONS, POSITIONS, RECORDS
 
 
 @pytest.fixture
@@ -107,3 +114,56 @@ def test_a_counter_that_cannot_be_read_for_a_while_has_not_risen(counter: Path) 
     counter.write_text(there)
     kills.look()
     assert not kills.is_recent
+
+
+ISOLATION_LIMIT = 320 << 20
+WITHIN_S = 90.0
+
+
+class TestIsolation:
+    """One record of partition 0 takes more memory than a worker may have: tests/support/memory_worker.py."""
+
+    @pytest.fixture(params=["measured", "control group"])
+    def isolating(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ProcessOrchestrator]:
+        self.positions = tmp_path / "positions.json"
+        self.positions.write_text(json.dumps(dict.fromkeys(range(PARTITIONS), 0)))
+        run_dir = tmp_path / "workers"
+        groups = find_groups(run_dir, ISOLATION_LIMIT) if request.param == "control group" else None
+        if request.param == "control group" and groups is None:
+            reason = "no control group can be made here: it takes root or a delegated part of the tree"
+            assert not os.environ.get("CI"), reason
+            pytest.skip(reason)
+
+        def command(spec: Path, slot: int, probe_fd: int, plan: ReadingPlan) -> Sequence[str]:
+            return [sys.executable, "-m", "tests.support.memory_worker", *app.command(spec, slot, probe_fd, plan)[3:]]
+
+        environment = inherited() | {POSITIONS: str(self.positions)}
+        made = ProcessOrchestrator(run_dir, command, ISOLATION_LIMIT, environment=environment, groups=groups)
+        yield made
+        made.close()
+
+    def committed(self) -> list[int]:
+        return list(json.loads(self.positions.read_text()).values())
+
+    def is_left_out(self, isolating: ProcessOrchestrator, spec_hash: str) -> bool:
+        """Whether a worker of a spec has read all partitions but partition 0."""
+        (worker,) = isolating.status("d1")
+        left_out = worker.reason.startswith("Partition 0 of the stream is not read")
+        others = self.committed()[1:] == [RECORDS] * (PARTITIONS - 1)
+        return worker.spec_hash == spec_hash and worker.is_ready and left_out and others
+
+    def test_the_partition_of_a_record_that_takes_too_much_is_left_out(self, isolating: ProcessOrchestrator) -> None:
+        isolating.ensure(worker_set())
+        until(lambda: self.is_left_out(isolating, "hash1"), WITHIN_S)
+        assert self.committed()[0] <= BOMB
+        (worker,) = isolating.status("d1")
+        assert worker.is_oom_killed
+        assert f"from offset {self.committed()[0]} on" in worker.reason
+        errors = [line.message for line in isolating.take_logs()["d1"] if line.level == "error"]
+        assert [message.startswith("killed for memory") for message in errors[:-1]] == [True] * worker.restart_count
+        assert errors[-1] == worker.reason
+        isolating.ensure(worker_set(revision=2))
+        until(lambda: self.is_left_out(isolating, "hash2"), WITHIN_S)
+        (successor,) = isolating.status("d1")
+        deaths = successor.restart_count - worker.restart_count
+        assert (deaths, successor.deaths) == (1, 0), "its death is no fault of the new revision"

@@ -12,8 +12,8 @@ from headwater.errors import BrokerUnavailable
 from headwater.model.record import Headers, RecordBatch
 from headwater.sinks.base import MAX_RECORD_BYTES, Outputs, Producer
 from headwater.sinks.kafka import KafkaSink
+from headwater.sinks.kafka_producer import KafkaProducer
 from headwater.sinks.memory import MemoryProducer, MemoryTopics
-from headwater.sinks.producer import KafkaProducer
 from tests.support.kafka import KafkaServer
 
 FLUSHES = 600  # a minute: other tests may hold both cores
@@ -152,7 +152,7 @@ class TestProducer:
     def test_a_refused_record_is_told(self, bench: Bench) -> None:
         producer, topic = bench.producer(), bench.refusing
         producer.produce(one(topic, random.randbytes(8000), None, 0, []))
-        assert topic in " ".join(flush(producer))
+        assert topic in " ".join(refusal.reason for refusal in flush(producer))
         assert producer.failures() == []
 
     def test_closing_with_records_queued(self, bench: Bench) -> None:

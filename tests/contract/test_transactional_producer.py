@@ -12,8 +12,11 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from headwater.brokers.client import ClientErrors, Member, producer_settings
+from headwater.brokers.producer import Producer
 from headwater.errors import BrokerUnavailable, DeliveryFailed, SourceGap
 from headwater.model.record import RecordBatch
+from headwater.native import Texts
+from headwater.native.kafka import Place
 from headwater.sinks.base import Outputs, TransactionalProducer
 from headwater.sinks.kafka import KafkaSink
 from headwater.sinks.memory import MemoryTopics, MemoryTransactionalProducer
@@ -21,6 +24,7 @@ from headwater.sinks.transactional import TransactionalKafkaProducer
 from headwater.sources.base import Source
 from headwater.sources.kafka import KafkaSource
 from headwater.sources.memory import MemoryGroup, MemorySource, MemoryTopic
+from tests.support.columns import numbers
 from tests.support.kafka import KafkaServer
 from tests.support.sources import joined
 
@@ -113,16 +117,17 @@ class KafkaBench:
     def recreate_stream(self) -> None:
         self.kafka.recreate_topic(self.stream, 2)
 
-    def left_open(self, source: Source) -> confluent_kafka.Producer:
+    def left_open(self, source: Source) -> Producer:
         """A worker that was killed in the middle of a transaction: its records and positions are there, open."""
         settings = producer_settings(self.kafka.access, ClientErrors(self.kafka.access), 0)
         settings["delivery.timeout.ms"] = 10_000
-        client = confluent_kafka.Producer(settings | {"transactional.id": self.id, "transaction.timeout.ms": 600_000})
+        client = Producer(settings | {"transactional.id": self.id, "transaction.timeout.ms": 600_000})
+        self._cleanup.callback(client.close)
         client.init_transactions(BEGIN_S)
         client.begin_transaction()
-        client.produce(self.topic, b"never seen", partition=0)
-        offsets, member = [TopicPartition(self.stream, 0, 9)], cast("Member", source.membership())
-        client.send_offsets_to_transaction(offsets, member.group, BEGIN_S)
+        columns = Texts.of([b"never seen"]), Texts.of([None]), numbers([0]), numbers([0])
+        assert client.start(self.topic, *columns)[1].advance()
+        client.send_offsets(self.stream, [Place(0, 9)], cast("Member", source.membership()).group, BEGIN_S)
         assert client.flush(BEGIN_S) == 0
         return client
 

@@ -4,7 +4,8 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from headwater.brokers.kafka import KafkaBroker
-from headwater.brokers.topic_id import TopicWatch, labelled
+from headwater.brokers.topic_id import labelled
+from headwater.brokers.topic_watch import TopicWatch
 from headwater.errors import SourceGap
 from headwater.sources.base import Gap, Source
 from tests.support.kafka import KafkaServer
@@ -159,4 +160,4 @@ class TestTopicMadeAgain:
         KafkaBroker(kafka.access, 1).pin(kafka_bench.group, kafka_bench.topic, "latest")
         with kafka.consumer(group=kafka_bench.group) as consumer:
             pinned = consumer.committed([TopicPartition(kafka_bench.topic, p) for p in range(2)], 30)
-        assert {labelled(p.metadata) for p in pinned} == {TopicWatch(kafka.access, kafka_bench.topic).read()}
+        assert {labelled(p.metadata) for p in pinned} == {TopicWatch(kafka.access, kafka_bench.topic).read().topic_id}

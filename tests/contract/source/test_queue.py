@@ -36,12 +36,12 @@ class QueueBench:
         self.subscriptions.ensure(self.name, self.topic, "latest")
         self._cleanup = contextlib.ExitStack()
 
-    def source(self, endpoint: str = "") -> "PubSubSource":
+    def source(self, endpoint: str = "", *, deduplicate: bool = False) -> "PubSubSource":
         from headwater.sources.pubsub import PubSubSource
 
         path = self.subscriptions.path(self.name)
         pull = PubSubPull(project="project-1", endpoint=endpoint or self.server.address, subscription=path)
-        source = PubSubSource(pull, self.topic, alone=True)
+        source = PubSubSource(pull, self.topic, deduplicate=deduplicate)
         self._cleanup.callback(source.close)
         return source
 
@@ -175,12 +175,19 @@ class TestPositions:
 
 
 class TestRepeats:
-    def test_a_record_that_was_published_twice_is_known_by_its_natural_key(self, queue: QueueBench) -> None:
+    def test_equal_messages_are_two_records(self, queue: QueueBench) -> None:
+        source = queue.source()
+        joined(source)
+        queue.server.publish(queue.topic, [b"a", b"a"], "ordering", [{"key": "natural"}] * 2)
+        assert values(read(source, 2)) == [b"a", b"a"]
+
+    def test_a_record_that_was_published_twice_is_dropped_by_choice_by_its_natural_key(self, queue: QueueBench) -> None:
         from headwater.sources.pubsub import PubSubSource
 
         path = queue.subscriptions.path(queue.name)
         pull = PubSubPull(project="project-1", endpoint=queue.server.address, subscription=path)
-        with contextlib.closing(PubSubSource(pull, queue.topic, natural_key("base", "log"), alone=True)) as source:
+        key_of = natural_key("base", "log")
+        with contextlib.closing(PubSubSource(pull, queue.topic, key_of, deduplicate=True)) as source:
             joined(source)
             record = b'{"block_hash":"0x2","transaction_hash":"0x1","log_index":%d}'
             for number in (1, 1, 2):
@@ -198,7 +205,7 @@ class TestRepeats:
 
         path = fake_queue.subscriptions.path(fake_queue.name)
         pull = PubSubPull(project="project-1", endpoint=fake_queue.server.address, subscription=path)
-        with contextlib.closing(PubSubSource(pull, fake_queue.topic, fails, alone=True)) as source:
+        with contextlib.closing(PubSubSource(pull, fake_queue.topic, fails)) as source:
             joined(source)
             with capture_logs() as lines:
                 fake_queue.server.publish(fake_queue.topic, [b"a"], "ordering")
@@ -207,8 +214,8 @@ class TestRepeats:
         (line,) = [line for line in lines if line["log_level"] == "error"]
         assert (line["work"], line["exc_info"]) == ("_stream", True)
 
-    def test_a_message_that_was_published_twice(self, queue: QueueBench) -> None:
-        source = queue.source()
+    def test_equal_messages_are_dropped_by_choice_unless_another_came_in_between(self, queue: QueueBench) -> None:
+        source = queue.source(deduplicate=True)
         joined(source)
         key = [{"key": "natural"}]
         for value in (b"a", b"a", b"b", b"a"):

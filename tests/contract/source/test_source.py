@@ -127,6 +127,45 @@ class TestPositions:
         assert read(source, 1) == [(2, 1, b"b")]
 
 
+class TestReadOnly:
+    def test_it_gives_records_of_these_partitions_until_the_next_call(self, bench: Bench) -> None:
+        bench.pin({0: 0, 1: 0})
+        for partition in (0, 1):
+            bench.append(partition, [b"a", b"b"])
+        source = bench.source()
+        source.read_only(())
+        joined(source)
+        assert [len(source.poll(10, POLL_S)) for _ in range(5)] == [0] * 5
+        source.read_only({1})
+        assert read(source, 2) == [(1, 0, b"a"), (1, 1, b"b")]
+        source.read_only({0})
+        bench.append(1, [b"c"])
+        assert read(source, 2) == [(0, 0, b"a"), (0, 1, b"b")]
+        source.read_only(None)
+        assert read(source, 1) == [(1, 2, b"c")]
+
+    def test_records_that_were_fetched_before_come_later(self, bench: Bench) -> None:
+        source, _ = start(bench)
+        bench.append(0, [b"%d" % n for n in range(10)])
+        assert read(source, 1, max_records=1) == [(0, 0, b"0")]
+        source.read_only({1})
+        assert [len(source.poll(10, POLL_S)) for _ in range(5)] == [0] * 5
+        source.read_only({0, 1})
+        assert read(source, 9) == [(0, n, b"%d" % n) for n in range(1, 10)]
+
+    def test_it_stays_in_force_after_a_seek_and_a_pause(self, bench: Bench) -> None:
+        source, _ = start(bench)
+        bench.append(0, [b"a"])
+        read(source, 1)
+        source.read_only({1})
+        source.pause()
+        source.seek({0: 0})
+        source.resume()
+        assert [len(source.poll(10, POLL_S)) for _ in range(5)] == [0] * 5
+        source.read_only(None)
+        assert read(source, 1) == [(0, 0, b"a")]
+
+
 class TestPause:
     def test_nothing_comes_and_nothing_is_lost(self, bench: Bench) -> None:
         source, _ = start(bench)

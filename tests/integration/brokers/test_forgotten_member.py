@@ -7,6 +7,7 @@ from threading import Event, Thread
 
 import pytest
 
+from headwater.brokers.topic_watch import TopicWatch
 from headwater.errors import WorkerError
 from headwater.sources import kafka as kafka_source
 from tests.support.kafka import WAIT_S, KafkaServer
@@ -68,16 +69,25 @@ def test_one_without_a_share_stays(bench: KafkaBench) -> None:
     assert stays(idle)
 
 
+@contextlib.contextmanager
+def watching(source: kafka_source.KafkaSource, watch: TopicWatch, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the source hear of its topic from somewhere else."""
+    with contextlib.closing(watch), monkeypatch.context() as patch:
+        patch.setattr(source, "_watch", watch)
+        yield
+
+
 def test_one_without_a_broker_waits(bench: KafkaBench, monkeypatch: pytest.MonkeyPatch) -> None:
     source = forgotten(bench, "slot-0")
-    monkeypatch.setattr(source, "_access", source._access.model_copy(update={"bootstrap_servers": "127.0.0.1:1"}))
-    assert stays(source)
+    nowhere = source._access.model_copy(update={"bootstrap_servers": "127.0.0.1:1"})
+    with watching(source, TopicWatch(nowhere, bench.topic), monkeypatch):
+        assert stays(source)
 
 
 def test_one_whose_topic_nobody_leads_waits(bench: KafkaBench, monkeypatch: pytest.MonkeyPatch) -> None:
     source = forgotten(bench, "slot-0")
-    monkeypatch.setattr(source, "_topic", "no-such-topic")
-    assert stays(source)
+    with watching(source, TopicWatch(source._access, "no-such-topic"), monkeypatch):
+        assert stays(source)
 
 
 def test_clients_that_can_not_be_closed_end_the_worker(bench: KafkaBench) -> None:

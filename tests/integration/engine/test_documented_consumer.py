@@ -8,7 +8,7 @@ from confluent_kafka import Consumer
 
 from headwater.brokers.client import ClientErrors, consumer_settings
 from headwater.sinks.base import Outputs
-from headwater.sinks.producer import KafkaProducer
+from headwater.sinks.kafka_producer import KafkaProducer
 from tests.support.kafka import KafkaServer
 
 PAGE = Path(__file__).parents[3] / "docs" / "delivery.md"

@@ -292,7 +292,7 @@ class Installation:
             prices=Prices(self.prices, self.clock, filter_outliers=True),
             quotas=quotas,
             bindings=self.bindings,
-            kafka=KafkaEndpoint("kafka.example:9092", "SASL_PLAINTEXT"),
+            kafka=KafkaEndpoint("kafka.example:9092", "SASL_PLAINTEXT", "SCRAM-SHA-512"),
             probes=self.probes,
             is_led=lambda: True,
             deploy_timeout_s=5,

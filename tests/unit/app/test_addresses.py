@@ -7,7 +7,6 @@ import pytest
 from headwater.app.addresses import Addresses
 from headwater.app.home import Home
 from headwater.errors import SetupError
-from headwater.services.deployments import Login
 from headwater.settings import Settings
 
 OWN_KAFKA = {"kafka_bootstrap_servers": "kafka.example:9092", "kafka_password": "a password"}
@@ -21,7 +20,9 @@ def addresses(home: Path, **settings: str) -> Addresses:
 class TestKafka:
     def test_a_password_that_is_missing_is_asked_for(self, tmp_path: Path) -> None:
         nameless = addresses(tmp_path, **OWN_KAFKA | {"kafka_password": ""})
-        with pytest.raises(SetupError, match=r"Set HEADWATER_KAFKA_PASSWORD .* on Kafka at kafka\.example:9092"):
+        with pytest.raises(
+            SetupError, match=r"Kafka at kafka\.example:9092: .* SCRAM-SHA-512 needs HEADWATER_KAFKA_PASSWORD"
+        ):
             nameless.kafka()
 
     def test_one_of_your_own(self, tmp_path: Path) -> None:
@@ -32,33 +33,23 @@ class TestKafka:
             addresses(tmp_path / "mistyped").kafka()
 
 
-GIVEN = {"kafka_credentials": "given", "kafka_reader_username": "reader", "kafka_reader_password": "secret"}
-
-
-class TestReaderLogin:
-    def test_headwater_makes_one_unless_told_otherwise(self, tmp_path: Path) -> None:
-        assert addresses(tmp_path).manages_kafka_users
-        assert addresses(tmp_path).reader_login() is None
-
-    def test_the_operator_may_give_one_or_none(self, tmp_path: Path) -> None:
-        assert addresses(tmp_path, **GIVEN).reader_login() == Login("reader", "secret")
-        nameless = addresses(tmp_path, kafka_credentials="given")
-        assert nameless.reader_login() == Login(None, None)
-        assert not nameless.manages_kafka_users
-
+class TestEmbeddedKafka:
     @pytest.mark.parametrize(
-        ("given", "message"),
+        ("settings", "message"),
         [
-            (GIVEN | {"kafka_reader_password": ""}, "set both or none"),
-            (GIVEN | {"kafka_reader_username": ""}, "set both or none"),
-            (GIVEN | {"kafka_credentials": "managed"}, "HEADWATER_KAFKA_CREDENTIALS=given"),
+            ({"kafka_credentials": "given"}, "given is for a Kafka of your own: name it in HEADWATER_KAFKA_BOOTSTRAP"),
+            ({"kafka_reader_username": "reader"}, "Headwater creates the users of readers itself"),
         ],
     )
-    def test_a_login_that_nobody_could_use_is_refused(
-        self, tmp_path: Path, given: dict[str, str], message: str
-    ) -> None:
+    def test_its_users_are_headwaters(self, tmp_path: Path, settings: dict[str, str], message: str) -> None:
+        """The start says so before there is a Kafka, and each part that runs alone."""
         with pytest.raises(SetupError, match=message):
-            addresses(tmp_path, **given).reader_login()
+            addresses(tmp_path, **settings).require_kafka_settings()
+        with pytest.raises(SetupError, match=message):
+            addresses(tmp_path, **settings).kafka()
+
+    def test_it_need_not_be_there_yet(self, tmp_path: Path) -> None:
+        addresses(tmp_path / "new").require_kafka_settings()
 
 
 class TestHome:

@@ -6,12 +6,21 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from headwater.app.environments import API, CONTROLLER, INGEST, PRICES, Needs, child_environment, worker_environment
+from headwater.app.environments import (
+    API,
+    CONTROLLER,
+    INGEST,
+    KAFKA_SECRETS,
+    PRICES,
+    Needs,
+    child_environment,
+    worker_environment,
+)
 from headwater.app.home import Home
 from headwater.app.ingests import load_ingest, variables_of
 from headwater.errors import SetupError
-from headwater.model.binding import Bindings, PubSubTopic
-from headwater.model.worker import PubSubAccess
+from headwater.model.binding import Bindings, KafkaTopic, PubSubTopic
+from headwater.model.worker import KafkaAccess, PubSubAccess
 from headwater.settings import SECRETS, Settings
 
 EVERY_SECRET = {
@@ -19,6 +28,8 @@ EVERY_SECRET = {
     "redis_url": "redis://:valkeypass@valkey.example",
     "secret_key": "the-secret-key",
     "kafka_password": "the-kafka-password",
+    "kafka_oauth_client_secret": "the-client-secret",
+    "kafka_key_password": "the-key-password",
     "kafka_reader_password": "the-readers-password",
 }
 
@@ -53,8 +64,8 @@ class TestChildren:
         [
             (CONTROLLER, set(EVERY_SECRET) - {"kafka_reader_password"}),
             (API, set(EVERY_SECRET)),
-            (PRICES, {"redis_url", "kafka_password"}),
-            (INGEST, {"kafka_password"}),
+            (PRICES, {"redis_url", *KAFKA_SECRETS}),
+            (INGEST, set(KAFKA_SECRETS)),
         ],
     )
     def test_each_gets_the_secrets_that_it_needs(self, home: Home, needs: Needs, secrets: set[str]) -> None:
@@ -79,6 +90,26 @@ class TestChildren:
         there = worker_environment(Bindings({"base.log": topic}))
         assert {"GOOGLE_APPLICATION_CREDENTIALS", "https_proxy", "grpc_proxy"} <= set(there)
         assert not {"GOOGLE_APPLICATION_CREDENTIALS", "https_proxy"} & set(worker_environment(Bindings()))
+
+    @pytest.mark.parametrize(
+        ("mechanism", "wanted"),
+        [("SCRAM-SHA-512", set()), ("OAUTHBEARER", {"https_proxy"}), ("AWS_MSK_IAM", {"https_proxy", "AWS_PROFILE"})],
+    )
+    def test_they_get_what_logging_in_to_kafka_needs(
+        self, home: Home, monkeypatch: pytest.MonkeyPatch, mechanism: str, wanted: set[str]
+    ) -> None:
+        monkeypatch.setenv("https_proxy", "http://proxy.example")
+        monkeypatch.setenv("AWS_PROFILE", "headwater")
+        access = KafkaAccess.model_validate({"bootstrap_servers": "b", "sasl_mechanism": mechanism})
+        bound = Bindings({"base.log": KafkaTopic("t", access)})
+        settings = Settings.model_validate({"kafka_sasl_mechanism": mechanism})
+        for environment in (
+            child_environment(settings, home, PRICES),
+            child_environment(Settings(), home, API, bound),
+            worker_environment(bound),
+            worker_environment(Bindings(), access),
+        ):
+            assert {"https_proxy", "AWS_PROFILE"} & set(environment) == wanted
 
     @pytest.mark.parametrize(
         "name", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "OPENSSL_CONF"]

@@ -22,9 +22,17 @@ def test_of_own_parts_and_bindings(tmp_path: Path) -> None:
         }
     )
     elsewhere = KafkaAccess(bootstrap_servers="other.example:9092", username="theirs", password="p")
+    by_token = KafkaAccess(
+        bootstrap_servers="third.example:9092",
+        oauth_token_endpoint_url="https://idp.example/token",
+        oauth_client_id="their-client",
+        oauth_client_secret="their-secret",
+        key_file="/etc/their.key",
+    )
     bindings = Bindings(
         {
             "base.log": KafkaTopic("evm-logs", elsewhere),
+            "polygon.log": KafkaTopic("polygon-logs", by_token),
             "base.decoded_log": PubSubSubscription("projects/p1/subscriptions/s1", PubSubAccess(project="p1")),
         }
     )
@@ -32,6 +40,8 @@ def test_of_own_parts_and_bindings(tmp_path: Path) -> None:
     assert found >= {
         "kafka-1.example:9093,kafka-2.example:9093", "kafka-2.example:9093", "kafka-2.example", "the-admin",
         "valkey-1.example:6379", "valkey-2.example", "db.example:5433", "db.example",
-        "evm-logs", "other.example", "theirs", "projects/p1/subscriptions/s1", "p1", str(tmp_path),
+        "evm-logs", "other.example", "theirs",
+        "https://idp.example/token", "idp.example", "their-client", "/etc/their.key",
+        "projects/p1/subscriptions/s1", "p1", str(tmp_path),
     }  # fmt: skip
-    assert "" not in found
+    assert not {"", "their-secret"} & found

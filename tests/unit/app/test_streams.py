@@ -31,6 +31,31 @@ def test_a_password_in_a_file_beside_it(tmp_path: Path) -> None:
     assert "secret" not in repr(binding)
 
 
+def test_every_secret_and_every_file_of_a_cluster_is_beside_it(tmp_path: Path) -> None:
+    for name in ("ca.pem", "cert.pem", "key.pem", "idp.pem"):
+        (tmp_path / name).touch()
+    (tmp_path / "client-secret").write_text("geheim-1\n")
+    (tmp_path / "key-password").write_text("geheim-2\n")
+    kafka = {
+        "topic": "logs",
+        "bootstrap_servers": "b:1",
+        "sasl_mechanism": "OAUTHBEARER",
+        "oauth_token_endpoint_url": "https://idp.example/token",
+        "oauth_client_id": "headwater",
+        "oauth_client_secret_file": "client-secret",
+        "oauth_ca_file": "idp.pem",
+        "ca_file": "ca.pem",
+        "certificate_file": "cert.pem",
+        "key_file": "key.pem",
+        "key_password_file": "key-password",
+    }
+    (access,) = load_bindings(settings(tmp_path, {"base.log": {"kafka": kafka}})).clusters()
+    assert (access.oauth_client_secret, access.key_password) == ("geheim-1", "geheim-2")
+    files = (access.ca_file, access.certificate_file, access.key_file, access.oauth_ca_file)
+    assert files == tuple(str(tmp_path / name) for name in ("ca.pem", "cert.pem", "key.pem", "idp.pem"))
+    assert "geheim" not in repr(access)
+
+
 def test_credentials_beside_it(tmp_path: Path) -> None:
     (tmp_path / "key.json").write_text("{}")
     pubsub = {"project": "project-1", "topic": "logs", "credentials_file": "key.json"}
@@ -45,8 +70,13 @@ def test_credentials_beside_it(tmp_path: Path) -> None:
         ("{", "can't be read"),
         ([], "the file: Input should be a valid dictionary"),
         ({"base.lgo": "x"}, "base.lgo: is no stream"),
-        ({"base.log": {"kafka": KAFKA}}, "base.log, kafka: needs username and password"),
+        ({"base.log": {"kafka": KAFKA}}, "base.log, kafka: sasl_mechanism SCRAM-SHA-512 needs password"),
         ({"base.log": {"kafka": KAFKA | {"password_file": "none"}}}, "base.log, kafka, password_file: .*No such file"),
+        (
+            {"base.log": {"kafka": KAFKA | {"ca_file": "none", "password": "y"}}},
+            "base.log, kafka, ca_file: .*No such file",
+        ),
+        ({"base.log": {"kafka": KAFKA | {"password_file": 7}}}, "password_file: Extra inputs are not permitted"),
         ({"base.log": {"kafka": KAFKA | {"password_file": "x", "password": "y"}}}, "and not both"),
         ({"base.log": {"pubsub": {"project": "project-1", "tpoic": "x"}}}, "base.log, pubsub, tpoic: Extra inputs"),
         (

@@ -57,10 +57,19 @@ class TestSettings:
 
     @pytest.mark.parametrize("name", ["HEADWATER_KAFKA_SECURITY_PROTOCOL", "HEADWATER_KAFKA_SASL_MECHANISM"])
     def test_how_to_log_in_to_kafka_is_checked(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-        monkeypatch.setenv(name, "PLAINTEXT")
+        monkeypatch.setenv(name, "NONE")
         refused = RUN.invoke(app, ["settings"])
         assert refused.exit_code == 2
         assert name in refused.stderr
+
+    def test_kerberos_by_a_flag_is_refused_with_what_to_use_instead(self) -> None:
+        refused = RUN.invoke(app, ["settings", "--kafka-sasl-mechanism", "gssapi"])
+        assert refused.exit_code == 2
+        assert "GSSAPI (Kerberos) is not supported" in refused.stderr
+        assert "SCRAM-SHA-512, OAUTHBEARER or client certificates" in refused.stderr
+
+    def test_a_mechanism_in_any_case(self) -> None:
+        assert RUN.invoke(app, ["settings", "--kafka-sasl-mechanism", "scram-sha-256"]).exit_code == 0
 
 
 class TestSecrets:

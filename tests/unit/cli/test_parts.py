@@ -48,4 +48,4 @@ def test_a_kafka_without_a_password(tmp_path: Path) -> None:
     kafka = ("--data-dir", str(tmp_path), "--kafka-bootstrap-servers", "kafka.example:9092")
     (tmp_path / "records.jsonl").touch()
     replay = ("replay", "--chain", "base", "--entity", "log", str(tmp_path / "records.jsonl"))
-    assert "Set HEADWATER_KAFKA_PASSWORD" in refused(*replay, *kafka)
+    assert "SCRAM-SHA-512 needs HEADWATER_KAFKA_PASSWORD (or HEADWATER_KAFKA_PASSWORD_FILE)" in refused(*replay, *kafka)

@@ -49,6 +49,14 @@ class TestTopic:
         path = world.project.path(SUBSCRIPTION)
         assert pulse.spec.source == PubSubPull(project="project", subscription=path)
 
+    def test_its_workers_know_that_equal_messages_are_to_be_dropped(self) -> None:
+        world = world_with(PubSubTopic(TOPIC, ACCESS, deduplicate=True))
+        world.deploy()
+        world.run()
+        [pulse] = world.orchestrator.pulses()
+        path = world.project.path(SUBSCRIPTION)
+        assert pulse.spec.source == PubSubPull(project="project", subscription=path, deduplicate=True)
+
     def test_a_teardown_removes_it_and_waits_for_pubsub(self, world: World) -> None:
         world.deploy()
         world.run()

@@ -55,7 +55,7 @@ def batch(*rows: tuple[bytes | None, bytes | None, int, int, int]) -> RecordBatc
 def deliver(source: RecordBatch, outcome: Outcome, sinks: tuple[str, ...] = ("out",)) -> dict[str, list[Produced]]:
     topics = MemoryTopics([*sinks, "dead"])
     producer = MemoryProducer(topics)
-    delivery = AtLeastOnce([KafkaSink(s, s) for s in sinks], DeadLetters("dead", 4), lambda: producer)
+    delivery = AtLeastOnce([KafkaSink(s, s) for s in sinks], DeadLetters("dead", 4), lambda _: producer)
     flight = Flight(source, [Fixed(outcome)], 0.0)
     flight.step(wait=True)
     delivery.deliver(flight)
@@ -125,7 +125,7 @@ class TestDeadLetters:
 class TestDroppedPartitions:
     def test_nothing_of_them_is_sent(self) -> None:
         topics = MemoryTopics(["out", "dead"])
-        delivery = AtLeastOnce([KafkaSink("out", "out")], DeadLetters("dead", 1), lambda: MemoryProducer(topics))
+        delivery = AtLeastOnce([KafkaSink("out", "out")], DeadLetters("dead", 1), lambda _: MemoryProducer(topics))
         source = batch((b"a", None, 0, 1, 0), (b"b", None, 1, 5, 0), (b"c", None, 1, 6, 0))
         outcome = Outcome(batch((b"A", None, 0, 1, 0), (b"B", None, 1, 5, 0)), [Failure(2, "E", "m", "t1")])
         flight = Flight(source, [Fixed(outcome)], 0.0)

@@ -15,6 +15,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from headwater.engine.isolation import RETRY_AFTER_S
+from headwater.model.worker import PartitionPosition, ReadingPlan
 from tests.unit.engine.weather import Killed
 from tests.unit.engine.world import COPIES, DEAD, OUTPUTS, SOURCE, Member, World, origin, without_repeats, word
 
@@ -66,14 +68,21 @@ class WorkerStory(RuleBasedStateMachine):
         return member
 
     def kill(self, member: Member, data: Any) -> Member:
-        """Killed: a part of what was queued still arrives; the successor comes up at once."""
+        """Killed: a part of what was queued still arrives; the successor comes up at once, and may read by a plan."""
         self.fault()
         self.rebalance()
         survivors = {p: data.draw(st.integers(0, 20)) for p in range(PARTITIONS)}
         member.producers[-1].die(survivors)
         self.world.group.remove(member.source)
-        successor = self.members[self.members.index(member)] = self.world.member(slot=member.slot)
+        successor = self.world.member(slot=member.slot, plan=self.plan(data))
+        self.members[self.members.index(member)] = successor
         return successor
+
+    def plan(self, data: Any) -> ReadingPlan:
+        """All partitions at once, or each alone first, perhaps without some."""
+        left_out = data.draw(st.sets(partitions)) if data.draw(st.booleans()) else ()
+        positions = tuple(PartitionPosition(p, self.world.group.committed[p]) for p in left_out)
+        return ReadingPlan(data.draw(st.booleans()), positions)
 
     @rule(partition=partitions, kinds=kinds)
     def append(self, partition: int, kinds: list[str]) -> None:
@@ -194,7 +203,9 @@ class WorkerStory(RuleBasedStateMachine):
             return
         self.weather.store_up, self.weather.acks_per_flush, self.weather.refuse = True, 1 << 30, 0
         self.weather.metrics_up, self.weather.at_write, self.weather.killed_at_commit = True, None, False
-        for _ in range(2000):
+        for turn in range(2000):
+            if turn % 200 == 100:
+                self.weather.clock.sleep(RETRY_AFTER_S)
             if self.world.group.committed == dict(enumerate(self.world.source.ends)) and self.all_written():
                 break
             for member in self.members:

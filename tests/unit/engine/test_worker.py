@@ -363,9 +363,9 @@ class TestHealth:
 
             report = worker._reporter.report
 
-            def note(state: str, reason: str = "", **figures: object) -> None:
+            def note(state: str, reason: str = "", **figures: object) -> bool:
                 beats.append((clock(), state, reason))
-                report(state, reason, **figures)
+                return report(state, reason, **figures)
 
             worker._reporter.report = note  # type: ignore[method-assign]
             worker._until_kafka_answers(connect)

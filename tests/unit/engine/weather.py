@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from headwater.errors import BrokerUnavailable, DeliveryFailed, SetStoreUnavailable
 from headwater.model.metric import Measured
+from headwater.model.record import Row
+from headwater.sinks.base import Refusal
 from headwater.sinks.memory import MemoryProducer, MemoryTopics, MemoryTransactionalProducer
 from headwater.sources.base import Gap, Positions
 from headwater.sources.memory import MemoryGroup, MemorySource
@@ -37,7 +39,8 @@ class Weather:
 
     lost_answers: transactions that are committed, but whose producers don't hear of it. metrics_up: False: no write of
     metrics arrives; None: writes arrive, and their answers are lost. at_write: called once, when metrics are written
-    next. killed_at_commit: the next worker that commits dies instead.
+    next. killed_at_commit: the next worker that commits dies instead. bombs: partitions and offsets; a worker that
+    reads one of them dies.
     """
 
     clock: Clock = field(default_factory=Clock)
@@ -53,6 +56,7 @@ class Weather:
     on_refusal: Callable[[], None] = lambda: None
     at_write: Callable[[], None] | None = None
     killed_at_commit: bool = False
+    bombs: set[tuple[int, int]] = field(default_factory=set)
 
 
 class Killed(BaseException):
@@ -88,7 +92,7 @@ class WeatherProducer(MemoryProducer):
             self._weather.on_refusal()
         self._broken = True
         self._queue.popleft()
-        self._failed.append("refused")
+        self._failed.append(Refusal("refused"))
 
     def die(self, survivors: dict[int, int]) -> None:
         """The process is killed: of each partition's queue a prefix still arrives."""
@@ -171,6 +175,12 @@ class WeatherSource(MemorySource):
         gaps = super().gaps()
         self._told += gaps
         return gaps
+
+    def _read(self, partition: int, count: int) -> list[Row]:
+        rows = super()._read(partition, count)
+        if not self._weather.bombs.isdisjoint((row.partition, row.offset) for row in rows):
+            raise Killed
+        return rows
 
     def commit(self, positions: Positions, *, wait: bool) -> None:
         if positions and self._weather.killed_at_commit:

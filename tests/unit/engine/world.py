@@ -16,6 +16,7 @@ from headwater.engine.worker import Worker
 from headwater.errors import SetStoreUnavailable
 from headwater.model.metric import TIME_RANGES
 from headwater.model.record import Failure, Outcome, RecordBatch, SourceNames
+from headwater.model.worker import READ_ALL, ReadingPlan
 from headwater.sinks.kafka import KafkaSink
 from headwater.sinks.memory import MemoryTopics, Produced
 from headwater.sources.base import Gap
@@ -129,7 +130,9 @@ class World:
         self._max_queued = max_queued
         self._exactly_once = exactly_once
 
-    def member(self, probe: Probe | None = None, *, start: bool = True, slot: int = 0) -> Member:
+    def member(
+        self, probe: Probe | None = None, *, start: bool = True, slot: int = 0, plan: ReadingPlan = READ_ALL
+    ) -> Member:
         """A worker that has started, and not yet made a step; with start=False, one for `run`."""
         producers: list[WeatherProducer | WeatherTransactionalProducer] = []
         clock = self.weather.clock
@@ -150,6 +153,7 @@ class World:
             clock=clock,
             sleep=clock.sleep,
             rng=lambda: 0.5,
+            plan=plan,
         )
         if start:
             worker.start()
@@ -161,20 +165,20 @@ class World:
     def _delivery(
         self, producers: list[WeatherProducer | WeatherTransactionalProducer], slot: int, names: SourceNames
     ) -> Delivery:
-        def producer() -> WeatherProducer:
+        def producer(is_single: bool) -> WeatherProducer:
             made = WeatherProducer(self.topics, self.weather, self._max_queued)
             producers.append(made)
             return made
 
-        def transactional_producer() -> WeatherTransactionalProducer:
+        def transactional_producer(is_single: bool) -> WeatherTransactionalProducer:
             made = WeatherTransactionalProducer(self.topics, self.weather, f"slot-{slot}")
             producers.append(made)
             return made
 
         sinks, dead_letters = [KafkaSink(name, name, names) for name in OUTPUTS], DeadLetters(DEAD, 7, names)
         if self._exactly_once:
-            return ExactlyOnce(sinks, dead_letters, transactional_producer, self.watching, self.weather.clock)
-        return AtLeastOnce(sinks, dead_letters, producer)
+            return ExactlyOnce(sinks, dead_letters, transactional_producer, names, self.watching, self.weather.clock)
+        return AtLeastOnce(sinks, dead_letters, producer, names)
 
     def append(self, partition: int, *kinds: str) -> None:
         """Add records to the source, each with its offset in its value."""

@@ -10,7 +10,7 @@ from headwater.errors import BrokerUnavailable, SetupError
 from headwater.ingest.feed import feed, partition_of
 from headwater.ingest.generator import TransferStream
 from headwater.model.natural_key import natural_key
-from headwater.sinks.base import Outputs
+from headwater.sinks.base import Outputs, Refusal
 
 KEY_OF = natural_key("base", "log")
 
@@ -44,8 +44,8 @@ class Recorder:
     def flush(self, timeout_s: float) -> int:
         return self._unstored
 
-    def failures(self) -> list[str]:
-        return self._refused
+    def failures(self) -> list[Refusal]:
+        return [Refusal(reason) for reason in self._refused]
 
     def close(self) -> None:
         pass

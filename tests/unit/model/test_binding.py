@@ -61,6 +61,11 @@ class TestFile:
         found = parse_bindings({"base.log": {"pubsub": PUBSUB | {"topic": topic}}}).of("base", "log")
         assert found == PubSubTopic(topic, PubSubAccess(project="project-1"))
 
+    def test_deduplication_of_equal_messages(self) -> None:
+        found = parse_bindings({"base.log": {"pubsub": PUBSUB | {"deduplicate": True}}}).of("base", "log")
+        access = PubSubAccess(project="project-1")
+        assert found == PubSubTopic("projects/project-1/topics/logs", access, deduplicate=True)
+
     @pytest.mark.parametrize(
         ("document", "fault"),
         [
@@ -71,12 +76,20 @@ class TestFile:
             ({"base.log": {}}, 'needs "kafka" or "pubsub"'),
             ({"base.log": {"kafka": KAFKA, "pubsub": PUBSUB}}, "not both"),
             ({"base.log": {"kafka": KAFKA | {"tpoic": "t"}}}, "Extra inputs"),
-            ({"base.log": {"kafka": {"topic": "t", "bootstrap_servers": "b"}}}, "needs username and password"),
+            (
+                {"base.log": {"kafka": {"topic": "t", "bootstrap_servers": "b"}}},
+                r"SCRAM-SHA-512 needs username and password \(or password_file\)",
+            ),
             ({"base.log": {"kafka": KAFKA | {"security_protocol": "TLS"}}}, "Input should be 'PLAINTEXT'"),
             ({"base.log": {"pubsub": {"project": "project-1"}}}, "needs a topic or a subscription"),
             ({"base.log": {"pubsub": PUBSUB | {"subscription": "s"}}}, "not both"),
             ({"base.log": {"pubsub": PUBSUB | {"topic": "a b"}}}, "no name of Pub/Sub"),
             ({"base.log": {"pubsub": PUBSUB | {"project": "P"}}}, "pattern"),
+            ({"base.log": {"pubsub": PUBSUB | {"deduplicate": "yes"}}}, "valid boolean"),
+            (
+                {"base.log": {"pubsub": {"project": "project-1", "subscription": "mine", "deduplicate": True}}},
+                "deduplicate needs a topic",
+            ),
         ],
     )
     def test_faults(self, document: Any, fault: str) -> None:

@@ -103,17 +103,6 @@ def test_what_they_are_like(values: Plain) -> None:
     assert texts.filled().tolist() == [row for row, value in enumerate(values) if value]
 
 
-@given(st.data(), st.lists(COLUMNS, max_size=3))
-def test_gathered_from_anywhere(data: st.DataObject, columns: list[Plain]) -> None:
-    parts, expected = [], list[bytes | None]()
-    for values in columns:
-        texts = Texts.of(values)
-        start = data.draw(st.integers(0, len(values)))
-        parts.append((memoryview(texts.text), texts.starts[start:], texts.sizes[start:]))
-        expected += values[start:]
-    check(Texts.gathered(parts), expected)
-
-
 def test_several_threads_may_look_first() -> None:
     sizes = numbered([1] * 50_000)
     with ThreadPoolExecutor(4) as pool:

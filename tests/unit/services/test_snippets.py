@@ -29,7 +29,7 @@ def snippet(request: pytest.FixtureRequest) -> str:
 
 class TestEach:
     def test_is_filled_in(self, snippet: str) -> None:
-        for name in (*asdict(ACCESS), "ssl", "brokers", "mechanism", "jaas"):
+        for name in (*asdict(ACCESS), "ssl", "brokers", "mechanism", "jaas", "login"):
             assert f"@{name}@" not in snippet
         for value in (ACCESS.topic, "dep-01kdabc", "s3cretBase62", ACCESS.consumer_group):
             assert value in snippet
@@ -40,6 +40,31 @@ class TestEach:
 
     def test_reads_committed_records_only(self, snippet: str) -> None:
         assert "read_committed" in snippet or "readUncommitted: false" in snippet
+
+
+class TestSecurity:
+    @pytest.mark.parametrize(
+        ("mechanism", "module"),
+        [("PLAIN", "plain.Plain"), ("SCRAM-SHA-256", "scram.Scram"), ("SCRAM-SHA-512", "scram.Scram")],
+    )
+    def test_the_mechanism_of_the_readers(self, mechanism: str, module: str) -> None:
+        made = snippets(Access(**asdict(ACCESS) | {"security_protocol": "SASL_SSL", "sasl_mechanism": mechanism}))
+        assert f'"sasl.mechanism": "{mechanism}",' in made["python"]
+        assert f'mechanism: "{mechanism.lower()}",' in made["node"]
+        assert f'"sasl.mechanism", "{mechanism}"' in made["java"]
+        assert f"org.apache.kafka.common.security.{module}LoginModule required" in made["java"]
+        assert f"-X sasl.mechanism={mechanism} " in made["kcat"]
+
+    @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
+    def test_a_listener_without_a_login(self, protocol: str) -> None:
+        nobody = {"sasl_mechanism": None, "username": None, "password": None}
+        made = snippets(Access(**asdict(ACCESS) | nobody | {"security_protocol": protocol}))
+        ast.parse(made["python"])
+        for program in made.values():
+            assert "sasl" not in program
+            assert "@" not in program.replace("@Override", "")
+        assert f"ssl: {json.dumps(protocol == 'SSL')}," in made["node"]
+        assert f'"security.protocol": "{protocol}",' in made["python"]
 
 
 class TestLanguages:
@@ -65,11 +90,6 @@ class TestLanguages:
     def test_java_quotes_the_login_twice(self) -> None:
         login = f'username="{ACCESS.username}" password="{ACCESS.password}";'
         assert json.dumps(login)[1:-1] in snippets(ACCESS)["java"]
-
-    def test_java_logs_in_by_the_mechanism(self) -> None:
-        plain = replace(ACCESS, sasl_mechanism="PLAIN")
-        assert "scram.ScramLoginModule" in snippets(ACCESS)["java"]
-        assert "plain.PlainLoginModule" in snippets(plain)["java"]
 
     def test_the_shell_takes_every_password_as_it_is(self) -> None:
         password = 'it\'s $HOME `id` "quoted"'

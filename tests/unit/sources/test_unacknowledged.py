@@ -44,15 +44,15 @@ class TestRepeats:
         assert not kept.take(message(1))
         assert kept.count == kept.size == 0
 
-    def test_the_same_record_published_twice_and_another_of_its_key(self) -> None:
+    def test_equal_messages_are_kept(self) -> None:
         kept = Unacknowledged("t", lambda: 0)
+        assert [kept.take(message(n, key=b"k", value=b"x")) for n in range(2)] == [True, True]
+
+    def test_equal_messages_are_dropped_by_choice_unless_another_came_in_between(self) -> None:
+        kept = Unacknowledged("t", lambda: 0, deduplicate=True)
         taken = [kept.take(message(n, key=b"k", value=v)) for n, v in enumerate([b"x", b"x", b"y", b"x"])]
         assert taken == [True, False, True, True]
         assert kept.take(message(9, value=b"x"))  # without a natural key nothing is known
-
-    def test_with_other_workers_none_is_left_out(self) -> None:
-        kept = Unacknowledged("t", lambda: 0, alone=False)
-        assert [kept.take(message(n, key=b"k", value=b"x")) for n in range(2)] == [True, True]
 
     def test_what_is_committed_can_not_be_sought(self) -> None:
         kept = Unacknowledged("t", lambda: 0)

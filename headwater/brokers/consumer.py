@@ -1,0 +1,193 @@
+"""A member of a consumer group on one topic, which reads columns of records."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import KafkaError
+
+from headwater.brokers.client import ClientSettings
+from headwater.brokers.handle import CONSUMER, Handle, milliseconds
+from headwater.native.kafka import Event, EventKind, PartitionList, Place, Received, Receiver
+from headwater.native.library import FFI
+
+Positions = Mapping[int, int]
+NO_OFFSET: Final = -1001
+SEEK_S: Final = 5.0
+_NOTHING: Final = frozenset({0, KafkaError._NO_OFFSET})
+
+
+class Rebalance(NamedTuple):
+    """A change of the member's partitions, which takes effect when it is answered by `assign` or `unassign`.
+
+    lost: another member may have the partitions already.
+    """
+
+    is_assignment: bool
+    lost: bool
+    partitions: list[int]
+
+
+class CommitFailure(NamedTuple):
+    """Partitions whose positions were not stored, and why."""
+
+    code: int
+    partitions: list[int]
+
+
+class Consumer(Handle):
+    """One thread uses it. Calls raise KafkaException."""
+
+    def __init__(self, settings: ClientSettings, topic: str) -> None:
+        super().__init__(CONSUMER, settings)
+        self._topic = topic
+        self._rebalances: list[Rebalance] = []
+        self._unanswered: Rebalance | None = None
+        self._failures: list[CommitFailure] = []
+        self._check(self._library.rd_kafka_poll_set_consumer(self._client))
+        self._queue = self._library.rd_kafka_queue_get_consumer(self._client)
+        self._events.struct.queue = self._queue
+        self._receiver = Receiver(self._queue)
+
+    def subscribe(self) -> None:
+        """Join the group for the topic."""
+        self._check(self._library.rd_kafka_subscribe(self._client, self._list([Place(-1, NO_OFFSET)]).struct))
+
+    def unsubscribe(self) -> None:
+        """Leave the group. The revocation of all partitions follows."""
+        self._check(self._library.rd_kafka_unsubscribe(self._client))
+
+    # Reading.
+
+    def receive(self, max_records: int, max_bytes: int, timeout_s: float, *, with_headers: bool = False) -> Received:
+        """The next records, and partitions that could not be read. Also serves the group: call it often.
+
+        Waits for the first record at most `timeout_s`; a rebalance or an error ends the wait. Records that come with
+        a rebalance were read before it.
+        """
+        received = self._receiver.receive(max_records, max_bytes, timeout_s, with_headers=with_headers)
+        self._take_events()
+        return received
+
+    def rebalances(self) -> list[Rebalance]:
+        """The changes since the last call, in order."""
+        changes, self._rebalances = self._rebalances, []
+        return changes
+
+    def commit_failures(self) -> list[CommitFailure]:
+        """What of commits without wait was not stored, since the last call."""
+        failures, self._failures = self._failures, []
+        return failures
+
+    def _take(self, event: Event) -> None:
+        partitions = [place.partition for place in event.places]
+        if event.kind is EventKind.REBALANCE:
+            is_assignment = event.code == KafkaError._ASSIGN_PARTITIONS
+            self._unanswered = Rebalance(is_assignment, event.lost, partitions)
+            self._rebalances.append(self._unanswered)
+        elif event.kind is EventKind.COMMIT:
+            failed = [place for place in event.places if event.code or place.error]
+            if event.code not in _NOTHING or failed:
+                codes = [event.code, *(place.error for place in failed)]
+                self._failures.append(CommitFailure(next(filter(None, codes)), [p.partition for p in failed]))
+
+    # The assignment.
+
+    def assign(self, places: Collection[Place]) -> None:
+        """Read these partitions too, from these offsets on.
+
+        Where a place has the epoch of the record before it, the leader's log is compared with it (KIP-320): librdkafka
+        does so when it seeks, not when it is assigned.
+        """
+        self._unanswered = None
+        self._check_error(self._library.rd_kafka_incremental_assign(self._client, self._list(places).struct))
+        self._seek([place for place in places if place.epoch >= 0])
+
+    def unassign(self, partitions: Iterable[int]) -> None:
+        """Read these partitions no more."""
+        asked = self._list(Place(partition, NO_OFFSET) for partition in partitions)
+        self._unanswered = None
+        self._check_error(self._library.rd_kafka_incremental_unassign(self._client, asked.struct))
+
+    def move(self, places: Collection[Place]) -> None:
+        """Read on from other offsets. What was fetched of the partitions is dropped."""
+        stopped = self._seek(places)
+        self.restart([place for place in places if place.partition in stopped])
+
+    def restart(self, places: Collection[Place]) -> None:
+        """The same for partitions that librdkafka may not read at the moment."""
+        if places:
+            self.unassign([place.partition for place in places])
+            self.assign(places)
+
+    def _seek(self, places: Collection[Place]) -> set[int]:
+        """The partitions that can't be moved so: librdkafka does not read them."""
+        if not places:
+            return set()
+        asked = self._list(places)
+        self._check_error(self._library.rd_kafka_seek_partitions(self._client, asked.struct, milliseconds(SEEK_S)))
+        return {place.partition for place in asked.places() if place.error}
+
+    def pause(self, partitions: Iterable[int]) -> None:
+        """Hand out and fetch nothing more of these partitions. What was fetched is dropped."""
+        self._check(self._library.rd_kafka_pause_partitions(self._client, self._named(partitions).struct))
+
+    def resume(self, partitions: Iterable[int]) -> None:
+        """Go on with these partitions behind what was handed out."""
+        self._check(self._library.rd_kafka_resume_partitions(self._client, self._named(partitions).struct))
+
+    # Positions.
+
+    def commit(self, places: Iterable[Place], *, wait: bool) -> list[Place]:
+        """Store positions. With wait, the entries come back with an error where one was not stored."""
+        asked = self._list(places)
+        self._check(self._library.rd_kafka_commit(self._client, asked.struct, not wait))
+        return asked.places()
+
+    def committed(self, partitions: Iterable[int], timeout_s: float) -> list[Place]:
+        """The group's positions of these partitions; those without one are left out."""
+        asked = self._named(partitions)
+        self._check(self._library.rd_kafka_committed(self._client, asked.struct, milliseconds(timeout_s)))
+        for place in asked.places():
+            self._check(place.error)
+        return [place for place in asked.places() if place.offset >= 0]
+
+    def bounds(self, partition: int, timeout_s: float) -> tuple[int, int]:
+        """The first offset of a partition and the next one, as its leader has them."""
+        bounds = FFI.new("int64_t[2]")
+        self._check(
+            self._library.rd_kafka_query_watermark_offsets(
+                self._client, self._topic.encode(), partition, bounds, bounds + 1, milliseconds(timeout_s)
+            )
+        )
+        return bounds[0], bounds[1]
+
+    def group_metadata(self) -> Any:
+        """The member as a transaction names it. It changes with each rebalance."""
+        functions = self._library
+        made = functions.rd_kafka_consumer_group_metadata(self._client)
+        return FFI.gc(made, functions.rd_kafka_consumer_group_metadata_destroy)
+
+    def close(self) -> None:
+        """Leave the group, but for a static member, whose place stays for its successor until its session ends."""
+        if self.closed:
+            return
+        self._events.struct.closing = 1
+        self._take_events()
+        if self._unanswered is not None:  # librdkafka would wait for the answer
+            self._refuse(self._unanswered)
+        self._library.rd_kafka_consumer_close(self._client)
+        self._library.rd_kafka_queue_destroy(self._queue)
+        self._destroy()
+
+    def _refuse(self, change: Rebalance) -> None:
+        """Answer a rebalance so that nothing is assigned."""
+        if change.is_assignment:
+            self.assign([])
+        else:
+            self.unassign(change.partitions)
+
+    def _named(self, partitions: Iterable[int]) -> PartitionList:
+        return self._list(Place(partition, NO_OFFSET) for partition in partitions)
+
+    def _list(self, places: Iterable[Place]) -> PartitionList:
+        return PartitionList(self._topic, places)

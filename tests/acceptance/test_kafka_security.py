@@ -1,0 +1,194 @@
+"""On a Kafka whose listeners each want another way to authenticate: as the installation's own, and as a stream's."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from headwater.brokers.client import ClientErrors, admin_settings, producer_settings
+from headwater.model.worker import KafkaAccess
+from tests.acceptance.conftest import running
+from tests.acceptance.stack import Stack, client_config, deployed, pipeline, until
+from tests.support.secured_kafka import PROTOCOLS, SecuredKafka
+
+CHAIN, ENTITY = "base", "erc20_token_transfer"
+TOPIC = f"stream.{CHAIN}.{ENTITY}"
+RECORDS = [{"transaction_hash": f"0x{number:064x}", "log_index": number} for number in range(40)]
+STREAMS = dict(
+    zip(
+        PROTOCOLS,
+        [
+            ("base", "log"), ("base", "decoded_log"), ("base", "erc721_token_transfer"),
+            ("polygon", "log"), ("polygon", "decoded_log"), ("hyperliquid", "trade"),
+        ],
+        strict=True,
+    )
+)  # fmt: skip
+"""The stream that is bound to a topic behind each listener."""
+WITHIN_S = 60.0
+
+
+def members(access: KafkaAccess) -> dict[str, str]:
+    """What an operator writes for an access."""
+    written = access.model_dump(exclude_defaults=True)
+    return {"security_protocol": access.security_protocol} | written
+
+
+def variables(kafka: SecuredKafka, listener: str) -> dict[str, str]:
+    """The settings of an installation whose administrator uses a listener. Its readers and workers are SCRAM users."""
+    named = {f"HEADWATER_KAFKA_{member.upper()}": value for member, value in members(kafka.access(listener)).items()}
+    named |= {"HEADWATER_KAFKA_REPLICATION": "1"}
+    if not listener.startswith("scram"):
+        readers = kafka.access("scram512")
+        named["HEADWATER_KAFKA_READER_BOOTSTRAP_SERVERS"] = readers.bootstrap_servers
+        named["HEADWATER_KAFKA_READER_SECURITY_PROTOCOL"] = readers.security_protocol
+        named["HEADWATER_KAFKA_CA_FILE"] = readers.ca_file
+    return named
+
+
+def make_topic(kafka: SecuredKafka, name: str) -> None:
+    access = kafka.access("scram512")
+    admin = AdminClient(admin_settings(access, ClientErrors(access)))
+    if name not in admin.list_topics(timeout=WITHIN_S).topics:
+        admin.create_topics([NewTopic(name, 4, 1)])[name].result(WITHIN_S)
+
+
+@contextlib.contextmanager
+def reading(kafka: SecuredKafka, sink: dict[str, Any]) -> Iterator[Consumer]:
+    """A reader who trusts the brokers' authority."""
+    trusts = {"ssl.ca.location": str(kafka.authority.file)} if sink["security_protocol"].endswith("SSL") else {}
+    consumer = Consumer(client_config(sink) | trusts)
+    consumer.subscribe([sink["topic"]])
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def records_of(consumer: Consumer, count: int) -> list[Any]:
+    found: list[Any] = []
+    deadline = time.monotonic() + WITHIN_S
+    while len(found) < count:
+        assert time.monotonic() < deadline, f"{len(found)} of {count} records came"
+        for message in consumer.consume(count - len(found), 0.2):
+            assert message.error() is None, message.error()
+            found.append(json.loads(message.value() or b""))
+    return sorted(found, key=lambda record: record["log_index"])
+
+
+def login_error(kafka: SecuredKafka, sink: dict[str, Any]) -> int:
+    heard: list[KafkaError] = []
+    settings = client_config(sink) | {"ssl.ca.location": str(kafka.authority.file), "error_cb": heard.append}
+    consumer = Consumer(settings)
+    consumer.subscribe([sink["topic"]])
+    try:
+        until(lambda: consumer.poll(0.1) is None and bool(heard), WITHIN_S, "a refusal")
+    finally:
+        consumer.close()
+    return heard[0].code()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("listener", PROTOCOLS)
+def test_an_installation(secured_kafka: SecuredKafka, own_stack: Stack, tmp_path: Path, listener: str) -> None:
+    """Deploy, feed, read by the program of the answer too, rotate."""
+    make_topic(secured_kafka, TOPIC)
+    records = tmp_path / "records.jsonl"
+    records.write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
+    own_stack.variables = variables(secured_kafka, listener)
+    own_stack.start()
+    with own_stack.client() as client, deployed(client, pipeline()) as made:
+        with own_stack.replay(CHAIN, ENTITY, records) as feeding:
+            assert feeding.wait(WITHIN_S) == 0
+        with reading(secured_kafka, made.sink) as consumer:
+            assert records_of(consumer, len(RECORDS)) == RECORDS
+        assert made.sink["sasl_mechanism"] == ("SCRAM-SHA-256" if listener == "scram256" else "SCRAM-SHA-512")
+        run_program(secured_kafka, made.sink, tmp_path)
+        assert not [line for line in own_stack.log().splitlines() if "Traceback" in line]
+        rotate(secured_kafka, client, made.id, made.sink)
+    assert own_stack.stop() == 0
+
+
+def run_program(kafka: SecuredKafka, sink: dict[str, Any], folder: Path) -> None:
+    """Run the Python program, with the line that docs/consuming.md says for an authority of one's own."""
+    program, settings = sink["snippets"]["python"], "    {\n"
+    assert program.count(settings) == 1
+    (folder / "read.py").write_text(
+        program.replace(settings, f'{settings}        "ssl.ca.location": "{kafka.authority.file}",\n').replace(
+            f'"{sink["consumer_group"]}"', f'"{sink["username"]}.another"'
+        )
+    )
+    limit = {"HEADWATER_MAX_RECORDS": str(len(RECORDS))}
+    command = [sys.executable, str(folder / "read.py")]
+    done = subprocess.run(command, env=os.environ | limit, capture_output=True, timeout=WITHIN_S, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    printed = sorted((json.loads(line) for line in done.stdout.splitlines()), key=lambda record: record["log_index"])
+    assert printed == RECORDS
+
+
+def rotate(kafka: SecuredKafka, client: httpx.Client, flow_id: str, old: dict[str, Any]) -> None:
+    """The new password reads; the old one does not."""
+    answer = client.post(f"/api/v1/flow/{flow_id}/deploy/credentials")
+    assert answer.status_code == 200, answer.text
+    new = answer.json()["sinks"][0]
+    assert new["password"] != old["password"]
+    with reading(kafka, new | {"consumer_group": f"{new['username']}.rotated"}) as consumer:
+        assert records_of(consumer, len(RECORDS)) == RECORDS
+    assert login_error(kafka, old) in {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED}
+
+
+@pytest.fixture(scope="module")
+def bound(secured_kafka: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """An installation with a Kafka of its own, whose streams are on another one, each behind another listener."""
+    folder = tmp_path_factory.mktemp("bound")
+    bindings = {}
+    for listener, (chain, entity) in STREAMS.items():
+        make_topic(secured_kafka, f"bound-{listener}")
+        kafka = {"topic": f"bound-{listener}"} | members(secured_kafka.access(listener))
+        if secret := kafka.pop("oauth_client_secret", ""):
+            (folder / "client-secret").write_text(f"{secret}\n")
+            kafka["oauth_client_secret_file"] = "client-secret"
+        bindings[f"{chain}.{entity}"] = {"kafka": kafka}
+    (folder / "streams.json").write_text(json.dumps(bindings))
+    yield from running(Stack(folder / "data", flags=("--stream-bindings", str(folder / "streams.json"))))
+
+
+@pytest.mark.parametrize("listener", PROTOCOLS)
+def test_a_stream_of_another_cluster(secured_kafka: SecuredKafka, bound: Stack, listener: str) -> None:
+    chain, entity = STREAMS[listener]
+    access = secured_kafka.access(listener)
+    with bound.client() as client, deployed(client, pipeline(entity, chain)) as made:
+        producer = Producer(producer_settings(access, ClientErrors(access), 1))
+        for record in RECORDS:
+            producer.produce(f"bound-{listener}", json.dumps(record).encode())
+        assert producer.flush(WITHIN_S) == 0
+        with reading(secured_kafka, made.sink) as consumer:
+            assert records_of(consumer, len(RECORDS)) == RECORDS
+
+
+def test_a_start_with_what_does_not_fit_is_refused(bound: Stack) -> None:
+    """One sentence says what is missing, and one what does not belong."""
+    place = {"HEADWATER_KAFKA_BOOTSTRAP_SERVERS": "kafka.example:9092", "HEADWATER_REDIS_URL": "redis://127.0.0.1:1"}
+    oauth = place | {"HEADWATER_KAFKA_SASL_MECHANISM": "OAUTHBEARER"}
+    cases = {
+        "OAUTHBEARER needs HEADWATER_KAFKA_OAUTH_TOKEN_ENDPOINT_URL and HEADWATER_KAFKA_OAUTH_CLIENT_ID and": oauth,
+        "HEADWATER_KAFKA_OAUTH_SCOPE belongs to HEADWATER_KAFKA_SASL_MECHANISM OAUTHBEARER": place
+        | {"HEADWATER_KAFKA_PASSWORD": "x", "HEADWATER_KAFKA_OAUTH_SCOPE": "kafka"},
+        "a listener with SSL has no users: set HEADWATER_KAFKA_READER_SECURITY_PROTOCOL": place
+        | {"HEADWATER_KAFKA_SECURITY_PROTOCOL": "SSL"},
+        "GSSAPI (Kerberos) is not supported": place | {"HEADWATER_KAFKA_SASL_MECHANISM": "GSSAPI"},
+    }
+    for sentence, settings in cases.items():
+        refused = Stack(bound.data_dir.with_name("refused"), variables=settings).run("controller")
+        assert refused.returncode == 2
+        assert sentence in refused.stderr

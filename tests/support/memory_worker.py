@@ -1,0 +1,76 @@
+"""A worker with the real engine and command line, whose stream is in memory and whose positions are in a file.
+
+`HEADWATER_TEST_POSITIONS` names the file: the group's positions by partition. Partition 0 has a record at BOMB that
+takes more memory than a worker may have.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from headwater.app import worker as app
+from headwater.engine.delivery import AtLeastOnce, DeadLetters
+from headwater.engine.health import Reporter
+from headwater.engine.observe import Observer
+from headwater.engine.recorder import Recorder
+from headwater.engine.worker import Worker
+from headwater.model.record import Row
+from headwater.model.worker import ReadingPlan, WorkerSpec
+from headwater.sinks.memory import MemoryProducer, MemoryTopics
+from headwater.sources.base import Positions
+from headwater.sources.memory import MemoryGroup, MemorySource, MemoryTopic
+from headwater.stores.memory.metrics import MemoryMetrics
+
+PARTITIONS, RECORDS, BOMB = 3, 20, 10
+BOMB_BYTES = 500 << 20
+POSITIONS = "HEADWATER_TEST_POSITIONS"
+
+
+class FileGroup(MemoryGroup):
+    """A group whose positions outlive the process."""
+
+    def __init__(self, topic: MemoryTopic, path: Path) -> None:
+        stored = json.loads(path.read_text())
+        super().__init__(topic, {int(partition): offset for partition, offset in stored.items()})
+        self._path = path
+
+    def commit(self, positions: Positions, topic_id: int) -> None:
+        super().commit(positions, topic_id)
+        new = self._path.with_suffix(".new")
+        new.write_text(json.dumps(self.committed))
+        new.rename(self._path)
+
+
+class BombSource(MemorySource):
+    """A source that needs BOMB_BYTES for one of its records."""
+
+    def _read(self, partition: int, count: int) -> list[Row]:
+        rows = super()._read(partition, count)
+        if any((row.partition, row.offset) == (0, BOMB) for row in rows):
+            hoard = b"x" * BOMB_BYTES
+            time.sleep(30)
+            del hoard
+        return rows
+
+
+def run_worker(spec: WorkerSpec, slot: int, reporter: Reporter, plan: ReadingPlan) -> int:
+    """What app.worker.run_worker does, with parts in memory."""
+    topic = MemoryTopic(spec.source_topic, [[] for _ in range(PARTITIONS)])
+    for partition in range(PARTITIONS):
+        for number in range(RECORDS):
+            topic.append(partition, b"%d" % number)
+    source = BombSource(FileGroup(topic, Path(os.environ[POSITIONS])))
+    topics = MemoryTopics(["dead"])
+    delivery = AtLeastOnce([], DeadLetters("dead", spec.revision), lambda: MemoryProducer(topics))
+    observer = Observer(Recorder(MemoryMetrics(), spec.deployment_id, spec.source_group, str(slot)))
+    worker = Worker(source, [], delivery, observer, reporter=reporter, plan=plan)
+    signal.signal(signal.SIGTERM, lambda *_: worker.stop())
+    return 0 if worker.run() else 1
+
+
+if __name__ == "__main__":
+    app.run_worker = run_worker  # type: ignore[assignment]
+    sys.exit(app.main())

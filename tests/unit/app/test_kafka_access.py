@@ -1,0 +1,215 @@
+"""How Headwater, its workers and readers log in to a Kafka of the operator's own, from the settings."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from headwater.app.addresses import Addresses
+from headwater.app.home import Home
+from headwater.errors import SetupError
+from headwater.model.worker import KafkaAccess
+from headwater.settings import Settings
+
+USER = {"password": "geheim"}
+OAUTH = {
+    "sasl_mechanism": "OAUTHBEARER",
+    "oauth_token_endpoint_url": "https://idp.example/token",
+    "oauth_client_id": "headwater",
+    "oauth_client_secret": "geheim",
+}
+
+
+def addresses(**members: Any) -> Addresses:
+    members = {"bootstrap_servers": "kafka.example:9092"} | members
+    settings = Settings.model_validate({f"kafka_{member}": value for member, value in members.items()})
+    return Addresses(settings, Home(Path("unused")))
+
+
+def place(access: KafkaAccess) -> tuple[str, str, str]:
+    return access.bootstrap_servers, access.security_protocol, access.sasl_mechanism
+
+
+class TestHeadwaterItself:
+    def test_oauth(self) -> None:
+        access = addresses(**OAUTH, oauth_scope="kafka").kafka()
+        assert (access.sasl_mechanism, access.oauth_client_id, access.oauth_scope) == (
+            "OAUTHBEARER",
+            "headwater",
+            "kafka",
+        )
+        assert access.username == ""  # the default user has no meaning there
+
+    def test_a_client_certificate(self, tmp_path: Path) -> None:
+        for name in ("cert.pem", "key.pem", "ca.pem"):
+            (tmp_path / name).touch()
+        files = {"certificate_file": "cert.pem", "key_file": "key.pem", "ca_file": "ca.pem"}
+        paths = {member: tmp_path / name for member, name in files.items()}
+        access = addresses(security_protocol="SSL", **paths, key_password="geheim").kafka()
+        assert (access.certificate_file, access.key_password) == (str(tmp_path / "cert.pem"), "geheim")
+
+    def test_a_brokers_without_authentication(self) -> None:
+        assert addresses(security_protocol="PLAINTEXT").kafka() == KafkaAccess(
+            bootstrap_servers="kafka.example:9092", security_protocol="PLAINTEXT"
+        )
+
+    @pytest.mark.parametrize(
+        ("members", "sentence"),
+        [
+            (
+                OAUTH | {"oauth_client_secret": ""},
+                r"at kafka\.example:9092: .* OAUTHBEARER needs HEADWATER_KAFKA_OAUTH_CLIENT_SECRET \(or .*_FILE\): add",
+            ),
+            (
+                OAUTH | USER,
+                "HEADWATER_KAFKA_PASSWORD belongs to .* and HEADWATER_KAFKA_SASL_MECHANISM is OAUTHBEARER: remove",
+            ),
+            (
+                USER | {"ca_file": "ca.pem"},
+                "HEADWATER_KAFKA_CA_FILE belongs to HEADWATER_KAFKA_SECURITY_PROTOCOL SSL or",
+            ),
+            (
+                USER | {"security_protocol": "SASL_SSL", "ca_file": "/no/such/ca.pem"},
+                r"HEADWATER_KAFKA_CA_FILE names /no/such/ca\.pem, which can't be read \(No such file",
+            ),
+        ],
+    )
+    def test_refused(self, members: dict[str, str], sentence: str) -> None:
+        with pytest.raises(SetupError, match=sentence) as raised:
+            addresses(**members).kafka()
+        assert "geheim" not in raised.value.detail
+
+    def test_kerberos(self) -> None:
+        with pytest.raises(ValidationError, match=r"GSSAPI .* is not supported, .* instead"):
+            addresses(sasl_mechanism="GSSAPI")
+
+    def test_an_empty_path_is_none(self) -> None:
+        assert addresses(**USER, ca_file="").kafka().ca_file == ""
+
+
+class TestReadersAndWorkers:
+    def test_by_default_they_use_the_listener_of_headwater(self) -> None:
+        own = addresses(**USER)
+        expected = ("kafka.example:9092", "SASL_PLAINTEXT", "SCRAM-SHA-512")
+        assert place(own.reader_kafka()) == place(own.worker_kafka()) == expected
+        assert (own.worker_kafka().username, own.worker_kafka().password) == ("", "")
+
+    def test_they_use_the_scram_mechanism_of_headwater(self) -> None:
+        own = addresses(**USER, sasl_mechanism="SCRAM-SHA-256")
+        assert own.reader_kafka().sasl_mechanism == own.worker_kafka().sasl_mechanism == "SCRAM-SHA-256"
+
+    @pytest.mark.parametrize("admin", [OAUTH, USER | {"sasl_mechanism": "PLAIN"}, {"security_protocol": "PLAINTEXT"}])
+    def test_workers_go_to_the_listener_of_readers_when_headwater_is_no_scram_user(self, admin: dict[str, str]) -> None:
+        readers = {"reader_bootstrap_servers": "public.example:9093", "reader_security_protocol": "SASL_SSL"}
+        own = addresses(**admin, **readers)
+        expected = ("public.example:9093", "SASL_SSL", "SCRAM-SHA-512")
+        assert place(own.reader_kafka()) == place(own.worker_kafka()) == expected
+
+    def test_workers_stay_inside_when_readers_are_outside(self) -> None:
+        own = addresses(**USER, reader_bootstrap_servers="public.example:9093", reader_security_protocol="SASL_SSL")
+        assert place(own.worker_kafka()) == ("kafka.example:9092", "SASL_PLAINTEXT", "SCRAM-SHA-512")
+        assert place(own.reader_kafka()) == ("public.example:9093", "SASL_SSL", "SCRAM-SHA-512")
+
+    def test_no_secret_of_headwater_goes_to_a_worker_at_another_listener(self, tmp_path: Path) -> None:
+        for name in ("cert.pem", "key.pem", "ca.pem"):
+            (tmp_path / name).touch()
+        own = addresses(
+            security_protocol="SSL",
+            certificate_file=tmp_path / "cert.pem",
+            key_file=tmp_path / "key.pem",
+            ca_file=tmp_path / "ca.pem",
+            reader_security_protocol="SASL_SSL",
+            reader_bootstrap_servers="public.example:9093",
+        )
+        worker = own.worker_kafka()
+        assert (worker.ca_file, worker.certificate_file, worker.key_file) == (str(tmp_path / "ca.pem"), "", "")
+
+    def test_a_ca_file_for_readers_alone(self, tmp_path: Path) -> None:
+        (tmp_path / "ca.pem").touch()
+        own = addresses(security_protocol="PLAINTEXT", ca_file=tmp_path / "ca.pem", reader_security_protocol="SASL_SSL")
+        assert (own.kafka().ca_file, own.worker_kafka().ca_file) == ("", str(tmp_path / "ca.pem"))
+
+    def test_a_mechanism_whose_users_headwater_can_not_create(self) -> None:
+        own = addresses(**USER, reader_sasl_mechanism="PLAIN")
+        with pytest.raises(
+            SetupError, match=r"SASL_MECHANISM is PLAIN, but .* Or set HEADWATER_KAFKA_CREDENTIALS=given"
+        ):
+            own.reader_kafka()
+
+    @pytest.mark.parametrize("member", ["reader_username", "reader_password"])
+    def test_a_login_that_nobody_would_get(self, member: str) -> None:
+        with pytest.raises(SetupError, match="HEADWATER_KAFKA_CREDENTIALS=given") as raised:
+            addresses(**USER, **{member: "geheim"}).reader_kafka()
+        assert "geheim" not in raised.value.detail
+
+    @pytest.mark.parametrize("protocol", ["SSL", "PLAINTEXT"])
+    def test_without_a_listener_for_users(self, protocol: str) -> None:
+        own = addresses(security_protocol=protocol)
+        sentence = f"a listener with {protocol} has no users: set HEADWATER_KAFKA_READER_SECURITY_PROTOCOL to SASL_SSL"
+        with pytest.raises(SetupError, match=sentence):
+            own.reader_kafka()
+        with pytest.raises(SetupError, match=sentence):
+            own.worker_kafka()
+
+
+LOGIN = {"reader_username": "reader", "reader_password": "geheim"}
+
+
+class TestGivenCredentials:
+    """The operator creates all users: any way to authenticate will do, for Headwater itself, workers and readers."""
+
+    @pytest.mark.parametrize(
+        "admin",
+        [
+            {"security_protocol": "PLAINTEXT"},
+            {"security_protocol": "SSL"},
+            USER | {"sasl_mechanism": "PLAIN"},
+            USER | {"sasl_mechanism": "SCRAM-SHA-256"},
+            OAUTH,
+            {"security_protocol": "SASL_SSL", "sasl_mechanism": "AWS_MSK_IAM", "aws_region": "eu-central-1"},
+        ],
+    )
+    def test_workers_are_headwater_itself_and_readers_come_by_its_listener(self, admin: dict[str, str]) -> None:
+        own = addresses(credentials="given", **admin)
+        assert own.worker_kafka() == own.kafka()
+        assert place(own.reader_kafka()) == place(own.kafka())
+        assert (own.reader_kafka().username, own.reader_kafka().password) == ("", "")
+        own.require_kafka_settings()
+
+    def test_readers_may_have_a_listener_and_a_mechanism_of_their_own(self) -> None:
+        readers = {"reader_bootstrap_servers": "public.example:9093", "reader_security_protocol": "SASL_SSL"}
+        own = addresses(credentials="given", **OAUTH, **readers, reader_sasl_mechanism="PLAIN", **LOGIN)
+        assert place(own.reader_kafka()) == ("public.example:9093", "SASL_SSL", "PLAIN")
+        assert (own.reader_kafka().username, own.reader_kafka().password) == ("reader", "geheim")
+        assert own.worker_kafka() == own.kafka()
+
+    def test_a_ca_file_for_readers_alone(self, tmp_path: Path) -> None:
+        (tmp_path / "ca.pem").touch()
+        own = addresses(
+            credentials="given",
+            security_protocol="PLAINTEXT",
+            ca_file=tmp_path / "ca.pem",
+            reader_security_protocol="SSL",
+        )
+        assert (own.kafka().ca_file, own.reader_kafka().ca_file) == ("", str(tmp_path / "ca.pem"))
+
+    @pytest.mark.parametrize(
+        ("members", "sentence"),
+        [
+            (USER | LOGIN | {"reader_password": ""}, "set both or none"),
+            (USER | LOGIN | {"reader_username": ""}, "set both or none"),
+            (
+                {"security_protocol": "PLAINTEXT"} | LOGIN,
+                "HEADWATER_KAFKA_READER_PASSWORD belongs to HEADWATER_KAFKA_READER_SECURITY_PROTOCOL SASL_PLAINTEXT or",
+            ),
+            (
+                OAUTH | LOGIN,
+                "HEADWATER_KAFKA_READER_PASSWORD belongs to HEADWATER_KAFKA_READER_SASL_MECHANISM PLAIN or SCRAM-SHA",
+            ),
+        ],
+    )
+    def test_a_login_that_nobody_could_use(self, members: dict[str, str], sentence: str) -> None:
+        with pytest.raises(SetupError, match=sentence) as raised:
+            addresses(credentials="given", **members).reader_kafka()
+        assert "geheim" not in raised.value.detail

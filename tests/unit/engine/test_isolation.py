@@ -1,0 +1,354 @@
+"""Workers that die of what they read: which partition is left out, and that all others go on.
+
+A supervisor as in orchestrators/slot.py reads the heartbeats of one worker after the other.
+"""
+
+import contextlib
+import itertools
+import select
+import socket
+
+import pytest
+from structlog.testing import capture_logs
+
+from headwater.engine.health import Probe
+from headwater.engine.isolation import QUIET_S, RETRY_AFTER_S, TURN_S
+from headwater.errors import BrokerUnavailable
+from headwater.model.worker import JOIN, READ_ALL, Heartbeat, PartitionPosition, ReadingPlan
+from headwater.orchestrators.memory_deaths import REPEATED_WITHIN_S, MemoryDeaths
+from headwater.sources.base import Positions
+from tests.unit.engine.looking import arrived, errors, exactly_once, steps
+from tests.unit.engine.weather import Killed
+from tests.unit.engine.world import Member, World
+
+STEPS = 400
+
+
+class Supervisor:
+    """One slot: starts a worker, reads its heartbeats, and starts the next one when it dies."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.memory_deaths = MemoryDeaths()
+        self.deaths = 0
+        self.known_deaths = 0
+        self.spec_hash = "one"
+        self.last: Heartbeat | None = None
+        self.member: Member | None = None
+        self._ours, self._theirs = socket.socketpair()
+        self._ours.setblocking(False)
+
+    def run(self, steps: int = STEPS) -> None:
+        for _ in range(steps):
+            try:
+                self._worker().worker.step()
+            except Killed:
+                self._died()
+            self.read()
+
+    def _worker(self) -> Member:
+        if self.member is None:
+            self._ours.close()
+            self._theirs.close()
+            self._ours, self._theirs = socket.socketpair()
+            self._ours.setblocking(False)
+            self._ours.send(JOIN)
+            probe = Probe(self._theirs.fileno(), self.world.weather.clock)
+            self.member = self.world.member(probe, plan=self.memory_deaths.plan(self.spec_hash))
+        return self.member
+
+    def _died(self) -> None:
+        assert self.member is not None
+        self.read()
+        self.deaths += 1
+        now = self.world.weather.clock.now
+        self.known_deaths += self.memory_deaths.died(self.spec_hash, self.last, now)
+        self._forget()
+
+    def read(self) -> None:
+        try:
+            lines = self._ours.recv(1 << 20).splitlines()
+        except BlockingIOError:
+            return
+        for line in lines:
+            self.last = Heartbeat.model_validate_json(line)
+            if self.last.isolation is not None:
+                self.memory_deaths.heard(self.spec_hash, self.last.isolation)
+
+    def redeploy(self) -> None:
+        self.spec_hash += "+"
+        self._forget()
+
+    def _forget(self) -> None:
+        if self.member is not None:
+            self.world.group.remove(self.member.source)
+        self.member = self.last = None
+
+    def close(self) -> None:
+        self._ours.close()
+        self._theirs.close()
+
+    @property
+    def quarantined(self) -> list[PartitionPosition]:
+        assert self.last is not None
+        assert self.last.isolation is not None
+        return self.last.isolation.quarantined
+
+
+def supervised(world: World, request: pytest.FixtureRequest) -> Supervisor:
+    supervisor = Supervisor(world)
+    request.addfinalizer(supervisor.close)
+    return supervisor
+
+
+def fill(world: World, count: int = 6) -> None:
+    for partition in range(len(world.source.partitions)):
+        world.append(partition, *["pass"] * count)
+
+
+@exactly_once
+def test_a_partition_that_ends_workers_is_left_out_and_the_others_go_on(
+    exactly_once: bool, request: pytest.FixtureRequest
+) -> None:
+    world = World(exactly_once=exactly_once)
+    fill(world)
+    world.weather.bombs.add((1, 2))
+    supervisor = supervised(world, request)
+    with capture_logs() as lines:
+        supervisor.run()
+    assert supervisor.deaths == 3, "twice with all partitions, once alone"
+    assert world.group.committed == {0: 6, 1: 2, 2: 6}
+    fill(world)
+    supervisor.run()
+    assert world.group.committed == {0: 12, 1: 2, 2: 12}
+    assert not any(each.startswith("stream/1/2/") for each in arrived(world))
+    assert supervisor.last is not None
+    assert supervisor.last.state == "ready"
+    (error,) = errors(lines)
+    assert error == supervisor.last.reason
+    assert error.startswith("Partition 1 of the stream is not read from offset 2 on:")
+    assert supervisor.memory_deaths.plan("one") == ReadingPlan(quarantined=(PartitionPosition(1, 2),))
+
+
+def test_the_records_before_the_fatal_one_are_delivered_when_they_are_read_before_it(
+    request: pytest.FixtureRequest,
+) -> None:
+    world = World()
+    fill(world, 100)
+    world.weather.bombs.add((0, 50))
+    supervisor = supervised(world, request)
+    supervisor.run(2 * STEPS)
+    (left,) = supervisor.quarantined
+    assert left.partition == 0
+    assert 4 <= left.offset <= 50
+    assert world.group.committed == {0: left.offset, 1: 100, 2: 100}
+
+
+def test_several_partitions_are_left_out_each_by_itself(request: pytest.FixtureRequest) -> None:
+    world = World()
+    fill(world)
+    world.weather.bombs |= {(0, 0), (2, 5)}
+    supervisor = supervised(world, request)
+    supervisor.run()
+    assert [position.partition for position in supervisor.quarantined] == [0, 2]
+    assert world.group.committed[1] == 6
+
+
+def test_a_worker_that_may_read_nothing_waits(request: pytest.FixtureRequest) -> None:
+    world = World(partitions=1)
+    fill(world)
+    world.weather.bombs.add((0, 0))
+    supervisor = supervised(world, request)
+    supervisor.run()
+    assert supervisor.last is not None
+    assert supervisor.last.state == "waiting"
+    assert "Partition 0 of the stream is not read" in supervisor.last.reason
+
+
+def test_deaths_that_are_far_apart_are_of_no_partition(request: pytest.FixtureRequest) -> None:
+    world = World()
+    supervisor = supervised(world, request)
+    for offset in range(3):
+        world.append(0, "pass")
+        world.weather.bombs = {(0, offset)}
+        supervisor.run(1)
+        world.weather.bombs.clear()
+        supervisor.run(20)
+        assert supervisor.memory_deaths.plan("one") == READ_ALL
+        world.weather.clock.sleep(REPEATED_WITHIN_S)
+    assert (supervisor.deaths, world.group.committed[0]) == (3, 3)
+
+
+def test_when_no_partition_is_at_fault_all_are_read_again(request: pytest.FixtureRequest) -> None:
+    world = World()
+    fill(world)
+    supervisor = supervised(world, request)
+    world.weather.bombs.add((0, 0))
+    supervisor.run(2)
+    world.weather.bombs.clear()
+    supervisor.run()
+    fill(world)
+    supervisor.run()
+    assert (supervisor.deaths, supervisor.quarantined) == (2, [])
+    assert supervisor.last is not None
+    assert supervisor.last.reason == ""
+    assert supervisor.memory_deaths.plan("one") == READ_ALL
+    assert set(world.group.committed.values()) == {12}
+
+
+def left_out(world: World, request: pytest.FixtureRequest) -> Supervisor:
+    """A world in which partition 1 is left out."""
+    fill(world)
+    world.weather.bombs.add((1, 0))
+    supervisor = supervised(world, request)
+    supervisor.run()
+    assert supervisor.quarantined == [(1, 0)]
+    assert supervisor.deaths == 3
+    return supervisor
+
+
+def test_after_an_hour_it_is_read_alone_once(request: pytest.FixtureRequest) -> None:
+    world = World()
+    supervisor = left_out(world, request)
+    world.weather.clock.sleep(RETRY_AFTER_S)
+    supervisor.run()
+    assert (supervisor.deaths, supervisor.quarantined) == (4, [(1, 0)])
+    world.weather.bombs.clear()
+    world.weather.clock.sleep(RETRY_AFTER_S)
+    supervisor.run()
+    assert (supervisor.deaths, supervisor.quarantined, world.group.committed[1]) == (4, [], 6)
+    assert supervisor.memory_deaths.plan("one") == READ_ALL
+
+
+def test_another_spec_reads_it_alone_and_is_not_blamed_for_it(request: pytest.FixtureRequest) -> None:
+    world = World()
+    supervisor = left_out(world, request)
+    supervisor.redeploy()
+    supervisor.run()
+    assert (supervisor.deaths, supervisor.known_deaths, supervisor.quarantined) == (4, 1, [(1, 0)])
+    world.weather.bombs = {(0, 6)}
+    fill(world)
+    supervisor.redeploy()
+    supervisor.run()
+    assert (supervisor.deaths, supervisor.known_deaths, supervisor.quarantined) == (5, 1, [(0, 6)])
+    assert world.group.committed == {0: 6, 1: 12, 2: 12}
+
+
+def test_a_position_that_somebody_has_moved_is_read_from(request: pytest.FixtureRequest) -> None:
+    world = World()
+    supervisor = left_out(world, request)
+    supervisor._forget()
+    world.group.committed[1] = 3
+    supervisor.run()
+    assert (supervisor.deaths, supervisor.quarantined, world.group.committed[1]) == (3, [], 6)
+
+
+def test_deleted_records_are_passed_by_the_next_try(request: pytest.FixtureRequest) -> None:
+    world = World()
+    supervisor = left_out(world, request)
+    world.source.truncate(1, 4)
+    supervisor.redeploy()
+    supervisor.run()
+    assert (supervisor.deaths, supervisor.quarantined, world.group.committed[1]) == (3, [], 6)
+
+
+def test_a_rebalance_that_takes_it_away_ends_its_entry(request: pytest.FixtureRequest) -> None:
+    world = World(partitions=2)
+    supervisor = left_out(world, request)
+    other = world.member()
+    for _ in range(50):
+        supervisor.run(1)
+        if supervisor.member is not None and world.group.owners.get(1) is other.source:
+            break
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(world.weather, "bombs", set())
+            other.worker.step()
+    mine = [p for p, owner in world.group.owners.items() if owner is not other.source]
+    assert [p for p, _ in supervisor.quarantined] == [p for p in mine if p == 1]
+
+
+def test_new_partitions_of_a_rebalance_are_read_too(request: pytest.FixtureRequest) -> None:
+    world = World(partitions=2)
+    supervisor = left_out(world, request)
+    world.source.partitions.append([])
+    world.source.ends.append(0)
+    world.appended.append([])
+    world.group.committed[2] = 0
+    world.group.deal()
+    world.append(2, "pass")
+    supervisor.run(20)
+    assert (world.group.committed[2], supervisor.quarantined) == (1, [(1, 0)])
+
+
+def test_a_turn_lasts_until_the_store_is_back(request: pytest.FixtureRequest) -> None:
+    world = World(partitions=1)
+    fill(world)
+    supervisor = supervised(world, request)
+    supervisor.memory_deaths._read_alone, supervisor.memory_deaths._spec_hash = True, "one"
+    world.weather.store_up = False
+    supervisor.run()
+    assert supervisor.last is not None
+    assert supervisor.last.isolation is not None
+    assert (supervisor.last.isolation.alone, supervisor.last.isolation.is_over) == ((0, 0), False)
+    world.weather.store_up = True
+    supervisor.run()
+    assert supervisor.last.isolation.is_over
+    assert world.group.committed == {0: 6}
+
+
+def test_positions_that_kafka_does_not_tell_are_waited_for(request: pytest.FixtureRequest) -> None:
+    world = World(partitions=1)
+    fill(world)
+    supervisor = supervised(world, request)
+    supervisor.memory_deaths._read_alone, supervisor.memory_deaths._spec_hash = True, "one"
+    source = supervisor._worker().source
+
+    def is_away() -> Positions:
+        raise BrokerUnavailable("Kafka does not answer.")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source, "committed", is_away)
+        supervisor.run(20)
+    assert supervisor.last is not None
+    assert (supervisor.last.state, supervisor.last.reason) == ("waiting", "Kafka does not answer.")
+    supervisor.run()
+    assert (supervisor.last.state, world.group.committed) == ("ready", {0: 6})
+
+
+def test_nothing_is_read_before_the_supervisor_knows_of_it() -> None:
+    world = World(partitions=1)
+    fill(world)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.send(JOIN)
+        member = world.member(Probe(theirs.fileno(), world.weather.clock), plan=ReadingPlan(read_alone=True))
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                theirs.send(b"x", socket.MSG_DONTWAIT)
+        steps(member, 20)
+        assert world.total() == 0
+        while select.select([ours], [], [], 0)[0]:
+            ours.recv(1 << 20)
+        steps(member, STEPS)
+        assert world.group.committed == {0: 6}
+
+
+def test_between_two_turns_nothing_is_read() -> None:
+    world = World(partitions=2)
+    fill(world)
+    member = world.member(plan=ReadingPlan(read_alone=True))
+    allowed: list[tuple[float, list[int]]] = []
+    read_only = member.source.read_only
+
+    def note(partitions: frozenset[int] | None) -> None:
+        allowed.append((world.weather.clock.now, sorted(partitions or range(2))))
+        if partitions == frozenset():
+            allowed[-1] = (world.weather.clock.now, [])
+        read_only(partitions)
+
+    member.source.read_only = note  # type: ignore[assignment]
+    steps(member, STEPS)
+    assert [partitions for _, partitions in allowed] == [[0], [], [1], [], [0, 1]]
+    lasted = [end - begin for (begin, _), (end, _) in itertools.pairwise(allowed)]
+    assert all(turn >= TURN_S for turn in lasted[::2])
+    assert all(quiet >= QUIET_S for quiet in lasted[1::2])

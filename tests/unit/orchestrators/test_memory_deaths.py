@@ -1,0 +1,47 @@
+"""How the workers of a slot read after deaths by memory; tests/unit/engine/test_isolation.py has the workers' side."""
+
+from headwater.model.worker import READ_ALL, Heartbeat, IsolationStatus, PartitionPosition, ReadingPlan
+from headwater.orchestrators.memory_deaths import REPEATED_WITHIN_S, MemoryDeaths
+
+BAD = PartitionPosition(1, 7)
+
+
+def reading_alone(position: PartitionPosition) -> Heartbeat:
+    return Heartbeat(state="ready", spec_hash="a", isolation=IsolationStatus(alone=position))
+
+
+def test_two_deaths_in_a_row_and_one_alone() -> None:
+    deaths = MemoryDeaths()
+    assert not deaths.died("a", None, 0.0)
+    assert deaths.plan("a") == READ_ALL
+    assert not deaths.died("a", None, 5.0)
+    assert deaths.plan("a") == ReadingPlan(read_alone=True)
+    assert not deaths.died("a", reading_alone(BAD), 9.0)
+    assert deaths.plan("a") == ReadingPlan(read_alone=True, quarantined=(BAD,))
+    deaths.heard("a", IsolationStatus(is_over=True, quarantined=[BAD]))
+    assert deaths.plan("a") == ReadingPlan(quarantined=(BAD,))
+    deaths.heard("a", IsolationStatus(is_over=True))
+    assert deaths.plan("a") == READ_ALL
+
+
+def test_a_death_long_after_the_last_one_is_a_first_one() -> None:
+    deaths = MemoryDeaths()
+    deaths.died("a", None, 0.0)
+    deaths.died("a", None, REPEATED_WITHIN_S)
+    assert deaths.plan("a") == READ_ALL
+
+
+def test_another_spec_dies_of_what_its_predecessor_left_out() -> None:
+    deaths = MemoryDeaths()
+    deaths.died("a", reading_alone(BAD), 0.0)
+    assert deaths.plan("b") == ReadingPlan(read_alone=True)
+    assert deaths.died("b", reading_alone(BAD), 1.0)
+    assert deaths.plan("b") == ReadingPlan(read_alone=True, quarantined=(BAD,))
+    assert not deaths.died("b", reading_alone(PartitionPosition(1, 8)), 2.0)
+
+
+def test_another_spec_dies_of_what_another_slot_left_out() -> None:
+    deaths = MemoryDeaths()
+    deaths.suspect([BAD])
+    assert deaths.plan("b") == ReadingPlan(read_alone=True)
+    assert deaths.died("b", reading_alone(BAD), 1.0)
