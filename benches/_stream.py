@@ -5,18 +5,22 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headwater.brokers.client import ClientErrors, admin_settings, consumer_settings, producer_settings
 from headwater.brokers.embedded import EmbeddedKafka
-from headwater.brokers.wire.codes import PASSING
 from headwater.model.worker import KafkaAccess
 
 PARTITIONS = 4
 CACHE_DIR = Path("~/.cache/headwater")
 WAIT_S = 240.0
 POLL_S = 0.2
+_NOT_LED = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+}
 
 
 @contextmanager
@@ -95,7 +99,7 @@ def records_in(consumer: Consumer, name: str) -> int:
     try:
         marks = [consumer.get_watermark_offsets(TopicPartition(name, p), WAIT_S) for p in range(PARTITIONS)]
     except KafkaException as error:
-        if error.args[0].code() not in PASSING:
+        if error.args[0].code() not in _NOT_LED:
             raise
         return 0
     return sum(high - low for low, high in filter(None, marks))

@@ -21,9 +21,7 @@ _ERROR_BYTES: Final = 512
 _CONF_OK: Final = 0
 _NO_CONSUMER_CLOSE: Final = 0x8
 
-_ON_ERROR: Final = "error_cb"
-_ON_TOKEN: Final = "oauth_cb"
-_PYTHON_ONLY: Final = frozenset({_ON_ERROR, _ON_TOKEN, "logger"})
+_PYTHON_ONLY: Final = frozenset({"error_cb", "oauth_cb", "logger"})
 
 Token = tuple[Any, ...]
 """As confluent-kafka's `oauth_cb` returns it: token, seconds since the epoch of its end, and perhaps a principal and
@@ -40,9 +38,9 @@ class Handle:
     def __init__(self, kind: int, settings: ClientSettings) -> None:
         self._library = library()
         self._events = Events()
-        self._on_error: Callable[[KafkaError], None] = settings[_ON_ERROR]
+        self._on_error: Callable[[KafkaError], None] = settings["error_cb"]
         self.fatal: KafkaError | None = None
-        self._make_token: Callable[[str], Token] | None = settings.get(_ON_TOKEN)
+        self._make_token: Callable[[str], Token] | None = settings.get("oauth_cb")
         self._open_client = self._new(kind, {name: settings[name] for name in settings.keys() - _PYTHON_ONLY})
         self._library.rd_kafka_set_log_queue(self._client, NULL)
         if self._make_token is not None:

@@ -255,7 +255,7 @@ class AtLeastOnce:
         self._renew()
         return {}
 
-    def forget(self, partitions: Iterable[int]) -> None:
+    def forget(self, partitions: Iterable[int]) -> None:  # noqa: ARG002 - what is refused is found out again
         """What is on its way comes again from the partitions' next owner."""
         self._refusals.clear()
 

@@ -1,7 +1,7 @@
 """The compiled library, and what its callers share.
 
-Functions are bound by cffi, from the declarations that the C compiler reads too: an argument of a wrong type is an error
-of Python's, not a crash.
+cffi binds the functions, from the declarations that the C compiler reads too: an argument of a wrong type raises an
+error in place of ending the process.
 """
 
 import ctypes

@@ -468,8 +468,8 @@ class KafkaSource:
 def _held_up(topic: str, partition: int, stable: int) -> str:
     return (
         f"Records of {topic}, partition {partition}, from offset {stable} on are not readable: a producer has left a "
-        "transaction open there. They come when it ends; `kafka-transactions.sh find-hanging` names the transaction, and "
-        "`kafka-transactions.sh abort` ends it."
+        "transaction open there. They come when it ends: `kafka-transactions.sh find-hanging` finds the transaction, "
+        "and `kafka-transactions.sh abort` ends it."
     )
 
 

@@ -1,8 +1,8 @@
 """Finds partitions that are not read although they have records, and those that an open transaction holds up.
 
-librdkafka can lose track of a partition when a broker restarts (librdkafka issues 4492 and 5153). Another client asks the
-brokers where the partitions end. A partition stands still when it has records behind the position, and the consumer gives
-none of them although nothing else waits to be taken.
+librdkafka can lose track of a partition when a broker restarts (librdkafka issues 4492 and 5153). Another client asks
+the brokers where the partitions end. A partition stands still when it has records behind the position, and the consumer
+gives none of them although nothing else waits to be taken.
 """
 
 import time

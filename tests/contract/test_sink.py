@@ -10,7 +10,7 @@ import pytest
 
 from headwater.errors import BrokerUnavailable
 from headwater.model.record import Headers, RecordBatch
-from headwater.sinks.base import MAX_RECORD_BYTES, Outputs, Producer
+from headwater.sinks.base import MAX_RECORD_BYTES, Outputs, Producer, Refusal
 from headwater.sinks.kafka import KafkaSink
 from headwater.sinks.kafka_producer import KafkaProducer
 from headwater.sinks.memory import MemoryProducer, MemoryTopics
@@ -90,7 +90,7 @@ def one(topic: str, value: bytes | None, key: bytes | None, partition: int, head
     return Outputs.of(topic, [value], [key], [partition], [STAMP], headers=headers)
 
 
-def flush(producer: Producer) -> list[str]:
+def flush(producer: Producer) -> list[Refusal]:
     """Wait until all is acknowledged, or something was refused: a client that gave up acknowledges nothing more."""
     for _ in range(FLUSHES):
         left, failures = producer.flush(0.1), producer.failures()

@@ -64,7 +64,7 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: Reporter, plan: ReadingPla
             topic.append(partition, b"%d" % number)
     source = BombSource(FileGroup(topic, Path(os.environ[POSITIONS])))
     topics = MemoryTopics(["dead"])
-    delivery = AtLeastOnce([], DeadLetters("dead", spec.revision), lambda: MemoryProducer(topics))
+    delivery = AtLeastOnce([], DeadLetters("dead", spec.revision), lambda _: MemoryProducer(topics))
     observer = Observer(Recorder(MemoryMetrics(), spec.deployment_id, spec.source_group, str(slot)))
     worker = Worker(source, [], delivery, observer, reporter=reporter, plan=plan)
     signal.signal(signal.SIGTERM, lambda *_: worker.stop())
