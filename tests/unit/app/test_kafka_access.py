@@ -132,9 +132,7 @@ class TestReadersAndWorkers:
 
     def test_a_mechanism_whose_users_headwater_can_not_create(self) -> None:
         own = addresses(**USER, reader_sasl_mechanism="PLAIN")
-        with pytest.raises(
-            SetupError, match=r"SASL_MECHANISM is PLAIN, but .* Or set HEADWATER_KAFKA_CREDENTIALS=given"
-        ):
+        with pytest.raises(SetupError, match=r"SASL_MECHANISM is PLAIN, but .* Or set .*=given"):
             own.reader_kafka()
 
     @pytest.mark.parametrize("member", ["reader_username", "reader_password"])
