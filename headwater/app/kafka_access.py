@@ -62,7 +62,11 @@ def reader_access(settings: Settings, admin: KafkaAccess) -> KafkaAccess:
         username=settings.kafka_reader_username,
         password=settings.kafka_reader_password.get_secret_value(),
     )
-    (_require_login if settings.kafka_credentials == "given" else _require_scram)(settings, access)
+    if settings.kafka_credentials == "given":
+        _require_login(access)
+    else:
+        _require_no_login(settings)
+        _require_scram(access)
     if access.uses_tls:
         access = access.model_copy(update={"ca_file": _text(settings.kafka_ca_file)})
     _require_files(access)
@@ -74,8 +78,7 @@ def _default_mechanism(settings: Settings, admin: KafkaAccess) -> Any:
     return admin.sasl_mechanism if is_fitting else "SCRAM-SHA-512"
 
 
-def _require_scram(settings: Settings, access: KafkaAccess) -> None:
-    _require_no_login(settings)
+def _require_scram(access: KafkaAccess) -> None:
     otherwise = f"Or set {_CREDENTIALS}=given, and create all users yourself."
     if not access.uses_sasl:
         raise SetupError(
@@ -90,7 +93,7 @@ def _require_scram(settings: Settings, access: KafkaAccess) -> None:
         )
 
 
-def _require_login(_: Settings, access: KafkaAccess) -> None:
+def _require_login(access: KafkaAccess) -> None:
     """The operator gives both halves of a login that the listener takes, or none of them."""
     if bool(access.username) != bool(access.password):
         raise SetupError(f"{_reader('username')} and {_reader('password')} belong together: set both or none.")
