@@ -137,11 +137,9 @@ class Consumer(Handle):
 
     # Positions.
 
-    def commit(self, places: Iterable[Place], *, wait: bool) -> list[Place]:
-        """Store positions. With wait, the entries come back with an error where one was not stored."""
-        asked = self._list(places)
-        self._check(self._library.rd_kafka_commit(self._client, asked.struct, not wait))
-        return asked.places()
+    def commit(self, places: Iterable[Place], *, wait: bool) -> None:
+        """Store positions. With wait, return when all are stored; without, `commit_failures` tells what was not."""
+        self._check(self._library.rd_kafka_commit(self._client, self._list(places).struct, not wait))
 
     def committed(self, partitions: Iterable[int], timeout_s: float) -> list[Place]:
         """The group's positions of these partitions; those without one are left out."""

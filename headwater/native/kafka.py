@@ -190,7 +190,8 @@ def places_of(partitions: Any) -> list[Place]:
 def _metadata(entry: Any) -> str:
     if entry.metadata == NULL:
         return ""
-    return bytes(FFI.buffer(entry.metadata, entry.metadata_size)).decode(errors="replace")
+    data = bytes(FFI.buffer(entry.metadata, entry.metadata_size))
+    return data.rstrip(b"\0").decode(errors="replace")  # confluent-kafka stores the end of its C string too
 
 
 class Failed(NamedTuple):

@@ -416,14 +416,10 @@ class KafkaSource:
             return
         self._sent.update(wanted)
         try:
-            stored = self._consumer.commit(self._labelled(mine), wait=wait)
+            self._consumer.commit(self._labelled(mine), wait=wait)
         except KafkaException as error:
             self._unstored.update(wanted)
             raise unavailable(error, self._access) from error
-        refused = [place for place in stored if place.error] if wait else []
-        if refused:
-            self._unstored.update({place.partition: mine[place.partition] for place in refused})
-            raise unavailable(KafkaError(refused[0].error), self._access)
 
     def _labelled(self, positions: Positions) -> list[Place]:
         metadata = label(self._topic_id)
