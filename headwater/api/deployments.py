@@ -32,10 +32,9 @@ from headwater.model.deployment import (
     WorkerStatus,
     consumer_group,
     dead_letter_topic,
-    reader,
     sink_topic,
 )
-from headwater.model.sink import Sink
+from headwater.model.sink import TOPIC_MEMBERS, Sink
 from headwater.services.deployments import KafkaEndpoint, is_gone, is_rotated
 from headwater.services.snippets import Access, snippets
 from headwater.stores.base import MAX_LOG_LINES
@@ -113,7 +112,8 @@ async def teardown(config_id: str, caller: Caller, given: Given, watcher: Waits)
 )
 async def rotate(config_id: str, caller: Caller, given: Given, watcher: Waits) -> DeploymentBody:
     """Answers with the new password when it works. The old one opens no new connection from then on; connections
-    that are open end within the hour. The user's name, the topics and the positions of the groups stay.
+    that are open end within the hour. The user's name, the topics and the positions of the groups stay. Where the
+    operator of Kafka gives out the credentials, the answer is 409.
     """
     asked = await to_thread.run_sync(given.deployments.rotate, caller.owner, config_id)
     pending = "The new password is not known to Kafka yet. GET …/deploy shows it; it will work soon."
@@ -195,15 +195,21 @@ def _status(deployment: Deployment) -> Literal["deployed", "deploying", "failed"
 def _connection(deployment: Deployment, sink: Sink, kafka: KafkaEndpoint) -> SinkConnection | PricesConnection:
     if sink.type == "prices":
         return PricesConnection(uid=sink.uid, name=sink.name, type=sink.type)
+    login = kafka.login(deployment)
     access = Access(
         topic=sink_topic(deployment.flow_id, sink.name),
         bootstrap_servers=kafka.bootstrap_servers,
         security_protocol=kafka.security_protocol,
         sasl_mechanism=kafka.sasl_mechanism,
-        username=reader(deployment.id),
-        password=deployment.reader_password,
+        username=login.username,
+        password=login.password,
         consumer_group=consumer_group(deployment.id),
     )
     return SinkConnection(
-        uid=sink.uid, name=sink.name, type=sink.type, **asdict(access), snippets=Snippets(**snippets(access))
+        uid=sink.uid,
+        name=sink.name,
+        type=sink.type,
+        **asdict(access),
+        **sink.model_dump(include={*TOPIC_MEMBERS}),
+        snippets=Snippets(**snippets(access)),
     )

@@ -20,6 +20,7 @@ TOKENS = [{"token_address": CONTRACT, "chain": "base"}, {"token_address": WALLET
 ENTRIES = {"values": [WALLET]}
 
 TRANSFORMS = [{**FILTER, "set_values": [CONTRACT]}, SCRIPT]
+TOPIC = {"retention_ms": 259_200_000, "compression": "zstd"}
 
 CREATE: dict[str, Any] = {
     "name": "Transfers of one token",
@@ -28,7 +29,7 @@ CREATE: dict[str, Any] = {
     "pipeline_config": {
         "source": {"chain": "base", "entity": "erc20_token_transfer"},
         "transforms": TRANSFORMS,
-        "sinks": [{"type": "kafka", "name": "transfers"}],
+        "sinks": [{"type": "kafka", "name": "transfers", **TOPIC}],
     },
 }
 
@@ -54,7 +55,7 @@ FLOW_CONFIG: dict[str, Any] = {
             "start_at": "latest",
         },
         "transforms": [{"uid": FILTER_UID, **FILTER}, {"uid": SCRIPT_UID, **SCRIPT}],
-        "sinks": [{"uid": SINK_UID, "type": "kafka", "name": "transfers"}],
+        "sinks": [{"uid": SINK_UID, "type": "kafka", "name": "transfers", **TOPIC}],
         "parallelism": 1,
         "delivery": "at_least_once",
     },
@@ -94,6 +95,7 @@ DEPLOYMENT: dict[str, Any] = {
             "username": READER,
             "password": "(43 characters)",
             "consumer_group": f"{READER}.main",
+            **TOPIC,
             "snippets": {name: f"(a complete program for {name})" for name in ("python", "node", "java", "kcat")},
         }
     ],

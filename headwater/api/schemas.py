@@ -10,6 +10,7 @@ from headwater.errors import Problem
 from headwater.model.dataset import Dataset
 from headwater.model.deployment import LogLine, Status, WorkerStatus
 from headwater.model.flow import Flow, PipelineConfig
+from headwater.model.sink import TopicMembers
 from headwater.model.stored import UnreadableConfig
 from headwater.model.text import absent
 from headwater.model.transform import RedisSetFilterTransform, Transform, V8Transform
@@ -145,8 +146,8 @@ class Snippets(BaseModel):
     kcat: str
 
 
-class SinkConnection(BaseModel):
-    """How to read a sink's topic."""
+class SinkConnection(TopicMembers):
+    """How to read a sink's topic, and the members that set it up."""
 
     uid: str
     name: str
@@ -154,9 +155,11 @@ class SinkConnection(BaseModel):
     topic: str
     bootstrap_servers: str
     security_protocol: str
-    sasl_mechanism: str
-    username: str
-    password: str
+    sasl_mechanism: str | None = Field(description="Null where the listener asks for no login.")
+    username: str | None = Field(
+        description="The Kafka user to log in as; null where the operator of Kafka names none for readers."
+    )
+    password: str | None = Field(description="The user's password; null likewise.")
     consumer_group: str = Field(description="Any group that begins with `dep-<deployment id>.` works too.")
     snippets: Snippets
 

@@ -21,7 +21,7 @@ router = guarded_router("/api/v1/flow/validate", "Configurations")
 class _Samples(msgspec.Struct):
     """The records as they were sent: numbers keep their digits."""
 
-    records: list[msgspec.Raw] = []
+    records: list[msgspec.Raw] | None = None
 
 
 @router.post(
@@ -50,7 +50,7 @@ async def validate(
 
 def _samples(body: bytes) -> list[bytes]:
     try:
-        samples = [bytes(record) for record in msgspec.json.decode(body, type=_Samples).records]
+        samples = [bytes(record) for record in msgspec.json.decode(body, type=_Samples).records or ()]
     except msgspec.ValidationError as error:  # the body was found valid, but by the last of the members of one name
         raise _refused("is there more than once; send it once, as an array") from error
     size = sum(map(len, samples))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import structlog
 
 from headwater.app.home import Home
-from headwater.app.kafka_access import admin_access, reader_access, worker_access
+from headwater.app.kafka_access import admin_access, reader_access, require_embedded, worker_access
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.errors import SetStoreEvicts, SetStoreUnavailable, SetupError
 from headwater.model.worker import KafkaAccess
@@ -54,21 +54,40 @@ class Addresses:
         Raises SetupError when the data directory has no Kafka yet, or the settings of one's own don't fit together.
         """
         if self.embeds_kafka:
+            require_embedded(self.settings)
             self.require_home("HEADWATER_KAFKA_BOOTSTRAP_SERVERS")
             return self.embedded_kafka().access()
         return admin_access(self.settings)
 
+    def require_kafka_settings(self) -> None:
+        """Raise SetupError when the settings of Kafka don't fit together. An embedded one need not be there yet."""
+        if self.embeds_kafka:
+            require_embedded(self.settings)
+        else:
+            self.reader_kafka()
+
     def reader_kafka(self) -> KafkaAccess:
-        """How readers reach Kafka, without a user's name and password. Raises SetupError."""
+        """How readers reach Kafka; a name and a password are those that the operator gives. Raises SetupError."""
         admin = self.kafka()
         if self.embeds_kafka:  # it has one address for readers and one for Headwater's own processes
             return _without_user(admin, bootstrap_servers=self.embedded_kafka().bootstrap_servers)
         return reader_access(self.settings, admin)
 
     def worker_kafka(self) -> KafkaAccess:
-        """How workers reach Kafka, without a user's name and password. Raises SetupError."""
+        """How workers reach Kafka. Raises SetupError.
+
+        There is a user's name and a password only where the operator manages the users: workers are Headwater itself
+        then.
+        """
         admin = self.kafka()
+        if not self.manages_kafka_users:
+            return admin
         return _without_user(admin) if self.embeds_kafka else worker_access(admin, reader_access(self.settings, admin))
+
+    @property
+    def manages_kafka_users(self) -> bool:
+        """Whether Headwater creates the users and access rules of Kafka."""
+        return self.settings.kafka_credentials == "managed"
 
     def replication(self) -> int:
         """Copies of each topic that Headwater makes."""

@@ -29,12 +29,13 @@ from headwater.errors import OrchestratorUnavailable
 from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.flow import Source
 from headwater.model.price.tick import TICKS_TOPIC
+from headwater.model.sink import SinkLimits
 from headwater.model.worker import KafkaAccess
 from headwater.sandbox import sandbox_for_a_check, validate
 from headwater.services.audit import AuditedSets
 from headwater.services.checks import PipelineChecker
 from headwater.services.datasets import Datasets
-from headwater.services.deployments import Deployments, KafkaEndpoint
+from headwater.services.deployments import Deployments, KafkaEndpoint, Login
 from headwater.services.filters import Filters
 from headwater.services.flows import Flows, FlowStores
 from headwater.services.idempotency import Calls
@@ -97,7 +98,10 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
     quotas = QuotaStores(database.quotas, RedisSetStore(client), RedisReservations(client))
     sets, names = QuotaSets(quotas), RedisDatasetNames(client)
     audited = AuditedSets(sets, database.audit)
-    checker = PipelineChecker(bindings, partial(validate, jit=settings.v8_jit), parse, new_id)
+    sink_limits = SinkLimits(
+        settings.sink_max_partitions, settings.sink_max_retention_days, settings.sink_max_retention_bytes
+    )
+    checker = PipelineChecker(bindings, partial(validate, jit=settings.v8_jit), parse, new_id, sink_limits)
 
     @contextmanager
     def resources(owner: str) -> Iterator[Resources]:
@@ -118,6 +122,7 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
             new_id,
             lambda: secrets.token_urlsafe(PASSWORD_BYTES),
             redactor(operator_names(addresses, bindings)),
+            manages_users=addresses.manages_kafka_users,
         ),
         metrics=Metrics(
             RedisMetrics(connect(addresses.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)),
@@ -170,7 +175,12 @@ def _limits(addresses: Addresses) -> RateLimits | None:
 def _endpoint(addresses: Addresses) -> KafkaEndpoint:
     """Where and how users log in to Kafka: part of each deploy answer."""
     readers = addresses.reader_kafka()
-    return KafkaEndpoint(readers.bootstrap_servers, readers.security_protocol, readers.sasl_mechanism)
+    return KafkaEndpoint(
+        readers.bootstrap_servers,
+        readers.security_protocol,
+        readers.sasl_mechanism if readers.uses_sasl else None,
+        None if addresses.manages_kafka_users else Login(readers.username or None, readers.password or None),
+    )
 
 
 def _is_led(leases: Leases) -> bool:

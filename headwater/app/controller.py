@@ -62,8 +62,8 @@ def run(settings: Settings) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     with home.locked("controller") as lock, open_control(addresses) as database:
-        workers_kafka = addresses.worker_kafka()
-        broker = KafkaBroker(addresses.kafka(), addresses.replication(), workers_kafka)
+        workers_kafka, manages_users = addresses.worker_kafka(), addresses.manages_kafka_users
+        broker = KafkaBroker(addresses.kafka(), addresses.replication(), workers_kafka, manages_users=manages_users)
         bindings = load_bindings(settings)
         if addresses.embeds_kafka:
             create_topics(broker, stream_topics(bindings), stop)
@@ -84,7 +84,7 @@ def run(settings: Settings) -> None:
         reconciler = Reconciler(
             orchestrator,
             Executor(broker, sources, orchestrator, metrics, flow_locks, leadership.confirm),
-            WorkerSettings(workers_kafka, addresses.redis_url(), settings.v8_jit),
+            WorkerSettings(workers_kafka, addresses.redis_url(), settings.v8_jit, manages_users),
             sources,
             time.monotonic,
         )

@@ -50,7 +50,7 @@ class Needs:
 
 KAFKA_SECRETS = tuple(f"kafka_{member}" for member in kafka_security.SECRETS)
 CONTROLLER = Needs(("database_url", "redis_url", "secret_key", *KAFKA_SECRETS), (*LIBPQ, *GOOGLE, *PROXIES))
-API = Needs(("database_url", "redis_url", "secret_key", *KAFKA_SECRETS), LIBPQ)
+API = Needs(("database_url", "redis_url", "secret_key", *KAFKA_SECRETS, "kafka_reader_password"), LIBPQ)
 PRICES = Needs(("redis_url", *KAFKA_SECRETS))
 INGEST = Needs(KAFKA_SECRETS, PROXIES)
 

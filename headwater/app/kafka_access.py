@@ -6,9 +6,11 @@ from typing import Any
 from pydantic import SecretStr
 
 from headwater.errors import SetupError
-from headwater.model.kafka_security import FILES, KafkaSecurity, members_of, require_consistent
+from headwater.model.kafka_security import FILES, KafkaSecurity, members_of, require_consistent, require_fitting
 from headwater.model.worker import KafkaAccess
 from headwater.settings import Settings, variable
+
+_CREDENTIALS = variable("kafka_credentials")
 
 
 def admin_access(settings: Settings) -> KafkaAccess:
@@ -17,7 +19,7 @@ def admin_access(settings: Settings) -> KafkaAccess:
     members = {member: _text(getattr(settings, f"kafka_{member}")) for member in KafkaSecurity.model_fields}
     access = KafkaAccess(bootstrap_servers=servers, **members)
     given = {member for member in members if f"kafka_{member}" in settings.model_fields_set}
-    if settings.kafka_reader_security_protocol == "SASL_SSL":
+    if settings.kafka_reader_security_protocol in ("SSL", "SASL_SSL"):
         given.discard("ca_file")  # it has a meaning for the listener of the readers
     try:
         require_consistent(access, given, _variable)
@@ -29,31 +31,76 @@ def admin_access(settings: Settings) -> KafkaAccess:
     return access
 
 
-def reader_access(settings: Settings, admin: KafkaAccess) -> KafkaAccess:
-    """How readers authenticate, without a user's name and password.
-
-    Raises SetupError when no listener for SCRAM users is named: Headwater creates a SCRAM user for each deployment's
-    readers, and one for its workers.
-    """
-    protocol = settings.kafka_reader_security_protocol or admin.security_protocol
-    if not protocol.startswith("SASL_"):
+def require_embedded(settings: Settings) -> None:
+    """Raise SetupError for settings of users that only a Kafka of the operator's own can have."""
+    if settings.kafka_credentials == "given":
         raise SetupError(
-            f"Readers and workers log in to Kafka as SCRAM users, and a listener with {protocol} has no users: set "
-            f"{variable('kafka_reader_security_protocol')} to SASL_SSL or SASL_PLAINTEXT, and "
-            f"{variable('kafka_reader_bootstrap_servers')} to the addresses of a listener with SCRAM."
+            f"{_CREDENTIALS}=given is for a Kafka of your own: name it in {_variable('bootstrap_servers')}, or remove "
+            "the setting."
         )
+    _require_no_login(settings)
+
+
+def _require_no_login(settings: Settings) -> None:
+    if settings.kafka_reader_username or settings.kafka_reader_password.get_secret_value():
+        raise SetupError(
+            f"{_reader('username')} or {_reader('password')} is set, but Headwater creates the users of readers "
+            f"itself. Remove both, or set {_CREDENTIALS}=given."
+        )
+
+
+def reader_access(settings: Settings, admin: KafkaAccess) -> KafkaAccess:
+    """How readers authenticate. Raises SetupError when the settings don't fit together.
+
+    A name and a password are those that the operator gives. Both are empty where the operator gives none, and where
+    Headwater creates a SCRAM user for each deployment's readers, and one for its workers.
+    """
     access = KafkaAccess(
         bootstrap_servers=settings.kafka_reader_bootstrap_servers or admin.bootstrap_servers,
-        security_protocol=protocol,
-        sasl_mechanism=settings.kafka_reader_sasl_mechanism or _scram_mechanism(admin),
-        ca_file=_text(settings.kafka_ca_file) if protocol == "SASL_SSL" else "",
+        security_protocol=settings.kafka_reader_security_protocol or admin.security_protocol,
+        sasl_mechanism=settings.kafka_reader_sasl_mechanism or _default_mechanism(settings, admin),
+        username=settings.kafka_reader_username,
+        password=settings.kafka_reader_password.get_secret_value(),
     )
+    if settings.kafka_credentials == "given":
+        _require_login(access)
+    else:
+        _require_no_login(settings)
+        _require_scram(access)
+    if access.uses_tls:
+        access = access.model_copy(update={"ca_file": _text(settings.kafka_ca_file)})
     _require_files(access)
     return access
 
 
-def _scram_mechanism(admin: KafkaAccess) -> Any:
-    return admin.sasl_mechanism if admin.uses_scram else "SCRAM-SHA-512"
+def _default_mechanism(settings: Settings, admin: KafkaAccess) -> Any:
+    is_fitting = admin.uses_scram or settings.kafka_credentials == "given"
+    return admin.sasl_mechanism if is_fitting else "SCRAM-SHA-512"
+
+
+def _require_scram(access: KafkaAccess) -> None:
+    otherwise = f"Or set {_CREDENTIALS}=given, and create all users yourself."
+    if not access.uses_sasl:
+        raise SetupError(
+            "Readers and workers log in to Kafka as SCRAM users, and a listener with "
+            f"{access.security_protocol} has no users: set {_reader('security_protocol')} to SASL_SSL or "
+            f"SASL_PLAINTEXT, and {_reader('bootstrap_servers')} to the addresses of a listener with SCRAM. {otherwise}"
+        )
+    if not access.uses_scram:
+        raise SetupError(
+            f"{_reader('sasl_mechanism')} is {access.sasl_mechanism}, but Headwater creates SCRAM users for readers "
+            f"and workers: set it to SCRAM-SHA-512 or SCRAM-SHA-256. {otherwise}"
+        )
+
+
+def _require_login(access: KafkaAccess) -> None:
+    """The operator gives both halves of a login that the listener takes, or none of them."""
+    if bool(access.username) != bool(access.password):
+        raise SetupError(f"{_reader('username')} and {_reader('password')} belong together: set both or none.")
+    try:
+        require_fitting(access, ("username", "password"), _reader)
+    except ValueError as error:
+        raise SetupError(f"Readers can't log in to Kafka at {access.bootstrap_servers}: {error}.") from None
 
 
 def worker_access(admin: KafkaAccess, readers: KafkaAccess) -> KafkaAccess:
@@ -80,6 +127,10 @@ def _require_files(access: KafkaAccess) -> None:
 
 def _variable(member: str) -> str:
     return variable(f"kafka_{member}")
+
+
+def _reader(member: str) -> str:
+    return variable(f"kafka_reader_{member}")
 
 
 def _text(value: Any) -> Any:

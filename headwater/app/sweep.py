@@ -39,7 +39,7 @@ class Sweep:
     @property
     def unknown(self) -> ResourceNames:
         """The resources that the database does not know."""
-        return classify(self._found, recorded(self._deployments, self._found.names)).unknown
+        return classify(self._found, recorded(self._deployments, self._found)).unknown
 
     @property
     def running_elsewhere(self) -> frozenset[str]:
@@ -90,5 +90,6 @@ def sweep_of(settings: Settings) -> Iterator[Sweep]:
     if not settings.database_url.get_secret_value():
         addresses.require_home("HEADWATER_DATABASE_URL")
     with open_control(addresses) as database:
-        broker = KafkaBroker(addresses.kafka(), addresses.replication())
+        manages_users = addresses.manages_kafka_users
+        broker = KafkaBroker(addresses.kafka(), addresses.replication(), manages_users=manages_users)
         yield Sweep(broker, sources_of(load_bindings(settings), broker, database.deployments), database.deployments)

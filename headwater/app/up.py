@@ -44,6 +44,7 @@ def up(settings: Settings, announce: Callable[[str], None]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     addresses = Addresses(settings, home)
+    addresses.require_kafka_settings()  # a mistake in them ends the start, and not the API alone
     syncing = addresses.embedded_valkey().syncing() if addresses.embeds_valkey else nullcontext()
     with (
         home.locked("up"),

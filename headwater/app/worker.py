@@ -152,13 +152,14 @@ def _worker(
 
 def _delivery(spec: WorkerSpec, slot: int, names: SourceNames, reporter: Reporter) -> Delivery:
     topics = [*(sink.topic for sink in spec.sinks), spec.dead_letter_topic]
+    codecs = {sink.topic: sink.compression for sink in spec.sinks if sink.compression is not None}
     sinks = [SINKS[sink.type](sink, names) for sink in spec.sinks]
     dead_letters = DeadLetters(spec.dead_letter_topic, spec.revision, names)
     if spec.delivery == "at_least_once":
-        make = partial(KafkaProducer, spec.kafka, topics)
+        make = partial(KafkaProducer, spec.kafka, topics, codecs)
         return AtLeastOnce(sinks, dead_letters, lambda is_single: make(is_single=is_single), names)
     own_id = f"{transactional_ids(spec.config_id)}{slot}"
-    make_transactional = partial(TransactionalKafkaProducer, spec.kafka, topics, spec.source_topic, own_id)
+    make_transactional = partial(TransactionalKafkaProducer, spec.kafka, topics, spec.source_topic, own_id, codecs)
     return ExactlyOnce(
         sinks,
         dead_letters,

@@ -80,8 +80,13 @@ class Resources:
 class Inventory:
     """What is on the broker now, by name.
 
-    rules: by user, the topics that its rules name; a user whose rules name none has an empty set. busy_groups: those
-    of `groups` that have members.
+    Attributes:
+        topics: All topics.
+        users: All SCRAM users.
+        rules: By user, the topics that its rules name; a user whose rules name none has an empty set.
+        groups: All consumer groups.
+        busy_groups: Those of `groups` that have members.
+        lists_users: Whether users and rules were asked for; they are not where the operator manages them.
     """
 
     topics: frozenset[str]
@@ -89,6 +94,7 @@ class Inventory:
     rules: Mapping[str, frozenset[str]]
     groups: frozenset[str]
     busy_groups: frozenset[str] = frozenset()
+    lists_users: bool = True
 
     @property
     def rule_users(self) -> frozenset[str]:
@@ -100,13 +106,22 @@ class Broker(Protocol):
     """Implementations: brokers/kafka.py, and brokers/memory.py for tests.
 
     All calls are idempotent, thread-safe, block on the broker for at most some seconds, and raise BrokerUnavailable.
+    Where the operator manages the users of Kafka, an implementation is made with `manages_users=False`: it then neither
+    makes, looks at nor removes users and access rules, whatever the resources of a call name.
     """
 
     def ensure(self, wanted: Resources) -> None:
         """Make topics, users and rules exist; return once every user could log in and sees its topics.
 
         Called by the controller on each deploy. Existing topics keep their settings, and get partitions when they
-        have fewer; passwords are set again. Raises DeployFailed when the cluster can't hold so many copies.
+        have fewer; passwords are set again. Raises DeployFailed when the cluster can't hold so many copies, and when
+        it has no authorizer and therefore takes no rules.
+        """
+
+    def configure(self, settings: Mapping[str, Mapping[str, str]]) -> None:
+        """Change some settings of existing topics, by topic and name of the setting; all other settings stay.
+
+        A topic that does not exist is no error.
         """
 
     def trim(self, wanted: Resources, gone: Sequence[str]) -> None:
@@ -138,7 +153,7 @@ class Broker(Protocol):
         """Delete the empty consumer groups with these prefixes. False while one still has members."""
 
     def inventory(self) -> Inventory:
-        """Everything on the broker. Called by the sweeper and by readiness checks."""
+        """Everything on the broker, without users and rules where the operator manages these. Called by the sweeper."""
 
     def groups(self) -> frozenset[str]:
         """All consumer groups. Needs fewer rights than `inventory`: also for a cluster that others manage."""

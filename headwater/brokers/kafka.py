@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import (
@@ -21,6 +22,9 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
     NewPartitions,
     NewTopic,
     OffsetSpec,
@@ -57,6 +61,8 @@ _ABSENT: Final = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.RESOURCE_NOT_FOUND, KafkaError.GROUP_ID_NOT_FOUND}
 )
 _WITHOUT_MEMBERS: Final = frozenset({ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD})
+_NO_AUTHORIZER: Final = frozenset({KafkaError.SECURITY_DISABLED})
+_REFUSED_SETTINGS: Final = frozenset({KafkaError.INVALID_CONFIG, KafkaError.POLICY_VIOLATION})
 _BUSY: Final = frozenset({KafkaError.NON_EMPTY_GROUP, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS})
 
 T = TypeVar("T")
@@ -66,13 +72,17 @@ class KafkaBroker:
     """A cluster, seen by a user who may manage it.
 
     replication: copies of each topic that `ensure` makes. users: how the users that `ensure` makes log in, whatever
-    name and password it has; by default, as the managing user does.
+    name and password it has; by default, as the managing user does. manages_users: whether the managing user may
+    manage users and access rules too, see base.Broker.
     """
 
-    def __init__(self, access: KafkaAccess, replication: int, users: KafkaAccess | None = None) -> None:
+    def __init__(
+        self, access: KafkaAccess, replication: int, users: KafkaAccess | None = None, *, manages_users: bool = True
+    ) -> None:
         self._access = access
         self._users = users or access
         self._replication = replication
+        self._manages_users = manages_users
         self._errors = ClientErrors(access)
         try:
             self._admin = AdminClient(admin_settings(access, self._errors))
@@ -81,14 +91,18 @@ class KafkaBroker:
 
     def ensure(self, wanted: Resources) -> None:
         """See base.Broker. All three kinds are asked for at once, then every user logs in at once."""
+        wanted = self._managed(wanted)
         with self._talking():
             topics = self._create_topics(wanted.topics)
             users = self._put_users(wanted.users)
             rules = self._create_rules(wanted.rules)
             if KafkaError.INVALID_REPLICATION_FACTOR in map(_error_code, topics):
                 self._check_brokers()
+            _raise_for_refused(spec.name for spec, made in zip(wanted.topics, topics, strict=True) if _refused(made))
             _results(topics, _EXISTS)
             self._grow([spec for spec, made in zip(wanted.topics, topics, strict=True) if _error_code(made)])
+            if KafkaError.SECURITY_DISABLED in map(_error_code, rules):
+                raise DeployFailed(NO_AUTHORIZER)
             _results(users + rules)
             present = self._admin.list_topics(timeout=REQUEST_S).topics.keys() | {t.name for t in wanted.topics}
         deadline = time.monotonic() + SETTLE_S
@@ -100,8 +114,17 @@ class KafkaBroker:
             for each in logins:
                 each.result()
 
+    def configure(self, settings: Mapping[str, Mapping[str, str]]) -> None:
+        """See base.Broker."""
+        asked = [_alteration(topic, changed) for topic, changed in settings.items() if changed]
+        with self._talking():
+            altered = _futures(self._admin.incremental_alter_configs, asked)
+            _raise_for_refused(each.name for each, done in zip(asked, altered, strict=True) if _refused(done))
+            _results(altered, _ABSENT)
+
     def trim(self, wanted: Resources, gone: Sequence[str]) -> None:
         """See base.Broker."""
+        wanted = self._managed(wanted)
         keep = {_binding(rule, operation) for rule in wanted.rules for operation in rule.operations}
         with self._talking():
             asked = [self._admin.describe_acls(_rules_of(u.name), request_timeout=REQUEST_S) for u in wanted.users]
@@ -159,10 +182,11 @@ class KafkaBroker:
 
     def drop(self, owned: Resources) -> None:
         """See base.Broker. Returns when nothing of it shows any more."""
+        owned = self._managed(owned)
         users = sorted({user.name for user in owned.users} | {rule.user for rule in owned.rules})
         topics = [topic.name for topic in owned.topics]
         with self._talking():
-            _results(self._delete_rules(users))  # first: it cuts off live connections
+            _results(self._delete_rules(users), _NO_AUTHORIZER)  # first: it cuts off live connections
             _results(self._delete_users(users), _ABSENT)
             _results(self._delete_topics(topics), _ABSENT)
         self._wait_until_absent(set(users), set(topics))
@@ -172,7 +196,7 @@ class KafkaBroker:
         with self._talking():
             groups = [group for group in self._groups() if group.startswith(tuple(prefixes))]
             deleted = self._admin.delete_consumer_groups(groups, request_timeout=REQUEST_S) if groups else {}
-            _results(deleted.values(), _ABSENT | _BUSY)
+            _results(deleted.values(), _ABSENT | _BUSY | self._groups_of_the_operator)
         return not any(_error_code(future) in _BUSY for future in deleted.values())
 
     def groups(self) -> frozenset[str]:
@@ -183,17 +207,36 @@ class KafkaBroker:
     def inventory(self) -> Inventory:
         """See base.Broker."""
         with self._talking():
-            self._check_rights()
-            users: Any = self._admin.describe_user_scram_credentials(request_timeout=REQUEST_S)
-            rules = self._admin.describe_acls(_rules_of(None), request_timeout=REQUEST_S)
+            users, rules = self._users_and_rules() if self._manages_users else (frozenset[str](), {})
             groups = self._groups()
             return Inventory(
-                topics=frozenset(self._admin.list_topics(timeout=REQUEST_S).topics),
+                topics=self._topics(),
                 groups=frozenset(groups),
                 busy_groups=frozenset(name for name, has_members in groups.items() if has_members),
-                users=frozenset(users.result()),
-                rules=_topics_by_user(rules.result()),
+                users=users,
+                rules=rules,
+                lists_users=self._manages_users,
             )
+
+    def _managed(self, resources: Resources) -> Resources:
+        """The part of some resources that is ours to manage."""
+        return resources if self._manages_users else replace(resources, users=(), rules=())
+
+    @property
+    def _groups_of_the_operator(self) -> frozenset[int]:
+        """The errors of groups that only the operator may delete; such groups expire by themselves."""
+        return frozenset() if self._manages_users else frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED})
+
+    def _topics(self) -> frozenset[str]:
+        return frozenset(self._admin.list_topics(timeout=REQUEST_S).topics)
+
+    def _users_and_rules(self) -> tuple[frozenset[str], dict[str, frozenset[str]]]:
+        """All SCRAM users, and by user the topics that its rules name."""
+        self._check_rights()
+        users: Any = self._admin.describe_user_scram_credentials(request_timeout=REQUEST_S)
+        rules = self._admin.describe_acls(_rules_of(None), request_timeout=REQUEST_S)
+        found = (rule for listed in _results([rules], _NO_AUTHORIZER) for rule in listed)
+        return frozenset(users.result()), _topics_by_user(found)
 
     @contextmanager
     def _talking(self) -> Iterator[None]:
@@ -263,10 +306,20 @@ class KafkaBroker:
 
     def _wait_until_absent(self, users: set[str], topics: set[str]) -> None:
         deadline = time.monotonic() + SETTLE_S
-        while _shows(self.inventory(), users, topics):
+        while self._shows(users, topics):
             if time.monotonic() > deadline:
                 raise BrokerUnavailable(f"Kafka still shows parts of what was removed after {SETTLE_S:g} s: try again.")
             time.sleep(_PAUSE_S)
+
+    def _shows(self, users: set[str], topics: set[str]) -> bool:
+        """Whether one of these users or topics is still there. Users are only looked at when some are named."""
+        with self._talking():
+            if topics & self._topics():
+                return True
+            if not users:
+                return False
+            present, rules = self._users_and_rules()
+            return bool(users & (present | rules.keys()))
 
     def _groups(self) -> dict[str, bool]:
         """All groups, and whether they have members."""
@@ -316,6 +369,32 @@ def _too_few_brokers(copies: int) -> str:
         f"The Kafka cluster has too few brokers for {copies} copies of a topic. Add brokers, or set "
         "HEADWATER_KAFKA_REPLICATION to the number that there are, and deploy again."
     )
+
+
+NO_AUTHORIZER = (
+    "This Kafka has no authorizer, so it takes no access rules. Set HEADWATER_KAFKA_CREDENTIALS=given to run without "
+    "users and rules of Headwater's own, or give the brokers an authorizer, and deploy again."
+)
+
+
+def _refused(future: Future[Any]) -> bool:
+    """Waits. True when Kafka refuses the settings of a topic."""
+    return _error_code(future) in _REFUSED_SETTINGS
+
+
+def _raise_for_refused(refused: Iterable[str]) -> None:
+    """Raise DeployFailed when Kafka refuses the settings of a topic."""
+    for topic in refused:
+        raise DeployFailed(
+            f"Kafka refuses the settings of the topic {topic}. Change partitions, retention_ms, retention_bytes, "
+            "compression or cleanup_policy of the sink, or ask the operator of Kafka which values its policy allows."
+        )
+
+
+def _alteration(topic: str, settings: Mapping[str, str]) -> ConfigResource:
+    """The request to set some settings of a topic."""
+    changes = [ConfigEntry(n, v, incremental_operation=AlterConfigOpType.SET) for n, v in settings.items()]
+    return ConfigResource(ResourceType.TOPIC, topic, incremental_configs=changes)
 
 
 def _error_code(future: Future[Any]) -> int | None:
@@ -381,10 +460,6 @@ def _exactly(rule: AclBinding) -> AclBindingFilter:
 def _readable(user: User, rules: Iterable[AccessRule]) -> set[str]:
     """Topics that the user's rules name."""
     return {r.name for r in rules if r.user == user.name and r.resource == "topic" and not r.prefixed}
-
-
-def _shows(inventory: Inventory, users: set[str], topics: set[str]) -> bool:
-    return bool(users & (inventory.users | inventory.rule_users) or topics & inventory.topics)
 
 
 def _offset_spec(start_at: str) -> OffsetSpec:

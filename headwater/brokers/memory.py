@@ -3,6 +3,7 @@
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from headwater.brokers import base
 from headwater.brokers.base import AccessRule, Inventory, Resources, TopicSpec
@@ -16,8 +17,9 @@ class MemoryBroker:
     members: how many consumers each group has now.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, manages_users: bool = True) -> None:
         self.away = False
+        self.manages_users = manages_users
         self.topics: dict[str, TopicSpec] = {}
         self.users: dict[str, str] = {}
         self.rules: set[AccessRule] = set()
@@ -34,14 +36,23 @@ class MemoryBroker:
                 self.topics.setdefault(topic.name, topic)
                 log = self.logs.setdefault(topic.name, [])
                 log += [[] for _ in range(topic.partitions - len(log))]
-            self.users |= {user.name: user.password for user in wanted.users}
-            self.rules |= set(wanted.rules)
+            if self.manages_users:
+                self.users |= {user.name: user.password for user in wanted.users}
+                self.rules |= set(wanted.rules)
+
+    def configure(self, settings: Mapping[str, Mapping[str, str]]) -> None:
+        """See base.Broker."""
+        with self._lock:
+            self._check()
+            for name in settings.keys() & self.topics.keys():
+                topic = self.topics[name]
+                self.topics[name] = replace(topic, config=topic.config | dict(settings[name]))
 
     def trim(self, wanted: Resources, gone: Sequence[str]) -> None:
         """See base.Broker."""
         with self._lock:
             self._check()
-            users = {user.name for user in wanted.users}
+            users = {user.name for user in wanted.users} if self.manages_users else set()
             self.rules = {rule for rule in self.rules if rule.user not in users or rule in wanted.rules}
             for topic in gone:
                 self.topics.pop(topic, None)
@@ -86,6 +97,7 @@ class MemoryBroker:
         with self._lock:
             self._check()
             users = {user.name for user in owned.users} | {rule.user for rule in owned.rules}
+            users = users if self.manages_users else set()
             self.rules = {rule for rule in self.rules if rule.user not in users}
             self.users = {name: password for name, password in self.users.items() if name not in users}
             for topic in owned.topics:
@@ -112,16 +124,18 @@ class MemoryBroker:
         """See base.Broker."""
         with self._lock:
             self._check()
-            topics_of: dict[str, set[str]] = {rule.user: set() for rule in self.rules}
-            for rule in self.rules:
+            rules = self.rules if self.manages_users else set()
+            topics_of: dict[str, set[str]] = {rule.user: set() for rule in rules}
+            for rule in rules:
                 if rule.resource == "topic":
                     topics_of[rule.user].add(rule.name)
             return Inventory(
                 topics=frozenset(self.topics),
-                users=frozenset(self.users),
+                users=frozenset(self.users if self.manages_users else ()),
                 rules={user: frozenset(topics) for user, topics in topics_of.items()},
                 groups=frozenset(self._groups()),
                 busy_groups=frozenset(+self.members),
+                lists_users=self.manages_users,
             )
 
     def append(self, topic: str, partition: int, timestamp_ms: int) -> None:

@@ -22,9 +22,11 @@ DATABASE = ("data_dir", "database_url", "secret_key")
 KAFKA = ("data_dir", "kafka_bootstrap_servers", *(f"kafka_{member}" for member in KafkaSecurity.model_fields))
 """The settings that say where Kafka is, and how Headwater itself logs in there."""
 
-_MECHANISM = Settings.model_fields["kafka_sasl_mechanism"].annotation
-_FLAG_TYPES: dict[object, type] = {SecretStr: str, Path | None: Path, _MECHANISM: str}
-"""The mechanism is checked by the settings, whose refusal of Kerberos says what to use instead."""
+_MECHANISMS = ("kafka_sasl_mechanism", "kafka_reader_sasl_mechanism")
+_FLAG_TYPES: dict[object, type] = {SecretStr: str, Path | None: Path} | {
+    Settings.model_fields[name].annotation: str for name in _MECHANISMS
+}
+"""Mechanisms are checked by the settings, whose refusal of Kerberos says what to use instead."""
 
 
 def _flag(name: str) -> inspect.Parameter:

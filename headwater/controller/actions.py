@@ -36,8 +36,15 @@ class ChangeReaderPassword:
 
 
 @dataclass(frozen=True, slots=True)
-class MatchPartitions:
-    """Give the outputs as many partitions as the source has, since a record keeps its partition."""
+class MatchTopics:
+    """Give the outputs the partitions that the source has gained, and the settings of a revision that runs."""
+
+    target: Revision
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeTopicSettings:
+    """Give the topics the settings of a revision whose workers have taken over."""
 
     target: Revision
 
@@ -66,7 +73,8 @@ Action = (
     | EnsureWorkers
     | StopWorkers
     | ChangeReaderPassword
-    | MatchPartitions
+    | MatchTopics
+    | ChangeTopicSettings
     | RemovePrevious
     | RemoveEverything
     | RecordObserved

@@ -13,8 +13,9 @@ from headwater.brokers.base import Broker, Resources
 from headwater.controller.actions import (
     Action,
     ChangeReaderPassword,
+    ChangeTopicSettings,
     EnsureWorkers,
-    MatchPartitions,
+    MatchTopics,
     PrepareRevision,
     RecordObserved,
     RemoveEverything,
@@ -24,8 +25,10 @@ from headwater.controller.actions import (
 from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.resources import everything, readers, resources, retired_topics
 from headwater.controller.sources import Sources
+from headwater.controller.topic_settings import changed_settings, without_compaction
 from headwater.errors import BrokerUnavailable, DeployFailed, SetStoreUnavailable
-from headwater.model.deployment import Deployment, Observed, Revision
+from headwater.model.deployment import Deployment, Observed, Revision, sink_topic
+from headwater.model.sink import KafkaSink
 from headwater.orchestrators.base import Orchestrator
 from headwater.stores.base import MetricStore
 
@@ -70,8 +73,10 @@ class Executor:
                 self.orchestrator.ensure(workers)
             case ChangeReaderPassword():
                 self.broker.ensure(readers(deployment))
-            case MatchPartitions(target):
-                self._match_partitions(deployment, target)
+            case MatchTopics(target):
+                self._match_topics(deployment, target)
+            case ChangeTopicSettings(target):
+                self.broker.configure(changed_settings(deployment, target))
             case RemovePrevious(kept):
                 self._remove_previous(deployment, kept)
             case RemoveEverything():
@@ -80,7 +85,9 @@ class Executor:
     def _prepare(self, deployment: Deployment, target: Revision) -> None:
         self.sources.require(deployment, target)
         with self.flow_locks.of(deployment.flow_id):
+            self._require_no_fewer_partitions(deployment, target)
             self.broker.ensure(self._resources(deployment, target))
+            self.broker.configure(without_compaction(changed_settings(deployment, target)))
         running = deployment.revision(deployment.observed_revision)
         if running is None or running.source_epoch != target.source_epoch:
             self.sources.begin(deployment, target)
@@ -89,12 +96,24 @@ class Executor:
         binding = self.sources.binding(target.config.source)
         return resources(deployment, target, binding, self.sources.partitions(binding))
 
-    def _match_partitions(self, deployment: Deployment, target: Revision) -> None:
+    def _require_no_fewer_partitions(self, deployment: Deployment, target: Revision) -> None:
+        """Raise DeployFailed for a sink with fewer partitions than its topic has."""
+        for sink in target.config.sinks:
+            if isinstance(sink, KafkaSink) and sink.partitions is not None:
+                present = self.broker.partitions(sink_topic(deployment.flow_id, sink.name)) or 0
+                if present > sink.partitions:
+                    raise DeployFailed(
+                        f"The topic of the sink {sink.name} has {present} partitions, and Kafka takes none away. Set "
+                        f"partitions to {present} or more, or give the sink another name."
+                    )
+
+    def _match_topics(self, deployment: Deployment, target: Revision) -> None:
         with suppress(DeployFailed, BrokerUnavailable):  # the workers' states show these errors
             needed = self._resources(deployment, target)
             if any((self.broker.partitions(topic.name) or 0) < topic.partitions for topic in needed.topics):
                 with self.flow_locks.of(deployment.flow_id):
                     self.broker.ensure(needed)
+            self.broker.configure(changed_settings(deployment, target))
 
     def _remove_previous(self, deployment: Deployment, kept: Revision) -> None:
         self.confirm()

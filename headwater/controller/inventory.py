@@ -13,7 +13,10 @@ from dataclasses import dataclass, field, fields
 from headwater.brokers.base import Inventory
 
 MAX_UNKNOWN_DEPLOYMENTS = 5
-"""With more unknown deployments than this, the database counts as older than the broker, as after a restore."""
+"""With more unknown deployments than this, the database counts as older than the broker, as after a restore.
+
+Where the operator manages the users of Kafka, no rule tells which topics an unknown deployment uses: one is too many.
+"""
 
 _OF_DEPLOYMENT = re.compile(r"^(?:dep|wrk)-([0-9a-z]{26})(?:\.|$)")
 _OF_FLOW = re.compile(r"^flow\.([0-9a-z]{26})\.")
@@ -63,6 +66,14 @@ class ResourceNames:
         """The ids of the configurations that the topics belong to."""
         return frozenset(found for found in map(flow_of, self.topics) if found)
 
+    def topics_by_flow(self) -> dict[str, set[str]]:
+        """The topics by the id of the configuration that they are named after."""
+        found: dict[str, set[str]] = {}
+        for topic in self.topics:
+            if flow_id := flow_of(topic):
+                found.setdefault(flow_id, set()).add(topic)
+        return found
+
     def where(self, deployments: Collection[str], topics: Collection[str]) -> "ResourceNames":
         """The part that belongs to some deployments, and some of the topics."""
 
@@ -107,12 +118,14 @@ class Recorded:
         ended: Ids of deployments that have ended, or that an operator gave up.
         deployed: Ids of configurations with an active deployment.
         undeployed: Ids of configurations whose deployments have all ended, or that an operator gave up.
+        torn_down: The only topics that may be removed, where the operator manages Kafka; None for all of `undeployed`.
     """
 
     active: frozenset[str]
     ended: frozenset[str]
     deployed: frozenset[str]
     undeployed: frozenset[str]
+    torn_down: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +143,17 @@ def classify(found: Found, recorded: Recorded) -> Classified:
     deployments of that have all ended, its topics go, except while a user of an unknown deployment has a rule on the
     topic, and except while there are more than MAX_UNKNOWN_DEPLOYMENTS unknown deployments. Both mean that the
     configuration was deployed again without this database.
+
+    Where the operator manages Kafka, no rules are listed, and the name of a topic alone proves nothing: only topics
+    that the database records as written by ended deployments go, and only while there is no unknown deployment.
     """
     everything = found.names
     unknown = everything.deployments - recorded.active - recorded.ended
     undeployed = {topic for topic in everything.topics if flow_of(topic) in recorded.undeployed - recorded.deployed}
     waiting = undeployed & _read_or_written_by(unknown, found.inventory)
-    if len(unknown) > MAX_UNKNOWN_DEPLOYMENTS:
+    if recorded.torn_down is not None:
+        waiting |= undeployed - recorded.torn_down
+    if len(unknown) > (MAX_UNKNOWN_DEPLOYMENTS if found.inventory.lists_users else 0):
         waiting = undeployed
     strangers = {t for t in everything.topics if flow_of(t) not in recorded.undeployed | recorded.deployed}
     return Classified(

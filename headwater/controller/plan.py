@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from headwater.controller.actions import (
     Action,
     ChangeReaderPassword,
+    ChangeTopicSettings,
     EnsureWorkers,
-    MatchPartitions,
+    MatchTopics,
     PrepareRevision,
     RecordObserved,
     RemoveEverything,
@@ -195,7 +196,7 @@ def _evaluate_rollout(desired: DesiredState, wanted: WorkerSet, rollout: Rollout
     deployment = desired.deployment
     first: tuple[Action, ...] = ()
     if deployment.is_reconciled and observed.now - rollout.compared_at >= PARTITIONS_EVERY_S:
-        first, rollout = (MatchPartitions(desired.target.revision),), replace(rollout, compared_at=observed.now)
+        first, rollout = (MatchTopics(desired.target.revision),), replace(rollout, compared_at=observed.now)
     trying = [w for w in (*observed.workers, *observed.successors) if w.spec_hash == wanted.spec_hash]
     if _may_fail(desired) and (reason := _why_they_keep_dying(deployment.is_reconciled, rollout, trying)):
         return give_up(desired, reason)
@@ -217,7 +218,8 @@ def _ready(desired: DesiredState, rollout: Rollout, observed: ObservedState) -> 
     ready_for_s = observed.now - (rollout.ready_since or 0.0)
     if not deployment.is_reconciled:
         news = observe(deployment, number, Condition.ROLLING_OUT, reason=ON_PROBATION)
-    elif deployment.observed_revision != number:
+        return Plan((ChangeTopicSettings(desired.target.revision), RecordObserved(news)), rollout)
+    if deployment.observed_revision != number:
         news = observe(deployment, number)
     elif deployment.condition is Condition.ROLLING_OUT and ready_for_s >= STABLE_AFTER_S:
         news = observe(deployment, number, Condition.STABLE)

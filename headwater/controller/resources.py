@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headwater.brokers.base import OUTPUT_TOPIC_CONFIG, TICKS_TOPIC_CONFIG, AccessRule, Resources, TopicSpec, User
+from headwater.controller.topic_settings import creation_settings
 from headwater.model.binding import Binding, KafkaTopic, PubSubSubscription, PubSubTopic, binding_name
 from headwater.model.deployment import (
     Deployment,
     Revision,
     dead_letter_topic,
+    output_topics,
     reader,
     sink_topic,
     source_group,
@@ -17,7 +19,7 @@ from headwater.model.deployment import (
     worker_user,
 )
 from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC
-from headwater.model.sink import Sink, feed_prices
+from headwater.model.sink import KafkaSink, Sink, feed_prices
 from headwater.model.stream import event_time
 from headwater.model.worker import KafkaAccess, PubSubPull, SinkSpec, WorkerSet, WorkerSpec
 
@@ -27,25 +29,26 @@ TICKS = TopicSpec(TICKS_TOPIC, PARTITIONS, TICKS_TOPIC_CONFIG)
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """Settings that all workers of this installation share. kafka: how workers log in, each
-    deployment's as its own user.
+    """Settings that all workers of this installation share.
+
+    Attributes:
+        kafka: How workers log in.
+        redis_url: The address of the set store.
+        jit: Whether scripts run with V8's JIT compiler.
+        manages_users: Whether each deployment's workers have a Kafka user of their own, whose name and password take
+            the place of those in `kafka`.
     """
 
     kafka: KafkaAccess
     redis_url: str
     jit: bool
-
-
-def output_topics(deployment: Deployment, revision: Revision) -> list[str]:
-    """The topics of a revision's own: one per Kafka sink, and the dead letters."""
-    sinks = [sink_topic(deployment.flow_id, sink.name) for sink in revision.config.sinks if sink.type == "kafka"]
-    return [*sinks, dead_letter_topic(deployment.flow_id)]
+    manages_users: bool = True
 
 
 def resources(deployment: Deployment, revision: Revision, binding: Binding, partitions: int) -> Resources:
     """Topics, users and rules of a revision. Two users: one may only read the outputs, one is for the workers."""
     read, work = reader(deployment.id), worker_user(deployment.id)
-    topics = output_topics(deployment, revision)
+    topics = output_topics(deployment.flow_id, revision.config)
     shared = [TICKS] if feed_prices(revision.config.sinks) else []
     rules = [
         *_reader_rules(deployment, topics),
@@ -56,11 +59,21 @@ def resources(deployment: Deployment, revision: Revision, binding: Binding, part
         ids = transactional_ids(deployment.flow_id)
         rules.append(AccessRule(work, "transactional_id", ids, ("WRITE",), prefixed=True))
     return Resources(
-        topics=(*(TopicSpec(topic, partitions, OUTPUT_TOPIC_CONFIG) for topic in topics), *shared),
+        topics=(*_topic_specs(deployment, revision, partitions), *shared),
         users=(User(read, deployment.reader_password), User(work, deployment.worker_password)),
         rules=tuple(rules),
         group_prefixes=(f"{read}.", f"{work}."),
     )
+
+
+def _topic_specs(deployment: Deployment, revision: Revision, partitions: int) -> list[TopicSpec]:
+    """The topics of a revision's own as they are made. partitions: those of the source."""
+    sinks = [
+        TopicSpec(sink_topic(deployment.flow_id, sink.name), sink.partitions or partitions, creation_settings(sink))
+        for sink in revision.config.sinks
+        if isinstance(sink, KafkaSink)
+    ]
+    return [*sinks, TopicSpec(dead_letter_topic(deployment.flow_id), partitions, OUTPUT_TOPIC_CONFIG)]
 
 
 def _source_rules(work: str, binding: Binding) -> list[AccessRule]:
@@ -76,7 +89,7 @@ def _source_rules(work: str, binding: Binding) -> list[AccessRule]:
 def readers(deployment: Deployment) -> Resources:
     """The readers' user, and what it may read now: the part of the resources that a rotation touches."""
     user = User(reader(deployment.id), deployment.reader_password)
-    rules = _reader_rules(deployment, output_topics(deployment, deployment.effective_revision))
+    rules = _reader_rules(deployment, output_topics(deployment.flow_id, deployment.effective_revision.config))
     return Resources((), (user,), tuple(rules), ())
 
 
@@ -90,7 +103,8 @@ def _reader_rules(deployment: Deployment, topics: Sequence[str]) -> list[AccessR
 
 def everything(deployment: Deployment) -> Resources:
     """All resources that any revision of the deployment may own; a teardown removes them. Rules go with their users."""
-    topics = {topic for revision in deployment.revisions for topic in output_topics(deployment, revision)}
+    flow_id, revisions = deployment.flow_id, deployment.revisions
+    topics = {topic for revision in revisions for topic in output_topics(flow_id, revision.config)}
     read, work = reader(deployment.id), worker_user(deployment.id)
     return Resources(
         topics=tuple(TopicSpec(topic, 1) for topic in sorted(topics)),
@@ -102,12 +116,23 @@ def everything(deployment: Deployment) -> Resources:
 
 def retired_topics(deployment: Deployment) -> list[str]:
     """Topics that only other revisions than the desired one write."""
-    wanted = set(output_topics(deployment, deployment.newest))
+    wanted = set(output_topics(deployment.flow_id, deployment.config))
     return sorted({topic.name for topic in everything(deployment).topics} - wanted)
 
 
-def _topic_of(deployment: Deployment, sink: Sink) -> str:
-    return TICKS.name if sink.type == "prices" else sink_topic(deployment.flow_id, sink.name)
+def _sink_spec(deployment: Deployment, sink: Sink) -> SinkSpec:
+    if not isinstance(sink, KafkaSink):
+        return SinkSpec(uid=sink.uid, name=sink.name, type=sink.type, topic=TICKS.name)
+    return SinkSpec(
+        uid=sink.uid,
+        name=sink.name,
+        type=sink.type,
+        topic=sink_topic(deployment.flow_id, sink.name),
+        partitions=sink.partitions,
+        compression=sink.compression,
+        is_compacted=sink.is_compacted,
+        retention_ms=sink.retention_ms,
+    )
 
 
 def _source(binding: Binding, group: str) -> KafkaAccess | PubSubPull | None:
@@ -125,7 +150,7 @@ def _source(binding: Binding, group: str) -> KafkaAccess | PubSubPull | None:
 def worker_set(deployment: Deployment, revision: Revision, binding: Binding, settings: WorkerSettings) -> WorkerSet:
     """The workers of a revision. The hash covers the whole spec, so any change of it replaces them."""
     group = source_group(deployment.id, revision.source_epoch)
-    user = {"username": worker_user(deployment.id), "password": deployment.worker_password}
+    own_user = {"username": worker_user(deployment.id), "password": deployment.worker_password}
     spec = WorkerSpec(
         deployment_id=deployment.id,
         config_id=deployment.flow_id,
@@ -134,12 +159,9 @@ def worker_set(deployment: Deployment, revision: Revision, binding: Binding, set
         source_topic=binding_name(binding),
         source_group=group,
         transforms=revision.config.transforms,
-        sinks=[
-            SinkSpec(uid=sink.uid, name=sink.name, type=sink.type, topic=_topic_of(deployment, sink))
-            for sink in revision.config.sinks
-        ],
+        sinks=[_sink_spec(deployment, sink) for sink in revision.config.sinks],
         dead_letter_topic=dead_letter_topic(deployment.flow_id),
-        kafka=settings.kafka.model_copy(update=user),
+        kafka=settings.kafka.model_copy(update=own_user) if settings.manages_users else settings.kafka,
         redis_url=settings.redis_url,
         chain=revision.config.source.chain,
         entity=revision.config.source.entity,

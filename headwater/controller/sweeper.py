@@ -41,14 +41,15 @@ SUPERSEDED_FOR = timedelta(seconds=30)
 """How long a revision that was replaced is kept at least."""
 
 
-def recorded(deployments: DeploymentStore, found: ResourceNames) -> Recorded:
+def recorded(deployments: DeploymentStore, found: Found) -> Recorded:
     """The database's state of the found resources. List these first: a row is stored before its resources exist."""
-    markers = deployments.markers()
+    markers, names = deployments.markers(), found.names
     return Recorded(
         active=frozenset(marker.id for marker in markers),
-        ended=frozenset(deployments.ended(found.deployments)),
+        ended=frozenset(deployments.ended(names.deployments)),
         deployed=frozenset(marker.flow_id for marker in markers),
-        undeployed=frozenset(deployments.undeployed(found.flows)),
+        undeployed=frozenset(deployments.undeployed(names.flows)),
+        torn_down=None if found.inventory.lists_users else deployments.torn_down(names.topics_by_flow()),
     )
 
 
@@ -124,7 +125,7 @@ class Sweeper:
     def sweep_remains(self) -> None:
         """Remove what is left of ended deployments; report what the database does not record."""
         found = Found(self._broker.inventory(), self._sources.names(), self._orchestrator.running())
-        result = classify(found, recorded(self._deployments, found.names))
+        result = classify(found, recorded(self._deployments, found))
         self._report(result.unknown)
         self._remove(result)
         self._forget_ended(found.names)

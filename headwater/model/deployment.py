@@ -232,6 +232,12 @@ def dead_letter_topic(config_id: str) -> str:
     return sink_topic(config_id, DEAD_LETTER_NAME)
 
 
+def output_topics(config_id: str, config: PipelineConfig) -> list[str]:
+    """The topics that a configuration owns: one per Kafka sink, and the one of the dead letters."""
+    sinks = [sink_topic(config_id, sink.name) for sink in config.sinks if sink.type == "kafka"]
+    return [*sinks, dead_letter_topic(config_id)]
+
+
 def reader(deployment_id: str) -> str:
     """The SCRAM user that the deploy answer hands out."""
     return f"dep-{deployment_id}"

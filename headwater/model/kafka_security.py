@@ -111,6 +111,11 @@ def require_consistent(security: KafkaSecurity, given: Collection[str], name: Ca
     written. No sentence shows a value that may be a secret.
     """
     _require_members(security, name)
+    require_fitting(security, given, name)
+
+
+def require_fitting(security: KafkaSecurity, given: Collection[str], name: Callable[[str], str] = str) -> None:
+    """Raise ValueError when a given member has no meaning beside the others: see `require_consistent`."""
     for member in sorted(set(given) - members_of(security)):
         if getattr(security, member):
             raise ValueError(_misfit(security, member, name))

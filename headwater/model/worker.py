@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from headwater.model.flow import DeliveryMode
 from headwater.model.kafka_security import KafkaSecurity
 from headwater.model.metric import CountType, TimeType
+from headwater.model.sink import Compression
 from headwater.model.transform import Transform
 
 
@@ -45,7 +46,14 @@ class PubSubPull(PubSubAccess):
 
 
 class SinkSpec(BaseModel):
-    """A sink and the topic that it writes to."""
+    """A sink and the topic that it writes to.
+
+    Attributes:
+        partitions: The topic's number of partitions; None means as many as the source has.
+        compression: The codec of the topic's records; None means the workers' own choice.
+        is_compacted: Whether Kafka compacts the topic, which then takes no record without a key.
+        retention_ms: How long the topic keeps a record; None means as long as for all outputs.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -53,6 +61,10 @@ class SinkSpec(BaseModel):
     name: str
     type: str
     topic: str
+    partitions: int | None = None
+    compression: Compression | None = None
+    is_compacted: bool = False
+    retention_ms: int | None = None
 
 
 class WorkerSpec(BaseModel):

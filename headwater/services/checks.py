@@ -10,7 +10,17 @@ from headwater.errors import ExpressionRefused, InvalidInput, Problem, ScriptRef
 from headwater.model.binding import Bindings, PubSubSubscription
 from headwater.model.dataset import MAX_VALUES_PER_REQUEST, normalise_all
 from headwater.model.flow import NewPipelineConfig, NewSource, PipelineConfig, Source
-from headwater.model.sink import DEAD_LETTER_NAME, KafkaSink, NewPricesSink, NewSink, PricesSink, Sink
+from headwater.model.sink import (
+    DEAD_LETTER_NAME,
+    TOPIC_MEMBERS,
+    KafkaSink,
+    NewKafkaSink,
+    NewPricesSink,
+    NewSink,
+    PricesSink,
+    Sink,
+    SinkLimits,
+)
 from headwater.model.stream import CATALOG, Chain, Entity, find_chain
 from headwater.model.transform import (
     CheckedScript,
@@ -86,17 +96,23 @@ class PipelineChecker:
     """
 
     def __init__(
-        self, bindings: Bindings, validate_script: ValidateScript, parse_expression: ParseExpression, new_id: NewId
+        self,
+        bindings: Bindings,
+        validate_script: ValidateScript,
+        parse_expression: ParseExpression,
+        new_id: NewId,
+        sink_limits: SinkLimits = SinkLimits(),  # noqa: B008  # frozen
     ) -> None:
         self._bindings = bindings
         self._validate_script = validate_script
         self._parse_expression = parse_expression
         self._new_id = new_id
+        self._sink_limits = sink_limits
 
     def for_one_request(self) -> "PipelineChecker":
         """The same, but it compiles each script once, however often what was sent is checked."""
         compile_once = functools.cache(self._validate_script)
-        return PipelineChecker(self._bindings, compile_once, self._parse_expression, self._new_id)
+        return PipelineChecker(self._bindings, compile_once, self._parse_expression, self._new_id, self._sink_limits)
 
     def create(self, sent: NewPipelineConfig) -> Checked:
         """A new configuration: uids are ignored, they may be those of the one that it is a copy of."""
@@ -134,8 +150,10 @@ class PipelineChecker:
         if source is not None and sent.delivery == "exactly_once":
             self._require_kafka(source, found)
         before = match(sent.transforms, stored.known_transforms if stored else (), by_content=True)
-        sinks = [self._sink(sink, stored.sinks if stored else ()) for sink in sent.sinks]
+        stored_sinks = stored.sinks if stored else ()
+        sinks = [self._sink(sink, stored_sinks) for sink in sent.sinks]
         found.problems.extend(_sink_name_problems(sent.sinks))
+        found.problems.extend(_topic_problems(sent.sinks, stored_sinks, self._sink_limits))
         transforms = self._transforms(sent.transforms, before, lambda i: f"{PIPELINE}/transforms/{i}", found)
         # Compiling costs a V8 process per script: not for a configuration that is refused anyway.
         if source is None or entity is None or found.problems:
@@ -211,7 +229,7 @@ class PipelineChecker:
         uid = uids.sink_uid(sent, stored) or self._new_id()
         if isinstance(sent, NewPricesSink):
             return PricesSink(uid=uid, type=sent.type, name=sent.name)
-        return KafkaSink(uid=uid, type=sent.type, name=sent.name)
+        return KafkaSink(uid=uid, type=sent.type, name=sent.name, **sent.model_dump(include={*TOPIC_MEMBERS}))
 
     # ---- transforms ----
 
@@ -341,3 +359,36 @@ def _sink_name_problems(sinks: Sequence[NewSink]) -> Iterator[Problem]:
         elif folded in seen:
             yield Problem(f"{PIPELINE}/sinks/{i}/name", "is taken by another sink here (. and _ count as the same)")
         seen.add(folded)
+
+
+def _topic_problems(sinks: Sequence[NewSink], stored: Sequence[Sink], limits: SinkLimits) -> Iterator[Problem]:
+    """What is wrong with the members that set up topics: numbers over the operator's limits, and fewer partitions."""
+    before = {sink.name: sink.partitions for sink in stored if isinstance(sink, KafkaSink)}
+    for i, sink in enumerate(sinks):
+        if isinstance(sink, NewKafkaSink):
+            yield from _over_limits(f"{PIPELINE}/sinks/{i}", sink, limits)
+            yield from _fewer_partitions(f"{PIPELINE}/sinks/{i}", sink.partitions, before.get(sink.name))
+
+
+def _over_limits(pointer: str, sink: NewKafkaSink, limits: SinkLimits) -> Iterator[Problem]:
+    ms_a_day = 24 * 3600 * 1000
+    allowed = {
+        "partitions": (limits.partitions, ""),
+        "retention_ms": (limits.retention_days * ms_a_day, f" ({limits.retention_days} days)"),
+        "retention_bytes": (limits.retention_bytes, " in each partition"),
+    }
+    for member, (most, unit) in allowed.items():
+        value = getattr(sink, member)
+        if value is not None and value > most:
+            yield Problem(
+                f"{pointer}/{member}", f"is {value}; this installation allows at most {most}{unit}: lower the number"
+            )
+
+
+def _fewer_partitions(pointer: str, partitions: int | None, before: int | None) -> Iterator[Problem]:
+    if partitions is not None and before is not None and partitions < before:
+        yield Problem(
+            f"{pointer}/partitions",
+            f"is {partitions}, and the sink has {before}: Kafka takes no partition away; keep {before} or more, or "
+            "give the sink another name, and so another topic",
+        )

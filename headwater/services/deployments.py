@@ -1,22 +1,39 @@
 """Deployments: write what is desired, read what the controller has seen."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from headwater.errors import Conflict, DeployFailed, NotFound
-from headwater.model.deployment import Deployment, Desired, LogLine, Phase, Progress
+from headwater.model.deployment import Deployment, Desired, LogLine, Phase, Progress, reader
 from headwater.services.ids import Clock, NewId
 from headwater.services.redaction import Redact
 from headwater.stores.base import DeploymentStore, FlowStore
 
 
 @dataclass(frozen=True, slots=True)
+class Login:
+    """The user and the password that a reader of outputs logs in with; None where nobody named them."""
+
+    username: str | None
+    password: str | None = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class KafkaEndpoint:
-    """How users reach Kafka: part of each deploy answer."""
+    """How users reach Kafka: part of each deploy answer.
+
+    given_login: The login of all readers, where the operator of Kafka manages its users; None where each deployment has
+    a login of its own.
+    """
 
     bootstrap_servers: str
     security_protocol: str
-    sasl_mechanism: str
+    sasl_mechanism: str | None
+    given_login: Login | None = None
+
+    def login(self, deployment: Deployment) -> Login:
+        """The login of the readers of a deployment."""
+        return self.given_login or Login(reader(deployment.id), deployment.reader_password)
 
 
 class Deployments:
@@ -24,6 +41,7 @@ class Deployments:
     `is_gone`. All may raise StoreUnavailable.
 
     new_password makes one random password per call. redact: takes the operator's names out of reasons and log lines.
+    manages_users: whether Headwater makes the users of Kafka.
     """
 
     def __init__(
@@ -34,8 +52,11 @@ class Deployments:
         new_id: NewId,
         new_password: Callable[[], str],
         redact: Redact = str,
+        *,
+        manages_users: bool = True,
     ) -> None:
         self._redact = redact
+        self._manages_users = manages_users
         self._flows = flows
         self._store = store
         self._now = now
@@ -64,7 +85,16 @@ class Deployments:
         return self._store.desire_running(owner, flow_id, None)
 
     def rotate(self, owner: str, flow_id: str) -> Deployment:
-        """Ask for another password of the readers. Raises NotFound, also when it is not deployed."""
+        """Ask for another password of the readers. Raises NotFound, also when it is not deployed.
+
+        Raises Conflict where the operator manages the users of Kafka.
+        """
+        if not self._manages_users:
+            self.get(owner, flow_id)
+            raise Conflict(
+                "The operator of this installation gives out the Kafka credentials of readers, so Headwater can't "
+                "change them. Ask the operator for new ones."
+            )
         return self._store.desire_credentials(owner, flow_id, self._new_password())
 
     def stop(self, owner: str, flow_id: str) -> Deployment | None:

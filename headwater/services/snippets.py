@@ -5,19 +5,21 @@ one record a line. With HEADWATER_MAX_RECORDS in the environment the Python, Nod
 """
 
 import json
+import shlex
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How a user reads one topic."""
+    """How a user reads one topic. Without a username the programs don't log in."""
 
     topic: str
     bootstrap_servers: str
     security_protocol: str
-    sasl_mechanism: str
-    username: str
-    password: str = field(repr=False)
+    sasl_mechanism: str | None
+    username: str | None
+    password: str | None = field(repr=False)
     consumer_group: str
 
 
@@ -26,24 +28,35 @@ def snippets(access: Access) -> dict[str, str]:
     values = asdict(access)
     values["ssl"] = access.security_protocol.endswith("SSL")
     values["brokers"] = access.bootstrap_servers.split(",")
-    has_login = access.security_protocol.startswith("SASL_")
+    has_login = access.username is not None
     if has_login:
-        values["mechanism"] = access.sasl_mechanism.lower()
+        values["mechanism"] = str(access.sasl_mechanism).lower()
         values["jaas"] = (
-            f"org.apache.kafka.common.security.{_LOGIN_MODULES[access.sasl_mechanism]} required "
+            f"org.apache.kafka.common.security.{_LOGIN_MODULES[str(access.sasl_mechanism)]} required "
             f"username={json.dumps(access.username)} password={json.dumps(access.password)};"
         )
     return {
-        language: _fill(template.replace("@login@\n", LOGINS[language] if has_login else ""), values)
+        language: _fill(
+            template.replace("@login@\n", LOGINS[language] if has_login else ""),
+            values,
+            LITERALS.get(language, json.dumps),
+        )
         for language, template in TEMPLATES.items()
     }
 
 
-def _fill(template: str, values: dict[str, object]) -> str:
-    """A JSON literal is a literal of Python, JavaScript, Java and, for these values, the shell too."""
+def _fill(template: str, values: dict[str, object], literal: Callable[[object], str]) -> str:
     for name, value in values.items():
-        template = template.replace(f"@{name}@", json.dumps(value))
+        template = template.replace(f"@{name}@", literal(value))
     return template
+
+
+def _shell_word(value: object) -> str:
+    return shlex.quote(str(value))
+
+
+LITERALS: dict[str, Callable[[object], str]] = {"kcat": _shell_word}
+"""How a language writes a value, where a JSON literal won't do: in JSON's quotes the shell takes $ for a variable."""
 
 
 PYTHON = """\
@@ -251,7 +264,7 @@ LOGINS = {
   -X sasl.password=@password@ \\
 """,
 }
-"""The lines of each program that log in by SASL."""
+"""The lines of each program that log in."""
 
 _LOGIN_MODULES = {
     "PLAIN": "plain.PlainLoginModule",

@@ -30,14 +30,14 @@ MAX_AGE_MS = 3_600_000
 MAX_AHEAD_MS = 600_000
 
 
-def times_to_write(timestamps: Numbers, now: Callable[[], float] = time.time) -> Numbers:
+def times_to_write(timestamps: Numbers, now: Callable[[], float] = time.time, max_age_ms: int = MAX_AGE_MS) -> Numbers:
     """Times of outputs, in ms since the epoch: their source's, or the present where that is far from it.
 
     Kafka counts retention from a record's time, so outputs of old records would be gone within minutes; and it refuses
-    times that are more than an hour ahead (`message.timestamp.after.max.ms`).
+    times that are more than an hour ahead (`message.timestamp.after.max.ms`). max_age_ms: the age of an old record.
     """
     now_ms = int(now() * 1000)
-    first, last = now_ms - MAX_AGE_MS, now_ms + MAX_AHEAD_MS
+    first, last = now_ms - max_age_ms, now_ms + MAX_AHEAD_MS
     times = np.frombuffer(timestamps, np.int64)
     if times.min(initial=now_ms) >= first and times.max(initial=now_ms) <= last:
         return timestamps
@@ -118,7 +118,11 @@ class Outputs:
         return [(name, value) for name, value in pairs if value is not None]
 
     def without(self, partitions: Collection[int]) -> "Outputs":
-        """Those that are not made of records of these source partitions."""
+        """The outputs that are not made of records of these source partitions.
+
+        Where the header has names that are no positions, the output's own partition counts. Outputs of messages from
+        Pub/Sub, which may be on another partition, never come here: delivery from there is at least once.
+        """
         sources = self.sources
         origins = sources.partitions if isinstance(sources, SourcePositions) else self.partitions
         rows = Rows("i", [row for row, partition in enumerate(origins) if partition not in partitions])

@@ -111,7 +111,7 @@ class MemoryTransactionalProducer:
         self._needed = needed
         self._id = transactional_id
         self._epoch = 0
-        self._rows: list[Produced] = []
+        self._held: list[Outputs] = []
 
     def connect(self, timeout_s: float) -> None:  # noqa: ARG002 - nothing here takes time
         self._topics.require(self._needed)
@@ -121,20 +121,20 @@ class MemoryTransactionalProducer:
         self._epoch = self._topics.epochs[self._id]
 
     def produce(self, outputs: Outputs) -> None:
-        self._rows += _produced(outputs)
+        self._held.append(outputs)
 
     def held(self) -> int:
-        return len(self._rows)
+        return sum(map(len, self._held))
 
     def failures(self) -> list[Refusal]:
         return []
 
     def forget(self, partitions: Iterable[int]) -> None:
         gone = set(partitions)
-        self._rows = [row for row in self._rows if row.partition not in gone or row.topic == TICKS_TOPIC]
+        self._held = [outputs if outputs.topic == TICKS_TOPIC else outputs.without(gone) for outputs in self._held]
 
     def commit(self, positions: Mapping[int, int], membership: Callable[[], object]) -> None:
-        rows, self._rows = self._rows, []
+        rows, self._held = [row for outputs in self._held for row in _produced(outputs)], []
         if self._epoch != self._topics.epochs[self._id]:
             raise DeliveryFailed("Another producer took over the transactional id.")
         if any(row.topic not in self._topics.records for row in rows):
@@ -145,4 +145,4 @@ class MemoryTransactionalProducer:
             self._topics.records[row.topic].append(row)
 
     def close(self) -> None:
-        self._rows.clear()
+        self._held.clear()

@@ -221,6 +221,13 @@ class Stack:
             self._producer.produce(f"stream.{chain}.{entity}", value, key)
         assert self._producer.flush(60) == 0
 
+    def feed_without_keys(self, chain: str, entity: str, records: Iterable[dict[str, Any]]) -> None:
+        """The same for records that have no key."""
+        producer = Producer({**self.admin_config(), "log_level": 0})
+        for record in records:
+            producer.produce(f"stream.{chain}.{entity}", json.dumps(record).encode())
+        assert producer.flush(60) == 0
+
 
 class Read(NamedTuple):
     """A record as a user reads it."""
@@ -244,7 +251,7 @@ class Read(NamedTuple):
 
 def client_config(sink: dict[str, Any], group: str | None = None) -> dict[str, str | int | bool]:
     """librdkafka settings from the sink of a deploy answer."""
-    return {
+    values = {
         "bootstrap.servers": sink["bootstrap_servers"],
         "security.protocol": sink["security_protocol"],
         "sasl.mechanism": sink["sasl_mechanism"],
@@ -256,6 +263,7 @@ def client_config(sink: dict[str, Any], group: str | None = None) -> dict[str, s
         "enable.auto.commit": False,
         "log_level": 0,
     }
+    return {name: value for name, value in values.items() if value is not None}
 
 
 class Reader:

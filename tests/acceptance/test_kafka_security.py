@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headwater.brokers.client import ClientErrors, admin_settings, producer_settings
+from headwater.brokers.client import ClientErrors, admin_settings, consumer_settings, producer_settings
 from headwater.model.worker import KafkaAccess
 from tests.acceptance.conftest import running
 from tests.acceptance.stack import Stack, client_config, deployed, pipeline, until
@@ -44,10 +44,15 @@ def members(access: KafkaAccess) -> dict[str, str]:
     return {"security_protocol": access.security_protocol} | written
 
 
+def admin_variables(access: KafkaAccess) -> dict[str, str]:
+    """The settings of an installation that authenticates so."""
+    named = {f"HEADWATER_KAFKA_{member.upper()}": value for member, value in members(access).items()}
+    return named | {"HEADWATER_KAFKA_REPLICATION": "1"}
+
+
 def variables(kafka: SecuredKafka, listener: str) -> dict[str, str]:
     """The settings of an installation whose administrator uses a listener. Its readers and workers are SCRAM users."""
-    named = {f"HEADWATER_KAFKA_{member.upper()}": value for member, value in members(kafka.access(listener)).items()}
-    named |= {"HEADWATER_KAFKA_REPLICATION": "1"}
+    named = admin_variables(kafka.access(listener))
     if not listener.startswith("scram"):
         readers = kafka.access("scram512")
         named["HEADWATER_KAFKA_READER_BOOTSTRAP_SERVERS"] = readers.bootstrap_servers
@@ -116,6 +121,40 @@ def test_an_installation(secured_kafka: SecuredKafka, own_stack: Stack, tmp_path
         run_program(secured_kafka, made.sink, tmp_path)
         assert not [line for line in own_stack.log().splitlines() if "Traceback" in line]
         rotate(secured_kafka, client, made.id, made.sink)
+    assert own_stack.stop() == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("listener", ["plain", "oauth", "mtls", "open"])
+def test_an_installation_whose_users_the_operator_gives(
+    secured_kafka: SecuredKafka, own_stack: Stack, tmp_path: Path, listener: str
+) -> None:
+    """Workers authenticate as Headwater itself does; readers get the operator's login, where there is one."""
+    make_topic(secured_kafka, TOPIC)
+    records = tmp_path / "records.jsonl"
+    records.write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
+    access = secured_kafka.access(listener)
+    given = {
+        "HEADWATER_KAFKA_CREDENTIALS": "given",
+        "HEADWATER_KAFKA_READER_USERNAME": access.username,
+        "HEADWATER_KAFKA_READER_PASSWORD": access.password,
+    }
+    own_stack.variables = admin_variables(access) | given
+    own_stack.start()
+    with own_stack.client() as client, deployed(client, pipeline(delivery="exactly_once")) as made:
+        told = [made.sink[name] for name in ("security_protocol", "sasl_mechanism", "username", "password")]
+        mechanism = access.sasl_mechanism if access.uses_sasl else None
+        assert told == [access.security_protocol, mechanism, access.username or None, access.password or None]
+        with own_stack.replay(CHAIN, ENTITY, records) as feeding:
+            assert feeding.wait(WITHIN_S) == 0
+        settings = consumer_settings(access, ClientErrors(access), made.sink["consumer_group"])
+        with contextlib.closing(Consumer(settings | {"auto.offset.reset": "earliest"})) as consumer:
+            consumer.subscribe([made.sink["topic"]])
+            assert records_of(consumer, len(RECORDS)) == RECORDS
+        if listener in {"plain", "open"}:
+            run_program(secured_kafka, made.sink, tmp_path)
+        assert client.post(f"/api/v1/flow/{made.id}/deploy/credentials").status_code == 409
+        assert not [line for line in own_stack.log().splitlines() if "Traceback" in line]
     assert own_stack.stop() == 0
 
 

@@ -1,6 +1,7 @@
 """What every implementation of brokers.base.Broker does. Names are unique: the real broker is shared by all tests."""
 
 import contextlib
+import copy
 import itertools
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,8 @@ from confluent_kafka.admin import (
     AclOperation,
     AclPermissionType,
     AdminClient,
+    ConfigResource,
+    ConfigSource,
     ResourcePatternType,
     ResourceType,
 )
@@ -50,10 +53,24 @@ class Bench(Protocol):
     def rules(self, user: str) -> set[tuple[str, str]]:
         """What the user may do: resource and name of its rules."""
 
+    def settings(self, topic: str) -> dict[str, str]:
+        """The settings that the topic has of its own."""
+
+    def without_users(self) -> Broker:
+        """The same broker, where somebody else manages the users."""
+
 
 class MemoryBench:
     def __init__(self) -> None:
         self.broker = MemoryBroker()
+
+    def settings(self, topic: str) -> dict[str, str]:
+        return self.broker.topics[topic].config
+
+    def without_users(self) -> Broker:
+        other = copy.copy(self.broker)
+        other.manages_users = False
+        return other
 
     def append(self, topic: str, partition: int, timestamps_ms: list[int]) -> None:
         for stamp in timestamps_ms:
@@ -79,6 +96,15 @@ class KafkaBench:
     def __init__(self, kafka: KafkaServer) -> None:
         self._kafka = kafka
         self.broker = KafkaBroker(kafka.access, replication=1)
+
+    def settings(self, topic: str) -> dict[str, str]:
+        asked = self._kafka.admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)])
+        [described] = [future.result(30) for future in asked.values()]
+        own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        return {name: entry.value for name, entry in described.items() if entry.source == own}
+
+    def without_users(self) -> Broker:
+        return KafkaBroker(self._kafka.access, replication=1, manages_users=False)
 
     def append(self, topic: str, partition: int, timestamps_ms: list[int]) -> None:
         for stamp in timestamps_ms:
@@ -223,6 +249,64 @@ class TestEnsure:
 def test_an_unknown_topic_has_no_partitions(bench: Bench) -> None:
     assert bench.broker.partitions("no-such-topic") is None
     assert "no-such-topic" not in bench.broker.inventory().topics
+
+
+class TestConfigure:
+    def test_the_named_settings_of_existing_topics_change_and_all_others_stay(self, bench: Bench) -> None:
+        owned, other = deployment(), deployment()
+        bench.broker.ensure(owned)
+        bench.broker.ensure(other)
+        before = bench.settings(topic_of(owned))
+        for _ in range(2):
+            changed = {"retention.ms": "60000", "compression.type": "zstd", "cleanup.policy": "compact,delete"}
+            bench.broker.configure({topic_of(owned): changed, "no-such-topic": changed})
+            assert bench.settings(topic_of(owned)) == before | changed
+        assert bench.settings(topic_of(other)) == before
+        assert bench.broker.partitions("no-such-topic") is None
+        bench.broker.ensure(owned)
+        assert bench.settings(topic_of(owned)) == before | changed
+
+    def test_nothing_to_change(self, bench: Bench) -> None:
+        bench.broker.configure({})
+        bench.broker.configure({"no-such-topic": {}})
+
+
+class TestUsersOfSomebodyElse:
+    """Where the operator manages the users of Kafka: topics and groups alone are ours."""
+
+    def test_no_user_and_no_rule_is_made_changed_or_removed(self, bench: Bench) -> None:
+        given, made = deployment(), deployment()
+        broker = bench.without_users()
+        bench.broker.ensure(made)
+        broker.ensure(replace(given, users=(*given.users, User(made.users[0].name, "other"))))
+        assert broker.partitions(topic_of(given)) == 2
+        assert not any(bench.rules(user.name) for user in given.users)
+        assert not any(bench.can_login(user) for user in given.users)
+        broker.trim(replace(made, rules=()), [])
+        broker.drop(made)
+        assert broker.partitions(topic_of(made)) is None
+        assert all(bench.can_login(user) and len(bench.rules(user.name)) == 2 for user in made.users)
+
+    def test_topics_that_are_trimmed_or_dropped_are_gone(self, bench: Bench) -> None:
+        old, new = deployment(), deployment()
+        broker = bench.without_users()
+        broker.ensure(old)
+        broker.ensure(new)
+        broker.trim(new, [topic_of(old)])
+        assert broker.partitions(topic_of(old)) is None
+        broker.drop(new)
+        assert topic_of(new) not in broker.inventory().topics
+
+    def test_its_inventory_names_no_users(self, bench: Bench) -> None:
+        made = deployment()
+        bench.broker.ensure(made)
+        broker = bench.without_users()
+        broker.pin(f"{made.users[0].name}.1", topic_of(made), "latest")
+        found = broker.inventory()
+        assert (found.users, found.rules, found.lists_users) == (frozenset(), {}, False)
+        assert topic_of(made) in found.topics
+        assert f"{made.users[0].name}.1" in found.groups
+        assert bench.broker.inventory().lists_users
 
 
 class TestPin:

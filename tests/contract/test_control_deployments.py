@@ -4,6 +4,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import ClassVar
 
 import pytest
 
@@ -315,6 +316,36 @@ class TestGivenUp:
         stores.deployments.give_up(["d1", "f1"], at(0))
         assert list(stores.deployments.ended(["d1"])) == []
         assert list(stores.deployments.undeployed(["f1"])) == []
+
+
+class TestTornDown:
+    """The topics that ended deployments wrote."""
+
+    TOPICS: ClassVar = {
+        "f1": ["flow.f1.out", "flow.f1.dlq", "flow.f1.old", "flow.f1.foreign"],
+        "f7": ["flow.f7.out"],
+        "f8": ["flow.f8.any"],
+    }
+
+    def test_of_every_revision_that_was_deployed(self, stores: ControlStores) -> None:
+        deploy(stores)
+        save(stores, a_config(sinks=[{"uid": "s2", "type": "kafka", "name": "old"}]))
+        again = deploy(stores)
+        assert stores.deployments.torn_down(self.TOPICS) == frozenset()
+        stores.deployments.observe([seen(again, Phase.ABSENT)])
+        save(stores, a_config(sinks=[{"uid": "s3", "type": "kafka", "name": "foreign"}]))
+        assert stores.deployments.torn_down(self.TOPICS) == {"flow.f1.out", "flow.f1.dlq", "flow.f1.old"}
+
+    def test_of_what_was_given_up_all_names(self, stores: ControlStores) -> None:
+        stores.deployments.give_up(["f8"], at(0))
+        assert stores.deployments.torn_down(self.TOPICS) == {"flow.f8.any"}
+
+    def test_of_a_deleted_configuration_the_dead_letters(self, stores: ControlStores) -> None:
+        stores.deployments.observe([seen(deploy(stores), Phase.ABSENT)])
+        stores.flows.delete(OWNER, "f1")
+        stores.flows.purge("f1")
+        assert stores.deployments.torn_down(self.TOPICS) == {"flow.f1.dlq"}
+        assert stores.deployments.torn_down({}) == frozenset()
 
 
 class TestForgetEnded:

@@ -205,6 +205,43 @@ class TestKafkaSink:
             (1, b"v", b"k", now_ms - 9, [("headwater-src", b"stream/1/7/0")]),
         ]
 
+    def test_fewer_partitions_than_the_source_has(self, bench: Bench) -> None:
+        """Partition p goes to p modulo the number; the header still names p."""
+        producer, now_ms = bench.producer(), time.time_ns() // 1_000_000
+        sink = KafkaSink("mine", bench.topic, partitions=2)
+        values = [b"%d" % number for number in range(6)]
+        records = RecordBatch.of("stream", values, [None] * 6, [now_ms] * 6, [0, 0, 1, 2, 3, 5], [*range(6)], [0] * 6)
+        assert sink.send(records, producer) == []
+        assert flush(producer) == []
+        assert [(partition, value, headers) for partition, value, _, _, headers in bench.records(6)] == [
+            (0, b"0", [("headwater-src", b"stream/0/0/0")]),
+            (0, b"1", [("headwater-src", b"stream/0/1/0")]),
+            (0, b"3", [("headwater-src", b"stream/2/3/0")]),
+            (1, b"2", [("headwater-src", b"stream/1/2/0")]),
+            (1, b"4", [("headwater-src", b"stream/3/4/0")]),
+            (1, b"5", [("headwater-src", b"stream/5/5/0")]),
+        ]
+
+    def test_a_record_that_is_old_for_its_topic_has_the_time_of_writing(self, bench: Bench) -> None:
+        """Otherwise Kafka would delete it soon after it was written."""
+        producer, now_ms = bench.producer(), time.time_ns() // 1_000_000
+        sink = KafkaSink("mine", bench.topic, retention_ms=600_000)
+        stamps = [now_ms - 400_000, now_ms - 100_000]
+        sink.send(RecordBatch.of("stream", [b"a", b"b"], [None] * 2, stamps, [0, 1], [0, 0], [0, 0]), producer)
+        assert flush(producer) == []
+        [old, young] = [stamp for _, _, _, stamp, _ in bench.records(2)]
+        assert now_ms <= old
+        assert young == stamps[1]
+
+    def test_records_without_a_key_fail_where_the_topic_is_compacted(self, bench: Bench) -> None:
+        producer = bench.producer()
+        sink = KafkaSink("mine", bench.topic, is_compacted=True)
+        failures = sink.send(batch([b"a", b"b", None, b"x" * 1_000_001], [b"k", None, b"", None]), producer)
+        assert [(f.row, f.error, f.transform) for f in failures] == [(1, "NoKey", "mine"), (3, "TooLarge", "mine")]
+        assert "cleanup_policy" in failures[0].message
+        assert flush(producer) == []
+        assert [record[1] for record in bench.records(2)] == [b"a", None]
+
     def test_the_largest_records_pass(self, bench: Bench) -> None:
         producer = bench.producer()
         headers_bytes = len("headwater-src" + "stream/1/0/0")

@@ -3,6 +3,7 @@
 import contextlib
 import random
 import threading
+import time
 from collections.abc import Iterator
 from typing import Protocol, cast
 
@@ -13,9 +14,11 @@ from confluent_kafka import TopicPartition
 from headwater.brokers.client import ClientErrors, Member, producer_settings
 from headwater.brokers.producer import Producer
 from headwater.errors import BrokerUnavailable, DeliveryFailed, SourceGap
+from headwater.model.record import RecordBatch
 from headwater.native import Texts
 from headwater.native.kafka import Place
 from headwater.sinks.base import Outputs, TransactionalProducer
+from headwater.sinks.kafka import KafkaSink
 from headwater.sinks.memory import MemoryTopics, MemoryTransactionalProducer
 from headwater.sinks.transactional import TransactionalKafkaProducer
 from headwater.sources.base import Source
@@ -207,6 +210,17 @@ class TestCommit:
         write(producer, bench.topic, b"a")
         write(producer, bench.topic, b"b", partition=1)
         producer.forget([0])
+        producer.commit({1: 1}, source.membership)
+        assert (bench.values(), bench.positions()) == ([b"b"], {0: 0, 1: 1})
+
+    def test_a_forgotten_partition_of_the_source_is_left_out_where_the_topic_has_fewer(self, bench: Bench) -> None:
+        """Both partitions of the source go to the topic's partition 0; only the records of one are forgotten."""
+        source, producer = member(bench), begun(bench)
+        sink = KafkaSink("out", bench.topic, partitions=1)
+        now_ms = time.time_ns() // 1_000_000
+        sink.send(RecordBatch.of("stream", [b"a", b"b"], [None, None], [now_ms] * 2, [0, 1], [0, 0], [0, 0]), producer)
+        producer.forget([0])
+        assert producer.held() == 1
         producer.commit({1: 1}, source.membership)
         assert (bench.values(), bench.positions()) == ([b"b"], {0: 0, 1: 1})
 

@@ -235,10 +235,18 @@ def server(embedded: EmbeddedKafka) -> KafkaServer:
 
 
 @contextlib.contextmanager
-def running(data_dir: Path) -> Iterator[KafkaServer]:
-    """A broker with SCRAM and access rules, until the block ends; its jars come from the shared cache."""
+def running(data_dir: Path, *, has_authorizer: bool = True) -> Iterator[KafkaServer]:
+    """A broker with SCRAM and access rules, until the block ends; its jars come from the shared cache.
+
+    has_authorizer: False for a broker on which every user may do everything.
+    """
     embedded = EmbeddedKafka(data_dir, CACHE_DIR)
     embedded.prepare()
+    if not has_authorizer:
+        properties = data_dir / "kafka" / "server.properties"
+        lines = properties.read_text().splitlines()
+        of_rules = ("authorizer.", "super.users=", "allow.everyone")
+        properties.write_text("\n".join(line for line in lines if not line.startswith(of_rules)))
     child = embedded.start()
     try:
         embedded.wait_ready(child)

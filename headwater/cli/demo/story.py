@@ -235,18 +235,17 @@ def _free_port() -> int:
 @contextlib.contextmanager
 def reader(sink: dict[str, Any]) -> Iterator[Consumer]:
     """A consumer from the deploy answer's own values, at the beginning of the topic."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": sink["bootstrap_servers"],
-            "security.protocol": sink["security_protocol"],
-            "sasl.mechanism": sink["sasl_mechanism"],
-            "sasl.username": sink["username"],
-            "sasl.password": sink["password"],
-            "group.id": sink["consumer_group"],
-            "isolation.level": "read_committed",
-            "enable.auto.commit": False,
-        }
-    )
+    values = {
+        "bootstrap.servers": sink["bootstrap_servers"],
+        "security.protocol": sink["security_protocol"],
+        "sasl.mechanism": sink["sasl_mechanism"],
+        "sasl.username": sink["username"],
+        "sasl.password": sink["password"],
+        "group.id": sink["consumer_group"],
+        "isolation.level": "read_committed",
+        "enable.auto.commit": False,
+    }
+    consumer = Consumer({name: value for name, value in values.items() if value is not None})
     try:
         partitions = consumer.list_topics(sink["topic"], timeout=15).topics[sink["topic"]].partitions
         consumer.assign([TopicPartition(sink["topic"], number, 0) for number in partitions])

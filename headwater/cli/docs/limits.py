@@ -17,6 +17,7 @@ from headwater.transforms.bloblang.values import MAX_WORK_BYTES
 from headwater.transforms.expression import MAX_TEXTS
 
 HEAD = ("What", "Limit")
+LIMITS = sink.SinkLimits()
 HARNESS = Path(engine.__file__).with_name("harness") / "records.js"
 
 
@@ -59,6 +60,9 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("pools in the script of a price recipe", f"{MAX_POOLS:,}"),
             ("sinks", f"1 to {sink.MAX_SINKS}"),
             ("name of a sink", f"`{sink.SINK_NAME_PATTERN}`, not `{sink.DEAD_LETTER_NAME}`"),
+            ("partitions of a sink's topic", f"1 to {LIMITS.partitions}, a setting"),
+            ("`retention_ms` of a sink", f"1 ms to {LIMITS.retention_days} days, a setting"),
+            ("`retention_bytes` of a sink, per partition", f"1 byte to {LIMITS.retention_bytes >> 30} GiB, a setting"),
             ("workers (`parallelism`)", f"1 to {flow.MAX_PARALLELISM}"),
         ],
     )
@@ -105,7 +109,7 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("bytes of all outputs of one record", f"{transform.MAX_OUTPUTS_BYTES:,}"),
             ("bytes of the message in a dead letter's header", f"{results.MAX_MESSAGE_BYTES:,}"),
             ("partitions of a stream", f"{stream.STREAM_PARTITIONS}"),
-            ("retention of output and dead letters, per partition", _retention()),
+            ("retention of outputs, unless their sink says otherwise, and dead letters, per partition", _retention()),
         ],
     )
 

@@ -9,7 +9,17 @@ from datetime import UTC, datetime
 from itertools import islice, pairwise
 
 from headwater.model.dataset import SetId, filter_set
-from headwater.model.deployment import Deployment, LogLine, Marker, Observed, Phase, Progress, WorkerStatus
+from headwater.model.deployment import (
+    Deployment,
+    LogLine,
+    Marker,
+    Observed,
+    Phase,
+    Progress,
+    WorkerStatus,
+    dead_letter_topic,
+    output_topics,
+)
 from headwater.model.flow import Flow
 from headwater.model.listing import Place
 from headwater.model.quota import NO_QUOTAS, Content, QuotaDefaults, QuotaName, Usage, content_of, quotas_of_save
@@ -322,6 +332,22 @@ class MemoryDeployments:
         with self._tables.lock:
             had = {d.flow_id for d in self._tables.deployments.values()} | self._tables.tombstones
         return sorted(had.intersection(flow_ids) - {d.flow_id for d in self.unfinished()})
+
+    def torn_down(self, topics: Mapping[str, Collection[str]]) -> frozenset[str]:
+        with self._tables.lock:
+            active, given_up = {d.flow_id for d in self.unfinished()}, self._tables.tombstones
+            ended = {flow_id: set(names) for flow_id, names in topics.items() if flow_id not in active}
+            written = {topic for d in self._tables.deployments.values() for topic in self._written(d)}
+        found = (names if flow_id in given_up else names & written for flow_id, names in ended.items())
+        return frozenset().union(*found)
+
+    def _written(self, deployment: Deployment) -> Iterator[str]:
+        """The topics that a deployment was asked to write, as far as its revisions are stored."""
+        yield dead_letter_topic(deployment.flow_id)
+        stored = self._tables.revisions.get(deployment.flow_id, {})
+        for rollout in self._tables.rollouts[deployment.id]:
+            if rollout.revision in stored:
+                yield from output_topics(deployment.flow_id, stored[rollout.revision].pipeline_config)
 
     def ended(self, deployment_ids: Collection[str]) -> Sequence[str]:
         with self._tables.lock:

@@ -10,7 +10,18 @@ from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import ColumnElement, Connection, Row, Update, delete, false, func, insert, select, update
 
 from headwater.errors import SealBroken
-from headwater.model.deployment import Condition, Deployment, Desired, Marker, Phase, Progress, Revision, WorkerStatus
+from headwater.model.deployment import (
+    Condition,
+    Deployment,
+    Desired,
+    Marker,
+    Phase,
+    Progress,
+    Revision,
+    WorkerStatus,
+    dead_letter_topic,
+    output_topics,
+)
 from headwater.model.stored import read_config
 from headwater.stores.sql import logs, rules
 from headwater.stores.sql.doorbell import ring
@@ -67,6 +78,18 @@ _PREVIOUS = (
     .order_by(deployment_revisions.c.revision.desc())
 )
 
+_WRITERS = (
+    select(deployments.c.flow_id, flow_revisions.c.config)
+    .join(deployment_revisions, deployment_revisions.c.deployment_id == deployments.c.id)
+    .join(
+        flow_revisions,
+        (flow_revisions.c.flow_id == deployments.c.flow_id)
+        & (flow_revisions.c.revision == deployment_revisions.c.revision),
+        isouter=True,
+    )
+    .distinct()
+)
+
 _MARKERS = select(*(deployments.c[name] for name in Marker._fields)).where(ACTIVE)
 
 
@@ -111,6 +134,16 @@ class DeploymentRows:
             table.c.deployment_id == deployment_id
         )
         return [Rollout(*row) for row in connection.execute(found)]
+
+    def written(self, connection: Connection, flow_ids: Sequence[str]) -> set[str]:
+        """The topics that deployments of these flows were asked to write, as far as their revisions are stored."""
+        rows = connection.execute(_WRITERS.where(deployments.c.flow_id.in_(flow_ids)))
+        configs = {(row.flow_id, row.config) for row in rows}
+        found = {dead_letter_topic(flow_id) for flow_id, _ in configs}
+        for flow_id, config in configs:
+            if config is not None:
+                found.update(output_topics(flow_id, read_config(config)))
+        return found
 
     def insert(self, connection: Connection, new: Deployment) -> None:
         """A new deployment. Rings the doorbell."""

@@ -102,6 +102,15 @@ class SqlDeployments:
             recorded = _recorded(connection, deployments.c.flow_id, flow_ids)
         return sorted(recorded - active)
 
+    def torn_down(self, topics: Mapping[str, Collection[str]]) -> frozenset[str]:
+        with self._connections.reading() as connection:
+            active = set(connection.scalars(select(deployments.c.flow_id).where(ACTIVE)))
+            ended = {flow_id: set(names) for flow_id, names in topics.items() if flow_id not in active}
+            given_up = _given_up(connection, ended)
+            written = {topic for ids in _chunks(ended) for topic in self._rows.written(connection, ids)}
+        found = (names if flow_id in given_up else names & written for flow_id, names in ended.items())
+        return frozenset().union(*found)
+
     def forget_ended(self, before: datetime, kept: Collection[str]) -> int:
         with self._connections.writing() as connection:
             return self._rows.forget_ended(connection, before, kept)
@@ -144,8 +153,13 @@ def _chunks(ids: Collection[str]) -> list[list[str]]:
 
 def _recorded(connection: Connection, column: Column[Any], ids: Collection[str]) -> set[str]:
     """Those of these ids that have a deployment in this column, or a tombstone."""
-    found: set[str] = set()
+    found = _given_up(connection, ids)
     for some in _chunks(ids):
         found.update(connection.scalars(select(column).where(column.in_(some)).distinct()))
-        found.update(connection.scalars(select(tombstones.c.id).where(tombstones.c.id.in_(some))))
     return found
+
+
+def _given_up(connection: Connection, ids: Collection[str]) -> set[str]:
+    """Those of these ids that have a tombstone."""
+    wanted = (select(tombstones.c.id).where(tombstones.c.id.in_(some)) for some in _chunks(ids))
+    return {each for query in wanted for each in connection.scalars(query)}

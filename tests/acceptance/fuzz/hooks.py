@@ -17,6 +17,10 @@ MAX_TRANSFORMS = 3
 """Each script is compiled in a sandbox of its own; 50 of them are tested in conformance/."""
 MAX_WORKERS = 2
 """64 workers are more than a test machine can start."""
+PARTITIONS = 2
+"""The operator's settings limit the number, and a sink never gets fewer than it had."""
+MAX_RETENTION = 1_000_000
+"""In ms and in bytes: below the operator's limits."""
 
 _numbers = itertools.count()
 
@@ -55,6 +59,15 @@ def _tame(config: dict[str, Any]) -> None:
     config["parallelism"] = min(config.get("parallelism") or 1, MAX_WORKERS)
     for number, sink in enumerate(config["sinks"]):
         sink["name"] = f"{sink['name'][:-1]}{number}"
+        _tame_topic(sink)
+
+
+def _tame_topic(sink: dict[str, Any]) -> None:
+    if sink.get("partitions"):
+        sink["partitions"] = PARTITIONS
+    for member in ("retention_ms", "retention_bytes"):
+        if sink.get(member):
+            sink[member] = min(sink[member], MAX_RETENTION)
 
 
 def _tame_transforms(transforms: list[dict[str, Any]]) -> None:

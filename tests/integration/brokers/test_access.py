@@ -226,6 +226,15 @@ class TestBrokerUnavailable:
         with pytest.raises(DeployFailed, match=r"too few brokers for 3 copies .* HEADWATER_KAFKA_REPLICATION"):
             KafkaBroker(kafka.access, 3).ensure(wanted)
 
+    def test_settings_that_kafka_refuses(self, kafka: KafkaServer) -> None:
+        broker, topic = KafkaBroker(kafka.access, 1), kafka.unique("settings")
+        wrong = {"retention.ms": "-2"}
+        with pytest.raises(DeployFailed, match=f"refuses the settings of the topic {topic}"):
+            broker.ensure(Resources((TopicSpec(topic, 1, wrong),), (), (), ()))
+        broker.ensure(Resources((TopicSpec(topic, 1),), (), (), ()))
+        with pytest.raises(DeployFailed, match=f"refuses the settings of the topic {topic}"):
+            broker.configure({topic: wrong})
+
     def test_brokers_that_have_not_registered(self, kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(AdminClient, "list_topics", lambda *_, **__: SimpleNamespace(brokers={}))
         wanted = Resources((TopicSpec(kafka.unique("copies"), 1),), (), (), ())

@@ -145,6 +145,7 @@ class Controller:
         self.report_workers = store.report_workers
         self.desire_credentials = store.desire_credentials
         self.undeployed = store.undeployed
+        self.torn_down = store.torn_down
         self.markers = store.markers
         self.give_up = store.give_up
         self.write_logs = store.write_logs

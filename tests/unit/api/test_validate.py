@@ -31,7 +31,6 @@ class TestChecks:
             (flow_body(transforms=[V8 | {"script": "syntax error"}]), "/pipeline_config/transforms/0/script"),
             (flow_body() | {"nmae": 1}, "/nmae"),
             (flow_body() | {"records": {}}, "/records"),
-            (flow_body() | {"records": None}, "/records"),
             (flow_body() | {"records": [{}] * (MAX_SAMPLES + 1)}, "/records"),
             (flow_body() | {"records": [{"a": "x" * 500_000}, {"a": "x" * 600_000}]}, "/records"),
         ],
@@ -49,6 +48,9 @@ class TestChecks:
         answer = alice.post(VALIDATE, flow_body(transforms=[throws])).json()
         warning = {"pointer": "/pipeline_config/transforms/0/script", "detail": "TypeError: x is undefined"}
         assert answer == {"warnings": [warning], "records": []}
+
+    def test_null_records_are_none(self, alice: User) -> None:
+        assert alice.post(VALIDATE, flow_body() | {"records": None}).json()["records"] == []
 
     def test_saves_nothing(self, headwater: Installation, alice: User) -> None:
         assert tried(alice, [FILTER, V8], '[{"a": "x"}]')[0]["outcome"] == "sent"

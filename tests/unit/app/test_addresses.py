@@ -33,6 +33,25 @@ class TestKafka:
             addresses(tmp_path / "mistyped").kafka()
 
 
+class TestEmbeddedKafka:
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"kafka_credentials": "given"}, "given is for a Kafka of your own: name it in HEADWATER_KAFKA_BOOTSTRAP"),
+            ({"kafka_reader_username": "reader"}, "Headwater creates the users of readers itself"),
+        ],
+    )
+    def test_its_users_are_headwaters(self, tmp_path: Path, settings: dict[str, str], message: str) -> None:
+        """The start says so before there is a Kafka, and each part that runs alone."""
+        with pytest.raises(SetupError, match=message):
+            addresses(tmp_path, **settings).require_kafka_settings()
+        with pytest.raises(SetupError, match=message):
+            addresses(tmp_path, **settings).kafka()
+
+    def test_it_need_not_be_there_yet(self, tmp_path: Path) -> None:
+        addresses(tmp_path / "new").require_kafka_settings()
+
+
 class TestHome:
     @pytest.mark.parametrize(
         ("own", "named"), [(OWN_REDIS, "HEADWATER_KAFKA_BOOTSTRAP_SERVERS"), (OWN_KAFKA, "HEADWATER_REDIS_URL")]

@@ -30,6 +30,7 @@ EVERY_SECRET = {
     "kafka_password": "the-kafka-password",
     "kafka_oauth_client_secret": "the-client-secret",
     "kafka_key_password": "the-key-password",
+    "kafka_reader_password": "the-readers-password",
 }
 
 
@@ -61,7 +62,7 @@ class TestChildren:
     @pytest.mark.parametrize(
         ("needs", "secrets"),
         [
-            (CONTROLLER, set(EVERY_SECRET)),
+            (CONTROLLER, set(EVERY_SECRET) - {"kafka_reader_password"}),
             (API, set(EVERY_SECRET)),
             (PRICES, {"redis_url", *KAFKA_SECRETS}),
             (INGEST, set(KAFKA_SECRETS)),

@@ -130,6 +130,17 @@ class TestReadersAndWorkers:
         own = addresses(security_protocol="PLAINTEXT", ca_file=tmp_path / "ca.pem", reader_security_protocol="SASL_SSL")
         assert (own.kafka().ca_file, own.worker_kafka().ca_file) == ("", str(tmp_path / "ca.pem"))
 
+    def test_a_mechanism_whose_users_headwater_can_not_create(self) -> None:
+        own = addresses(**USER, reader_sasl_mechanism="PLAIN")
+        with pytest.raises(SetupError, match=r"SASL_MECHANISM is PLAIN, but .* Or set .*=given"):
+            own.reader_kafka()
+
+    @pytest.mark.parametrize("member", ["reader_username", "reader_password"])
+    def test_a_login_that_nobody_would_get(self, member: str) -> None:
+        with pytest.raises(SetupError, match="HEADWATER_KAFKA_CREDENTIALS=given") as raised:
+            addresses(**USER, **{member: "geheim"}).reader_kafka()
+        assert "geheim" not in raised.value.detail
+
     @pytest.mark.parametrize("protocol", ["SSL", "PLAINTEXT"])
     def test_without_a_listener_for_users(self, protocol: str) -> None:
         own = addresses(security_protocol=protocol)
@@ -138,3 +149,65 @@ class TestReadersAndWorkers:
             own.reader_kafka()
         with pytest.raises(SetupError, match=sentence):
             own.worker_kafka()
+
+
+LOGIN = {"reader_username": "reader", "reader_password": "geheim"}
+
+
+class TestGivenCredentials:
+    """The operator creates all users: any way to authenticate will do, for Headwater itself, workers and readers."""
+
+    @pytest.mark.parametrize(
+        "admin",
+        [
+            {"security_protocol": "PLAINTEXT"},
+            {"security_protocol": "SSL"},
+            USER | {"sasl_mechanism": "PLAIN"},
+            USER | {"sasl_mechanism": "SCRAM-SHA-256"},
+            OAUTH,
+            {"security_protocol": "SASL_SSL", "sasl_mechanism": "AWS_MSK_IAM", "aws_region": "eu-central-1"},
+        ],
+    )
+    def test_workers_are_headwater_itself_and_readers_come_by_its_listener(self, admin: dict[str, str]) -> None:
+        own = addresses(credentials="given", **admin)
+        assert own.worker_kafka() == own.kafka()
+        assert place(own.reader_kafka()) == place(own.kafka())
+        assert (own.reader_kafka().username, own.reader_kafka().password) == ("", "")
+        own.require_kafka_settings()
+
+    def test_readers_may_have_a_listener_and_a_mechanism_of_their_own(self) -> None:
+        readers = {"reader_bootstrap_servers": "public.example:9093", "reader_security_protocol": "SASL_SSL"}
+        own = addresses(credentials="given", **OAUTH, **readers, reader_sasl_mechanism="PLAIN", **LOGIN)
+        assert place(own.reader_kafka()) == ("public.example:9093", "SASL_SSL", "PLAIN")
+        assert (own.reader_kafka().username, own.reader_kafka().password) == ("reader", "geheim")
+        assert own.worker_kafka() == own.kafka()
+
+    def test_a_ca_file_for_readers_alone(self, tmp_path: Path) -> None:
+        (tmp_path / "ca.pem").touch()
+        own = addresses(
+            credentials="given",
+            security_protocol="PLAINTEXT",
+            ca_file=tmp_path / "ca.pem",
+            reader_security_protocol="SSL",
+        )
+        assert (own.kafka().ca_file, own.reader_kafka().ca_file) == ("", str(tmp_path / "ca.pem"))
+
+    @pytest.mark.parametrize(
+        ("members", "sentence"),
+        [
+            (USER | LOGIN | {"reader_password": ""}, "set both or none"),
+            (USER | LOGIN | {"reader_username": ""}, "set both or none"),
+            (
+                {"security_protocol": "PLAINTEXT"} | LOGIN,
+                "HEADWATER_KAFKA_READER_PASSWORD belongs to HEADWATER_KAFKA_READER_SECURITY_PROTOCOL SASL_PLAINTEXT or",
+            ),
+            (
+                OAUTH | LOGIN,
+                "HEADWATER_KAFKA_READER_PASSWORD belongs to HEADWATER_KAFKA_READER_SASL_MECHANISM PLAIN or SCRAM-SHA",
+            ),
+        ],
+    )
+    def test_a_login_that_nobody_could_use(self, members: dict[str, str], sentence: str) -> None:
+        with pytest.raises(SetupError, match=sentence) as raised:
+            addresses(credentials="given", **members).reader_kafka()
+        assert "geheim" not in raised.value.detail

@@ -1,10 +1,13 @@
 """What ended deployments may leave behind is swept; what is others' stays."""
 
+import threading
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 from structlog.testing import capture_logs
 
+from headwater.brokers.base import Resources, TopicSpec
 from headwater.controller.leadership import LEASE
 from headwater.controller.resources import WorkerSettings, resources, worker_set
 from headwater.errors import LeaseLost
@@ -47,6 +50,60 @@ class TestOrphans:
         world.database.deployments.desire_running("owner", FLOW, deployment("01jz0000000000000000000001"))
         world.run(ticks=200)
         assert set(world.broker.topics) == {TOPIC, f"flow.{FLOW}.out", f"flow.{FLOW}.dlq"}
+
+
+class TestWithoutUsers:
+    """The operator manages Kafka: the name of a topic proves nothing."""
+
+    @pytest.fixture
+    def world(self) -> Iterator[World]:
+        made = World(manages_users=False)
+        yield made
+        stop = threading.Event()
+        stop.set()
+        made.controller.run(stop)
+
+    @pytest.fixture
+    def torn_down(self, world: World) -> World:
+        world.deploy()
+        world.run()
+        assert (world.broker.users, world.broker.rules) == ({}, set())
+        world.database.deployments.desire_absent(FLOW)
+        world.run(ticks=100)
+        assert set(world.broker.topics) == {TOPIC}
+        return world
+
+    def make(self, world: World, *topics: str) -> None:
+        world.broker.ensure(Resources(tuple(TopicSpec(topic, 1) for topic in topics), (), (), ()))
+
+    def test_topics_that_a_recorded_teardown_left_go_and_others_stay(self, torn_down: World) -> None:
+        others = [f"flow.{FLOW}.somebody", "flow.01zz0000000000000000000001.out", "flow.other"]
+        self.make(torn_down, f"flow.{FLOW}.out", f"flow.{FLOW}.dlq", *others)
+        torn_down.run(ticks=200)
+        assert set(torn_down.broker.topics) == {TOPIC, *others}
+        assert torn_down.sweeper.unknown.topics == set(others[:2])
+
+    def test_while_there_is_an_unknown_deployment_no_topic_goes(self, torn_down: World) -> None:
+        self.make(torn_down, f"flow.{FLOW}.out")
+        torn_down.broker.pin(f"wrk-{SECOND}.1", TOPIC, "latest")
+        torn_down.run(ticks=200)
+        assert set(torn_down.broker.topics) == {TOPIC, f"flow.{FLOW}.out"}
+
+    def test_what_an_operator_has_confirmed_goes(self, torn_down: World) -> None:
+        self.make(torn_down, f"flow.{FLOW}.somebody")
+        torn_down.run(ticks=100)
+        torn_down.database.deployments.give_up([FLOW], NOW)
+        torn_down.run(ticks=200)
+        assert set(torn_down.broker.topics) == {TOPIC}
+
+    def test_workers_log_in_as_headwater_does(self) -> None:
+        made, access = deployment(), KafkaAccess(bootstrap_servers="b", username="operator", password="p")
+        own, given = (
+            worker_set(made, made.newest, KafkaTopic(TOPIC), WorkerSettings(access, "", False, manages)).spec.kafka
+            for manages in (True, False)
+        )
+        assert own.username == f"wrk-{made.id}"
+        assert given == access
 
 
 SECOND = "01jz0000000000000000000001"

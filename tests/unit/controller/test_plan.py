@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from headwater.controller.actions import (
     Action,
     ChangeReaderPassword,
+    ChangeTopicSettings,
     EnsureWorkers,
-    MatchPartitions,
+    MatchTopics,
     PrepareRevision,
     RecordObserved,
     RemoveEverything,
@@ -143,7 +144,7 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.newest)
         pytest.param(
             ROLLING,
             ObservedState(NOW, [status(NEW)], rollout=remembered(ROLLING)),
-            [RecordObserved],
+            [ChangeTopicSettings, RecordObserved],
             id="ready workers are recorded",
         ),
         pytest.param(
@@ -157,7 +158,7 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.newest)
             ObservedState(
                 NOW + PARTITIONS_EVERY_S, [status(workers_of(RUNNING, REVISION_1))], rollout=remembered(RUNNING)
             ),
-            [MatchPartitions],
+            [MatchTopics],
             id="but for its partitions, once a minute",
         ),
         pytest.param(

@@ -7,12 +7,98 @@ from typing import Any
 
 import pytest
 
+from headwater.brokers.base import OUTPUT_TOPIC_CONFIG
 from headwater.controller.plan import MAX_DEATHS_IN_ROLLOUT, MAX_DEATHS_ON_PROBATION, READY_WITHIN_S
+from headwater.controller.resources import WorkerSettings, worker_set
 from headwater.errors import BrokerUnavailable
-from headwater.model.binding import Bindings
+from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.deployment import Condition, Phase
 from headwater.model.sink import KafkaSink
+from headwater.model.worker import KafkaAccess
 from tests.unit.controller.world import DEPLOYMENT, FLOW, TOPIC, World, deployment
+
+
+class TestTopicMembers:
+    """Members of a sink that set up its topic change with a deploy."""
+
+    @pytest.fixture
+    def world(self) -> Iterator[World]:
+        made = World()
+        made.deploy()
+        made.run(ticks=100)
+        made.orchestrator.auto = False
+        yield made
+        stop = threading.Event()
+        stop.set()
+        made.controller.run(stop)
+
+    def save(self, world: World, **members: Any) -> None:
+        old = world.database.flows.get("owner", FLOW)
+        sink = KafkaSink(uid="s1", type="kafka", name="out", **members)
+        changed = old.pipeline_config.model_copy(update={"sinks": [sink]})
+        world.database.flows.save(replace(old, revision=old.revision + 1, pipeline_config=changed))
+        world.database.deployments.desire_running("owner", FLOW, deployment())
+
+    def settings(self, world: World) -> tuple[str | None, str | None]:
+        config = world.broker.topics[f"flow.{FLOW}.out"].config
+        return config.get("retention.ms"), config.get("cleanup.policy")
+
+    def test_compaction_begins_when_the_new_workers_have_taken_over(self, world: World) -> None:
+        self.save(world, retention_ms=1000, cleanup_policy="compact")
+        world.run(ticks=4)
+        assert self.settings(world) == ("1000", None)
+        world.orchestrator.settle(DEPLOYMENT)
+        world.run(ticks=4)
+        assert self.settings(world) == ("1000", "compact")
+        assert world.active is not None
+        assert world.active.observed_revision == 2
+
+    def test_a_member_that_is_left_out_gets_its_default_again(self, world: World) -> None:
+        self.save(world, retention_ms=1000, cleanup_policy="compact")
+        world.run(ticks=2)
+        world.orchestrator.settle(DEPLOYMENT)
+        world.run(ticks=10)
+        self.save(world)
+        world.run(ticks=2)
+        assert self.settings(world) == (OUTPUT_TOPIC_CONFIG["retention.ms"], "delete")
+
+    def test_a_revision_that_comes_back_gets_its_settings_back(self, world: World) -> None:
+        self.save(world, retention_ms=1000)
+        world.run(ticks=2)
+        assert self.settings(world)[0] == "1000"
+        world.run(ticks=20, step_s=READY_WITHIN_S / 5)
+        assert world.active is not None
+        assert world.active.condition is Condition.ROLLED_BACK
+        assert self.settings(world)[0] == OUTPUT_TOPIC_CONFIG["retention.ms"]
+
+    def test_what_the_operator_changed_by_hand_stays(self, world: World) -> None:
+        world.broker.configure({f"flow.{FLOW}.out": {"retention.ms": "5"}})
+        self.save(world, compression="zstd")
+        world.run(ticks=2)
+        world.orchestrator.settle(DEPLOYMENT)
+        world.run(ticks=200)
+        assert self.settings(world) == ("5", None)
+
+    def test_partitions_grow_and_the_dead_letters_keep_those_of_the_source(self, world: World) -> None:
+        self.save(world, partitions=6)
+        world.run(ticks=2)
+        assert world.broker.partitions(f"flow.{FLOW}.out") == 6
+        assert world.broker.partitions(f"flow.{FLOW}.dlq") == 4
+
+    def test_fewer_partitions_than_the_topic_has_fail_the_deploy(self, world: World) -> None:
+        self.save(world, partitions=3)
+        world.run(ticks=4)
+        assert world.active is not None
+        assert world.active.condition is Condition.ROLLED_BACK
+        assert "The topic of the sink out has 4 partitions" in world.active.reason
+        assert world.broker.partitions(f"flow.{FLOW}.out") == 4
+
+    def test_workers_are_told(self, world: World) -> None:
+        self.save(world, partitions=6, compression="zstd", cleanup_policy="compact")
+        assert world.active is not None
+        settings = WorkerSettings(KafkaAccess(bootstrap_servers="b"), "redis", jit=False)
+        [sink] = worker_set(world.active, world.active.newest, KafkaTopic(TOPIC), settings).spec.sinks
+        assert (sink.partitions, sink.compression, sink.is_compacted) == (6, "zstd", True)
 
 
 class TestRedeploy:

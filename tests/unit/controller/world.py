@@ -58,13 +58,13 @@ def deployment(deployment_id: str = DEPLOYMENT) -> Deployment:
 class World:
     """Everything that outlives a controller, and a controller."""
 
-    def __init__(self, *, auto: bool = True, bindings: Bindings | None = None) -> None:
+    def __init__(self, *, auto: bool = True, bindings: Bindings | None = None, manages_users: bool = True) -> None:
         self.bindings = bindings or Bindings()
         self.cluster = MemoryBroker()
         self.project = MemorySubscriptions(ACCESS.project)
         self.now = 0.0
         self.database = MemoryDatabase()
-        self.broker = MemoryBroker()
+        self.broker = MemoryBroker(manages_users=manages_users)
         self.sets = MemorySetStore()
         self.names = MemoryDatasetNames()
         self.metrics = MemoryMetrics()
@@ -76,7 +76,7 @@ class World:
         """As after a kill: nothing of the last one's memory is left, its workers neither."""
         self.orchestrator, flow_locks = MemoryOrchestrator(auto=self.auto), FlowLocks()
         self.leadership = Leadership(self.database.leases, LOCK, lambda: self.now)
-        settings = WorkerSettings(KafkaAccess(bootstrap_servers="b"), "redis", jit=False)
+        settings = WorkerSettings(KafkaAccess(bootstrap_servers="b"), "redis", False, self.broker.manages_users)
         clusters = dict.fromkeys(self.bindings.clusters(), self.cluster)
         sources = Sources(
             self.bindings, self.broker, self.database.deployments.unfinished, clusters, {ACCESS: self.project}

@@ -1,6 +1,6 @@
 """What tests of the worker turn: a clock, a source, producers and metrics that can be away, refuse or die."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headwater.errors import BrokerUnavailable, DeliveryFailed, SetStoreUnavailable
@@ -108,8 +108,12 @@ class WeatherTransactionalProducer(MemoryTransactionalProducer):
 
     def __init__(self, topics: MemoryTopics, weather: Weather, transactional_id: str) -> None:
         super().__init__(topics, transactional_id)
-        self.queue = self._rows
         self._weather = weather
+
+    @property
+    def queue(self) -> Sequence[object]:
+        """As many as there are records that wait for a commit."""
+        return range(self.held())
 
     def begin(self, timeout_s: float) -> None:
         if not self._weather.coordinator_up:
@@ -131,7 +135,7 @@ class WeatherTransactionalProducer(MemoryTransactionalProducer):
 
     def die(self, survivors: dict[int, int]) -> None:
         """The process is killed: a transaction that was not committed never is."""
-        self._rows.clear()
+        self._held.clear()
 
 
 class WeatherMetrics(MemoryMetrics):

@@ -4,7 +4,7 @@ import ast
 import json
 import shutil
 import subprocess
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -31,7 +31,7 @@ class TestEach:
     def test_is_filled_in(self, snippet: str) -> None:
         for name in (*asdict(ACCESS), "ssl", "brokers", "mechanism", "jaas", "login"):
             assert f"@{name}@" not in snippet
-        for value in (ACCESS.topic, ACCESS.username, ACCESS.password, ACCESS.consumer_group):
+        for value in (ACCESS.topic, "dep-01kdabc", "s3cretBase62", ACCESS.consumer_group):
             assert value in snippet
         assert all(broker in snippet for broker in ACCESS.bootstrap_servers.split(","))
 
@@ -53,15 +53,15 @@ class TestSecurity:
         assert f'mechanism: "{mechanism.lower()}",' in made["node"]
         assert f'"sasl.mechanism", "{mechanism}"' in made["java"]
         assert f"org.apache.kafka.common.security.{module}LoginModule required" in made["java"]
-        assert f'-X sasl.mechanism="{mechanism}"' in made["kcat"]
+        assert f"-X sasl.mechanism={mechanism} " in made["kcat"]
 
     @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
-    def test_without_a_login(self, protocol: str) -> None:
-        made = snippets(Access(**asdict(ACCESS) | {"security_protocol": protocol}))
+    def test_a_listener_without_a_login(self, protocol: str) -> None:
+        nobody = {"sasl_mechanism": None, "username": None, "password": None}
+        made = snippets(Access(**asdict(ACCESS) | nobody | {"security_protocol": protocol}))
         ast.parse(made["python"])
         for program in made.values():
             assert "sasl" not in program
-            assert ACCESS.password not in program
             assert "@" not in program.replace("@Override", "")
         assert f"ssl: {json.dumps(protocol == 'SSL')}," in made["node"]
         assert f'"security.protocol": "{protocol}",' in made["python"]
@@ -91,6 +91,24 @@ class TestLanguages:
         login = f'username="{ACCESS.username}" password="{ACCESS.password}";'
         assert json.dumps(login)[1:-1] in snippets(ACCESS)["java"]
 
+    def test_the_shell_takes_every_password_as_it_is(self) -> None:
+        password = 'it\'s $HOME `id` "quoted"'
+        program = snippets(replace(ACCESS, password=password))["kcat"].replace("kcat -q", "printf '%s\\n' -q")
+        shown = subprocess.run(["sh"], input=program.partition("|\n")[0].encode(), capture_output=True, check=True)
+        assert f"sasl.password={password}" in shown.stdout.decode().splitlines()
+
+
+class TestWithoutALogin:
+    @pytest.mark.parametrize("language", ["python", "node", "java", "kcat"])
+    def test_no_line_logs_in(self, language: str) -> None:
+        nobody = replace(ACCESS, username=None, password=None)
+        with_login, without = (snippets(access)[language].splitlines() for access in (ACCESS, nobody))
+        assert "sasl." not in "".join(without)
+        assert [line for line in with_login if line in without] == without
+
+    def test_python_parses(self) -> None:
+        ast.parse(snippets(replace(ACCESS, username=None, password=None))["python"])
+
 
 def test_the_password_is_not_in_the_repr() -> None:
-    assert ACCESS.password not in repr(ACCESS)
+    assert "s3cretBase62" not in repr(ACCESS)

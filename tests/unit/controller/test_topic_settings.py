@@ -1,0 +1,86 @@
+"""From members of a sink to Kafka's settings of its topic."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from headwater.brokers.base import OUTPUT_TOPIC_CONFIG
+from headwater.controller.topic_settings import changed_settings, creation_settings, without_compaction
+from headwater.model.deployment import Deployment, Revision
+from headwater.model.sink import KafkaSink
+from tests.unit.controller.world import FLOW, deployment
+
+TOPIC = f"flow.{FLOW}.out"
+
+
+def sink(**members: Any) -> KafkaSink:
+    return KafkaSink(uid="s1", type="kafka", name="out", **members)
+
+
+def revisions(*sinks: KafkaSink) -> Deployment:
+    """A deployment whose revisions, the oldest one first, have these sinks."""
+    configs = [deployment().config.model_copy(update={"sinks": [each]}) for each in sinks]
+    older = [Revision(number, config, 1) for number, config in enumerate(configs[:-1], 1)]
+    return replace(
+        deployment(), config=configs[-1], desired_revision=len(configs), previous_revisions=tuple(reversed(older))
+    )
+
+
+def changed(*sinks: KafkaSink) -> dict[str, dict[str, str]]:
+    made = revisions(*sinks)
+    return changed_settings(made, made.newest)
+
+
+class TestCreation:
+    def test_without_members_a_topic_is_as_all_outputs_are(self) -> None:
+        assert creation_settings(sink()) == OUTPUT_TOPIC_CONFIG
+
+    @pytest.mark.parametrize(
+        ("members", "settings"),
+        [
+            ({"retention_ms": 3_600_000}, {"retention.ms": "3600000", "segment.ms": "3600000"}),
+            ({"retention_ms": 1}, {"retention.ms": "1", "segment.ms": "60000"}),
+            ({"retention_ms": 10**10}, {"retention.ms": "10000000000"}),
+            ({"retention_bytes": 1 << 33}, {"retention.bytes": str(1 << 33)}),
+            ({"retention_bytes": 1}, {"retention.bytes": "1", "segment.bytes": str(4 << 20)}),
+            ({"retention_bytes": 80 << 20}, {"retention.bytes": str(80 << 20), "segment.bytes": str(10 << 20)}),
+            ({"compression": "none"}, {"compression.type": "uncompressed"}),
+            ({"compression": "snappy"}, {"compression.type": "snappy"}),
+            ({"cleanup_policy": "compact,delete"}, {"cleanup.policy": "compact,delete"}),
+        ],
+    )
+    def test_members(self, members: dict[str, Any], settings: dict[str, str]) -> None:
+        assert creation_settings(sink(**members)) == OUTPUT_TOPIC_CONFIG | settings
+
+
+class TestChange:
+    def test_what_no_revision_set_stays_as_it_is(self) -> None:
+        assert changed(sink(), sink(partitions=4)) == {}
+
+    def test_what_this_revision_sets(self) -> None:
+        assert changed(sink(), sink(compression="gzip")) == {TOPIC: {"compression.type": "gzip"}}
+
+    def test_what_an_earlier_revision_set_gets_its_default_again(self) -> None:
+        before = sink(retention_ms=1, retention_bytes=1, compression="gzip", cleanup_policy="compact")
+        names = ("retention.ms", "segment.ms", "retention.bytes", "segment.bytes")
+        defaults = {name: OUTPUT_TOPIC_CONFIG[name] for name in names}
+        assert changed(before, sink()) == {
+            TOPIC: defaults | {"compression.type": "producer", "cleanup.policy": "delete"}
+        }
+
+    def test_a_revision_that_comes_back_has_its_own(self) -> None:
+        made = revisions(sink(compression="gzip"), sink(compression="zstd", cleanup_policy="compact"))
+        [first] = made.previous_revisions
+        assert changed_settings(made, first) == {TOPIC: {"compression.type": "gzip", "cleanup.policy": "delete"}}
+
+    def test_sinks_of_other_names_have_other_topics(self) -> None:
+        other = KafkaSink(uid="s2", type="kafka", name="other", compression="gzip")
+        assert changed(other, sink()) == {}
+
+    def test_compaction_waits_for_the_new_workers(self) -> None:
+        both = changed(sink(), sink(compression="gzip", cleanup_policy="compact,delete"))
+        assert without_compaction(both) == {TOPIC: {"compression.type": "gzip"}}
+        assert without_compaction(changed(sink(cleanup_policy="compact"), sink())) == {
+            TOPIC: {"cleanup.policy": "delete"}
+        }
