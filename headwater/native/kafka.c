@@ -12,6 +12,7 @@ enum {
     ASSIGN_PARTITIONS = -175,
     FIRST_CHUNK = 8,
     LARGEST_CHUNK = 512,
+    AHEAD = 8,  // messages that are fetched into the caches before they are looked at
     MOST_HEADERS = 16,
     // Of "<prefix><partition>/<offset>/<index>": what a prefix and three numbers take at most.
     LONGEST_POSITION = 320,
@@ -185,11 +186,13 @@ static uint8_t *put_line(uint8_t *at, const void *text, size_t size) {
     return at + 1;
 }
 
-void kafka_copy(const KafkaReceived *received, uint8_t *values, int32_t *value_sizes, uint8_t *keys, int32_t *key_sizes,
+// Copy the records and free their messages. Each message is freed at once, while it is in the caches.
+void kafka_move(KafkaReceived *received, uint8_t *values, int32_t *value_sizes, uint8_t *keys, int32_t *key_sizes,
                 int64_t *timestamps, int64_t *partitions, int64_t *offsets, int32_t *leader_epochs) {
     for (int64_t i = 0; i < received->count; i++) {
-        const rd_kafka_message_t *message = received->messages[i];
+        rd_kafka_message_t *message = received->messages[i];
         int kind;
+        if (i + AHEAD < received->count) __builtin_prefetch(received->messages[i + AHEAD]);
         const int64_t at = kafka.message_timestamp(message, &kind);
         value_sizes[i] = message->payload ? (int32_t)message->len : -1;
         values = put_line(values, message->payload, message->len);
@@ -199,7 +202,9 @@ void kafka_copy(const KafkaReceived *received, uint8_t *values, int32_t *value_s
         partitions[i] = message->partition;
         offsets[i] = message->offset;
         leader_epochs[i] = kafka.message_leader_epoch(message);
+        kafka.message_destroy(message);
     }
+    received->count = 0;
 }
 
 static int64_t text_size(const char *text) {

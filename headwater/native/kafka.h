@@ -221,8 +221,9 @@ typedef struct {
     KafkaEvent events[256];
 } KafkaEvents;
 
-// Records between `kafka_receive` and `kafka_release`. room: of messages. The sizes are what the columns take, each
-// text with a newline behind it. ends: offsets at which reading has come to the end of a partition.
+// Records between `kafka_receive` and `kafka_move` or `kafka_release`, which free them. room: of messages. The sizes are
+// what the columns take, each text with a newline behind it. ends: offsets at which reading has come to the end of a
+// partition.
 typedef struct {
     rd_kafka_queue_t *queue;
     rd_kafka_message_t **messages;
@@ -285,7 +286,7 @@ void kafka_note_token(rd_kafka_t *, const char *, void *);
 void kafka_note_delivery(rd_kafka_t *, const rd_kafka_message_t *, void *);
 
 int64_t kafka_receive(KafkaReceived *received, int64_t most, int64_t most_bytes, int timeout_ms);
-void kafka_copy(const KafkaReceived *received, uint8_t *values, int32_t *value_sizes, uint8_t *keys, int32_t *key_sizes,
+void kafka_move(KafkaReceived *received, uint8_t *values, int32_t *value_sizes, uint8_t *keys, int32_t *key_sizes,
                 int64_t *timestamps, int64_t *partitions, int64_t *offsets, int32_t *leader_epochs);
 void kafka_measure_headers(const KafkaReceived *received, int32_t *counts, int64_t *count, int64_t *names_size,
                            int64_t *values_size);

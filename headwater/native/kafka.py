@@ -37,7 +37,7 @@ _ROOM: Final = 4096
 @cache
 def library() -> Any:
     """librdkafka's functions, which the bridge is linked to from then on. Raises SetupError."""
-    path = _loaded_file()
+    path = library_path()
     found = FFI.dlopen(path)
     version = _version_of(found, path)
     if version[:2] != CHECKED_VERSION:
@@ -50,7 +50,8 @@ def library() -> Any:
     return found
 
 
-def _loaded_file(maps: Path = _MAPS) -> str:
+def library_path(maps: Path = _MAPS) -> str:
+    """The file of the librdkafka that confluent-kafka has loaded. Raises SetupError."""
     for line in maps.read_text().splitlines():
         path = line.split(maxsplit=5)[-1]
         if Path(path).name.startswith("librdkafka") and ".so" in path:
@@ -258,7 +259,8 @@ class Receiver:
             values, keys = blank_bytes(struct.values_size), blank_bytes(struct.keys_size)
             value_sizes, key_sizes, epochs = (blank_column("i", count) for _ in range(3))
             timestamps, partitions, offsets = (blank_column("q", count) for _ in range(3))
-            functions.kafka_copy(
+            headers = self._headers(count) if with_headers else None
+            functions.kafka_move(
                 struct,
                 pointer_to_bytes(values),
                 pointer(value_sizes),
@@ -269,7 +271,6 @@ class Receiver:
                 pointer(offsets),
                 pointer(epochs),
             )
-            headers = self._headers(count) if with_headers else None
         finally:
             functions.kafka_release(struct)
         texts = Texts(values, value_sizes), Texts(keys, key_sizes)

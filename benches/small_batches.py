@@ -1,0 +1,110 @@
+"""What reading alone costs where record batches are small, as at a chain's head: `python -m benches.small_batches`.
+
+The reader of a worker, a program in C that only takes librdkafka's messages and drops them, and a Python loop over
+confluent-kafka's messages take turns, each in a process of its own with the same settings. Figures are µs of CPU per
+record, of all threads, between the first records and the last; medians.
+"""
+
+import statistics
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import typer
+from confluent_kafka import Producer
+
+from benches import _readers
+from benches._stream import PARTITIONS, WAIT_S, broker, topic
+from benches._workload import Workload
+from headwater.brokers.client import ClientErrors, producer_settings
+from headwater.model.worker import KafkaAccess
+
+SIZES = (1, 3, 10, 100)
+"""Records in a batch."""
+COUNT = 480_000
+LINGER_MS = 2_000
+"""Batches are sent when they are full."""
+C, WORKER, LOOP = "C", "worker", "Python loop"
+AIM = 1.3
+"""The most that a worker's reader takes, as a multiple of the program in C; it also takes less than the Python loop."""
+_HEADER_BYTES, _LENGTH, _RECORDS = 61, slice(8, 12), slice(57, 61)
+
+
+def fill(access: KafkaAccess, name: str, values: list[bytes], count: int, size: int) -> None:
+    """Write `count` records in batches of `size` each."""
+    settings = producer_settings(access, ClientErrors(access), LINGER_MS) | {
+        "max.in.flight.requests.per.connection": 5,
+        "batch.num.messages": size,
+        "queue.buffering.max.messages": PARTITIONS * 50 * size,
+    }
+    producer = Producer(settings)
+    for number in range(count):
+        while True:
+            try:
+                producer.produce(name, values[number % len(values)], b"%d" % number, number % PARTITIONS)
+                break
+            except BufferError:
+                producer.poll(0.01)
+    assert producer.flush(WAIT_S) == 0
+
+
+def batch_sizes(folder: Path, name: str) -> Counter[int]:
+    """How many batches of which size the broker's log of a topic has.
+
+    https://kafka.apache.org/documentation/#recordbatch
+    """
+    segments = folder.glob(f"**/{name}-*/*.log")
+    return Counter(size for segment in segments for size in _sizes(segment.read_bytes()))
+
+
+def _sizes(log: bytes) -> Iterator[int]:
+    at = 0
+    while len(header := log[at : at + _HEADER_BYTES]) == _HEADER_BYTES and any(header):
+        yield int.from_bytes(header[_RECORDS])
+        at += 12 + int.from_bytes(header[_LENGTH])
+
+
+def run(command: list[str]) -> float:
+    """Run a reader; its µs per record."""
+    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=WAIT_S).stdout
+    records, cpu_s = said.split()
+    return float(cpu_s) * 1e6 / int(records)
+
+
+def in_turns(access: KafkaAccess, program: Path, name: str, count: int, rounds: int) -> dict[str, float]:
+    """The median µs per record of each reader."""
+    took: dict[str, list[float]] = {C: [], WORKER: [], LOOP: []}
+    for number in range(rounds):
+        group = f"{name}-{number}"
+        took[C].append(run(_readers.compiled_command(program, access, name, count, f"{group}-c")))
+        took[WORKER].append(run(_readers.command("worker", access, name, count, f"{group}-worker")))
+        took[LOOP].append(run(_readers.command("loop", access, name, count, f"{group}-loop")))
+    return {reader: statistics.median(times) for reader, times in took.items()}
+
+
+def line(size: int, us: Mapping[str, float]) -> str:
+    """The figures of one size."""
+    figures = ", ".join(f"{reader} {us[reader]:.2f}" for reader in us)
+    return (
+        f"batches of {size:4}: {figures} µs per record; the worker takes {us[WORKER] / us[C]:.2f} of C "
+        f"(aim: at most {AIM}), {us[WORKER] / us[LOOP]:.2f} of the Python loop (aim: less than 1)"
+    )
+
+
+def main(count: int = COUNT, rounds: int = 3, only: str = ",".join(map(str, SIZES))) -> None:
+    """Measure every size."""
+    with tempfile.TemporaryDirectory() as folder, broker(Path(folder) / "kafka") as access:
+        program = _readers.compiled(Path(folder))
+        values = Workload().values
+        for size in map(int, only.split(",")):
+            assert count % (PARTITIONS * size) == 0, f"{count} records are no whole number of batches of {size}"
+            with topic(access, f"batches-of-{size}") as name:
+                fill(access, name, values, count, size)
+                assert batch_sizes(Path(folder) / "kafka", name) == {size: count // size}
+                typer.echo(line(size, in_turns(access, program, name, count, rounds)))
+
+
+if __name__ == "__main__":
+    typer.run(main)
