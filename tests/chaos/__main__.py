@@ -9,12 +9,14 @@ from typing import Annotated
 
 import typer
 
+from headwater.telemetry import configure_logging
 from tests.chaos import soak
 from tests.chaos.attack import Attack, attack
 from tests.chaos.copy import Strikes, copy
 from tests.chaos.load import KINDS
 from tests.chaos.neighbours import Neighbours, neighbours
 from tests.chaos.proofs import away, busy, loops
+from tests.chaos.storms import StormOptions, StormReport, storms
 from tests.chaos.trial import Options, Report
 
 app = typer.Typer(add_completion=False, help="Proofs of reliability; see docs/reliability.md.")
@@ -32,7 +34,7 @@ def drawn(seed: int) -> int:
     return run_number
 
 
-def conclude(run: Callable[[Path], Report | Attack | Neighbours]) -> None:
+def conclude(run: Callable[[Path], Report | Attack | Neighbours | StormReport]) -> None:
     """Run in a directory that stays when the run fails, and print the report."""
     directory = Path(tempfile.mkdtemp(prefix="headwater-chaos-"))
     typer.echo(f"in {directory}; removed when the run passes", err=True)
@@ -118,6 +120,16 @@ def run_attack(
 def run_neighbours() -> None:
     """One owner is at all quotas and goes on trying: the other's deploys and lists do not notice it."""
     conclude(neighbours)
+
+
+@app.command("storms")
+def run_storms(
+    strikes: Annotated[int, typer.Option(help="How many strikes.")] = 100, seed: Seed = 0, rate: Rate = 1_000
+) -> None:
+    """A broker is killed, ended, stopped and fenced while members of a group come and go: no partition stands still."""
+    configure_logging("info")
+    options = StormOptions(drawn(seed), strikes, rate)
+    conclude(lambda directory: storms(directory, options, typer.echo))
 
 
 @app.callback()

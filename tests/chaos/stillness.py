@@ -1,0 +1,103 @@
+"""Measures how long a consumer group makes no progress on a partition although Kafka answers and has records."""
+
+import threading
+import time
+from dataclasses import dataclass, field
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from headwater.brokers.client import ClientErrors, admin_settings
+from headwater.brokers.offsets import LATEST
+from headwater.model.worker import KafkaAccess
+
+ASK_EVERY_S = 0.25
+ANSWER_WITHIN_S = 2.0
+NEW_CLIENT_AFTER_S = 6.0
+
+
+@dataclass
+class _Partition:
+    """Progress of one partition.
+
+    Attributes:
+        committed: The group's committed offset, as it was read last.
+        since: When the partition last moved, had no unread records, or Kafka did not answer (monotonic seconds).
+        moved_at: When the committed offset last moved, or the partition had no unread records.
+    """
+
+    committed: int = -1
+    since: float = field(default_factory=time.monotonic)
+    moved_at: float = 0.0
+
+
+class StillnessObserver:
+    """Asks an admin client for end offsets and committed offsets; `__call__` runs in a thread of its own.
+
+    Attributes:
+        longest_s: By partition, the longest time without progress while Kafka answered and had unread records.
+        answered: How many questions Kafka answered.
+        unanswered: How many questions Kafka did not answer.
+    """
+
+    def __init__(self, access: KafkaAccess, topic: str, group: str, partitions: int) -> None:
+        self._access, self._topic, self._group = access, topic, group
+        self._partitions = {partition: _Partition() for partition in range(partitions)}
+        self._admin = self._new_client()
+        self._silent_since: float | None = None
+        self.longest_s = dict.fromkeys(range(partitions), 0.0)
+        self.answered = self.unanswered = 0
+
+    def _new_client(self) -> AdminClient:
+        return AdminClient(admin_settings(self._access, ClientErrors(self._access)) | {"log_level": 0})
+
+    def __call__(self, stop: threading.Event) -> None:
+        """Observe until told to stop."""
+        while not stop.wait(ASK_EVERY_S):
+            asked_at = time.monotonic()
+            try:
+                ends, committed = self._ask()
+            except KafkaException:
+                self._note_silence(asked_at)
+            else:
+                self._note_answer(ends, committed)
+
+    def _ask(self) -> tuple[dict[int, int], dict[int, int]]:
+        """The end offsets and the committed offsets by partition. Raises KafkaException when Kafka does not answer."""
+        self._admin.poll(0)
+        wanted = {TopicPartition(self._topic, partition): LATEST for partition in self._partitions}
+        ends = self._admin.list_offsets(wanted, request_timeout=ANSWER_WITHIN_S)
+        group = [ConsumerGroupTopicPartitions(self._group)]
+        stored = self._admin.list_consumer_group_offsets(group, request_timeout=ANSWER_WITHIN_S)[self._group]
+        places = stored.result().topic_partitions
+        return {place.partition: answer.result().offset for place, answer in ends.items()}, {
+            place.partition: place.offset for place in places if place.topic == self._topic
+        }
+
+    def _note_silence(self, asked_at: float) -> None:
+        self.unanswered += 1
+        now = time.monotonic()
+        for each in self._partitions.values():
+            each.since = now
+        self._silent_since = self._silent_since or asked_at
+        if now - self._silent_since > NEW_CLIENT_AFTER_S:
+            self._admin, self._silent_since = self._new_client(), None
+
+    def _note_answer(self, ends: dict[int, int], committed: dict[int, int]) -> None:
+        self.answered += 1
+        self._silent_since = None
+        now = time.monotonic()
+        for partition, each in self._partitions.items():
+            at = committed.get(partition, -1)
+            self.longest_s[partition] = max(self.longest_s[partition], now - each.since)
+            if at != each.committed or at >= ends[partition]:
+                each.committed, each.since, each.moved_at = at, now, now
+
+    def all_moved_since(self, moment: float) -> bool:
+        """Whether each partition has made progress, or had no unread records, since a moment (monotonic seconds)."""
+        return all(each.moved_at > moment for each in self._partitions.values())
+
+    def still(self) -> dict[int, float]:
+        """How long each partition has made no progress, in seconds."""
+        now = time.monotonic()
+        return {partition: round(now - each.since, 1) for partition, each in self._partitions.items()}
