@@ -6,9 +6,11 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
+from headwater.brokers.topic_watch import LeaderQuestion
 from headwater.engine.delivery import AtLeastOnce, DeadLetters
 from headwater.engine.observe import Observer
 from headwater.engine.recorder import Recorder
@@ -17,6 +19,7 @@ from headwater.errors import HeadwaterError
 from headwater.model.worker import KafkaAccess
 from headwater.sinks.kafka import KafkaSink
 from headwater.sinks.kafka_producer import KafkaProducer
+from headwater.sinks.stalled_producer import AcknowledgementGuard
 from headwater.sources.kafka import KafkaSource
 from headwater.stores.memory.metrics import MemoryMetrics
 
@@ -50,9 +53,9 @@ class CopyJob:
         source = KafkaSource(self.access, self.source, self.group, instance_id)
         topics = [self.sink, self.dead]
         sinks, dead_letters = [KafkaSink("out", self.sink)], DeadLetters(self.dead, 1)
-        delivery = AtLeastOnce(
-            sinks, dead_letters, lambda is_single: KafkaProducer(self.access, topics, is_single=is_single)
-        )
+        guard = AcknowledgementGuard(LeaderQuestion(self.access, topics))
+        make = partial(KafkaProducer, self.access, topics, guard=guard)
+        delivery = AtLeastOnce(sinks, dead_letters, lambda is_single: make(is_single=is_single))
         observer = Observer(Recorder(MemoryMetrics(), "storm", self.group, secrets.token_hex(4)))
         return Worker(source, [], delivery, observer)
 

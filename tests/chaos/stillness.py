@@ -4,7 +4,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from headwater.brokers.client import ClientErrors, admin_settings
@@ -32,7 +32,9 @@ class _Partition:
 
 
 class StillnessObserver:
-    """Asks an admin client for end offsets and committed offsets; `__call__` runs in a thread of its own.
+    """Asks an admin client for end offsets, and a consumer for committed offsets; `__call__` runs in its own thread.
+
+    (librdkafka's admin client aborts the process when a group coordinator answers too late: librdkafka issue 4605.)
 
     Attributes:
         longest_s: By partition, the longest time without progress while Kafka answered and had unread records.
@@ -43,13 +45,14 @@ class StillnessObserver:
     def __init__(self, access: KafkaAccess, topic: str, group: str, partitions: int) -> None:
         self._access, self._topic, self._group = access, topic, group
         self._partitions = {partition: _Partition() for partition in range(partitions)}
-        self._admin = self._new_client()
+        self._admin, self._consumer = self._new_clients()
         self._silent_since: float | None = None
         self.longest_s = dict.fromkeys(range(partitions), 0.0)
         self.answered = self.unanswered = 0
 
-    def _new_client(self) -> AdminClient:
-        return AdminClient(admin_settings(self._access, ClientErrors(self._access)) | {"log_level": 0})
+    def _new_clients(self) -> tuple[AdminClient, Consumer]:
+        settings = admin_settings(self._access, ClientErrors(self._access)) | {"log_level": 0}
+        return AdminClient(settings), Consumer(settings | {"group.id": self._group})
 
     def __call__(self, stop: threading.Event) -> None:
         """Observe until told to stop."""
@@ -67,11 +70,9 @@ class StillnessObserver:
         self._admin.poll(0)
         wanted = {TopicPartition(self._topic, partition): LATEST for partition in self._partitions}
         ends = self._admin.list_offsets(wanted, request_timeout=ANSWER_WITHIN_S)
-        group = [ConsumerGroupTopicPartitions(self._group)]
-        stored = self._admin.list_consumer_group_offsets(group, request_timeout=ANSWER_WITHIN_S)[self._group]
-        places = stored.result().topic_partitions
+        committed = self._consumer.committed([*wanted], ANSWER_WITHIN_S)
         return {place.partition: answer.result().offset for place, answer in ends.items()}, {
-            place.partition: place.offset for place in places if place.topic == self._topic
+            place.partition: place.offset for place in committed
         }
 
     def _note_silence(self, asked_at: float) -> None:
@@ -81,7 +82,8 @@ class StillnessObserver:
             each.since = now
         self._silent_since = self._silent_since or asked_at
         if now - self._silent_since > NEW_CLIENT_AFTER_S:
-            self._admin, self._silent_since = self._new_client(), None
+            self._consumer.close()
+            (self._admin, self._consumer), self._silent_since = self._new_clients(), None
 
     def _note_answer(self, ends: dict[int, int], committed: dict[int, int]) -> None:
         self.answered += 1

@@ -36,6 +36,7 @@ FENCE_S = (13.0, 16.0)
 GAP_S = 3.0
 MEMBERSHIP_GAP_S = 6.0
 DECK = ("KILL", "TERM", "STOP", "STOP", "KILL", "TERM", "STOP", "STOP", "TERM", "FENCE")
+SETTLED_S = 1.0
 TICK_S = 0.1
 
 
@@ -184,7 +185,7 @@ class _Storm:
                 how = self._next_deed()
                 self._note(self._do(how))
                 done[how] += 1
-            if not self._wait_for_progress(time.monotonic()):
+            if not self._wait_for_progress(time.monotonic() + SETTLED_S):
                 break
         self._report.strikes = dict(done)
 
