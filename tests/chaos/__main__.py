@@ -16,6 +16,7 @@ from tests.chaos.copy import Strikes, copy
 from tests.chaos.load import KINDS
 from tests.chaos.neighbours import Neighbours, neighbours
 from tests.chaos.proofs import away, busy, loops
+from tests.chaos.rolling import RollingOptions, RollingReport, rolling
 from tests.chaos.storms import StormOptions, StormReport, storms
 from tests.chaos.trial import Options, Report
 
@@ -34,7 +35,7 @@ def drawn(seed: int) -> int:
     return run_number
 
 
-def conclude(run: Callable[[Path], Report | Attack | Neighbours | StormReport]) -> None:
+def conclude(run: Callable[[Path], Report | Attack | Neighbours | StormReport | RollingReport]) -> None:
     """Run in a directory that stays when the run fails, and print the report."""
     directory = Path(tempfile.mkdtemp(prefix="headwater-chaos-"))
     typer.echo(f"in {directory}; removed when the run passes", err=True)
@@ -130,6 +131,17 @@ def run_storms(
     configure_logging("info")
     options = StormOptions(drawn(seed), strikes, rate)
     conclude(lambda directory: storms(directory, options, typer.echo))
+
+
+@app.command("rolling")
+def run_rolling(
+    rounds: Annotated[int, typer.Option(help="How often each broker is restarted.")] = 1,
+    seed: Seed = 0,
+    rate: Rate = 10_000,
+) -> None:
+    """Three brokers are restarted one after the other under load: nothing is lost, and the output does not pause."""
+    options = RollingOptions(drawn(seed), rate, rounds)
+    conclude(lambda directory: rolling(directory, options, typer.echo))
 
 
 @app.callback()

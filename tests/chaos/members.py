@@ -83,6 +83,7 @@ class Member:
         return self
 
     def _run(self) -> None:
+        structlog.contextvars.bind_contextvars(member=f"{self.instance_id or 'dynamic'} {id(self):x}"[-20:])
         while not self._stop.is_set():
             self._worker = worker = self.job.worker(self.instance_id)
             if self._stop.is_set():
@@ -91,7 +92,7 @@ class Member:
                 worker.run()
             except HeadwaterError as error:
                 self.ends[type(error).__name__] += 1
-                log.warning("a member's worker ended", instance_id=self.instance_id, reason=error.detail)
+                log.warning("a member's worker ended", reason=error.detail)
                 self._stop.wait(RESTART_S)
             except BaseException as error:
                 self.ends[f"unexpected {type(error).__name__}: {error}"] += 1

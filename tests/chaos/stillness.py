@@ -4,6 +4,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
+import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -11,7 +12,10 @@ from headwater.brokers.client import ClientErrors, admin_settings
 from headwater.brokers.offsets import LATEST
 from headwater.model.worker import KafkaAccess
 
+log = structlog.get_logger(__name__)
+
 ASK_EVERY_S = 0.25
+LOGGED_S = 6.0
 ANSWER_WITHIN_S = 2.0
 NEW_CLIENT_AFTER_S = 6.0
 
@@ -90,9 +94,11 @@ class StillnessObserver:
         self._silent_since = None
         now = time.monotonic()
         for partition, each in self._partitions.items():
-            at = committed.get(partition, -1)
-            self.longest_s[partition] = max(self.longest_s[partition], now - each.since)
+            at, still_s = committed.get(partition, -1), now - each.since
+            self.longest_s[partition] = max(self.longest_s[partition], still_s)
             if at != each.committed or at >= ends[partition]:
+                if still_s >= LOGGED_S:
+                    log.info("a partition moves again", partition=partition, committed=at, still_s=round(still_s, 1))
                 each.committed, each.since, each.moved_at = at, now, now
 
     def all_moved_since(self, moment: float) -> bool:

@@ -69,7 +69,7 @@ class KafkaServer:
         delete them while they are read.
         """
         kept = {"retention.ms": "-1"} | (config or {})
-        self.admin.create_topics([NewTopic(name, partitions, 1, config=kept)])[name].result(WAIT_S)
+        self.admin.create_topics([NewTopic(name, partitions, -1, config=kept)])[name].result(WAIT_S)
         deadline = time.monotonic() + WAIT_S
         while not self._leads(name, partitions):
             assert time.monotonic() < deadline, f"{name} has no leaders"
