@@ -10,25 +10,33 @@ from pathlib import Path
 from typing import Any
 
 from tests.acceptance.stack import beside, until
+from tests.chaos.account import Account
 from tests.chaos.feeder import Feeder
 from tests.chaos.load import KINDS, PARTITIONS, Load
+from tests.chaos.stillness import StillnessObserver
 from tests.chaos.witness import Witness
 from tests.integration.engine.harness import Pipeline
 from tests.support.kafka_cluster import KafkaCluster, running_cluster
 
 MOST_PAUSE_S = 5.0
-STEADY_S = 5.0
 REST_WITHIN_S = 120.0
 SAMPLE_S = 0.05
 
 
 @dataclass(frozen=True)
 class RollingOptions:
-    """What a run does. rate: records a second; rounds: how often each broker is restarted."""
+    """What a run does.
+
+    Attributes:
+        rate: Records a second.
+        rounds: How often each broker is restarted.
+        steady_s: How long the cluster is left alone before each restart.
+    """
 
     run_number: int
     rate: int = 10_000
     rounds: int = 1
+    steady_s: float = 5.0
 
 
 @dataclass
@@ -37,7 +45,7 @@ class RollingReport:
 
     Attributes:
         longest_pause_s: The longest time without any new output while brokers were restarted.
-        longest_partition_pause_s: By partition, the longest time without a new output of that partition.
+        longest_still_s: By partition, the longest time without a commit while Kafka had unread records.
         late: A pause over its target.
         faults: Wrong results.
     """
@@ -52,7 +60,7 @@ class RollingReport:
     reader_stalls: int = 0
     rate: int = 0
     longest_pause_s: float = 0.0
-    longest_partition_pause_s: dict[int, float] = field(default_factory=dict)
+    longest_still_s: dict[int, float] = field(default_factory=dict)
     timeline: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     late: list[str] = field(default_factory=list)
@@ -68,24 +76,20 @@ class RollingReport:
 
 
 class Pauses:
-    """Samples a witness, and keeps the longest times without progress."""
+    """Samples an account, and keeps the longest time without a new output."""
 
-    def __init__(self, witness: Witness) -> None:
-        self._witness = witness
+    def __init__(self, account: Account) -> None:
+        self._account = account
         self.longest_s = 0.0
-        self.by_partition = dict.fromkeys(range(PARTITIONS), 0.0)
 
     def __call__(self, stop: threading.Event) -> None:
         """Sample until told to stop."""
-        before, moved_at = self._witness.positions(), dict.fromkeys(range(PARTITIONS), time.monotonic())
+        before, moved_at = self._account.count, time.monotonic()
         while not stop.wait(SAMPLE_S):
-            positions, now = self._witness.positions(), time.monotonic()
-            self.longest_s = max(self.longest_s, now - max(moved_at.values()))
-            for partition, position in positions.items():
-                self.by_partition[partition] = max(self.by_partition[partition], now - moved_at[partition])
-                if position != before[partition]:
-                    moved_at[partition] = now
-            before = positions
+            count, now = self._account.count, time.monotonic()
+            self.longest_s = max(self.longest_s, now - moved_at)
+            if count != before:
+                before, moved_at = count, now
 
 
 def rolling(directory: Path, options: RollingOptions, tell: Callable[[str], None]) -> RollingReport:
@@ -112,19 +116,26 @@ def _observe(
         pipeline.sink,
         lambda n: load.outputs(KINDS["plain"], n),
     )
-    feeder, pauses, began = Feeder(settings, pipeline.source, load, options.rate), Pauses(witness), time.monotonic()
+    feeder, pauses, began = (
+        Feeder(settings, pipeline.source, load, options.rate),
+        Pauses(witness.account),
+        time.monotonic(),
+    )
     with ExitStack() as running:
         running.enter_context(beside(witness))
         with beside(feeder):
             until(lambda: witness.account.count > 2 * options.rate, what="the first outputs")
             steady_from, at = time.monotonic(), feeder.count
-            with beside(pauses):
-                _restart_all(cluster, pipeline, options.rounds, lambda text: _note(report, began, text, tell))
+            observer = StillnessObserver(cluster.all_nodes, pipeline.source, pipeline.group, PARTITIONS)
+            with beside(pauses), beside(observer):
+                _restart_all(cluster, pipeline, options, lambda text: _note(report, began, text, tell))
             report.rate = int((feeder.count - at) / (time.monotonic() - steady_from))
         deadline = time.monotonic() + REST_WITHIN_S
         while not witness.account.complete(feeder.count) and time.monotonic() < deadline:
             time.sleep(SAMPLE_S)
-    _judge(report, witness, feeder, pauses)
+    report.longest_pause_s = round(pauses.longest_s, 2)
+    report.longest_still_s = {p: round(s, 2) for p, s in observer.longest_s.items()}
+    _judge(report, witness, feeder)
 
 
 def _note(report: RollingReport, began: float, text: str, tell: Callable[[str], None]) -> None:
@@ -133,24 +144,24 @@ def _note(report: RollingReport, began: float, text: str, tell: Callable[[str], 
     tell(line)
 
 
-def _restart_all(cluster: KafkaCluster, pipeline: Pipeline, rounds: int, note: Callable[[str], None]) -> None:
+def _restart_all(
+    cluster: KafkaCluster, pipeline: Pipeline, options: RollingOptions, note: Callable[[str], None]
+) -> None:
     topics = [pipeline.source, pipeline.sink, pipeline.dead, "__consumer_offsets"]
-    for _ in range(rounds):
+    for _ in range(options.rounds):
         for number, node in enumerate(cluster.nodes, 1):
-            time.sleep(STEADY_S)
+            time.sleep(options.steady_s)
             note(f"broker {number} is restarted")
             cluster.restart(node, topics)
             note(f"broker {number} is in sync again")
-    time.sleep(STEADY_S)
+    time.sleep(options.steady_s)
 
 
-def _judge(report: RollingReport, witness: Witness, feeder: Feeder, pauses: Pauses) -> None:
+def _judge(report: RollingReport, witness: Witness, feeder: Feeder) -> None:
     seen = witness.account
     report.fed, report.lost = feeder.count, seen.lost(feeder.count)
     report.wrong, report.inversions, report.repeats = seen.wrong, seen.inversions, seen.repeats
     report.feeder_stalls, report.reader_stalls = feeder.stalls, witness.stalls
-    report.longest_pause_s = round(pauses.longest_s, 2)
-    report.longest_partition_pause_s = {p: round(s, 2) for p, s in pauses.by_partition.items()}
     for name in ("lost", "wrong", "inversions"):
         if count := getattr(report, name):
             report.faults.append(f"{count} outputs {name}")

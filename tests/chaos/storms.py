@@ -56,7 +56,8 @@ class StormReport:
     Attributes:
         longest_still_s: By partition, the longest time without a commit while Kafka answered and had unread records.
         member_ends: Errors that ended workers, by type; another worker went on.
-        faults: What must not be.
+        faults: Wrong results.
+        late: Partitions that stood still for longer than MOST_STILL_S.
     """
 
     options: dict[str, Any]
@@ -77,11 +78,12 @@ class StormReport:
     seconds: float = 0.0
     timeline: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
+    late: list[str] = field(default_factory=list)
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was wrong."""
-        return not self.faults
+        """Whether nothing was wrong, and nothing late."""
+        return not self.faults and not self.late
 
     def text(self) -> str:
         """The report as JSON."""
@@ -237,7 +239,7 @@ class _Storm:
                 report.faults.append(f"{count} outputs {name}")
         report.faults += [f"the member {name} did not end" for name in stuck]
         report.faults += [f"a worker ended: {end}" for end in report.member_ends if end.startswith("unexpected")]
-        report.faults += [
+        report.late += [
             f"partition {partition} stood still for {still_s} s"
             for partition, still_s in report.longest_still_s.items()
             if still_s > MOST_STILL_S

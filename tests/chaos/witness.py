@@ -49,10 +49,6 @@ class Witness:
                 self._look()
         self._consumer.close()
 
-    def positions(self) -> dict[int, int]:
-        """By partition, the next offset to read."""
-        return dict(self._next)
-
     def _reader(self) -> Consumer:
         consumer = Consumer(self._settings)
         consumer.assign([TopicPartition(self._topic, partition, offset) for partition, offset in self._next.items()])

@@ -88,7 +88,8 @@ class KafkaServer:
         """
         offsets = [TopicPartition(topic, partition, position, "", epoch) for partition, position in positions.items()]
         asked = self.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, offsets)])
-        asked[group].result(WAIT_S)
+        stored = asked[group].result(WAIT_S).topic_partitions
+        assert not any(place.error for place in stored), stored
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """Delete the records below an offset, as retention does."""

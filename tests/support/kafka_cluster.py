@@ -5,10 +5,10 @@ import subprocess
 import time
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from headwater import children
@@ -84,7 +84,12 @@ class Node:
 
 
 class KafkaCluster:
-    """Three nodes. access: clients are told the address of the first node alone."""
+    """Three nodes.
+
+    Attributes:
+        access: Gives clients the address of the first node alone.
+        all_nodes: Gives clients the addresses of all nodes.
+    """
 
     def __init__(self, directory: Path) -> None:
         ports = _free_ports(2 * NODES)
@@ -101,10 +106,10 @@ class KafkaCluster:
             for node, (port, controller) in enumerate(zip(clients, controllers, strict=True), 1)
         ]
         self.access = KafkaAccess(bootstrap_servers=f"127.0.0.1:{clients[0]}", security_protocol="PLAINTEXT")
-        all_nodes = self.access.model_copy(
+        self.all_nodes = self.access.model_copy(
             update={"bootstrap_servers": ",".join(f"127.0.0.1:{port}" for port in clients)}
         )
-        self._admin = AdminClient(admin_settings(all_nodes, ClientErrors(all_nodes)) | {"log_level": 0})
+        self._admin = AdminClient(admin_settings(self.all_nodes, ClientErrors(self.all_nodes)) | {"log_level": 0})
 
     def start(self) -> None:
         """Start all nodes, and wait until they serve."""
@@ -113,6 +118,9 @@ class KafkaCluster:
             node.format(cluster_id)
             node.start()
         self._wait_for_all(())
+        with self.server().consumer(group="probe") as consumer:  # the coordinators' topic is made by the first question
+            consumer.committed([TopicPartition("any", 0)], WAIT_S)
+        self._wait_for_all(("__consumer_offsets",))
 
     def stop(self) -> None:
         """End all nodes."""
@@ -124,19 +132,19 @@ class KafkaCluster:
         """The cluster as tests use a single broker."""
         return KafkaServer(self.access, self.access.bootstrap_servers, self._admin, self._directory)
 
-    def restart(self, node: Node, topics: list[str]) -> None:
+    def restart(self, node: Node, topics: Collection[str]) -> None:
         """Stop a node in good order and start it; returns when it has caught up with all partitions of the topics."""
         node.stop()
         node.start()
         self._wait_for_all(topics)
 
-    def _wait_for_all(self, topics: list[str] | tuple[()]) -> None:
+    def _wait_for_all(self, topics: Collection[str]) -> None:
         deadline = time.monotonic() + 2 * WAIT_S
         while not self._is_whole(topics):
             assert time.monotonic() < deadline, f"the cluster is not whole; its logs are in {self._directory}"
             time.sleep(ASK_EVERY_S)
 
-    def _is_whole(self, topics: list[str] | tuple[()]) -> bool:
+    def _is_whole(self, topics: Collection[str]) -> bool:
         """Whether all nodes are there, and every replica of the topics is in sync."""
         self._admin.poll(0)
         try:
