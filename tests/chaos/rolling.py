@@ -134,7 +134,7 @@ def _observe(
         while not witness.account.complete(feeder.count) and time.monotonic() < deadline:
             time.sleep(SAMPLE_S)
     report.longest_pause_s = round(pauses.longest_s, 2)
-    report.longest_still_s = {p: round(s, 2) for p, s in observer.longest_s.items()}
+    report.longest_still_s = {p: round(s, 2) for p, s in observer.stillness.longest_s.items()}
     _judge(report, witness, feeder)
 
 

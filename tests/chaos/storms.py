@@ -166,6 +166,7 @@ class _Storm:
         self._feeder = Feeder(settings, job.source, load, options.rate)
         self._membership = Membership(job, options.run_number + 1, MEMBERSHIP_GAP_S)
         self._observer = StillnessObserver(kafka.access, job.source, job.group, PARTITIONS)
+        self._stillness = self._observer.stillness
         self._began = time.monotonic()
 
     def run(self) -> None:
@@ -209,15 +210,15 @@ class _Storm:
     def _wait_for_progress(self, moment: float) -> bool:
         """Wait until each partition has made progress since a moment; else note a fault."""
         deadline = time.monotonic() + CALM_WITHIN_S
-        while not self._observer.all_moved_since(moment):
+        while not self._stillness.all_moved_since(moment):
             self._broker.revive()
             if time.monotonic() > deadline:
                 self._report.faults.append(
-                    f"partitions made no progress for {CALM_WITHIN_S:g} s: {self._observer.still()}"
+                    f"partitions made no progress for {CALM_WITHIN_S:g} s: {self._stillness.still()}"
                 )
                 return False
             time.sleep(TICK_S)
-        longest_s = max(self._observer.longest_s.values())
+        longest_s = max(self._stillness.longest_s.values())
         self._note(f"progress after {time.monotonic() - moment:.1f} s; longest stillness so far {longest_s:.1f} s")
         return True
 
@@ -230,8 +231,8 @@ class _Storm:
         report, seen = self._report, self._witness.account
         report.fed, report.lost = self._feeder.count, seen.lost(self._feeder.count)
         report.wrong, report.inversions, report.repeats = seen.wrong, seen.inversions, seen.repeats
-        report.longest_still_s = {p: round(s, 1) for p, s in self._observer.longest_s.items()}
-        report.answered, report.unanswered = self._observer.answered, self._observer.unanswered
+        report.longest_still_s = {p: round(s, 1) for p, s in self._stillness.longest_s.items()}
+        report.answered, report.unanswered = self._stillness.answered, self._stillness.unanswered
         report.membership, report.member_ends = dict(self._membership.changes), dict(self._membership.ends)
         report.feeder_stalls, report.reader_stalls = self._feeder.stalls, self._witness.stalls
         for name in ("lost", "wrong", "inversions"):
