@@ -16,6 +16,7 @@ import structlog
 from pydantic import ValidationError
 
 from headwater.app.garbage import spare_a_worker
+from headwater.brokers.topic_watch import LeaderQuestion
 from headwater.engine import chain
 from headwater.engine.delivery import AtLeastOnce, DeadLetters, Delivery
 from headwater.engine.event_time import EventTime
@@ -32,6 +33,7 @@ from headwater.model.worker import FENCED_STATUS, READ_ALL, PartitionPosition, P
 from headwater.sandbox import Sandbox
 from headwater.sinks import SINKS
 from headwater.sinks.kafka_producer import KafkaProducer
+from headwater.sinks.stalled_producer import AcknowledgementGuard
 from headwater.sinks.transactional import TransactionalKafkaProducer
 from headwater.sources import SOURCES
 from headwater.stores.redis.client import connect
@@ -156,7 +158,8 @@ def _delivery(spec: WorkerSpec, slot: int, names: SourceNames, reporter: Reporte
     sinks = [SINKS[sink.type](sink, names) for sink in spec.sinks]
     dead_letters = DeadLetters(spec.dead_letter_topic, spec.revision, names)
     if spec.delivery == "at_least_once":
-        make = partial(KafkaProducer, spec.kafka, topics, codecs)
+        guard = AcknowledgementGuard(LeaderQuestion(spec.kafka, topics))
+        make = partial(KafkaProducer, spec.kafka, topics, codecs, guard=guard)
         return AtLeastOnce(sinks, dead_letters, lambda is_single: make(is_single=is_single), names)
     own_id = f"{transactional_ids(spec.config_id)}{slot}"
     make_transactional = partial(TransactionalKafkaProducer, spec.kafka, topics, spec.source_topic, own_id, codecs)

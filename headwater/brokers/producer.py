@@ -88,6 +88,11 @@ class Producer(Handle):
         """How many queued records, and reports of failures, nobody has heard of yet."""
         return int(self._library.rd_kafka_outq_len(self._client))
 
+    @property
+    def acknowledged(self) -> int:
+        """How many records brokers have acknowledged so far, as far as `poll` and `flush` have heard of it."""
+        return self._events.acknowledged
+
     def poll(self, timeout_s: float) -> None:
         """Hear of failures; waits for the first at most `timeout_s`."""
         self._library.rd_kafka_poll(self._client, milliseconds(timeout_s))

@@ -15,6 +15,8 @@ from headwater.model.worker import KafkaAccess
 
 REQUEST_S: Final = 5.0
 LOOK_EVERY_S: Final = 1.0
+LEADERS_S: Final = 2.0
+"""How long a cluster may take to tell the leaders of topics: one that takes longer does not answer."""
 
 _NO_ANSWER: Final = frozenset(
     {
@@ -137,6 +139,35 @@ class TopicWatch:
         which librdkafka answers with the end of the process.
         """
         self._admin = None
+
+
+class LeaderQuestion:
+    """Asks whether all partitions of some topics have a leader, by a client that lives from `ask` to `close`."""
+
+    def __init__(self, access: KafkaAccess, topics: Collection[str]) -> None:
+        self._access = access
+        self._topics = list(topics)
+        self._admin: AdminClient | None = None
+        self._answers: Collection[Future[TopicDescription]] = []
+
+    def ask(self) -> None:
+        """Send the question. Never waits."""
+        if self._admin is None:
+            self._admin = AdminClient(admin_settings(self._access, ClientErrors(self._access)))
+        self._admin.poll(0)  # frees what the client has logged
+        asked = self._admin.describe_topics(TopicCollection(self._topics), request_timeout=LEADERS_S)
+        self._answers = asked.values()
+
+    def answer(self) -> bool | None:
+        """Whether a broker has answered that all partitions have leaders; None before the outcome is known."""
+        if not self._answers or not all(answer.done() for answer in self._answers):
+            return None
+        answers, self._answers = self._answers, []
+        return all(answer.exception() is None and not _state(answer.result()).leaderless for answer in answers)
+
+    def close(self) -> None:
+        """Free the client, on the caller's thread as `TopicWatch.close` does."""
+        self._admin, self._answers = None, []
 
 
 def _state(described: TopicDescription) -> TopicState:

@@ -103,8 +103,12 @@ void kafka_note_token(rd_kafka_t *client, const char *config, void *opaque) {
 
 void kafka_note_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, void *opaque) {
     (void)client;
-    if (!message->err) return;
-    KafkaEvent *event = note(opaque, KAFKA_DELIVERY, message->err, kafka.message_produce_errstr(message));
+    KafkaEvents *events = opaque;
+    if (!message->err) {
+        events->acknowledged++;
+        return;
+    }
+    KafkaEvent *event = note(events, KAFKA_DELIVERY, message->err, kafka.message_produce_errstr(message));
     if (event) event->row = (int64_t)(intptr_t)message->_private;
 }
 

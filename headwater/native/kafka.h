@@ -212,12 +212,14 @@ typedef struct {
 
 enum { KAFKA_REBALANCE = 1, KAFKA_COMMIT = 2, KAFKA_ERROR = 3, KAFKA_LOG = 4, KAFKA_TOKEN = 5, KAFKA_DELIVERY = 6 };
 
-// The events of one client. dropped: how many found no room. closing: rebalances are answered at once.
+// The events of one client. dropped: how many found no room. closing: rebalances are answered at once. acknowledged:
+// how many records of a producer brokers have acknowledged so far.
 typedef struct {
     rd_kafka_queue_t *queue;
     int32_t closing;
     int32_t count;
     int64_t dropped;
+    int64_t acknowledged;
     KafkaEvent events[256];
 } KafkaEvents;
 

@@ -139,6 +139,11 @@ class Events:
         count, self.struct.dropped = self.struct.dropped, 0
         return int(count)
 
+    @property
+    def acknowledged(self) -> int:
+        """How many records of a producer brokers have acknowledged so far, as far as the producer was polled."""
+        return int(self.struct.acknowledged)
+
 
 def _event(noted: Any) -> Event:
     places = list[Place]()

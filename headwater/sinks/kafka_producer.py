@@ -13,6 +13,7 @@ from headwater.model.worker import KafkaAccess
 from headwater.native.kafka import Sending
 from headwater.sinks.base import MAX_RECORD_BYTES, Outputs, Refusal
 from headwater.sinks.sent import SentRecords
+from headwater.sinks.stalled_producer import AcknowledgementGuard
 
 LINGER_MS: Final = 50
 """How long a record waits for others: larger requests are cheaper. `push` ends the wait."""
@@ -26,12 +27,16 @@ APPENDED: Final = 500
 DRAIN_S: Final = 2.0
 """How long a closing producer waits for requests that are on their way, so that none arrives after its successor's."""
 
+_STALLED: Final = (
+    "Kafka answers, but has acknowledged no record for {waited_s:g} s: a new client of Kafka sends the records again."
+)
+
 
 class KafkaProducer:
     """Implements sinks.base.Producer over librdkafka.
 
     topics: what `connect` looks for. codecs: by topic, its compression. is_single: send each record in a batch of its
-    own, so that a broker's refusal names it.
+    own, so that a broker's refusal names it. guard: finds out that the producer stands still; `failures` tells it.
     """
 
     def __init__(
@@ -41,8 +46,10 @@ class KafkaProducer:
         codecs: Mapping[str, str] = NO_CODECS,
         *,
         is_single: bool = False,
+        guard: AcknowledgementGuard | None = None,
     ) -> None:
         self._access = access
+        self._guard = guard
         self._names = topics
         self._errors = ClientErrors(access)
         settings = producer_settings(access, self._errors, LINGER_MS) | {
@@ -133,10 +140,19 @@ class KafkaProducer:
     def failures(self) -> list[Refusal]:
         self._client.poll(0)
         refusals = [self._sent.refusal(failure) for failure in self._client.failures()]
-        if self._client.fatal is not None and not refusals and not self._has_failed:
-            refusals = [Refusal(f"Kafka's client cannot go on: {self._client.fatal.str()}.")]
+        if not refusals and not self._has_failed:
+            refusals = self._client_failures()
         self._has_failed = self._has_failed or bool(refusals)
         return refusals
+
+    def _client_failures(self) -> list[Refusal]:
+        """Why the client itself is of no use any more, if it is not."""
+        if self._client.fatal is not None:
+            return [Refusal(f"Kafka's client cannot go on: {self._client.fatal.str()}.")]
+        if self._guard is None:
+            return []
+        waited_s = self._guard.given_up_after_s(self._client.acknowledged, self.outstanding())
+        return [Refusal(_STALLED.format(waited_s=waited_s))] if waited_s else []
 
     def close(self) -> None:
         if self._client.closed:
@@ -145,6 +161,8 @@ class KafkaProducer:
         self._client.purge(in_flight=False)
         self._client.flush(DRAIN_S)
         self._client.close()
+        if self._guard is not None:
+            self._guard.reset()
 
 
 def require_topics(

@@ -9,12 +9,15 @@ from typing import Annotated
 
 import typer
 
+from headwater.telemetry import configure_logging
 from tests.chaos import soak
 from tests.chaos.attack import Attack, attack
 from tests.chaos.copy import Strikes, copy
 from tests.chaos.load import KINDS
 from tests.chaos.neighbours import Neighbours, neighbours
 from tests.chaos.proofs import away, busy, loops
+from tests.chaos.rolling import RollingOptions, RollingReport, rolling
+from tests.chaos.storms import StormOptions, StormReport, storms
 from tests.chaos.trial import Options, Report
 
 app = typer.Typer(add_completion=False, help="Proofs of reliability; see docs/reliability.md.")
@@ -32,7 +35,7 @@ def drawn(seed: int) -> int:
     return run_number
 
 
-def conclude(run: Callable[[Path], Report | Attack | Neighbours]) -> None:
+def conclude(run: Callable[[Path], Report | Attack | Neighbours | StormReport | RollingReport]) -> None:
     """Run in a directory that stays when the run fails, and print the report."""
     directory = Path(tempfile.mkdtemp(prefix="headwater-chaos-"))
     typer.echo(f"in {directory}; removed when the run passes", err=True)
@@ -118,6 +121,27 @@ def run_attack(
 def run_neighbours() -> None:
     """One owner is at all quotas and goes on trying: the other's deploys and lists do not notice it."""
     conclude(neighbours)
+
+
+@app.command("storms")
+def run_storms(
+    strikes: Annotated[int, typer.Option(help="How many strikes.")] = 100, seed: Seed = 0, rate: Rate = 1_000
+) -> None:
+    """A broker is killed, ended, stopped and fenced while members of a group come and go: no partition stands still."""
+    configure_logging("info")
+    options = StormOptions(drawn(seed), strikes, rate)
+    conclude(lambda directory: storms(directory, options, typer.echo))
+
+
+@app.command("rolling")
+def run_rolling(
+    rounds: Annotated[int, typer.Option(help="How often each broker is restarted.")] = 1,
+    seed: Seed = 0,
+    rate: Rate = 10_000,
+) -> None:
+    """Three brokers are restarted one after the other under load: nothing is lost, and the output does not pause."""
+    options = RollingOptions(drawn(seed), rate, rounds)
+    conclude(lambda directory: rolling(directory, options, typer.echo))
 
 
 @app.callback()

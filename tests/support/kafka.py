@@ -74,7 +74,7 @@ class KafkaServer:
         delete them while they are read.
         """
         kept = {"retention.ms": "-1"} | (config or {})
-        self.admin.create_topics([NewTopic(name, partitions, 1, config=kept)])[name].result(WAIT_S)
+        self.admin.create_topics([NewTopic(name, partitions, -1, config=kept)])[name].result(WAIT_S)
         deadline = time.monotonic() + WAIT_S
         while not self._leads(name, partitions):
             assert time.monotonic() < deadline, f"{name} has no leaders"
@@ -93,7 +93,8 @@ class KafkaServer:
         """
         offsets = [TopicPartition(topic, partition, position, "", epoch) for partition, position in positions.items()]
         asked = self.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, offsets)])
-        asked[group].result(WAIT_S)
+        stored = asked[group].result(WAIT_S).topic_partitions
+        assert not any(place.error for place in stored), stored
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
         """Delete the records below an offset, as retention does."""

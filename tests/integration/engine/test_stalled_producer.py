@@ -1,0 +1,116 @@
+"""Connections to Kafka that swallow what a producer sends, while Kafka answers others: records come all the same."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+
+import pytest
+
+from headwater.brokers.embedded import EmbeddedKafka
+from headwater.brokers.topic_watch import LeaderQuestion
+from headwater.engine.delivery import AtLeastOnce, DeadLetters
+from headwater.engine.observe import Observer
+from headwater.engine.recorder import Recorder
+from headwater.engine.worker import Worker
+from headwater.model.worker import KafkaAccess
+from headwater.sinks import stalled_producer
+from headwater.sinks.base import Outputs
+from headwater.sinks.kafka import KafkaSink
+from headwater.sinks.kafka_producer import KafkaProducer
+from headwater.sinks.stalled_producer import AcknowledgementGuard
+from headwater.sources.kafka import KafkaSource
+from headwater.stores.memory.metrics import MemoryMetrics
+from tests.integration.engine.harness import wait_for
+from tests.support.kafka import CACHE_DIR, KafkaServer, server
+from tests.support.proxy import CLEAR, Conditions, Proxy
+
+PROXY_HOST = "127.0.0.2"
+PATIENCE_S = 1.5
+RECORDS = 200
+
+
+class Link:
+    """A broker, and its proxy: `access` comes by the proxy, `kafka` past it."""
+
+    def __init__(self, kafka: KafkaServer, proxy: Proxy) -> None:
+        self.kafka = kafka
+        self.proxy = proxy
+        self.access = kafka.access.model_copy(update={"bootstrap_servers": kafka.bootstrap_servers})
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Link]:
+    embedded = EmbeddedKafka(tmp_path_factory.mktemp("kafka"), CACHE_DIR, advertised_host=PROXY_HOST)
+    embedded.prepare()
+    child = embedded.start()
+    try:
+        embedded.wait_ready(child)
+        port = int(embedded.bootstrap_servers.rpartition(":")[2])
+        proxy = Proxy((PROXY_HOST, port), ("127.0.0.1", port), 1)
+        proxy.start()
+        yield Link(server(embedded), proxy)
+        proxy.stop()
+    finally:
+        child.stop(15)
+
+
+@pytest.fixture
+def link(broker: Link, monkeypatch: pytest.MonkeyPatch) -> Iterator[Link]:
+    monkeypatch.setattr(stalled_producer, "FIRST_PATIENCE_S", PATIENCE_S)
+    yield broker
+    broker.proxy.set(CLEAR)
+
+
+def worker(kafka: KafkaServer, access: KafkaAccess, source: str, sink: str) -> Worker:
+    """Copies a topic to another one, which it reaches by an address of its own."""
+    guard = AcknowledgementGuard(LeaderQuestion(access, [sink]))
+    make = partial(KafkaProducer, access, [sink], guard=guard)
+    delivery = AtLeastOnce([KafkaSink("out", sink)], DeadLetters(sink, 1), lambda is_single: make(is_single=is_single))
+    group = kafka.unique("group")
+    kafka.commit(group, source, {0: 0})
+    observer = Observer(Recorder(MemoryMetrics(), "d", group, "w"))
+    return Worker(KafkaSource(kafka.access, source, group, "slot-0"), [], delivery, observer)
+
+
+def outputs(kafka: KafkaServer, topic: str) -> list[int]:
+    """The numbers on a topic in their order, without repeats."""
+    return [*dict.fromkeys(int(message.value() or b"") for message in kafka.read_all(topic))]
+
+
+def test_a_worker_reads_again_with_a_new_producer(link: Link) -> None:
+    kafka = link.kafka
+    source, sink = (kafka.create_topic(kafka.unique(name)) for name in ("in", "out"))
+    copies = worker(kafka, link.access, source, sink)
+
+    def copied(count: int) -> bool:
+        copies.step()
+        return kafka.end_offsets(sink)[0] >= count and len(outputs(kafka, sink)) == count
+
+    with closing(copies):
+        copies.start()
+        kafka.produce(source, [b"%d" % n for n in range(RECORDS)])
+        wait_for(partial(copied, RECORDS), "the first outputs")
+        link.proxy.half_open()
+        kafka.produce(source, [b"%d" % n for n in range(RECORDS, 2 * RECORDS)])
+        wait_for(partial(copied, 2 * RECORDS), "outputs by a new producer")
+    assert outputs(kafka, sink) == [*range(2 * RECORDS)]
+
+
+def test_a_producer_waits_while_kafka_answers_nobody(link: Link) -> None:
+    kafka = link.kafka
+    topic = kafka.create_topic(kafka.unique("out"))
+    guard = AcknowledgementGuard(LeaderQuestion(link.access, [topic]))
+    outputs = Outputs.of(topic, [b"x"] * RECORDS, [None] * RECORDS, [0] * RECORDS, [0] * RECORDS)
+    with closing(KafkaProducer(link.access, [topic], guard=guard)) as producer:
+        producer.connect(30)
+        producer.produce(outputs)
+        assert producer.flush(30) == 0
+        link.proxy.set(Conditions(held=frozenset(["to_server", "to_client"])))
+        producer.produce(outputs)
+        for _ in range(60):
+            assert producer.flush(0.1) > 0
+            assert producer.failures() == []
+        link.proxy.set(CLEAR)
+        assert producer.flush(60) == 0
+        assert producer.failures() == []
+    assert kafka.end_offsets(topic) == {0: 2 * RECORDS}

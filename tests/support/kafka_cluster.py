@@ -1,0 +1,176 @@
+"""A Kafka cluster of three nodes on this machine, each of them broker and controller, without authentication."""
+
+import contextlib
+import subprocess
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from headwater import children
+from headwater.brokers.client import ClientErrors, admin_settings
+from headwater.brokers.embedded.ports import FIRST_PORT
+from headwater.brokers.embedded.runtime import JVM_VARIABLES, Runtime, find_runtime
+from headwater.model.worker import KafkaAccess
+from tests.support.kafka import CACHE_DIR, WAIT_S, KafkaServer
+from tests.support.ports import free_port
+
+NODES = 3
+STOP_S = 60.0
+ASK_EVERY_S = 0.2
+FORMAT_S = 120.0
+_PROPERTIES = """
+process.roles=broker,controller
+node.id={node}
+log.dirs=data
+listeners=CLIENT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=CLIENT://127.0.0.1:{port}
+listener.security.protocol.map=CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=CLIENT
+controller.listener.names=CONTROLLER
+controller.quorum.voters={voters}
+auto.create.topics.enable=false
+default.replication.factor=3
+min.insync.replicas=2
+offsets.topic.num.partitions=4
+offsets.topic.replication.factor=3
+transaction.state.log.num.partitions=4
+transaction.state.log.replication.factor=3
+transaction.state.log.min.isr=2
+controller.quorum.append.linger.ms=1
+group.initial.rebalance.delay.ms=0
+group.min.session.timeout.ms=1000
+num.network.threads=2
+num.io.threads=4
+background.threads=2
+log.cleaner.threads=1
+log.cleaner.dedupe.buffer.size=8388608
+metric.reporters=
+"""
+
+
+class Node:
+    """One node, with its folder and its process."""
+
+    def __init__(self, home: Path, runtime: Runtime, properties: str) -> None:
+        self._home = home
+        self._runtime = runtime
+        (home / "tmp").mkdir(parents=True)
+        (home / "server.properties").write_text(properties)
+        self.child: children.Child | None = None
+
+    def format(self, cluster_id: str) -> None:
+        """Make the data folder."""
+        (self._home / "arguments").write_text(f"--cluster-id={cluster_id}\n--config\nserver.properties\n")
+        command = self._runtime.formatter("arguments")
+        subprocess.run(command, cwd=self._home, check=True, capture_output=True, timeout=FORMAT_S)
+
+    def start(self) -> None:
+        """Start the process; it dies with this one."""
+        with (self._home / "kafka.log").open("ab") as log:
+            environment = children.inherited(*JVM_VARIABLES)
+            self.child = children.spawn(
+                self._runtime.broker(), env=environment, cwd=str(self._home), stdout=log, stderr=log
+            )
+
+    def stop(self) -> None:
+        """End the process in good order: it hands its partitions over first."""
+        if self.child is not None:
+            self.child.stop(STOP_S)
+
+
+class KafkaCluster:
+    """Three nodes.
+
+    Attributes:
+        access: Gives clients the address of the first node alone.
+        all_nodes: Gives clients the addresses of all nodes.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        ports = _free_ports(2 * NODES)
+        clients, controllers = ports[:NODES], ports[NODES:]
+        voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in enumerate(controllers, 1))
+        runtime = find_runtime(CACHE_DIR, "")
+        self._directory = directory
+        self.nodes = [
+            Node(
+                directory / f"node-{node}",
+                runtime,
+                _PROPERTIES.format(node=node, port=port, controller_port=controller, voters=voters),
+            )
+            for node, (port, controller) in enumerate(zip(clients, controllers, strict=True), 1)
+        ]
+        self.access = KafkaAccess(bootstrap_servers=f"127.0.0.1:{clients[0]}", security_protocol="PLAINTEXT")
+        self.all_nodes = self.access.model_copy(
+            update={"bootstrap_servers": ",".join(f"127.0.0.1:{port}" for port in clients)}
+        )
+        self._admin = AdminClient(admin_settings(self.all_nodes, ClientErrors(self.all_nodes)) | {"log_level": 0})
+
+    def start(self) -> None:
+        """Start all nodes, and wait until they serve."""
+        cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        for node in self.nodes:
+            node.format(cluster_id)
+            node.start()
+        self._wait_for_all(())
+        with self.server().consumer(group="probe") as consumer:  # the coordinators' topic is made by the first question
+            consumer.committed([TopicPartition("any", 0)], WAIT_S)
+        self._wait_for_all(("__consumer_offsets",))
+
+    def stop(self) -> None:
+        """End all nodes."""
+        for node in self.nodes:
+            if node.child is not None:
+                node.child.stop(0)
+
+    def server(self) -> KafkaServer:
+        """The cluster as tests use a single broker."""
+        return KafkaServer(self.access, self.access.bootstrap_servers, self._admin, self._directory)
+
+    def restart(self, node: Node, topics: Collection[str]) -> None:
+        """Stop a node in good order and start it; returns when it has caught up with all partitions of the topics."""
+        node.stop()
+        node.start()
+        self._wait_for_all(topics)
+
+    def _wait_for_all(self, topics: Collection[str]) -> None:
+        deadline = time.monotonic() + 2 * WAIT_S
+        while not self._is_whole(topics):
+            assert time.monotonic() < deadline, f"the cluster is not whole; its logs are in {self._directory}"
+            time.sleep(ASK_EVERY_S)
+
+    def _is_whole(self, topics: Collection[str]) -> bool:
+        """Whether all nodes are there, and every replica of the topics is in sync."""
+        self._admin.poll(0)
+        try:
+            if len(self._admin.describe_cluster(request_timeout=5).result().nodes) < NODES:
+                return False
+            if not topics:
+                return True
+            described = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=5)
+            partitions = [each for answer in described.values() for each in answer.result().partitions]
+        except KafkaException:
+            return False
+        return all(len(each.isr) == NODES for each in partitions)
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports below the kernel's range for outgoing connections, which could take a port while its node restarts."""
+    first = FIRST_PORT + free_port() % 9_000
+    return [first + 10 * number for number in range(count)]
+
+
+@contextlib.contextmanager
+def running_cluster(directory: Path) -> Iterator[KafkaCluster]:
+    """A cluster, until the block ends."""
+    cluster = KafkaCluster(directory)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()

@@ -1,0 +1,99 @@
+"""When a producer without acknowledgements is given up, by a clock and answers of the test."""
+
+import pytest
+
+from headwater.sinks.stalled_producer import FIRST_PATIENCE_S, MOST_PATIENCE_S, AcknowledgementGuard
+
+STEP_S = 0.5
+
+
+class World:
+    """A cluster that answers at once what `leads` says, and the producers of one worker."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.leads: bool | None = True
+        self.is_open = False
+        self.guard = AcknowledgementGuard(self, lambda: self.now)
+
+    def ask(self) -> None:
+        self.is_open = True
+
+    def answer(self) -> bool | None:
+        return self.leads
+
+    def close(self) -> None:
+        self.is_open = False
+
+    def wait(self, seconds: float, acknowledged: int = 0, outstanding: int = 1) -> list[tuple[float, float]]:
+        """When the producer was given up (since the beginning of the wait), and after which patience."""
+        began, found = self.now, []
+        while self.now < began + seconds:
+            self.now += STEP_S
+            if patience_s := self.guard.given_up_after_s(acknowledged, outstanding):
+                found.append((self.now - began, patience_s))
+        return found
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def given_up(world: World, within_s: float = 1000.0) -> float:
+    """The patience with the next producer that gets no acknowledgement."""
+    [(after_s, patience_s)] = world.wait(within_s)[:1]
+    world.now -= within_s - after_s
+    world.guard.reset()
+    return patience_s
+
+
+def test_the_patience_doubles_from_producer_to_producer_up_to_the_most(world: World) -> None:
+    assert [given_up(world, patience_s + 1) for patience_s in (10, 20, 40, 80, 160, 160)] == [
+        10,
+        20,
+        40,
+        80,
+        MOST_PATIENCE_S,
+        MOST_PATIENCE_S,
+    ]
+
+
+def test_acknowledgements_set_the_patience_to_twice_what_they_took(world: World) -> None:
+    assert given_up(world, 11) == FIRST_PATIENCE_S
+    assert world.wait(15) == []
+    assert world.wait(STEP_S, acknowledged=1) == []
+    assert [patience_s for _, patience_s in world.wait(40, acknowledged=1)] == [2 * (15 + STEP_S)]
+
+
+def test_an_acknowledgement_that_comes_soon_ends_a_long_patience(world: World) -> None:
+    assert [given_up(world, patience_s + 1) for patience_s in (10, 20)] == [10, 20]
+    assert world.wait(STEP_S, acknowledged=1) == []
+    assert [patience_s for _, patience_s in world.wait(12, acknowledged=1)] == [FIRST_PATIENCE_S]
+
+
+@pytest.mark.parametrize("leads", [False, None])
+def test_a_cluster_without_leaders_or_without_an_answer_is_waited_for(world: World, leads: bool | None) -> None:
+    world.leads = leads
+    assert world.wait(300) == []
+
+
+def test_the_patience_begins_when_the_cluster_answers_again(world: World) -> None:
+    world.leads = False
+    assert world.wait(60) == []
+    world.leads = True
+    [(after_s, patience_s)] = world.wait(14)
+    assert patience_s == FIRST_PATIENCE_S
+    assert after_s >= FIRST_PATIENCE_S
+
+
+def test_who_has_nothing_outstanding_asks_nobody(world: World) -> None:
+    assert world.wait(60, outstanding=0) == []
+    assert not world.is_open
+
+
+def test_the_client_that_asks_is_freed_with_the_first_acknowledgement(world: World) -> None:
+    world.wait(5)
+    assert world.is_open
+    world.wait(STEP_S, acknowledged=1)
+    assert not world.is_open
