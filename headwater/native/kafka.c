@@ -155,7 +155,7 @@ static int64_t next_chunk(const KafkaReceived *received, int64_t most, int64_t m
     const int64_t failures = (int64_t)(sizeof received->failed / sizeof *received->failed) - received->failed_count;
     const int64_t ends = (int64_t)(sizeof received->ends / sizeof *received->ends) - received->ends_count;
     const int64_t bytes = received->values_size + received->keys_size;
-    int64_t chunk = received->count ? LARGEST_CHUNK : FIRST_CHUNK;
+    int64_t chunk = received->count < FIRST_CHUNK ? FIRST_CHUNK : LARGEST_CHUNK;
     if (bytes >= most_bytes) return 0;
     if (received->count) chunk = least(chunk, (most_bytes - bytes) / (bytes / received->count + 1) + 1);
     return least(least(chunk, least(failures, ends)), least(most, received->room) - received->count);
@@ -175,12 +175,11 @@ static void take_all(KafkaReceived *received, int64_t most, int64_t most_bytes) 
     while (wanted > 0 && take(received, wanted, 0) == wanted);
 }
 
-// Wait for a first message and take what is there: at most `most` records, of about `most_bytes`. The number of records.
+// Wait for a first message and take what is there: at most `most` records and at least one, of about `most_bytes`. The
+// number of records. Callbacks run within the wait only, or beside messages: what ends the wait is not used up before it.
 int64_t kafka_receive(KafkaReceived *received, int64_t most, int64_t most_bytes, int timeout_ms) {
     received->count = received->values_size = received->keys_size = received->failed_count = received->ends_count = 0;
-    take_all(received, most, most_bytes);
-    const int64_t none = !received->count && !received->failed_count && !received->ends_count;
-    if (none && timeout_ms > 0 && take(received, 1, timeout_ms) > 0) take_all(received, most, most_bytes);
+    if (take(received, 1, timeout_ms) > 0) take_all(received, most, most_bytes);
     return received->count;
 }
 

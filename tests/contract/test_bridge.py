@@ -1,0 +1,260 @@
+"""The bridge to librdkafka on a real Kafka: columns come out of it as they went in, whatever is in them."""
+
+import contextlib
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import confluent_kafka
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.brokers.client import ClientErrors, consumer_settings, producer_settings
+from headwater.brokers.consumer import Consumer
+from headwater.brokers.producer import Producer
+from headwater.native import Texts
+from headwater.native.kafka import Header, Place, Received, SourcePositions
+from tests.support.columns import numbers
+from tests.support.kafka import KafkaServer
+
+PARTITIONS: Final = 2
+WAIT_S: Final = 60.0
+BYTES: Final = 8 << 20
+FOREVER_S: Final = 600.0
+"""Longer than a test may take."""
+STAMP: Final = 1_700_000_000_000
+
+Text = bytes | None
+Pairs = list[tuple[Text, Text]]
+
+
+class Row(NamedTuple):
+    """A record as it is written or read; a timestamp of 0 stands for the present when it is written."""
+
+    value: Text
+    key: Text
+    partition: int
+    timestamp: int
+    headers: Pairs
+
+
+def rows_of(received: Received) -> list[Row]:
+    columns = received.values, received.keys, received.partitions, received.timestamps, headers_of(received)
+    return [Row(*row) for row in zip(*columns, strict=True)]
+
+
+def headers_of(received: Received) -> list[Pairs]:
+    if received.headers is None:
+        return [[]] * len(received.values)
+    counts, names, values = received.headers
+    pairs = zip(names, values, strict=True)
+    return [[*itertools.islice(pairs, count)] for count in counts]
+
+
+class Bridge:
+    """A topic, a producer, and the only member of a group that reads the topic from its start."""
+
+    def __init__(self, kafka: KafkaServer, *, transactional: bool = False) -> None:
+        self.kafka = kafka
+        self.topic = kafka.create_topic(kafka.unique("bridge"), PARTITIONS)
+        errors = ClientErrors(kafka.access)
+        more = {"transactional.id": kafka.unique("tx"), "delivery.timeout.ms": 10_000} if transactional else {}
+        self.producer = Producer(producer_settings(kafka.access, errors, 0) | more)
+        reading = consumer_settings(kafka.access, errors, kafka.unique("group")) | {"enable.partition.eof": True}
+        self.consumer = Consumer(reading, self.topic)
+
+    def write(self, rows: Sequence[Row], headers: Sequence[Header] = ()) -> None:
+        values, keys = Texts.of(row.value for row in rows), Texts.of(row.key for row in rows)
+        numeric = numbers(row.partition for row in rows), numbers(row.timestamp for row in rows)
+        assert self.producer.start(self.topic, values, keys, *numeric, headers)[1].advance()
+        assert self.producer.flush(WAIT_S) == 0
+        assert self.producer.failures() == []
+
+    def join(self) -> None:
+        """Return when all partitions are read from their starts."""
+        self.consumer.subscribe()
+        received = self.consumer.receive(10, BYTES, FOREVER_S)
+        assert not len(received.values)
+        [change] = self.consumer.rebalances()
+        assert (change.is_assignment, sorted(change.partitions)) == (True, [*range(PARTITIONS)])
+        self.consumer.assign([Place(partition, 0) for partition in change.partitions])
+
+    def parts(self) -> Iterator[Received]:
+        """What comes, call by call."""
+        while True:
+            received = self.consumer.receive(1000, BYTES, WAIT_S, with_headers=True)
+            assert received.failed == []
+            yield received
+
+    def read(self, count: int) -> list[Row]:
+        """The next records, by partition."""
+        found: list[Row] = []
+        for received in self.parts():
+            found += rows_of(received)
+            if len(found) >= count:
+                break
+        assert len(found) == count
+        return sorted(found, key=lambda row: row.partition)
+
+    def close(self) -> None:
+        self.producer.close()
+        self.consumer.close()
+
+
+@pytest.fixture(scope="module")
+def shared(kafka: KafkaServer) -> Iterator[Bridge]:
+    """One that has joined."""
+    with contextlib.closing(Bridge(kafka)) as bridge:
+        bridge.join()
+        yield bridge
+
+
+@pytest.fixture
+def bridge(kafka: KafkaServer) -> Iterator[Bridge]:
+    with contextlib.closing(Bridge(kafka)) as bridge:
+        yield bridge
+
+
+@pytest.fixture
+def transactional(kafka: KafkaServer) -> Iterator[Bridge]:
+    with contextlib.closing(Bridge(kafka, transactional=True)) as bridge:
+        bridge.producer.init_transactions(WAIT_S)
+        yield bridge
+
+
+TEXTS = st.none() | st.binary(max_size=60) | st.sampled_from([b"", b"\n", b"a\n\nb\n", b"\0", b"x" * 70_000])
+NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12)
+COUNT: Final = 6
+PLAIN_ROWS = st.lists(
+    st.builds(Row, TEXTS, TEXTS, st.integers(0, PARTITIONS - 1), st.just(0) | st.integers(1, STAMP), st.just([])),
+    min_size=1,
+    max_size=COUNT,
+)
+COLUMNS = st.lists(st.tuples(NAMES, st.lists(TEXTS, min_size=COUNT, max_size=COUNT)), max_size=4)
+
+
+def check(written: Sequence[Row], read: Sequence[Row]) -> None:
+    """The records are the same, each partition in order."""
+    expected = sorted(written, key=lambda row: row.partition)
+    assert [row._replace(timestamp=0) for row in read] == [row._replace(timestamp=0) for row in expected]
+    for one, other in zip(read, expected, strict=True):
+        assert one.timestamp == other.timestamp or (other.timestamp == 0 < one.timestamp)
+
+
+class TestRecords:
+    @settings(max_examples=60)
+    @given(PLAIN_ROWS, COLUMNS)
+    def test_columns_come_out_as_they_went_in(
+        self, shared: Bridge, rows: list[Row], columns: list[tuple[str, list[Text]]]
+    ) -> None:
+        """A header whose value is None is left out; names may repeat."""
+        shared.write(rows, [Header(name, Texts.of(values[: len(rows)])) for name, values in columns])
+        of_rows = [
+            [(name.encode(), values[at]) for name, values in columns if values[at] is not None]
+            for at in range(len(rows))
+        ]
+        written = [row._replace(headers=pairs) for row, pairs in zip(rows, of_rows, strict=True)]
+        check(written, shared.read(len(rows)))
+
+    def test_large_ones(self, shared: Bridge) -> None:
+        rows = [Row(b"\n" * 1_000_000, b"k" * size, 0, STAMP, []) for size in (0, 1, 39_000)]
+        shared.write(rows)
+        check(rows, shared.read(3))
+
+    def test_positions_of_source_records(self, shared: Bridge) -> None:
+        columns = numbers([0, 2**31 - 1]), numbers([2**63 - 1, 0]), numbers([7, 2**63 - 1])
+        for topic in ("s", "t" * 249):
+            positions = SourcePositions(topic, *columns)
+            shared.write(
+                [Row(b"v", None, 0, 0, [])] * 2, [Header("src", positions), Header("e", Texts.of([b"", None]))]
+            )
+            assert [row.headers for row in shared.read(2)] == [
+                [(b"src", positions.value(0)), (b"e", b"")],
+                [(b"src", positions.value(1))],
+            ]
+
+    def test_headers_that_others_write(self, shared: Bridge) -> None:
+        """Null values too, which the bridge does not write."""
+        writer = confluent_kafka.Producer(dict(shared.kafka.plain_settings))
+        pairs: list[tuple[str, Text]] = [("a", None), ("a", b""), ("a", b"x"), ("", b"\n"), ("é", None)]
+        for headers in (pairs, None, pairs[:1]):
+            writer.produce(shared.topic, b"v", partition=0, headers=headers)
+        assert writer.flush(WAIT_S) == 0
+        expected = [(name.encode(), value) for name, value in pairs]
+        assert [row.headers for row in shared.read(3)] == [expected, [], expected[:1]]
+
+    def test_epochs_and_offsets(self, bridge: Bridge) -> None:
+        bridge.write([Row(b"%d" % number, None, 1, 0, []) for number in range(5)])
+        bridge.join()
+        found: list[tuple[int, int, int]] = []
+        for received in bridge.parts():
+            found += zip(received.offsets, received.leader_epochs, received.partitions, strict=True)
+            if len(found) >= 5:
+                break
+        assert found == [(offset, 0, 1) for offset in range(5)]
+
+
+class TestBounds:
+    SIZE: Final = 1_000
+
+    @pytest.fixture
+    def full(self, bridge: Bridge) -> Bridge:
+        """With 500 records in one partition."""
+        bridge.write([Row(b"x" * self.SIZE, None, 0, 0, [])] * 500)
+        bridge.join()
+        return bridge
+
+    @pytest.mark.parametrize(("max_records", "max_bytes", "most"), [(10, BYTES, 10), (1000, 20_000, 21), (5, 1, 5)])
+    def test_of_records_and_bytes(self, full: Bridge, max_records: int, max_bytes: int, most: int) -> None:
+        sizes: list[int] = []
+        while sum(sizes) < 500:
+            sizes.append(len(full.consumer.receive(max_records, max_bytes, WAIT_S).values))
+        assert sum(sizes) == 500
+        assert max(sizes) <= most
+
+
+class TestWait:
+    def test_a_rebalance_ends_it(self, bridge: Bridge) -> None:
+        """`join` waits longer than this test may take."""
+        bridge.join()
+        bridge.consumer.unsubscribe()
+        while not (changes := bridge.consumer.rebalances()):
+            bridge.consumer.receive(10, BYTES, FOREVER_S)
+        assert [(change.is_assignment, change.lost) for change in changes] == [(False, False)]
+
+    def test_a_record_ends_it(self, bridge: Bridge) -> None:
+        bridge.join()
+        bridge.write([Row(b"a", None, 0, 0, [])])
+        assert len(bridge.read(1)) == 1
+
+
+class TestEnds:
+    """Control records have offsets, and no reader gets them."""
+
+    def ends(self, bridge: Bridge, wanted: dict[int, int]) -> tuple[dict[int, int], list[int]]:
+        """The last end of each partition when they are as wanted, and the offsets of the records before them."""
+        ends: dict[int, int] = {}
+        offsets: list[int] = []
+        for received in bridge.parts():
+            offsets += received.offsets
+            ends.update(received.ends)
+            if ends == wanted:
+                break
+        return ends, offsets
+
+    def test_they_lie_behind_the_control_records(self, transactional: Bridge) -> None:
+        bridge = transactional
+        for abort in (False, True, False, True):
+            bridge.producer.begin_transaction()
+            bridge.write([Row(b"aborted" if abort else b"committed", None, 0, 0, [])])
+            (bridge.producer.abort_transaction if abort else bridge.producer.commit_transaction)(WAIT_S)
+        bridge.join()
+        _, offsets = self.ends(bridge, {0: 8, 1: 0})
+        assert offsets == [0, 4]
+        assert bridge.consumer.bounds(0, WAIT_S) == (0, 8)
+
+    def test_a_record_without_transaction_is_the_last(self, bridge: Bridge) -> None:
+        bridge.write([Row(b"a", None, 1, 0, [])] * 3)
+        bridge.join()
+        assert self.ends(bridge, {0: 0, 1: 3})[1] == [0, 1, 2]

@@ -1,0 +1,30 @@
+"""A plugin of pytest that lets the tests of a process run on a library that gcc has built with sanitizers.
+
+`-p tests.integration.native.sanitized` loads it; HEADWATER_SANITIZED_KERNEL names the library.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from headwater.native import library
+
+LIBRARY: Final = "HEADWATER_SANITIZED_KERNEL"
+OWN_VARIABLES: Final = ("LD_PRELOAD", "PYTHONMALLOC", "ASAN_OPTIONS", "UBSAN_OPTIONS")
+"""What this process was started with. Servers that tests start would not run with it."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionstart() -> Iterator[None]:
+    for name in OWN_VARIABLES:
+        os.environ.pop(name, None)
+    vars(library)["LIBRARY"] = Path(os.environ[LIBRARY])
+    yield
+
+
+def pytest_sessionfinish() -> None:
+    """A run in which no test has called the library would find nothing in it."""
+    assert os.environ[LIBRARY] in Path("/proc/self/maps").read_text(), "no test has loaded the sanitized library"

@@ -1,0 +1,423 @@
+"""The bridge to librdkafka as far as it needs no broker: notes of callbacks, columns in and out, and its refusals."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka import KafkaError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.brokers.producer import Producer
+from headwater.errors import SetupError
+from headwater.native import Texts, kafka
+from headwater.native.kafka import (
+    MAX_HEADERS,
+    Event,
+    EventKind,
+    Events,
+    Failed,
+    Header,
+    PartitionList,
+    Place,
+    Receiver,
+    Sending,
+    SourcePositions,
+    library,
+)
+from headwater.native.library import FFI, NULL, Column, kernel
+from tests.support.columns import numbered, numbers
+
+EVENTS, RESERVED, ROOM = 256, 128, 360
+"""Sizes in `kafka.h`: of notes, of those that log lines and errors leave free, and of a note's text."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def linked() -> None:
+    library()
+
+
+@pytest.fixture
+def events() -> Events:
+    return Events()
+
+
+class TestEvents:
+    def test_an_error(self, events: Events) -> None:
+        kernel().kafka_note_error(NULL, -195, b"gone", events.struct)
+        assert events.take() == [Event(EventKind.ERROR, -195, "gone", [], False, -1)]
+        assert events.take() == []
+
+    def test_a_token_that_is_asked_for_without_settings(self, events: Events) -> None:
+        kernel().kafka_note_token(NULL, NULL, events.struct)
+        assert [event.text for event in events.take()] == [""]
+
+    def test_a_commit_without_partitions(self, events: Events) -> None:
+        kernel().kafka_note_commit(NULL, KafkaError._NO_OFFSET, NULL, events.struct)
+        assert events.take() == [Event(EventKind.COMMIT, KafkaError._NO_OFFSET, "", [], False, -1)]
+
+    def test_a_commit_keeps_its_partitions_when_the_list_is_gone(self, events: Events) -> None:
+        places = [Place(3, 1 << 40, 7, "label"), Place(0, 0)]
+        partitions = PartitionList("topic", places)
+        kernel().kafka_note_commit(NULL, 0, partitions.struct, events.struct)
+        del partitions
+        assert events.take() == [Event(EventKind.COMMIT, 0, "", places, False, -1)]
+
+    def test_a_log_line_of_no_client_is_dropped(self) -> None:
+        kernel().kafka_note_log(NULL, 6, b"FAIL", b"a line")
+
+    @given(st.text(st.characters(exclude_characters="\0"), max_size=2 * ROOM))
+    def test_a_text_longer_than_the_room_is_cut(self, text: str) -> None:
+        events, encoded = Events(), text.encode(errors="replace")
+        kernel().kafka_note_error(NULL, 1, encoded, events.struct)
+        assert [event.text for event in events.take()] == [encoded[: ROOM - 1].decode(errors="replace")]
+
+    def test_errors_leave_room_for_what_must_not_be_dropped(self, events: Events) -> None:
+        for number in range(300):
+            kernel().kafka_note_error(NULL, number, b"", events.struct)
+        for _ in range(300):
+            kernel().kafka_note_commit(NULL, 0, NULL, events.struct)
+        kinds = [event.kind for event in events.take()]
+        assert kinds == [EventKind.ERROR] * (EVENTS - RESERVED) + [EventKind.COMMIT] * RESERVED
+        assert events.dropped() == 600 - EVENTS
+        assert events.dropped() == 0
+        kernel().kafka_note_error(NULL, 1, b"", events.struct)
+        assert len(events.take()) == 1
+
+
+class TestArguments:
+    """Those of a wrong type are errors in place of crashes."""
+
+    @pytest.mark.parametrize("opaque", [None, 7, "text", object()])
+    def test_of_a_callback(self, opaque: object) -> None:
+        with pytest.raises(TypeError):
+            kernel().kafka_note_error(NULL, 1, b"", opaque)
+
+    def test_of_another_struct(self, events: Events) -> None:
+        with pytest.raises(TypeError):
+            kernel().kafka_receive(events.struct, 1, 1, 0)
+
+    def test_a_number_that_does_not_fit(self, events: Events) -> None:
+        with pytest.raises(OverflowError):
+            kernel().kafka_note_error(NULL, 1 << 40, b"", events.struct)
+
+    def test_a_text_in_place_of_bytes(self, events: Events) -> None:
+        with pytest.raises(TypeError):
+            kernel().kafka_note_error(NULL, 1, "text", events.struct)
+
+
+def sending(
+    values: Texts | None = None,
+    keys: Texts | None = None,
+    partitions: Column | None = None,
+    timestamps: Column | None = None,
+    headers: Sequence[Header] = (),
+) -> Sending:
+    """Two records without a client."""
+    two = Texts.of([b"a", b"b"])
+    columns = numbers([0, 0]) if partitions is None else partitions, timestamps or numbers([0, 0])
+    return Sending(Events(), NULL, NULL, 0, values or two, keys or two, *columns, headers)
+
+
+class TestSending:
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            {"keys": Texts.of([b"a"])},
+            {"partitions": numbers([0])},
+            {"partitions": numbers([])},
+            {"timestamps": numbers([0, 0, 0])},
+            {"headers": [Header("h", Texts.of([b"x"]))]},
+            {"headers": [Header("h", SourcePositions("t", numbers([0, 0]), numbers([0]), numbers([0, 0])))]},
+        ],
+    )
+    def test_columns_of_other_lengths(self, wrong: dict[str, Any]) -> None:
+        with pytest.raises(ValueError, match="for 2 records"):
+            sending(**wrong)
+
+    def test_columns_of_another_type(self) -> None:
+        with pytest.raises(TypeError):
+            sending(partitions=numbered([0, 0]))
+
+    def test_a_value_that_is_no_column(self) -> None:
+        with pytest.raises((TypeError, AttributeError)):
+            sending(values=[b"a", b"b"])  # type: ignore[arg-type]
+
+    def test_too_many_headers(self) -> None:
+        column = Texts.of([b"a", b"b"])
+        headers = [Header(f"h{number}", column) for number in range(MAX_HEADERS + 1)]
+        with pytest.raises(ValueError, match=f"at most {MAX_HEADERS} headers, not {MAX_HEADERS + 1}"):
+            sending(headers=headers)
+        sending(headers=headers[:-1])
+
+    def test_no_records(self) -> None:
+        nothing = Texts.of([])
+        assert Sending(Events(), NULL, NULL, 0, nothing, nothing, numbers([]), numbers([])).advance()
+
+
+class TestQueue:
+    """What librdkafka answers before any broker has."""
+
+    @contextmanager
+    def producer(self, **more: object) -> Iterator[Producer]:
+        settings = {"bootstrap.servers": "127.0.0.1:1", "error_cb": lambda _: None}
+        with closing(Producer(settings | {name.replace("_", "."): value for name, value in more.items()})) as made:
+            yield made
+
+    def start(self, producer: Producer, values: Sequence[bytes | None]) -> tuple[int, Sending]:
+        texts, zeros = Texts.of(values), numbers([0] * len(values))
+        return producer.start("topic", texts, Texts.of([None] * len(values)), zeros, zeros)
+
+    def test_records_that_are_too_large_fail_by_their_numbers(self) -> None:
+        with self.producer(message_max_bytes=1000) as producer:
+            self.start(producer, [b""] * 5)
+            _, records = self.start(producer, [b"x", b"x" * 2000, None, b"x" * 3000])
+            assert records.advance()
+            producer.poll(0)
+            failures = producer.failures()
+            assert [(each.row, each.code) for each in failures] == [
+                (6, KafkaError.MSG_SIZE_TOO_LARGE),
+                (8, KafkaError.MSG_SIZE_TOO_LARGE),
+            ]
+            assert producer.outstanding() == 2
+
+    def test_more_of_them_than_there_is_room_for_are_told_as_far_as_it_goes(self) -> None:
+        with self.producer(message_max_bytes=1000) as producer:
+            assert self.start(producer, [b"x" * 2000] * 400)[1].advance()
+            producer.poll(0)
+            rows = [each.row for each in producer.failures()]
+            assert RESERVED <= len(rows) <= EVENTS
+            assert rows == [*range(len(rows))]
+
+    def test_a_full_queue_takes_the_others_later(self) -> None:
+        with self.producer(queue_buffering_max_messages=10) as producer:
+            _, records = self.start(producer, [b"%d" % number for number in range(25)])
+            assert not records.advance()
+            assert producer.outstanding() == 10
+            while not records.advance():
+                producer.purge()
+                producer.poll(0.01)
+            producer.purge()
+            while producer.outstanding():
+                producer.poll(0.01)
+            assert [each.row for each in producer.failures()] == [*range(25)]
+
+    def test_a_partition_number_that_does_not_exist(self) -> None:
+        with self.producer() as producer:
+            texts = Texts.of([b"a"])
+            _, records = producer.start("topic", texts, texts, numbers([-7]), numbers([0]))
+            assert records.advance()
+
+    def test_a_closed_one_is_no_crash(self) -> None:
+        with self.producer() as producer:
+            producer.close()
+            with pytest.raises(RuntimeError, match="closed"):
+                producer.poll(0)
+
+
+class TestSourcePositions:
+    @given(st.text(max_size=30), st.integers(0, 2**31 - 1), st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1))
+    def test_a_value_names_the_record(self, topic: str, partition: int, offset: int, index: int) -> None:
+        column = SourcePositions(topic, numbers([0, partition]), numbers([0, offset]), numbers([0, index]))
+        assert column.value(1) == f"{topic}/{partition}/{offset}/{index}".encode()
+
+
+class TestLibrary:
+    def test_another_version_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(kafka, "CHECKED_VERSION", (9, 9))
+        with pytest.raises(SetupError, match=r"brings librdkafka 2\.16\.\d+, and this Headwater works with 9\.9"):
+            library.__wrapped__()
+
+    def test_none_is_loaded(self, tmp_path: Path) -> None:
+        maps = tmp_path / "maps"
+        maps.write_text("7f00-7f01 r-xp 00000000 00:00 0\n7f00-7f01 r-xp 00000000 00:00 1 /lib/libc.so.6\n")
+        with pytest.raises(SetupError, match=r"without a librdkafka of its own.*install its wheel"):
+            kafka._loaded_file(maps)
+
+    def test_its_path_may_have_spaces(self, tmp_path: Path) -> None:
+        maps = tmp_path / "maps"
+        maps.write_text("7f00-7f01 r-xp 00000000 00:00 1          /a b/librdkafka-1a2b.so.1\n")
+        assert kafka._loaded_file(maps) == "/a b/librdkafka-1a2b.so.1"
+
+    @pytest.mark.parametrize("check", [kafka._version_of, kafka._functions])
+    def test_functions_are_missing(self, check: Callable[[Any, str], object]) -> None:
+        with pytest.raises(SetupError, match=r"librdkafka in libc lacks a function .*rd_kafka_.*install"):
+            check(FFI.dlopen(None), "libc")
+
+    def test_the_declarations_name_no_function_that_is_missing(self) -> None:
+        found = library()
+        assert all(FFI.addressof(found, name) for name in vars(found) or dir(found) if name.startswith("rd_kafka_"))
+
+
+class Message(NamedTuple):
+    """A message of a queue: a record, or an error where there is a code."""
+
+    value: bytes | None = None
+    key: bytes | None = None
+    headers: Sequence[tuple[bytes, bytes | None]] = ()
+    code: int = 0
+    partition: int = 0
+    offset: int = 0
+
+
+@dataclass
+class Queue:
+    """Plays librdkafka's queue, in its memory layout: it hands out more kinds of messages, faster, than a broker."""
+
+    messages: list[Message]
+
+    def __post_init__(self) -> None:
+        self._kept: list[object] = []
+        self._shown: dict[int, Message] = {}
+        self.alive = 0
+
+    def functions(self) -> Any:
+        """A table of functions for `kafka_link`."""
+        table = FFI.new("KafkaFunctions *", {name: FFI.NULL for name, _ in FFI.typeof("KafkaFunctions").fields})
+        for name, field in FFI.typeof("KafkaFunctions").fields:
+            if played := getattr(self, f"_{name}", None):
+                setattr(table, name, self._keep(FFI.callback(field.type, played)))
+        return table
+
+    def _keep(self, made: Any) -> Any:
+        self._kept.append(made)
+        return made
+
+    def _bytes(self, text: bytes | None) -> tuple[Any, int]:
+        return (NULL, 0) if text is None else (self._keep(FFI.new("char[]", text)), len(text))
+
+    def _consume_batch_queue(self, _queue: Any, _timeout_ms: int, room: Any, size: int) -> int:
+        taken, self.messages = self.messages[:size], self.messages[size:]
+        for place, message in enumerate(taken):
+            struct = self._keep(FFI.new("rd_kafka_message_t *"))
+            struct.err, struct.partition, struct.offset = message.code, message.partition, message.offset
+            struct.payload, struct.len = self._bytes(message.value)
+            struct.key, struct.key_len = self._bytes(message.key)
+            self._shown[self._address(struct)] = message
+            room[place] = struct
+        self.alive += len(taken)
+        return len(taken)
+
+    def _address(self, struct: Any) -> int:
+        return int(FFI.cast("intptr_t", struct))
+
+    def _message_destroy(self, _struct: Any) -> None:
+        self.alive -= 1
+
+    def _message_timestamp(self, _struct: Any, kind: Any) -> int:
+        kind[0] = 0
+        return -1
+
+    def _message_leader_epoch(self, _struct: Any) -> int:
+        return 5
+
+    def _message_headers(self, struct: Any, headers: Any) -> int:
+        if not self._shown[self._address(struct)].headers:
+            return int(KafkaError._NOENT)
+        headers[0] = FFI.cast("rd_kafka_headers_t *", struct)
+        return 0
+
+    def _header_get_all(self, headers: Any, number: int, name: Any, value: Any, size: Any) -> int:
+        pairs = self._shown[self._address(headers)].headers
+        if number >= len(pairs):
+            return int(KafkaError._NOENT)
+        name[0] = self._bytes(pairs[number][0])[0]
+        value[0], size[0] = self._bytes(pairs[number][1])
+        return 0
+
+
+@contextmanager
+def linked_to(queue: Queue) -> Iterator[Receiver]:
+    """A receiver of a queue; librdkafka's own functions are back at the end."""
+    table = queue.functions()
+    kernel().kafka_link(table)
+    try:
+        yield Receiver(NULL)
+    finally:
+        found = library()
+        kernel().kafka_link(kafka._functions(found, "librdkafka"))
+
+
+TEXTS = st.none() | st.binary(max_size=40) | st.sampled_from([b"", b"\n", b"x" * 3000])
+NAMES = st.binary(max_size=12).map(lambda name: name.replace(b"\0", b"-"))
+RECORDS = st.builds(
+    Message,
+    TEXTS,
+    TEXTS,
+    st.lists(st.tuples(NAMES, TEXTS), max_size=4),
+    code=st.just(0),
+    partition=st.integers(0, 2**31 - 1),
+    offset=st.integers(0, 2**63 - 1),
+)
+ERRORS = st.builds(
+    Message,
+    st.none() | NAMES | st.just(b"x" * 1000),
+    headers=st.just(()),
+    code=st.sampled_from([KafkaError._PARTITION_EOF, KafkaError._TRANSPORT, 29]),
+    partition=st.integers(0, 200),
+    offset=st.integers(-1001, 2**40),
+)
+
+
+def drained(receiver: Receiver, queue: Queue, max_records: int, max_bytes: int) -> Iterator[kafka.Received]:
+    """All that a queue has, call by call."""
+    while queue.messages:
+        received = receiver.receive(max_records, max_bytes, 1.0, with_headers=True)
+        assert queue.alive == 0
+        yield received
+
+
+class TestReceiver:
+    @given(st.lists(RECORDS | ERRORS, max_size=40), st.integers(1, 50), st.integers(1, 10_000))
+    def test_all_that_comes_is_there_once_and_in_order(
+        self, messages: list[Message], max_records: int, max_bytes: int
+    ) -> None:
+        queue, found, failed = Queue(messages), [], []
+        with linked_to(queue) as receiver:
+            for part in drained(receiver, queue, max_records, max_bytes):
+                assert len(part.values) <= max_records
+                found += [*zip(part.values, part.keys, part.partitions, part.offsets, headers(part), strict=True)]
+                failed += part.failed
+        records = [each for each in messages if not each.code]
+        errors = [each for each in messages if each.code not in (0, KafkaError._PARTITION_EOF)]
+        assert found == [(m.value, m.key, m.partition, m.offset, [*m.headers]) for m in records]
+        texts = [(each.value or b"").split(b"\0")[0][: ROOM - 1].decode(errors="replace") for each in errors]
+        assert failed == [
+            Failed(each.code, each.partition, each.offset, text) for each, text in zip(errors, texts, strict=True)
+        ]
+
+    @pytest.mark.parametrize("code", [KafkaError._PARTITION_EOF, KafkaError._TRANSPORT])
+    def test_more_errors_and_ends_than_there_is_room_for_come_with_later_calls(self, code: int) -> None:
+        queue, told = Queue([Message(code=code, partition=p, offset=p) for p in range(1000)]), []
+        with linked_to(queue) as receiver:
+            for part in drained(receiver, queue, 100, 1 << 20):
+                told += [*part.ends, *(failed.partition for failed in part.failed)]
+        assert told == [*range(1000)]
+
+    def test_the_last_end_of_a_partition_counts(self) -> None:
+        ends = [Message(code=KafkaError._PARTITION_EOF, partition=n % 2, offset=n) for n in range(6)]
+        with linked_to(Queue(ends)) as receiver:
+            assert receiver.receive(10, 1 << 20, 0).ends == {0: 4, 1: 5}
+
+    def test_one_record_comes_however_large_it_is(self) -> None:
+        queue = Queue([Message(b"x" * 100_000)] * 9)
+        with linked_to(queue) as receiver:
+            sizes = [len(part.values) for part in drained(receiver, queue, 100, 1)]
+        assert min(sizes) >= 1
+        assert sum(sizes) == 9
+
+    def test_more_records_than_one_call_has_room_for(self) -> None:
+        queue = Queue([Message()] * 10_000)
+        with linked_to(queue) as receiver:
+            assert [len(part.values) for part in drained(receiver, queue, 1 << 20, 1 << 30)] == [4096, 4096, 1808]
+
+
+def headers(received: kafka.Received) -> list[list[tuple[bytes | None, bytes | None]]]:
+    """Name and value of each record's headers."""
+    if received.headers is None:
+        return []
+    pairs = iter([*zip(received.headers.names, received.headers.values, strict=True)])
+    return [[next(pairs) for _ in range(count)] for count in received.headers.counts]
