@@ -150,7 +150,7 @@ class TestRecords:
     ) -> None:
         """A header whose value is None is left out; names may repeat."""
         shared.write(rows, [Header(name, Texts.of(values[: len(rows)])) for name, values in columns])
-        of_rows = [
+        of_rows: list[list[tuple[Text, Text]]] = [
             [(name.encode(), values[at]) for name, values in columns if values[at] is not None]
             for at in range(len(rows))
         ]
@@ -177,7 +177,7 @@ class TestRecords:
     def test_headers_that_others_write(self, shared: Bridge) -> None:
         """Null values too, which the bridge does not write."""
         writer = confluent_kafka.Producer(dict(shared.kafka.plain_settings))
-        pairs: list[tuple[str, Text]] = [("a", None), ("a", b""), ("a", b"x"), ("", b"\n"), ("é", None)]
+        pairs: list[tuple[str, str | bytes | None]] = [("a", None), ("a", b""), ("a", b"x"), ("", b"\n"), ("é", None)]
         for headers in (pairs, None, pairs[:1]):
             writer.produce(shared.topic, b"v", partition=0, headers=headers)
         assert writer.flush(WAIT_S) == 0

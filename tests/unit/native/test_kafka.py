@@ -235,12 +235,12 @@ class TestLibrary:
         maps = tmp_path / "maps"
         maps.write_text("7f00-7f01 r-xp 00000000 00:00 0\n7f00-7f01 r-xp 00000000 00:00 1 /lib/libc.so.6\n")
         with pytest.raises(SetupError, match=r"without a librdkafka of its own.*install its wheel"):
-            kafka._loaded_file(maps)
+            kafka.library_path(maps)
 
     def test_its_path_may_have_spaces(self, tmp_path: Path) -> None:
         maps = tmp_path / "maps"
         maps.write_text("7f00-7f01 r-xp 00000000 00:00 1          /a b/librdkafka-1a2b.so.1\n")
-        assert kafka._loaded_file(maps) == "/a b/librdkafka-1a2b.so.1"
+        assert kafka.library_path(maps) == "/a b/librdkafka-1a2b.so.1"
 
     @pytest.mark.parametrize("check", [kafka._version_of, kafka._functions])
     def test_functions_are_missing(self, check: Callable[[Any, str], object]) -> None:
