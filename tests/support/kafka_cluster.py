@@ -118,9 +118,22 @@ class KafkaCluster:
             node.format(cluster_id)
             node.start()
         self._wait_for_all(())
-        with self.server().consumer(group="probe") as consumer:  # the coordinators' topic is made by the first question
-            consumer.committed([TopicPartition("any", 0)], WAIT_S)
+        self._wait_for_coordinators()
         self._wait_for_all(("__consumer_offsets",))
+
+    def _wait_for_coordinators(self) -> None:
+        """The topic of the groups' positions is made by the first question for one, which is refused."""
+        deadline = time.monotonic() + 2 * WAIT_S
+        with self.server().consumer(group="probe") as consumer:
+            while True:
+                try:
+                    consumer.committed([TopicPartition("any", 0)], WAIT_S)
+                except KafkaException:
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(ASK_EVERY_S)
+                else:
+                    return
 
     def stop(self) -> None:
         """End all nodes."""
