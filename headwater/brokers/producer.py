@@ -17,7 +17,10 @@ _QUEUED, _IN_FLIGHT = 1, 2
 
 
 class DeliveryFailure(NamedTuple):
-    """A record that is not on its topic. row: the number that `start` gave it; code and text: librdkafka's."""
+    """A record that is not on its topic. row: the number that `start` gave it; code: librdkafka's.
+
+    text: what is wrong with a record that librdkafka refused at once; else empty.
+    """
 
     row: int
     code: int

@@ -108,7 +108,8 @@ void kafka_note_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, 
         events->acknowledged++;
         return;
     }
-    KafkaEvent *event = note(events, KAFKA_DELIVERY, message->err, kafka.message_produce_errstr(message));
+    // rd_kafka_message_produce_errstr may point to a broker's text that librdkafka has freed: the code has to do.
+    KafkaEvent *event = note(events, KAFKA_DELIVERY, message->err, "");
     if (event) event->row = (int64_t)(intptr_t)message->_private;
 }
 

@@ -167,7 +167,6 @@ rd_kafka_topic_conf_t *rd_kafka_topic_conf_new(void);
 void rd_kafka_topic_conf_destroy(rd_kafka_topic_conf_t *);
 int rd_kafka_topic_conf_set(rd_kafka_topic_conf_t *, const char *, const char *, char *, size_t);
 rd_kafka_error_t *rd_kafka_produceva(rd_kafka_t *, const rd_kafka_vu_t *, size_t);
-const char *rd_kafka_message_produce_errstr(const rd_kafka_message_t *);
 int rd_kafka_outq_len(rd_kafka_t *);
 int rd_kafka_flush(rd_kafka_t *, int);
 int rd_kafka_purge(rd_kafka_t *, int);
@@ -193,7 +192,6 @@ typedef struct {
     int (*assignment_lost)(rd_kafka_t *);
     void *(*opaque)(const rd_kafka_t *);
     rd_kafka_error_t *(*produceva)(rd_kafka_t *, const rd_kafka_vu_t *, size_t);
-    const char *(*message_produce_errstr)(const rd_kafka_message_t *);
     int (*error_code)(const rd_kafka_error_t *);
     const char *(*error_string)(const rd_kafka_error_t *);
     void (*error_destroy)(rd_kafka_error_t *);

@@ -3,7 +3,7 @@
 import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import confluent_kafka
 import pytest
@@ -150,7 +150,7 @@ class TestRecords:
     ) -> None:
         """A header whose value is None is left out; names may repeat."""
         shared.write(rows, [Header(name, Texts.of(values[: len(rows)])) for name, values in columns])
-        of_rows: list[list[tuple[Text, Text]]] = [
+        of_rows: list[Pairs] = [
             [(name.encode(), values[at]) for name, values in columns if values[at] is not None]
             for at in range(len(rows))
         ]
@@ -177,11 +177,11 @@ class TestRecords:
     def test_headers_that_others_write(self, shared: Bridge) -> None:
         """Null values too, which the bridge does not write."""
         writer = confluent_kafka.Producer(dict(shared.kafka.plain_settings))
-        pairs: list[tuple[str, str | bytes | None]] = [("a", None), ("a", b""), ("a", b"x"), ("", b"\n"), ("é", None)]
-        for headers in (pairs, None, pairs[:1]):
+        pairs: list[tuple[str, str | Text]] = [("a", None), ("a", b""), ("a", b"x"), ("", b"\n"), ("é", None)]
+        for headers in (pairs, [], pairs[:1]):
             writer.produce(shared.topic, b"v", partition=0, headers=headers)
         assert writer.flush(WAIT_S) == 0
-        expected = [(name.encode(), value) for name, value in pairs]
+        expected: list[Any] = [(name.encode(), value) for name, value in pairs]
         assert [row.headers for row in shared.read(3)] == [expected, [], expected[:1]]
 
     def test_epochs_and_offsets(self, bridge: Bridge) -> None:

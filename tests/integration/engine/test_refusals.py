@@ -1,0 +1,165 @@
+"""Workers and records that Kafka refuses for good: these become dead letters, and all others are delivered in order."""
+
+import contextlib
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from headwater.brokers.client import ClientErrors, producer_settings
+from headwater.brokers.producer import Producer
+from headwater.engine.delivery import AtLeastOnce, DeadLetters, Delivery
+from headwater.engine.exactly_once import ExactlyOnce
+from headwater.engine.observe import Observer
+from headwater.engine.recorder import Recorder
+from headwater.engine.worker import Worker
+from headwater.model.flow import DeliveryMode
+from headwater.native import Texts
+from headwater.sinks.kafka import KafkaSink
+from headwater.sinks.kafka_producer import KafkaProducer
+from headwater.sinks.transactional import TransactionalKafkaProducer
+from headwater.sources.kafka import KafkaSource
+from headwater.stores.memory.metrics import MemoryMetrics
+from tests.integration.engine.harness import headers, origins
+from tests.support.columns import numbers
+from tests.support.kafka import KafkaServer
+
+WAIT_S = 120.0
+MODES: Sequence[DeliveryMode] = ["at_least_once", "exactly_once"]
+Text = bytes | None
+
+
+class CopyingWorker:
+    """A worker of this process that copies the records of a topic with one partition.
+
+    Attributes:
+        made: Of each producer that it has made, whether it sends each record in a batch of its own.
+    """
+
+    def __init__(self, kafka: KafkaServer, mode: DeliveryMode, sink_config: dict[str, str] | None = None) -> None:
+        self.kafka = kafka
+        self.stream = kafka.create_topic(kafka.unique("stream"))
+        self.sink = kafka.create_topic(kafka.unique("sink"), 1, sink_config)
+        self.dead = kafka.create_topic(kafka.unique("dlq"))
+        self.made: list[bool] = []
+        self._id = kafka.unique("tx")
+        group = kafka.unique("wrk")
+        kafka.commit(group, self.stream, {0: 0})
+        self.source = KafkaSource(kafka.access, self.stream, group, "slot-0")
+        observer = Observer(Recorder(MemoryMetrics(), "d1", group, "0"))
+        self.worker = Worker(self.source, [], self._delivery(mode), observer)
+
+    def _delivery(self, mode: DeliveryMode) -> Delivery:
+        sinks, dead_letters = [KafkaSink("out", self.sink)], DeadLetters(self.dead, 1)
+        if mode == "at_least_once":
+            return AtLeastOnce(sinks, dead_letters, self._plain)
+        return ExactlyOnce(sinks, dead_letters, self._transactional)
+
+    def _plain(self, is_single: bool) -> KafkaProducer:
+        self.made.append(is_single)
+        return KafkaProducer(self.kafka.access, [self.sink, self.dead], is_single=is_single)
+
+    def _transactional(self, is_single: bool) -> TransactionalKafkaProducer:
+        self.made.append(is_single)
+        topics = [self.sink, self.dead]
+        return TransactionalKafkaProducer(self.kafka.access, topics, self.stream, self._id, is_single=is_single)
+
+    def run_to(self, position: int) -> None:
+        """Work until the group has stored this position."""
+        deadline = time.monotonic() + WAIT_S
+        while (stored := self.source.committed()) != {0: position}:
+            assert time.monotonic() < deadline, f"the group stands at {stored}, not at {position}"
+            for _ in range(10):
+                self.worker.step()
+
+    def check(self, expected: Sequence[Text], dead: Sequence[Text], *, repeats: bool) -> list[dict[str, str]]:
+        """Each record is where it belongs, in order; the headers of the dead letters."""
+        for topic, values in ((self.sink, expected), (self.dead, dead)):
+            records = self.kafka.read_all(topic)
+            first = dict(zip(reversed(origins(records)), [record.value() for record in reversed(records)], strict=True))
+            names = [*dict.fromkeys(origins(records))]
+            assert [first[name] for name in names] == list(values)
+            assert repeats or len(names) == len(records)
+        return [headers(record) for record in self.kafka.read_all(self.dead)]
+
+
+@contextlib.contextmanager
+def copying(
+    kafka: KafkaServer, mode: DeliveryMode, sink_config: dict[str, str] | None = None
+) -> Iterator[CopyingWorker]:
+    copier = CopyingWorker(kafka, mode, sink_config)
+    try:
+        copier.worker.start()
+        yield copier
+    finally:
+        copier.worker.close()
+
+
+@pytest.mark.parametrize("mode", MODES)
+class TestRefusedRecords:
+    def test_one_without_key_on_a_compacted_topic(self, kafka: KafkaServer, mode: DeliveryMode) -> None:
+        values: list[Text] = [b"%d" % number for number in range(60)]
+        keyless = {7, 30, 31}
+        with copying(kafka, mode, {"cleanup.policy": "compact", "min.compaction.lag.ms": "600000"}) as copier:
+            keys: list[Text] = [None if number in keyless else b"k%d" % number for number in range(60)]
+            kafka.produce(copier.stream, values, keys=keys)
+            copier.run_to(60)
+            innocent = [value for number, value in enumerate(values) if number not in keyless]
+            letters = copier.check(innocent, [values[n] for n in sorted(keyless)], repeats=mode == "at_least_once")
+            assert {letter["headwater-error"] for letter in letters} == {"RefusedByKafka"}
+            assert all(copier.sink in letter["headwater-message"] for letter in letters)
+            assert True not in copier.made, "the broker names such records, so none is looked for"
+
+    def test_one_that_is_too_large_among_others(self, kafka: KafkaServer, mode: DeliveryMode) -> None:
+        values: list[Text] = [b"%d" % number for number in range(60)]
+        values[20] = random.randbytes(9_000)
+        with copying(kafka, mode, {"max.message.bytes": "6000"}) as copier:
+            kafka.produce(copier.stream, values)
+            copier.run_to(60)
+            letters = copier.check([*values[:20], *values[21:]], values[20:21], repeats=mode == "at_least_once")
+            assert [letter["headwater-error"] for letter in letters] == ["RefusedByKafka"]
+            assert copier.sink in letters[0]["headwater-message"]
+            assert True in copier.made
+            assert not copier.made[-1], "the worker goes on with an ordinary producer"
+            kafka.produce(copier.stream, [b"later"])
+            copier.run_to(61)
+            assert kafka.read_all(copier.sink)[-1].value() == b"later"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_positions_go_behind_trailing_control_records(kafka: KafkaServer, mode: DeliveryMode) -> None:
+    """So that the lag becomes 0, and what takes these offsets is no gap."""
+    with copying(kafka, mode) as copier:
+        with transactions(kafka, copier.stream) as write:
+            write(b"first", Producer.commit_transaction)
+            write(b"never seen", Producer.abort_transaction)
+            copier.run_to(4)
+            write(b"nor this", Producer.abort_transaction)
+            copier.run_to(6)
+            write(b"second", Producer.commit_transaction)
+            copier.run_to(8)
+        assert kafka.end_offsets(copier.stream) == {0: 8}
+        assert copier.source.gaps() == []
+        assert copier.source.troubles() == []
+        copier.check([b"first", b"second"], [], repeats=False)
+
+
+@contextlib.contextmanager
+def transactions(
+    kafka: KafkaServer, topic: str
+) -> Iterator[Callable[[bytes, Callable[[Producer, float], None]], None]]:
+    """A function that writes a record in a transaction of its own, and ends it."""
+    settings = producer_settings(kafka.access, ClientErrors(kafka.access), 0)
+    more = {"transactional.id": kafka.unique("tx"), "delivery.timeout.ms": 10_000}
+    with contextlib.closing(Producer(settings | more)) as producer:
+        producer.init_transactions(WAIT_S)
+
+        def write(value: bytes, end: Callable[[Producer, float], None]) -> None:
+            producer.begin_transaction()
+            columns = Texts.of([value]), Texts.of([None]), numbers([0]), numbers([0])
+            assert producer.start(topic, *columns)[1].advance()
+            assert producer.flush(WAIT_S) == 0
+            end(producer, WAIT_S)
+
+        yield write
