@@ -1,6 +1,6 @@
 """What of the source is not read: records that were deleted before, and partitions that can't be read at the moment."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import structlog
 
@@ -17,13 +17,13 @@ SHOWN_FOR_S = 900.0
 class Gaps:
     """Each gap is an error in the log, and passed. The last one is the worker's reason for SHOWN_FOR_S.
 
-    troubles: why partitions are not read at the moment, one sentence each.
+    not_read: the partitions that are not read at the moment, each with the reason.
     """
 
     def __init__(self) -> None:
         self._last = ""
         self._until = float("-inf")
-        self.troubles: Sequence[str] = ()
+        self.not_read: Mapping[int, str] = {}
 
     def take(self, gap: Gap, ledger: Ledger, flights: Sequence[Flight], now: float) -> None:
         """Tell of a gap that was passed. Its end is committed after all that was read before it."""
@@ -36,12 +36,13 @@ class Gaps:
         else:
             ledger.delivered(behind)
 
-    def unread(self, troubles: Sequence[str]) -> None:
+    def note(self, not_read: Mapping[int, str]) -> None:
         """Tell of partitions that are not read at the moment."""
-        if troubles and not self.troubles:
-            log.warning("partitions are not read", reasons=troubles)
-        self.troubles = troubles
+        if not_read and not self.not_read:
+            log.warning("partitions are not read", reasons=list(dict.fromkeys(not_read.values())))
+        self.not_read = not_read
 
     def beside(self, reason: str, now: float) -> str:
         """A worker's reason, what it can't read, and the last gap."""
-        return " ".join(filter(None, (reason, *dict.fromkeys(self.troubles), self._last if now < self._until else "")))
+        last = self._last if now < self._until else ""
+        return " ".join(filter(None, (reason, *dict.fromkeys(self.not_read.values()), last)))

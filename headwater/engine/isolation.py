@@ -181,9 +181,9 @@ class Isolation:
         left = [PartitionPosition(p, offset) for p, offset in sorted(self._quarantined.items())]
         return {"isolation": IsolationStatus(alone=self._alone, is_over=self._is_over, quarantined=left)}
 
-    def not_read(self) -> list[str]:
-        """Why partitions are not read: one sentence each, with what to do."""
-        return [_not_read(p, offset) for p, offset in sorted(self._quarantined.items()) if p in self._assigned]
+    def not_read(self) -> dict[int, str]:
+        """The partitions that are left out, each with the reason and what to do."""
+        return {p: _not_read(p, offset) for p, offset in sorted(self._quarantined.items()) if p in self._assigned}
 
     def reasons(self) -> Iterator[str]:
         """All that a user should know of isolation."""
@@ -192,7 +192,7 @@ class Isolation:
                 "Workers were killed for memory, so each partition is read alone first. "
                 f"Partition {self._alone.partition} is read now, from offset {self._alone.offset} on."
             )
-        yield from self.not_read()
+        yield from self.not_read().values()
 
 
 def _not_read(partition: int, offset: int) -> str:

@@ -1,6 +1,6 @@
 """What part of the source a worker has."""
 
-from collections.abc import Iterable, Sized
+from collections.abc import Iterable, Set
 
 PATIENCE_S = 3.0
 """How long a wait for Kafka may last before the worker says that it waits."""
@@ -37,6 +37,6 @@ class Membership:
         """Why the worker has nothing to read: of a join not before it takes long. Empty: it has, or needs nothing."""
         return AWAITS if self._awaits_since is not None and now - self._awaits_since >= PATIENCE_S else ""
 
-    def is_cut_off(self, unread: Sized) -> bool:
-        """True when none of its partitions can be read. unread: those that can't."""
-        return 0 < len(self._partitions) <= len(unread)
+    def is_cut_off(self, not_read: Set[int]) -> bool:
+        """True when none of its partitions is read. not_read: those that are not."""
+        return bool(self._partitions) and self._partitions <= not_read

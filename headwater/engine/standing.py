@@ -29,6 +29,6 @@ class Standing:
             return stage
         if self.crashes.reason:
             return "crashing"
-        if reason or self.membership.is_cut_off([*self.gaps.troubles, *self.isolation.not_read()]):
+        if reason or self.membership.is_cut_off(self.gaps.not_read.keys() | self.isolation.not_read().keys()):
             return "waiting"
         return stage or ("ready" if self.membership.joined else "starting")

@@ -211,7 +211,7 @@ class Worker:
         for gap in self._source.gaps():
             self._standing.gaps.take(gap, self._ledger, self._flights, self._clock())
             self._report()
-        self._standing.gaps.unread(self._source.troubles())
+        self._standing.gaps.note(self._source.not_read())
         if batch.ends and not batch:
             self._pass(batch.ends)
         return batch

@@ -1,6 +1,6 @@
 """Protocol of a source: where a worker reads its records."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
 
 from headwater.errors import SourceGap
@@ -95,8 +95,8 @@ class Source(Protocol):
     def gaps(self) -> list[Gap]:
         """The gaps that were passed since the last call. The last poll gave no record from before one of these."""
 
-    def troubles(self) -> Sequence[str]:
-        """Why some partitions are not read at the moment, while others may be: one sentence each."""
+    def not_read(self) -> Mapping[int, str]:
+        """The partitions that are not read at the moment, while others may be, each with the reason: a sentence."""
 
     def seek(self, positions: Positions) -> None:
         """Read on from these offsets. Only for partitions that records were read from.

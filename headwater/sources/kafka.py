@@ -408,14 +408,14 @@ class KafkaSource:
         passed, self._passed = self._passed, []
         return passed
 
-    def troubles(self) -> list[str]:
+    def not_read(self) -> dict[int, str]:
         if self._watch.silent_s() >= SILENCE_TOLD_S:
-            return [unavailable(KafkaError(KafkaError._TRANSPORT), self._access).detail]
+            return dict.fromkeys(self._assigned, unavailable(KafkaError(KafkaError._TRANSPORT), self._access).detail)
         state = self._watch.state
         leaderless = self._assigned & state.leaderless if state is not None else set()
-        troubles = [unread("it has no leader at the moment", self._topic, p, self._access) for p in sorted(leaderless)]
-        held = [_held_up(self._topic, partition, at) for partition, at in sorted(self._stalls.held().items())]
-        return [*troubles, *self._refused.values(), *held]
+        held_up = {partition: _held_up(self._topic, partition, at) for partition, at in self._stalls.held().items()}
+        no_leader = {p: unread("it has no leader at the moment", self._topic, p, self._access) for p in leaderless}
+        return dict(sorted((held_up | self._refused | no_leader).items()))
 
     def seek(self, positions: Positions) -> None:
         if positions.keys() - self._assigned:

@@ -1,7 +1,7 @@
 """Twin of the Kafka source: a topic, a consumer group that moves partitions cooperatively, and its members."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -23,14 +23,14 @@ class MemoryRecord(NamedTuple):
 class MemoryTopic:
     """A topic; partitions are lists of records with rising offsets. id: raised when it is made again.
 
-    unread: why partitions can't be read at the moment.
+    not_read: partitions that can't be read at the moment, each with the reason.
     """
 
     name: str
     partitions: list[list[MemoryRecord]]
     ends: list[int] = field(init=False)
     id: int = 1
-    unread: dict[int, str] = field(default_factory=dict)
+    not_read: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.ends = [0 for _ in self.partitions]
@@ -156,10 +156,10 @@ class MemorySource:
             raise recreated(topic.name)
         rows: list[Row] = []
         if not self._paused:
-            troubles, read = self.troubles(), self._read_partitions()
-            if troubles and len(troubles) == len(read):
-                raise BrokerUnavailable(troubles[0])
-            for partition in sorted(read - topic.unread.keys()):
+            not_read, read = self.not_read(), self._read_partitions()
+            if not_read and not_read.keys() == read:
+                raise BrokerUnavailable(next(iter(not_read.values())))
+            for partition in sorted(read - not_read.keys()):
                 rows += self._read(partition, max_records - len(rows))
         if not rows:
             self._sleep(timeout_s)
@@ -188,9 +188,9 @@ class MemorySource:
         gaps, self._gaps = self._gaps, []
         return gaps
 
-    def troubles(self) -> Sequence[str]:
+    def not_read(self) -> Mapping[int, str]:
         read = self._read_partitions()
-        return [why for partition, why in self._group.topic.unread.items() if partition in read]
+        return {partition: why for partition, why in self._group.topic.not_read.items() if partition in read}
 
     def _serve_group(self) -> None:
         group, listener = self._group, self._listener

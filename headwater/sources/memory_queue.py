@@ -1,7 +1,7 @@
 """Twin of the Pub/Sub source: a subscription that leases messages, in order per ordering key, and its readers."""
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from headwater.model.record import RecordBatch
@@ -129,8 +129,8 @@ class MemoryQueueSource:
     def gaps(self) -> list[Gap]:
         return []
 
-    def troubles(self) -> Sequence[str]:
-        return ()
+    def not_read(self) -> Mapping[int, str]:
+        return {}
 
     def seek(self, positions: Positions) -> None:
         self._kept.seek(positions)

@@ -10,7 +10,7 @@ before is acknowledged: with one acknowledgement a second that would be one reco
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 import grpc  # type: ignore[import-untyped]
@@ -106,8 +106,8 @@ class PubSubSource:
     def gaps(self) -> list[Gap]:
         return []
 
-    def troubles(self) -> Sequence[str]:
-        return ()
+    def not_read(self) -> Mapping[int, str]:
+        return {}
 
     def seek(self, positions: Positions) -> None:
         with self._changed:

@@ -137,7 +137,8 @@ class TestIsolation:
         def command(spec: Path, slot: int, probe_fd: int, plan: ReadingPlan) -> Sequence[str]:
             return [sys.executable, "-m", "tests.support.memory_worker", *app.command(spec, slot, probe_fd, plan)[3:]]
 
-        environment = inherited() | {POSITIONS: str(self.positions)}
+        repository = str(Path(__file__).parents[2])
+        environment = inherited() | {POSITIONS: str(self.positions), "PYTHONPATH": repository}
         made = ProcessOrchestrator(run_dir, command, ISOLATION_LIMIT, environment=environment, groups=groups)
         yield made
         made.close()

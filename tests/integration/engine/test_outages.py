@@ -82,7 +82,7 @@ def test_an_idle_worker_is_not_ready_while_kafka_is_away(mortal_kafka: MortalKaf
     with pipeline.worker() as worker:
         worker.ready()
         mortal_kafka.kill()
-        assert "can't be read" in worker.wait(lambda beat: beat.state == "waiting").reason
+        assert "does not answer" in worker.wait(lambda beat: beat.state == "waiting").reason
         told = len(worker.beats)
         worker.wait(lambda beat: beat.reason == AWAITS)
         assert {beat.state for beat in worker.beats[told:]} == {"waiting"}

@@ -106,11 +106,11 @@ class TestUnread:
         def act(worker: Worker) -> None:
             world.append(0, "pass")
             world.append(1, "pass")
-            world.source.unread[0] = "Partition 0 is damaged."
+            world.source.not_read[0] = "Partition 0 is damaged."
             for _ in range(20):
                 worker.step()
             assert arrived(world) == ["stream/1/0/0"]
-            world.source.unread.clear()
+            world.source.not_read.clear()
             for _ in range(20):
                 worker.step()
 
@@ -123,10 +123,10 @@ class TestUnread:
     def test_none_can_be_read(self) -> None:
         world = World(partitions=1)
         world.append(0, "pass")
-        world.source.unread[0] = "Partition 0 is damaged."
+        world.source.not_read[0] = "Partition 0 is damaged."
         member = world.member()
         steps(member, 20)
-        world.source.unread.clear()
+        world.source.not_read.clear()
         steps(member, 2000, lambda: bool(arrived(world)))
         assert arrived(world) == ["stream/0/0/0"]
 
@@ -136,7 +136,7 @@ class TestUnread:
 
         def act(worker: Worker) -> None:
             worker.step()
-            worker._source.troubles = lambda: [away] * 3  # type: ignore[method-assign]
+            worker._source.not_read = lambda: dict.fromkeys(range(3), away)  # type: ignore[method-assign]
             worker.step()
 
         assert states(world, act)[1:] == [("ready", ""), ("waiting", away)]

@@ -45,13 +45,14 @@ def test_a_transaction_that_somebody_left_open(
         assert producer.start(kafka_bench.topic, *columns)[1].advance()
         assert producer.flush(WAIT_S) == 0
         kafka_bench.append(0, [b"behind"])
-        poll_until(source, lambda: bool(source.troubles()))
-        [trouble] = source.troubles()
-        assert f"Records of {kafka_bench.topic}, partition 0, from offset 1 on are not readable" in trouble
-        assert "kafka-transactions.sh abort" in trouble
+        poll_until(source, lambda: bool(source.not_read()))
+        [(partition, why)] = source.not_read().items()
+        assert partition == 0
+        assert f"Records of {kafka_bench.topic}, partition 0, from offset 1 on are not readable" in why
+        assert "kafka-transactions.sh abort" in why
         producer.abort_transaction(WAIT_S)
     assert read(source, 1) == [(0, 2, b"behind")]
-    poll_until(source, lambda: not source.troubles())
+    poll_until(source, lambda: not source.not_read())
     assert source.gaps() == []
 
 
