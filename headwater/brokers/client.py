@@ -177,7 +177,7 @@ def producer_settings(access: KafkaAccess, errors: ClientErrors, linger_ms: floa
         "acks": "all",
         "linger.ms": linger_ms,
         "compression.type": "lz4",
-        "batch.size": 512 << 10,
+        "batch.size": 1_000_000,
         "message.max.bytes": MAX_MESSAGE_BYTES,
         "delivery.timeout.ms": MAX_POLL_INTERVAL_MS,
         "queue.buffering.max.kbytes": 128 << 10,
