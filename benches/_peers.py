@@ -41,7 +41,7 @@ QUIX = "quixstreams==3.28.1"
 ORJSON = "orjson==3.13.0"
 FETCH_TIMEOUT_S = 900.0
 PLAIN_SET, MEMBERS_FILE, SCRIPT_FILE = "peers-plain", "members.txt", "script.js"
-LOOKUPS_AT_ONCE = 32
+BENTO_WORKS = "copy", "filter", "script", "filter, script"
 BENTO_SCRIPT = """
 root = this.without("_created_at", "_updated_at")
 root.value = this.raw_amount_str.number() / ("1e" + this.token.decimals.string()).number()
@@ -234,15 +234,15 @@ def _bento() -> Family:
     if binary is None:
         raise MissingError("the environment variable BENTO does not name its binary.")
     _lint(binary)
-    for work in ("copy", "filter", "script"):
-        yield "", Peer(work, exact=work != "script", commands=partial(_bento_commands, binary, work))
+    for work in BENTO_WORKS:
+        yield "", Peer(work, exact="script" not in work, commands=partial(_bento_commands, binary, work))
 
 
 def _lint(binary: str) -> None:
     """Whether this version knows the settings."""
     with tempfile.TemporaryDirectory() as name:
         job = Job(KafkaAccess(bootstrap_servers="127.0.0.1:9"), "in", "out", "redis://127.0.0.1:9", Path(name))
-        for work in ("copy", "filter", "script"):
+        for work in BENTO_WORKS:
             _fetch([binary, "lint", _bento_commands(binary, work, job)[0][-1]])
 
 
@@ -253,29 +253,40 @@ def _bento_commands(binary: str, work: str, job: Job) -> list[list[str]]:
 
 
 def _bento_config(work: str, job: Job) -> dict[str, Any]:
-    batches, access = {"count": 2000, "period": "20ms"}, job.access
+    access, looks_up = job.access, "filter" in work
     login = {"mechanism": access.sasl_mechanism, "username": access.username, "password": access.password}
-    kafka = {"seed_brokers": access.bootstrap_servers.split(","), "sasl": [login], "batching": batches}
-    reader = {"topics": [job.source], "consumer_group": f"peer-{job.target}", "commit_period": "1s"}
-    threads = LOOKUPS_AT_ONCE if work == "filter" else 2
+    kafka = {"seed_brokers": access.bootstrap_servers.split(","), "sasl": [login]}
+    reader = {
+        "topics": [job.source],
+        "consumer_group": f"peer-{job.target}",
+        "checkpoint_limit": 200_000,
+        "fetch_max_wait": "500ms",
+        "fetch_max_partition_bytes": "4MiB",
+        "batching": {"count": 1000 if looks_up else 5000, "period": "20ms"},
+    }
+    writer = {"topic": job.target, "compression": "lz4", "max_in_flight": 64, "max_buffered_records": 200_000}
     return {
         "http": {"enabled": False},
         "logger": {"level": "ERROR"},
         "input": {"kafka_franz": kafka | reader},
-        "pipeline": {"threads": threads, "processors": _bento_processors(work, job.redis_url)},
-        "output": {"kafka_franz": kafka | {"topic": job.target, "compression": "lz4", "max_in_flight": 16}},
+        "pipeline": {"threads": 4 if looks_up else 2, "processors": _bento_processors(work, job.redis_url)},
+        "output": {"kafka_franz": kafka | writer},
     }
 
 
 def _bento_processors(work: str, redis_url: str) -> list[dict[str, Any]]:
-    if work == "script":
-        return [{"mapping": BENTO_SCRIPT}]
-    if work == "filter":
-        arguments = f'root = ["{PLAIN_SET}", this.to_address]'
-        lookup = {"redis": {"url": redis_url, "command": "sismember", "args_mapping": arguments}}
-        branch = {"processors": [lookup], "result_map": "meta member = content().string()"}
-        return [{"branch": branch}, {"mapping": 'root = if meta("member") != "1" { deleted() }'}]
-    return []
+    """Values are looked up for a batch at once: its first message asks for all."""
+    processors: list[dict[str, Any]] = []
+    if "filter" in work:
+        arguments = f'root = ["{PLAIN_SET}"].concat(this)'
+        lookup = {"redis": {"url": redis_url, "command": "smismember", "args_mapping": arguments}}
+        request = 'root = if batch_index() > 0 { deleted() } else { json("to_address").from_all() }'
+        branch = {"request_map": request, "processors": [lookup], "result_map": "meta hits = this"}
+        chosen = 'let hits = metadata("hits").from(0)\nroot = if $hits.index(batch_index()) != 1 { deleted() }'
+        processors += [{"branch": branch}, {"mapping": chosen}]
+    if "script" in work:
+        processors.append({"mapping": BENTO_SCRIPT})
+    return processors
 
 
 def _fetch(command: Sequence[str]) -> None:
