@@ -20,7 +20,7 @@ MAX_MESSAGE_BYTES: Final = 1_040_000
 """Largest key + value + headers of one record: below the topics' max.message.bytes, with room for framing."""
 
 MAX_POLL_INTERVAL_MS: Final = 120_000
-"""A consumer that does not poll for this long loses its partitions. The delivery timeout is the same."""
+"""A consumer that does not poll for this long loses its partitions."""
 
 log = structlog.get_logger(__name__)
 
@@ -78,14 +78,6 @@ def unread(why: str, topic: str, partition: int, access: KafkaAccess) -> str:
     return f"Partition {partition} of {topic} can't be read from {access.bootstrap_servers}: {why}."
 
 
-def unreadable(why: Exception, topic: str, partition: int, access: KafkaAccess) -> BrokerUnavailable:
-    """The error to raise for records that can't be read; they are asked for again."""
-    return BrokerUnavailable(
-        f"Kafka at {access.bootstrap_servers} sent records of {topic}, partition {partition}, that can't be read: "
-        f"{why}."
-    )
-
-
 def no_rights(access: KafkaAccess) -> str:
     """The sentence for a user who may not manage the cluster."""
     who = identity(access)
@@ -134,7 +126,7 @@ def admin_settings(access: KafkaAccess, errors: ClientErrors) -> ClientSettings:
 def consumer_settings(
     access: KafkaAccess, errors: ClientErrors, group: str, instance_id: str | None = None
 ) -> ClientSettings:
-    """Settings of a Consumer that commits by itself and never jumps over a gap.
+    """Settings of a consumer whose user commits, and which stops at a gap instead of jumping over it.
 
     instance_id makes it a static member: its successor under the same id takes over without a rebalance.
     """
@@ -150,8 +142,8 @@ def consumer_settings(
         "auto.offset.reset": "error",
         "isolation.level": "read_committed",
         "check.crcs": True,
-        # For who reads by it; a worker's member has its partitions paused, and a fetcher of its own. While one
-        # partition's queue is full, a fetch that waits for the others holds it up: no longer than the queue lasts.
+        # While one partition's queue is full, a fetch that waits for the others holds it up: no longer than its queue
+        # lasts.
         "fetch.wait.max.ms": 100,
         # Twice and four times as much took more memory and was no faster.
         "max.partition.fetch.bytes": 1 << 20,

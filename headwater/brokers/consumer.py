@@ -1,6 +1,6 @@
 """A member of a consumer group on one topic, which reads columns of records."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError
@@ -10,7 +10,6 @@ from headwater.brokers.handle import CONSUMER, Handle, milliseconds
 from headwater.native.kafka import Event, EventKind, PartitionList, Place, Received, Receiver
 from headwater.native.library import FFI
 
-Positions = Mapping[int, int]
 NO_OFFSET: Final = -1001
 SEEK_S: Final = 5.0
 _NOTHING: Final = frozenset({0, KafkaError._NO_OFFSET})

@@ -89,7 +89,7 @@ class Handle:
                 case _:
                     self._take(event)
         if dropped := self._events.dropped():
-            log.debug("notes of Kafka's client found no room", count=dropped)
+            log.debug("events of Kafka's client found no room", count=dropped)
 
     def _hear(self, event: Event) -> None:
         if event.code == KafkaError._FATAL:

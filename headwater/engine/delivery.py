@@ -29,6 +29,8 @@ from headwater.sources.base import Positions, Source
 
 MAX_MESSAGE_BYTES = 1024
 ANY_NUMBER = 1 << 30
+_TOO_LARGE = "record too large for the dead-letter topic"
+_REFUSED = "record refused by Kafka for the dead-letter topic"
 
 
 class DeadLetters:
@@ -67,15 +69,15 @@ class DeadLetters:
             headers = outputs.headers_of(row)
             refused = refusals.reason(self._topic, dict(headers)[SOURCE_HEADER]) is not None
             if refused or oversize(value, key, headers) is not None:
-                values[row] = stub = _stub(value or b"", key)
+                values[row] = stub = _stub(value or b"", key, _REFUSED if refused else _TOO_LARGE)
                 keys[row] = None if refused or oversize(stub, key, headers) is not None else key
         return replace(outputs, values=Texts.of(values), keys=Texts.of(keys))
 
 
-def _stub(value: bytes, key: bytes | None) -> bytes:
-    """What stands for a record that is too large for the dead-letter topic."""
+def _stub(value: bytes, key: bytes | None, why: str) -> bytes:
+    """The value of a dead letter whose record the topic can't take."""
     stub = {
-        "headwater": "record too large for the dead-letter topic",
+        "headwater": why,
         "sha256": hashlib.sha256(value).hexdigest(),
         "bytes": len(value),
         "key_bytes": len(key or b""),
@@ -169,10 +171,16 @@ class Delivery(Protocol):
         """What Kafka refused since the last call; then nothing delivered since the last commit may be committed."""
 
     def commit(self, source: Source, positions: Positions, *, wait: bool) -> None:
-        """Store positions; none: those that could not be stored before. wait: return when they are stored.
+        """Begin to store positions; none: those that could not be stored before. wait: `end_commit` is to say that they
+        are stored, not only that they are on their way.
 
-        Raises BrokerUnavailable, SetStoreUnavailable when they are not stored yet. Raises DeliveryFailed when neither
-        the records nor the positions may count as stored: recover.
+        Raises BrokerUnavailable, SetStoreUnavailable when they are not stored yet.
+        """
+
+    def end_commit(self, *, wait: bool) -> bool:
+        """False while a commit goes on: deliver nothing then, but read and transform. wait: for its end.
+
+        Raises DeliveryFailed when neither the records nor the positions may count as stored: recover.
         """
 
     def recover(self, source: Source) -> Positions:
@@ -245,6 +253,9 @@ class AtLeastOnce:
             self._refusals.committed()
         if self._is_single and not self._refusals.is_single:
             self._renew()
+
+    def end_commit(self, *, wait: bool) -> bool:  # noqa: ARG002 - nothing goes on beside the worker
+        return True
 
     def _renew(self) -> None:
         self._producer.close()

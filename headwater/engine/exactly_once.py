@@ -1,12 +1,15 @@
 """Exactly-once delivery: results, dead letters and positions of some batches in one transaction of Kafka.
 
 Batches wait in memory until a commit is due: an open transaction holds up the readers of all that is written after it,
-so none is opened before everything that goes into it is there. No script runs in one.
+so none is opened before everything that goes into it is there. It is committed by a thread of its own: the next batches
+are read and transformed meanwhile, and the transaction waits for none of them.
 """
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import NamedTuple
 
 from headwater.engine.chain import Flight
 from headwater.engine.delivery import DeadLetters, write
@@ -46,10 +49,17 @@ class TransactionSize:
         self.limit = max(1, min(self.limit, count // 4))
 
 
+class _Transaction(NamedTuple):
+    """One that is being committed. took_s: how long it took, once it has ended."""
+
+    records: int
+    took_s: Future[float]
+
+
 class ExactlyOnce:
     """Implements engine.delivery.Delivery. watching: around the calls of Kafka's client that may never return.
 
-    producer_factory, names: as AtLeastOnce takes them.
+    producer_factory, names: as AtLeastOnce takes them. executor: commits, one transaction at a time.
     """
 
     checkpoint_s = 0.2
@@ -62,6 +72,7 @@ class ExactlyOnce:
         names: SourceNames = position_names,
         watching: Callable[[], AbstractContextManager[None]] = nullcontext,
         clock: Callable[[], float] = time.monotonic,
+        executor: Executor | None = None,
     ) -> None:
         self._sinks = sinks
         self._dead_letters = dead_letters
@@ -73,6 +84,8 @@ class ExactlyOnce:
         self._producer = producer_factory(False)
         self._size = TransactionSize()
         self._held_bytes = 0
+        self._executor = executor or ThreadPoolExecutor(1, "commit")
+        self._transaction: _Transaction | None = None
 
     def connect(self, timeout_s: float) -> None:
         self._producer.connect(timeout_s)
@@ -99,7 +112,8 @@ class ExactlyOnce:
         """Nothing to do: records wait for their transaction."""
 
     def room(self) -> int:
-        return 0 if self._held_bytes > MAX_HELD_BYTES else max(0, self._size.limit - self._producer.held())
+        held = self._producer.held() if self._transaction is None else 0
+        return 0 if self._held_bytes > MAX_HELD_BYTES else max(0, self._size.limit - held)
 
     def saturated(self) -> bool:
         return False
@@ -108,29 +122,48 @@ class ExactlyOnce:
         return 0
 
     def outstanding(self) -> int:
-        return self._producer.held()
+        return self._producer.held() if self._transaction is None else self._transaction.records
 
     def failures(self) -> list[str]:
         return []
 
-    def commit(self, source: Source, positions: Positions, *, wait: bool) -> None:  # noqa: ARG002 - it always waits
+    def commit(self, source: Source, positions: Positions, *, wait: bool) -> None:  # noqa: ARG002 - `end_commit` waits
         if not positions:
             return
-        count, since = self._producer.held(), self._clock()
-        self._held_bytes = 0
+        count, self._held_bytes = self._producer.held(), 0
+        took_s = self._executor.submit(self._transact, positions, source.membership)
+        self._transaction = _Transaction(count, took_s)
+
+    def _transact(self, positions: Positions, membership: Callable[[], object]) -> float:
+        since = self._clock()
+        with self._watching():
+            self._producer.commit(positions, membership)
+        return self._clock() - since
+
+    def end_commit(self, *, wait: bool) -> bool:
+        transaction = self._transaction
+        if transaction is None:
+            return True
+        if not (wait or transaction.took_s.done()):
+            return False
+        self._transaction = None
         try:
-            with self._watching():
-                self._producer.commit(positions, source.membership)
+            took_s = transaction.took_s.result()
         except DeliveryFailed:
-            self._size.failed(count)
+            self._size.failed(transaction.records)
             self._refusals.note(self._producer.failures())
             raise
-        self._size.learn(count, self._clock() - since)
+        self._size.learn(transaction.records, took_s)
         self._refusals.committed()
         if self._is_single and not self._refusals.is_single:
-            with self._watching():
-                self._renew()
-                self.begin(BEGIN_S)
+            self._renew_and_begin()
+        return True
+
+    def _renew_and_begin(self) -> None:
+        """What was committed counts though the new producer can't begin: then its first transaction fails."""
+        with self._watching(), suppress(BrokerUnavailable):
+            self._renew()
+            self.begin(BEGIN_S)
 
     def recover(self, source: Source) -> Positions:
         with self._watching():
@@ -143,5 +176,9 @@ class ExactlyOnce:
         self._refusals.clear()
 
     def close(self) -> None:
+        if self._transaction is not None:
+            with suppress(DeliveryFailed):
+                self._transaction.took_s.result()
+        self._executor.shutdown()
         with self._watching():
             self._producer.close()

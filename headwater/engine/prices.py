@@ -306,6 +306,10 @@ class PriceDelivery:
             source.commit(positions, wait=wait)
         self.checkpoint_s = max(CHECKPOINT_S, SHARE_OF_WRITING * (self._clock() - began))
 
+    def end_commit(self, *, wait: bool) -> bool:  # noqa: ARG002 - nothing goes on beside the worker
+        """See Delivery."""
+        return True
+
     def recover(self, source: Source) -> Positions:  # noqa: ARG002 - Kafka refuses nothing
         return {}
 

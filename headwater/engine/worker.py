@@ -37,6 +37,8 @@ HOLD_POLL_S = 0.1
 ROOM_S = 0.02
 FLUSH_S = 0.1
 SETTLE_SLEEP_S = 0.001
+MAX_BESIDE_COMMIT = 12
+"""Batches in flight, in place of MAX_IN_FLIGHT, while a commit goes on: they are delivered when it has ended."""
 CONNECT_S = 10.0
 JOIN_POLL_S = 0.2
 
@@ -76,6 +78,7 @@ class Worker:
         self._size = BatchSize()
         self._ledger = Ledger()
         self._refusals: list[str] = []
+        self._committing: Positions | None = None
         self._isolation = Isolation(plan, source, clock)
         self._standing = Standing(self._isolation)
         self._prepared = self._paused = self._stopping = False
@@ -172,7 +175,8 @@ class Worker:
             self._hold(self._reason or "The transforms need long for a batch of records.", 0)
         elif moved and self._clock() >= self._retry_at:
             self._go_on()
-        self._emit()
+        if self._end_commit(wait=not read):
+            self._emit()
 
     def _isolate(self) -> None:
         try:
@@ -187,7 +191,8 @@ class Worker:
     def _read(self) -> bool:
         """Start the next batch; False when there was none, or no place for one."""
         limit = min(self._size.limit, self._delivery.room() - sum(len(flight.source) for flight in self._flights))
-        if len(self._flights) >= MAX_IN_FLIGHT or limit <= 0:
+        most = MAX_IN_FLIGHT if self._committing is None else MAX_BESIDE_COMMIT
+        if len(self._flights) >= most or limit <= 0:
             return False
         batch = self._poll(limit, 0)
         if batch is not None and not (batch or self._flights):
@@ -318,6 +323,8 @@ class Worker:
 
     def _checkpoint(self) -> None:
         """Commit what is delivered, once all of it is acknowledged. After a quiet time that is due at once."""
+        if not self._end_commit(wait=False):
+            return
         if not self._ledger.pending:
             self.observer.flush()
             self._store({}, wait=False)
@@ -331,24 +338,33 @@ class Worker:
         self.observer.record(at_once=wait)
         positions = self._ledger.pending
         stored = self._store(positions, wait=wait)
-        if self._refusals:
-            return False
-        self._ledger.acknowledge()
-        if stored:
-            self._isolation.committed(positions)
-        self.observer.committed(at_once=wait)
-        self._broker_backoff.reset()
-        return stored
+        self._committing = positions if stored else {}
+        return self._end_commit(wait=wait) and stored
 
-    def _store(self, positions: dict[int, int], *, wait: bool) -> bool:
+    def _store(self, positions: Positions, *, wait: bool) -> bool:
         try:
             self._delivery.commit(self._source, positions, wait=wait)
         except (BrokerUnavailable, SetStoreUnavailable) as error:
             log.warning("positions not stored; records may be repeated", reason=error.detail)
             return False
+        return True
+
+    def _end_commit(self, *, wait: bool) -> bool:
+        """What follows a commit. wait: for its end. False while it goes on, and when Kafka refused it."""
+        if self._committing is None:
+            return not self._refusals
+        try:
+            if not self._delivery.end_commit(wait=wait):
+                return False
         except DeliveryFailed as error:
             self._refusals.append(error.detail)
+            self._committing = None
             return False
+        stored, self._committing = self._committing, None
+        self._ledger.acknowledge()
+        self._isolation.committed(stored)
+        self.observer.committed(at_once=wait)
+        self._broker_backoff.reset()
         return True
 
     def _refused(self) -> bool:
@@ -392,6 +408,7 @@ class Worker:
         self._standing.membership.lost()
 
     def _forget(self, partitions: list[int]) -> None:
+        self._end_commit(wait=True)
         self._standing.membership.dropped(partitions)
         self._isolation.dropped(partitions)
         self._ledger.drop(partitions)
@@ -404,6 +421,7 @@ class Worker:
         """Finish and deliver what is in flight, as far as it goes in `budget_s`. True when all delivered is
         acknowledged: then its positions may be committed.
         """
+        self._end_commit(wait=True)
         deadline = self._clock() + budget_s
         while self._flights and self._clock() < deadline and not self._refused():
             if not self._advance(wait=False):

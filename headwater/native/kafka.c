@@ -177,7 +177,8 @@ static void take_all(KafkaReceived *received, int64_t most, int64_t most_bytes) 
 }
 
 // Wait for a first message and take what is there: at most `most` records and at least one, of about `most_bytes`. The
-// number of records. Callbacks run within the wait only, or beside messages: what ends the wait is not used up before it.
+// number of records. The first call alone may wait: a callback's queue_yield ends that wait. Calls behind a message do not
+// wait, and so use up no yield that is meant for the next one.
 int64_t kafka_receive(KafkaReceived *received, int64_t most, int64_t most_bytes, int timeout_ms) {
     received->count = received->values_size = received->keys_size = received->failed_count = received->ends_count = 0;
     if (take(received, 1, timeout_ms) > 0) take_all(received, most, most_bytes);

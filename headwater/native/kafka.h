@@ -146,7 +146,6 @@ int rd_kafka_message_headers(const rd_kafka_message_t *, rd_kafka_headers_t **);
 int rd_kafka_header_get_all(const rd_kafka_headers_t *, size_t, const char **, const void **, size_t *);
 int rd_kafka_subscribe(rd_kafka_t *, const rd_kafka_topic_partition_list_t *);
 int rd_kafka_unsubscribe(rd_kafka_t *);
-const char *rd_kafka_rebalance_protocol(rd_kafka_t *);
 int rd_kafka_assign(rd_kafka_t *, const rd_kafka_topic_partition_list_t *);
 rd_kafka_error_t *rd_kafka_incremental_assign(rd_kafka_t *, const rd_kafka_topic_partition_list_t *);
 rd_kafka_error_t *rd_kafka_incremental_unassign(rd_kafka_t *, const rd_kafka_topic_partition_list_t *);
@@ -210,8 +209,9 @@ typedef struct {
 
 enum { KAFKA_REBALANCE = 1, KAFKA_COMMIT = 2, KAFKA_ERROR = 3, KAFKA_LOG = 4, KAFKA_TOKEN = 5, KAFKA_DELIVERY = 6 };
 
-// The events of one client. dropped: how many found no room. closing: rebalances are answered at once. acknowledged:
-// how many records of a producer brokers have acknowledged so far.
+// The events of one client. dropped: how many found no room. closing: the member leaves its group, so revocations
+// are answered at once and assignments not at all. acknowledged: how many records of a producer brokers have acknowledged
+// so far.
 typedef struct {
     rd_kafka_queue_t *queue;
     int32_t closing;

@@ -172,7 +172,7 @@ class Writer(Protocol):
 
 
 class Producer(Writer, Protocol):
-    """Hands records to the broker. Implementations: sinks/kafka.py, and sinks/memory.py for tests."""
+    """Hands records to the broker. Implementations: sinks/kafka_producer.py, and sinks/memory.py for tests."""
 
     def connect(self, timeout_s: float) -> None:
         """Return when the broker answers and has all topics. Raises BrokerUnavailable."""

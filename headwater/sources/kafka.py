@@ -55,7 +55,7 @@ _WAITED_OUT = frozenset(
         KafkaError.REBALANCE_IN_PROGRESS,
     }
 )
-_FENCED = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL, KafkaError._FENCED})
+_FENCED = frozenset({KafkaError.FENCED_INSTANCE_ID, KafkaError._FENCED})
 _DAMAGED: Final = frozenset({KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError._UNSUPPORTED_FEATURE})
 _CUT_OFF: Final = KafkaError(KafkaError._LOG_TRUNCATION).str()
 """In the text of an offset reset when the leader's log has another epoch at the position."""
@@ -306,20 +306,18 @@ class KafkaSource:
         self._mend_stalls()
 
     def _hear_failed(self) -> None:
-        failed, self._failed = self._failed, []
-        for each in failed:
-            if each.partition in self._assigned:
-                self._hear(each)
-            elif each.code not in _WAITED_OUT | {KafkaError._AUTO_OFFSET_RESET}:
-                raise self._describe(KafkaError(each.code, each.text))
+        while self._failed:
+            failed = self._failed[0]
+            if failed.code == KafkaError._AUTO_OFFSET_RESET and failed.partition in self._assigned:
+                self._pass_gap(failed)  # may raise BrokerUnavailable, and is tried again then
+            del self._failed[0]
+            if failed.code != KafkaError._AUTO_OFFSET_RESET:
+                self._hear(failed)
 
     def _hear(self, failed: Failed) -> None:
-        """Of a partition that is ours."""
-        if failed.code == KafkaError._AUTO_OFFSET_RESET:
-            self._pass_gap(failed)
-        elif failed.code in _FENCED:
+        if failed.code in _FENCED or (failed.partition not in self._assigned and failed.code not in _WAITED_OUT):
             raise self._describe(KafkaError(failed.code, failed.text))
-        elif failed.code not in _WAITED_OUT:
+        if failed.code not in _WAITED_OUT:
             self._refuse(failed)
 
     def _refuse(self, failed: Failed) -> None:
@@ -339,8 +337,10 @@ class KafkaSource:
             self._retried.discard(partition)
 
     def _describe(self, error: KafkaError) -> HeadwaterError:
-        if error.fatal() or error.code() in _FENCED:
+        if error.code() in _FENCED:
             return Fenced(f"Another worker took this one's place in the group: {error.str()}.")
+        if error.fatal() or error.code() == KafkaError._FATAL:
+            return WorkerError(f"Kafka's client cannot go on: {error.str()}. The next worker has a new one.")
         return unavailable(error, self._access)
 
     def _retry_refused(self) -> None:
@@ -392,7 +392,7 @@ class KafkaSource:
     # Gaps: librdkafka has stopped to read a partition at a position that is not on the topic.
 
     def _pass_gap(self, failed: Failed) -> None:
-        """Read on behind the gap."""
+        """Read on where the gap ends. Raises SourceGap when the log was cut off or is another topic's."""
         partition, position = failed.partition, self._next[failed.partition]
         self._require(self._watch.read().topic_id)
         first, end = self._bounds(partition)

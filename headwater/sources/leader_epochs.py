@@ -38,7 +38,7 @@ class LeaderEpochs:
                 del known[:-KEPT]
 
     def before(self, partition: int, position: int) -> int:
-        """The epoch of the record before a position; -1 when it is not known."""
+        """The epoch of the record before a position; -1 when it is not known. Any thread may ask."""
         known = self._epochs.get(partition, [])
         return next((epoch for first, epoch in reversed(known) if first < position), UNKNOWN)
 

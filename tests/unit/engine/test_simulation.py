@@ -283,6 +283,10 @@ class ExactlyOnceStory(WorkerStory):
     def slow_transactions(self, seconds: float) -> None:
         self.weather.transaction_s = seconds
 
+    @rule(asked=st.integers(0, 6))
+    def commits_beside_the_worker(self, asked: int) -> None:
+        self.weather.commits_asked = asked
+
     @precondition(lambda self: not self.calm)
     @rule(up=st.booleans())
     def coordinator(self, up: bool) -> None:

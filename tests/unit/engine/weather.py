@@ -1,7 +1,9 @@
 """What tests of the worker turn: a clock, a source, producers and metrics that can be away, refuse or die."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
+from typing import Any
 
 from headwater.errors import BrokerUnavailable, DeliveryFailed, SetStoreUnavailable
 from headwater.model.metric import Measured
@@ -37,6 +39,7 @@ class Clock:
 class Weather:
     """What the tests turn: the stores, the transforms' slowness, the broker's acknowledgements and refusals.
 
+    commits_asked: how often a worker asks whether a transaction has ended before it has.
     lost_answers: transactions that are committed, but whose producers don't hear of it. metrics_up: False: no write of
     metrics arrives; None: writes arrive, and their answers are lost. at_write: called once, when metrics are written
     next. killed_at_commit: the next worker that commits dies instead. bombs: partitions and offsets; a worker that
@@ -44,6 +47,7 @@ class Weather:
     """
 
     clock: Clock = field(default_factory=Clock)
+    commits_asked: int = 0
     store_up: bool = True
     metrics_up: bool | None = True
     slowness: int = 0
@@ -61,6 +65,32 @@ class Weather:
 
 class Killed(BaseException):
     """The end of a worker in the middle of a step."""
+
+
+class LateFuture(Future[Any]):
+    """Of a call that is made when somebody waits for it, or has asked `asked` times whether it is done."""
+
+    def __init__(self, call: Callable[[], object], asked: int) -> None:
+        super().__init__()
+        self._call = call
+        self._left = asked
+
+    def done(self) -> bool:
+        self._left -= 1
+        return self._left < 0
+
+    def result(self, timeout: float | None = None) -> Any:
+        return self._call()
+
+
+class LateExecutor(Executor):
+    """Makes calls later, as the weather says, on the thread that asks for their results."""
+
+    def __init__(self, weather: Weather) -> None:
+        self._weather = weather
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        return LateFuture(lambda: fn(*args, **kwargs), self._weather.commits_asked)
 
 
 class WeatherProducer(MemoryProducer):

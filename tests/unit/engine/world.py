@@ -24,6 +24,7 @@ from headwater.sources.memory import MemoryGroup, MemoryRecord, MemorySource, Me
 from headwater.sources.memory_queue import MemoryQueue, MemoryQueueSource
 from headwater.transforms.base import Pending
 from tests.unit.engine.weather import (
+    LateExecutor,
     Weather,
     WeatherMetrics,
     WeatherProducer,
@@ -177,7 +178,15 @@ class World:
 
         sinks, dead_letters = [KafkaSink(name, name, names) for name in OUTPUTS], DeadLetters(DEAD, 7, names)
         if self._exactly_once:
-            return ExactlyOnce(sinks, dead_letters, transactional_producer, names, self.watching, self.weather.clock)
+            return ExactlyOnce(
+                sinks,
+                dead_letters,
+                transactional_producer,
+                names,
+                self.watching,
+                self.weather.clock,
+                LateExecutor(self.weather),
+            )
         return AtLeastOnce(sinks, dead_letters, producer, names)
 
     def append(self, partition: int, *kinds: str) -> None:
