@@ -65,7 +65,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """commands: the processes of a run. exact: integers beyond 2^53 keep their digits."""
+    """commands: the processes of a run. exact: integers beyond 2^53 keep their digits, and copies their bytes."""
 
     work: str
     exact: bool
@@ -235,7 +235,7 @@ def _bento() -> Family:
         raise MissingError("the environment variable BENTO does not name its binary.")
     _lint(binary)
     for work in BENTO_WORKS:
-        yield "", Peer(work, exact="script" not in work, commands=partial(_bento_commands, binary, work))
+        yield "", Peer(work, exact=work == "copy", commands=partial(_bento_commands, binary, work))
 
 
 def _lint(binary: str) -> None:

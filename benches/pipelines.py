@@ -343,7 +343,7 @@ def main(
         fenced = fencings(Path(name) / "kafka" / "logs")
     for work, result in medians.items():
         ratios = (f"{beside(result, medians[copy])} the {copy} copy" for copy in COPIES)
-        rounds_off = "; integers beyond 2^53 rounded" if work in found and not found[work].exact else ""
+        rounds_off = "; integers beyond 2^53 may be rounded" if work in found and not found[work].exact else ""
         typer.echo(f"{line(work, result)};  {'; '.join(ratios)}{aim(work)}{rounds_off}")
     typer.echo(f"fenced by the broker: {fenced} times")
 
