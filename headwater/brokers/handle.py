@@ -93,11 +93,15 @@ class Handle:
 
     def _hear(self, event: Event) -> None:
         if event.code == KafkaError._FATAL:
-            reason = FFI.new("char[]", _ERROR_BYTES)
-            code = self._library.rd_kafka_fatal_error(self._client, reason, _ERROR_BYTES)
-            self.fatal = KafkaError(code, text_of(reason), True)
+            self.fatal = self.fatal_error()
         else:
             self._on_error(KafkaError(event.code, event.text))
+
+    def fatal_error(self) -> KafkaError:
+        """What is behind the error code _FATAL: an error that has made the client useless."""
+        reason = FFI.new("char[]", _ERROR_BYTES)
+        code = self._library.rd_kafka_fatal_error(self._client, reason, _ERROR_BYTES)
+        return KafkaError(code, text_of(reason), True)
 
     def _take(self, event: Event) -> None:
         """Take a rebalance, the outcome of a commit, or a failed delivery."""

@@ -32,7 +32,7 @@ class TransactionSize:
     """How many records a transaction may hold, so that it lasts about TARGET_S at most."""
 
     TARGET_S = 1.0
-    MOST = 20_000
+    MOST = 40_000
 
     def __init__(self) -> None:
         self.limit = self.MOST

@@ -37,7 +37,7 @@ HOLD_POLL_S = 0.1
 ROOM_S = 0.02
 FLUSH_S = 0.1
 SETTLE_SLEEP_S = 0.001
-MAX_BESIDE_COMMIT = 12
+MAX_BESIDE_COMMIT = 20
 """Batches in flight, in place of MAX_IN_FLIGHT, while a commit goes on: they are delivered when it has ended."""
 CONNECT_S = 10.0
 JOIN_POLL_S = 0.2
@@ -175,7 +175,7 @@ class Worker:
             self._hold(self._reason or "The transforms need long for a batch of records.", 0)
         elif moved and self._clock() >= self._retry_at:
             self._go_on()
-        if self._end_commit(wait=not read):
+        if self._end_commit(wait=not self._place()):
             self._emit()
 
     def _isolate(self) -> None:
@@ -190,14 +190,14 @@ class Worker:
 
     def _read(self) -> bool:
         """Start the next batch; False when there was none, or no place for one."""
-        limit = min(self._size.limit, self._delivery.room() - sum(len(flight.source) for flight in self._flights))
-        most = MAX_IN_FLIGHT if self._committing is None else MAX_BESIDE_COMMIT
-        if len(self._flights) >= most or limit <= 0:
+        limit = self._place()
+        if not limit:
             return False
         batch = self._poll(limit, 0)
-        if batch is not None and not (batch or self._flights):
+        if batch is not None and not batch and (not self._flights or self._committing is not None):
             self._delivery.push()
-            batch = self._poll(limit, AWAITING_POLL_S if self.observer.awaits else self._idle_poll_s)
+            awaits = self.observer.awaits or self._committing is not None
+            batch = self._poll(limit, AWAITING_POLL_S if awaits else self._idle_poll_s)
         if batch is not None:
             self._isolation.polled(is_busy=bool(batch) or self._is_busy())
         if not batch:
@@ -205,6 +205,12 @@ class Worker:
         self._ledger.read(batch)
         self._flights.append(Flight(batch, self._transforms, self._clock(), self._waited_s))
         return True
+
+    def _place(self) -> int:
+        """How many records the next batch may have; 0 when there is no place for one."""
+        if len(self._flights) >= (MAX_IN_FLIGHT if self._committing is None else MAX_BESIDE_COMMIT):
+            return 0
+        return max(0, min(self._size.limit, self._delivery.room() - sum(len(each.source) for each in self._flights)))
 
     def _poll(self, max_records: int, timeout_s: float) -> RecordBatch | None:
         try:

@@ -315,6 +315,8 @@ class KafkaSource:
                 self._hear(failed)
 
     def _hear(self, failed: Failed) -> None:
+        if failed.code == KafkaError._FATAL:
+            raise self._describe(self._consumer.fatal_error())
         if failed.code in _FENCED or (failed.partition not in self._assigned and failed.code not in _WAITED_OUT):
             raise self._describe(KafkaError(failed.code, failed.text))
         if failed.code not in _WAITED_OUT:
@@ -339,7 +341,7 @@ class KafkaSource:
     def _describe(self, error: KafkaError) -> HeadwaterError:
         if error.code() in _FENCED:
             return Fenced(f"Another worker took this one's place in the group: {error.str()}.")
-        if error.fatal() or error.code() == KafkaError._FATAL:
+        if error.fatal():
             return WorkerError(f"Kafka's client cannot go on: {error.str()}. The next worker has a new one.")
         return unavailable(error, self._access)
 

@@ -215,7 +215,7 @@ class TestTransactionSize:
     @pytest.mark.parametrize(
         ("learn", "limit"),
         [
-            (lambda size: size.learn(10_000, 0.1), 20_000),
+            (lambda size: size.learn(10_000, 0.1), TransactionSize.MOST),
             (lambda size: size.learn(10_000, 4.0), 2_500),
             (lambda size: size.failed(8_000), 2_000),
             (lambda size: size.failed(0), 1),
