@@ -37,8 +37,8 @@ HOLD_POLL_S = 0.1
 ROOM_S = 0.02
 FLUSH_S = 0.1
 SETTLE_SLEEP_S = 0.001
-MAX_BESIDE_COMMIT = 20
-"""Batches in flight, in place of MAX_IN_FLIGHT, while a commit goes on: they are delivered when it has ended."""
+BYTES_BESIDE_COMMIT = 32 << 20
+"""While a commit goes on, more than MAX_IN_FLIGHT batches may be in flight, up to so many bytes of source records."""
 CONNECT_S = 10.0
 JOIN_POLL_S = 0.2
 
@@ -208,7 +208,9 @@ class Worker:
 
     def _place(self) -> int:
         """How many records the next batch may have; 0 when there is no place for one."""
-        if len(self._flights) >= (MAX_IN_FLIGHT if self._committing is None else MAX_BESIDE_COMMIT):
+        held_bytes = sum(len(each.source.values.text) for each in self._flights)
+        may_hold_more = self._committing is not None and held_bytes < BYTES_BESIDE_COMMIT
+        if len(self._flights) >= MAX_IN_FLIGHT and not may_hold_more:
             return 0
         return max(0, min(self._size.limit, self._delivery.room() - sum(len(each.source) for each in self._flights)))
 
