@@ -110,10 +110,10 @@ class Settings(BaseSettings):
         "SCRAM-SHA-512",
         description="How Headwater itself logs in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or AWS_MSK_IAM.",
     )
-    kafka_username: str = Field("headwater-admin", description="A user that may manage topics, users and rules.")
-    kafka_password: SecretStr = Field(SecretStr(""), description="The admin user's password.")
+    kafka_username: str = Field("headwater-admin", description="Headwater's own user, for PLAIN and SCRAM.")
+    kafka_password: SecretStr = Field(SecretStr(""), description="Password of Headwater's own user.")
     kafka_ca_file: _OptionalPath = Field(None, description="CA certificates of the brokers; default: the system's.")
-    kafka_certificate_file: _OptionalPath = Field(None, description="Client certificate, with the protocol SSL.")
+    kafka_certificate_file: _OptionalPath = Field(None, description="Client certificate, with SSL or SASL_SSL.")
     kafka_key_file: _OptionalPath = Field(None, description="Key of the client certificate.")
     kafka_key_password: SecretStr = Field(SecretStr(""), description="Password of an encrypted key file.")
     kafka_oauth_token_endpoint_url: str = Field("", description="Token endpoint, for OAUTHBEARER.")

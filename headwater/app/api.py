@@ -139,7 +139,7 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
         probes={
             "database": database.doorbell.value,
             "set_store": lambda: client.call("PING"),
-            "broker": lambda: broker.partitions(any_topic),
+            "broker": lambda: broker.ping(any_topic),
             "controller": lambda: _require_leader(database.leases),
         },
         is_led=partial(_is_led, database.leases),

@@ -127,6 +127,9 @@ class Broker(Protocol):
     def trim(self, wanted: Resources, gone: Sequence[str]) -> None:
         """Remove the rules of the wanted users that are not wanted, then the topics `gone`."""
 
+    def ping(self, topic: str) -> None:
+        """Return when the cluster answers a question about a topic, if only that the identity may not see it."""
+
     def partitions(self, topic: str) -> int | None:
         """The number of partitions, or None when the topic does not exist."""
 

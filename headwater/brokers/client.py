@@ -81,7 +81,7 @@ def unread(why: str, topic: str, partition: int, access: KafkaAccess) -> str:
 def no_rights(access: KafkaAccess) -> str:
     """The sentence for a user who may not manage the cluster."""
     who = identity(access)
-    return f"On Kafka {who} may not manage topics, users and rules: use an identity that may."
+    return f"On Kafka {who} lacks a right: docs/own_kafka.md lists those that it needs."
 
 
 def _sentence(error: KafkaError, access: KafkaAccess) -> str:

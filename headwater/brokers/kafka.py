@@ -133,6 +133,12 @@ class KafkaBroker:
             _results(self._delete_topics(gone), _ABSENT)
         self._wait_until_absent(set(), set(gone))
 
+    def ping(self, topic: str) -> None:
+        """See base.Broker."""
+        with self._talking():
+            described = self._admin.describe_topics(TopicCollection([topic]), request_timeout=REQUEST_S)
+            _results(described.values(), _ABSENT | {KafkaError.TOPIC_AUTHORIZATION_FAILED})
+
     def partitions(self, topic: str) -> int | None:
         """See base.Broker."""
         described = self._describe(topic)

@@ -58,6 +58,10 @@ class MemoryBroker:
                 self.topics.pop(topic, None)
                 self.logs.pop(topic, None)
 
+    def ping(self, topic: str) -> None:
+        """See base.Broker."""
+        self.partitions(topic)
+
     def partitions(self, topic: str) -> int | None:
         """See base.Broker."""
         with self._lock:

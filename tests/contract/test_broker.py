@@ -246,6 +246,10 @@ class TestEnsure:
         assert not {topic_of(each) for each in wanted} & bench.broker.inventory().topics
 
 
+def test_a_cluster_answers_also_for_a_topic_that_is_not_there(bench: Bench) -> None:
+    bench.broker.ping("no-such-topic")
+
+
 def test_an_unknown_topic_has_no_partitions(bench: Bench) -> None:
     assert bench.broker.partitions("no-such-topic") is None
     assert "no-such-topic" not in bench.broker.inventory().topics

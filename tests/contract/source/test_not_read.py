@@ -78,6 +78,7 @@ def test_a_right_to_read_that_is_taken_away_and_comes_back(kafka: KafkaServer, k
         kafka_bench.append(0, [b"a"])
         assert read(source, 1) == [(0, 0, b"a")]
         broker.trim(replace(owned, rules=(group,)), [])
+        KafkaBroker(kafka.user(user.name, user.password), 1).ping(kafka_bench.topic)
         assert "uthorization" in refusal(source)
         kafka_bench.append(0, [b"b"])
         broker.ensure(owned)

@@ -76,7 +76,7 @@ class TestClientErrors:
         (KafkaError._SSL, "check the security protocol and the CA file"),
         (KafkaError._TIMED_OUT, "kafka:9092 does not answer: check that it runs"),
         (KafkaError._TRANSPORT, "does not answer"),
-        (KafkaError.CLUSTER_AUTHORIZATION_FAILED, "somebody may not manage topics, users and rules"),
+        (KafkaError.CLUSTER_AUTHORIZATION_FAILED, "somebody lacks a right"),
         (KafkaError.INVALID_REPLICATION_FACTOR, "lower the replication setting"),
         (KafkaError.POLICY_VIOLATION, "refused a request: .*POLICY_VIOLATION"),
     ],
