@@ -32,10 +32,10 @@ class Ledger:
         """What was delivered since `acknowledge`: the positions to commit."""
         return dict(self._delivered)
 
-    def acknowledge(self) -> None:
-        """All that was delivered is acknowledged."""
-        self._acknowledged.update(self._delivered)
-        self._delivered.clear()
+    def acknowledge(self, positions: Positions) -> None:
+        """All before these positions is acknowledged. They were pending; what was delivered since stays so."""
+        self._acknowledged.update({p: offset for p, offset in positions.items() if p in self._delivered})
+        self._delivered = {p: offset for p, offset in self._delivered.items() if positions.get(p) != offset}
 
     def rewind(self, stored: Positions) -> Positions:
         """What was delivered since `acknowledge` is void: where to read again. stored: positions that moved since."""

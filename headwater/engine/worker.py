@@ -10,6 +10,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import structlog
 
@@ -37,8 +38,11 @@ HOLD_POLL_S = 0.1
 ROOM_S = 0.02
 FLUSH_S = 0.1
 SETTLE_SLEEP_S = 0.001
-BYTES_BESIDE_COMMIT = 32 << 20
-"""While a commit goes on, more than MAX_IN_FLIGHT batches may be in flight, up to so many bytes of source records."""
+MAX_BESIDE_COMMIT = 16
+BYTES_BESIDE_COMMIT = 64 << 20
+"""While a commit goes on, so many batches may be in flight in place of MAX_IN_FLIGHT, and so many bytes of them: where
+transforms are cheap, and batches as large as they get for that.
+"""
 CONNECT_S = 10.0
 JOIN_POLL_S = 0.2
 
@@ -46,6 +50,13 @@ PAUSE_AFTER_S = 10.0
 """How long a wait may last before the source is paused and polled: pausing throws away what was fetched ahead."""
 REVOKE_BUDGET_S = 5.0
 STOP_BUDGET_S = 8.0
+
+
+class _Commit(NamedTuple):
+    """A commit that goes on. is_stored: false when the positions could not be stored, and the next commit is to try."""
+
+    positions: Positions
+    is_stored: bool
 
 
 class Worker:
@@ -78,7 +89,7 @@ class Worker:
         self._size = BatchSize()
         self._ledger = Ledger()
         self._refusals: list[str] = []
-        self._committing: Positions | None = None
+        self._committing: _Commit | None = None
         self._isolation = Isolation(plan, source, clock)
         self._standing = Standing(self._isolation)
         self._prepared = self._paused = self._stopping = False
@@ -208,11 +219,16 @@ class Worker:
 
     def _place(self) -> int:
         """How many records the next batch may have; 0 when there is no place for one."""
-        held_bytes = sum(len(each.source.values.text) for each in self._flights)
-        may_hold_more = self._committing is not None and held_bytes < BYTES_BESIDE_COMMIT
-        if len(self._flights) >= MAX_IN_FLIGHT and not may_hold_more:
+        if len(self._flights) >= (MAX_BESIDE_COMMIT if self._may_hold_more() else MAX_IN_FLIGHT):
             return 0
         return max(0, min(self._size.limit, self._delivery.room() - sum(len(each.source) for each in self._flights)))
+
+    def _may_hold_more(self) -> bool:
+        if self._committing is None or self._size.limit < BatchSize.MOST:
+            return False
+        batches = [columns for each in self._flights for columns in (each.source.values, each.source.keys)]
+        outputs = sum(each.output_bytes() for each in self._flights)
+        return sum(len(columns.text) for columns in batches) + outputs < BYTES_BESIDE_COMMIT
 
     def _poll(self, max_records: int, timeout_s: float) -> RecordBatch | None:
         try:
@@ -346,7 +362,7 @@ class Worker:
         self.observer.record(at_once=wait)
         positions = self._ledger.pending
         stored = self._store(positions, wait=wait)
-        self._committing = positions if stored else {}
+        self._committing = _Commit(positions, stored)
         return self._end_commit(wait=wait) and stored
 
     def _store(self, positions: Positions, *, wait: bool) -> bool:
@@ -368,9 +384,10 @@ class Worker:
             self._refusals.append(error.detail)
             self._committing = None
             return False
-        stored, self._committing = self._committing, None
-        self._ledger.acknowledge()
-        self._isolation.committed(stored)
+        ended, self._committing = self._committing, None
+        self._ledger.acknowledge(ended.positions)
+        if ended.is_stored:
+            self._isolation.committed(ended.positions)
         self.observer.committed(at_once=wait)
         self._broker_backoff.reset()
         return True

@@ -11,7 +11,7 @@ enum {
     QUEUE_FULL = -184,
     ASSIGN_PARTITIONS = -175,
     FIRST_CHUNK = 8,
-    LARGEST_CHUNK = 512,
+    LARGEST_CHUNK = 64,
     AHEAD = 8,  // messages that are fetched into the caches before they are looked at
     MOST_HEADERS = 16,
     // Of "<prefix><partition>/<offset>/<index>": what a prefix and three numbers take at most.

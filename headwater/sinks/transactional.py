@@ -102,12 +102,19 @@ class TransactionalKafkaProducer:
             self._client.begin_transaction()
             for outputs in held:
                 self._write(outputs, deadline)
+            self._require_queued()
             if positions:
                 _call(lambda left_s: self._send(positions, cast("Member", membership()), left_s), deadline)
             _call(self._client.commit_transaction, deadline)
         except KafkaException as error:
             raise DeliveryFailed(f"Kafka did not take a transaction: {error.args[0].str()}.") from error
         self._is_open = False
+
+    def _require_queued(self) -> None:
+        """Raise DeliveryFailed for records that librdkafka refused at once: to its transaction they do not exist."""
+        self._client.poll(0)
+        if self._client.has_failures:
+            raise DeliveryFailed("Kafka did not take a transaction: the client refused one of its records.")
 
     def _write(self, outputs: Outputs, deadline: float) -> None:
         """Queue all records. Raises DeliveryFailed when there was no room for some until the deadline."""

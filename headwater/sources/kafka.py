@@ -101,6 +101,8 @@ class KafkaSource:
         self._refused: dict[int, str] = {}
         self._retried: set[int] = set()
         self._retry_at = 0.0
+        self._gaps_ahead: dict[int, Failed] = {}
+        self._pass_at = 0.0
         self._passed: list[Gap] = []
         self._sent: Positions = {}
         self._unstored: Positions = {}
@@ -171,6 +173,7 @@ class KafkaSource:
         self._failed = [failed for failed in self._failed if failed.partition not in gone]
         for partition in gone:
             self._refused.pop(partition, None)
+            self._gaps_ahead.pop(partition, None)
             self._retried.discard(partition)
             for known in (self._next, self._sent, self._unstored):
                 known.pop(partition, None)
@@ -301,20 +304,20 @@ class KafkaSource:
         if state is not None:
             self._require(state.topic_id)
         self._hear_failed()
+        self._pass_gaps()
         self._retry_refused()
         self._mend_member()
         self._mend_stalls()
 
     def _hear_failed(self) -> None:
         while self._failed:
-            failed = self._failed[0]
-            if failed.code == KafkaError._AUTO_OFFSET_RESET and failed.partition in self._assigned:
-                self._pass_gap(failed)  # may raise BrokerUnavailable, and is tried again then
-            del self._failed[0]
-            if failed.code != KafkaError._AUTO_OFFSET_RESET:
-                self._hear(failed)
+            self._hear(self._failed.pop(0))
 
     def _hear(self, failed: Failed) -> None:
+        if failed.code == KafkaError._AUTO_OFFSET_RESET:
+            if failed.partition in self._assigned:
+                self._gaps_ahead[failed.partition] = failed
+            return
         if failed.code == KafkaError._FATAL:
             raise self._describe(self._consumer.fatal_error())
         if failed.code in _FENCED or (failed.partition not in self._assigned and failed.code not in _WAITED_OUT):
@@ -364,7 +367,7 @@ class KafkaSource:
             self._join_anew("Kafka answers, but the member gets no partitions")
 
     def _mend_stalls(self) -> None:
-        reading = self._assigned - self._held - self._refused.keys()
+        reading = self._assigned - self._held - self._refused.keys() - self._gaps_ahead.keys()
         found = self._stalls.look({p: at for p, at in self._next.items() if p in reading})
         if found is not None:
             self._revive(found)
@@ -392,6 +395,20 @@ class KafkaSource:
             self._epochs.begin(place)
 
     # Gaps: librdkafka has stopped to read a partition at a position that is not on the topic.
+
+    def _pass_gaps(self) -> None:
+        """Pass what lies ahead. A partition whose broker does not answer is tried again, and holds up no other."""
+        if not self._gaps_ahead or time.monotonic() < self._pass_at:
+            return
+        leaderless = self._watch.state.leaderless if self._watch.state is not None else frozenset()
+        for failed in [each for each in self._gaps_ahead.values() if each.partition not in leaderless]:
+            try:
+                self._pass_gap(failed)
+            except BrokerUnavailable as error:
+                log.warning("a gap can't be passed yet", topic=self._topic, reason=error.detail)
+                self._pass_at = time.monotonic() + RETRY_S
+            else:
+                del self._gaps_ahead[failed.partition]
 
     def _pass_gap(self, failed: Failed) -> None:
         """Read on where the gap ends. Raises SourceGap when the log was cut off or is another topic's."""
@@ -424,6 +441,7 @@ class KafkaSource:
             # Reading on from anywhere else would skip records: the worker that starts next asks the group.
             raise Fenced("Another worker has this one's partitions, so it can't read them again.")
         self._failed = [failed for failed in self._failed if failed.partition not in positions]
+        self._gaps_ahead = {p: failed for p, failed in self._gaps_ahead.items() if p not in positions}
         self._move([self._place_of(partition, at) for partition, at in positions.items()])
 
     def read_only(self, partitions: Collection[int] | None) -> None:

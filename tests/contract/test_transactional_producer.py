@@ -239,6 +239,18 @@ class TestFailures:
         successor.commit({0: 1}, source.membership)
         assert (bench.values(), bench.positions()) == ([b"b"], {0: 1, 1: 0})
 
+    def test_a_record_for_a_partition_that_is_not_there_ends_the_transaction(self, kafka_bench: KafkaBench) -> None:
+        """librdkafka refuses it at once, and would commit all others."""
+        source, producer = member(kafka_bench), begun(kafka_bench)
+        write(producer, kafka_bench.topic, b"a")
+        write(producer, kafka_bench.topic, b"b", partition=9)
+        with pytest.raises(DeliveryFailed, match="transaction"):
+            producer.commit({0: 2}, source.membership)
+        assert ["artition" in refusal.reason for refusal in producer.failures()] == [True]
+        producer.close()
+        begun(kafka_bench)
+        assert (kafka_bench.values(), kafka_bench.positions()) == ([], {0: 0, 1: 0})
+
     def test_a_successor_shuts_its_predecessor_out(self, bench: Bench) -> None:
         source, old = member(bench), begun(bench)
         write(old, bench.topic, b"a")

@@ -17,7 +17,7 @@ def test_reading_again_starts_at_the_first_record_until_something_is_acknowledge
     assert ledger.rewind({}) == {0: 10}
     ledger.delivered({0: 12})
     assert ledger.pending == {0: 12}
-    ledger.acknowledge()
+    ledger.acknowledge({0: 12})
     ledger.delivered({0: 13})
     assert ledger.rewind({}) == {0: 12}
     assert not ledger.pending
@@ -27,8 +27,18 @@ def test_acknowledged_positions_are_given_once() -> None:
     ledger = Ledger()
     ledger.delivered({0: 3})
     assert ledger.pending == {0: 3}
-    ledger.acknowledge()
+    ledger.acknowledge({0: 3})
     assert ledger.pending == {}
+
+
+def test_what_was_delivered_beside_a_commit_is_pending() -> None:
+    ledger = Ledger()
+    ledger.delivered({0: 3, 1: 4})
+    committing = ledger.pending
+    ledger.delivered({0: 5})
+    ledger.acknowledge(committing)
+    assert ledger.pending == {0: 5}
+    assert ledger.rewind({}) == {0: 3, 1: 4}
 
 
 def test_positions_that_moved_unnoticed_are_where_reading_goes_on() -> None:
@@ -46,6 +56,6 @@ def test_a_dropped_partition_begins_anew() -> None:
     ledger.delivered({0: 11, 1: 4})
     ledger.drop([0])
     assert ledger.pending == {1: 4}
-    ledger.acknowledge()
+    ledger.acknowledge({0: 11, 1: 4})
     ledger.read(batch(0, 7))
     assert ledger.rewind({}) == {0: 7, 1: 4}
