@@ -67,10 +67,23 @@ def children(pid: int) -> list[int]:
     return [int(c) for task in Path(f"/proc/{pid}/task").iterdir() for c in (task / "children").read_text().split()]
 
 
-def wait_for_memory(worker: WorkerProcess, before: int) -> None:
-    """Until no child is larger than what is replaced, and the worker itself is as it was."""
-    wait_for(lambda: all(resident_bytes(pid) < RECYCLE_ABOVE_BYTES for pid in children(worker.pid)), "small children")
+def wait_for_memory(pipeline: Pipeline, worker: WorkerProcess, fed: list[dict[str, int]], before: int) -> None:
+    """Until no child is larger than what is replaced, and the worker itself is as it was.
+
+    Good records are added to what is fed: a child is replaced between batches.
+    """
+
+    def are_small() -> bool:
+        if all(resident_bytes(pid) < RECYCLE_ABOVE_BYTES for pid in children(worker.pid)):
+            return True
+        more = [{"n": len(fed) + number} for number in range(PARTITIONS)]
+        pipeline.feed(more)
+        fed.extend(more)
+        return False
+
+    wait_for(are_small, "small children")
     assert resident(worker.pid) - before < WORKER_GROWTH_BYTES
+    pipeline.wait_committed(len(fed))
 
 
 @pytest.mark.parametrize(
@@ -91,6 +104,6 @@ def test_one_worker_survives_all(kafka: KafkaServer, tmp_path: Path, cases: list
         for committed in range(WARM, len(fed), 100):  # a time limit for each hundred records, not for all
             pipeline.wait_committed(min(committed + 100, len(fed)))
         beat = worker.wait(lambda beat: beat.counters.get("messages_received") == len(fed))
-        wait_for_memory(worker, before)
+        wait_for_memory(pipeline, worker, fed, before)
         assert worker.terminate() == 0
     assert beat.counters["processor_error"] == check(pipeline, fed, cases)
