@@ -218,7 +218,7 @@ class TestBrokerUnavailable:
             broker.inventory()
 
     def test_not_an_administrator(self, kafka: KafkaServer, ours: Deployment) -> None:
-        with pytest.raises(BrokerUnavailable, match="dep-near1 may not manage"):
+        with pytest.raises(BrokerUnavailable, match="dep-near1 lacks a right"):
             KafkaBroker(ours.reader, 1).inventory()
 
     def test_too_few_brokers(self, kafka: KafkaServer) -> None:
