@@ -27,12 +27,12 @@ def script(cases: Sequence[Case]) -> str:
 
 
 def records(cases: Sequence[Case]) -> list[dict[str, int]]:
-    """Good records to warm up, then a bad one after every BETWEEN good ones."""
+    """Good records to warm up, then a bad one after every BETWEEN good ones, and as many for each partition."""
     made = [{"n": n} for n in range(WARM)]
     for bad in range(len(cases)):
         made += [{"n": len(made) + i} for i in range(BETWEEN)]
         made.append({"bad": bad})
-    return made
+    return made + [{"n": len(made) + number} for number in range(-len(made) % PARTITIONS)]
 
 
 def by_record(found: Sequence[Message], fed: Sequence[Any]) -> list[tuple[int, Message]]:
