@@ -1,9 +1,10 @@
 """A broker with a stream of records, for the benchmarks of the data plane."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -59,12 +60,17 @@ def _has_leaders(admin: AdminClient, name: str) -> bool:
     return len(partitions) == PARTITIONS and all(partition.leader >= 0 for partition in partitions)
 
 
-def fill(access: KafkaAccess, name: str, values: Sequence[bytes], count: int) -> None:
-    """Record i of the stream, i % len(values) of `values`, is record i // PARTITIONS of partition i % PARTITIONS."""
-    producer = Producer(
-        producer_settings(access, ClientErrors(access), 50)
-        | {"queue.buffering.max.messages": 200_000, "batch.num.messages": 10_000}
-    )
+LARGE_BATCHES: dict[str, Any] = {"queue.buffering.max.messages": 200_000, "batch.num.messages": 10_000}
+
+
+def fill(
+    access: KafkaAccess, name: str, values: Sequence[bytes], count: int, settings: Mapping[str, Any] = LARGE_BATCHES
+) -> None:
+    """Record i of the stream, i % len(values) of `values`, is record i // PARTITIONS of partition i % PARTITIONS.
+
+    settings: the producer's, beside those of all producers.
+    """
+    producer = Producer(producer_settings(access, ClientErrors(access), 50) | dict(settings))
     for number in range(count):
         while True:
             try:

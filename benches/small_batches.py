@@ -11,14 +11,13 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import typer
-from confluent_kafka import Producer
 
 from benches import _readers
-from benches._stream import PARTITIONS, WAIT_S, broker, topic
+from benches._stream import PARTITIONS, WAIT_S, broker, fill, topic
 from benches._workload import Workload
-from headwater.brokers.client import ClientErrors, producer_settings
 from headwater.model.worker import KafkaAccess
 
 SIZES = (1, 3, 10, 100)
@@ -32,22 +31,14 @@ AIM = 1.3
 _HEADER_BYTES, _LENGTH, _RECORDS = 61, slice(8, 12), slice(57, 61)
 
 
-def fill(access: KafkaAccess, name: str, values: list[bytes], count: int, size: int) -> None:
-    """Write `count` records in batches of `size` each."""
-    settings = producer_settings(access, ClientErrors(access), LINGER_MS) | {
+def batches_of(size: int) -> dict[str, Any]:
+    """A producer's settings, with which each of its batches has so many records."""
+    return {
+        "linger.ms": LINGER_MS,
         "max.in.flight.requests.per.connection": 5,
         "batch.num.messages": size,
         "queue.buffering.max.messages": PARTITIONS * 50 * size,
     }
-    producer = Producer(settings)
-    for number in range(count):
-        while True:
-            try:
-                producer.produce(name, values[number % len(values)], b"%d" % number, number % PARTITIONS)
-                break
-            except BufferError:
-                producer.poll(0.01)
-    assert producer.flush(WAIT_S) == 0
 
 
 def batch_sizes(folder: Path, name: str) -> Counter[int]:
@@ -101,7 +92,7 @@ def main(count: int = COUNT, rounds: int = 3, only: str = ",".join(map(str, SIZE
         for size in map(int, only.split(",")):
             assert count % (PARTITIONS * size) == 0, f"{count} records are no whole number of batches of {size}"
             with topic(access, f"batches-of-{size}") as name:
-                fill(access, name, values, count, size)
+                fill(access, name, values, count, batches_of(size))
                 assert batch_sizes(Path(folder) / "kafka", name) == {size: count // size}
                 typer.echo(line(size, in_turns(access, program, name, count, rounds)))
 

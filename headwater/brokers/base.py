@@ -85,7 +85,7 @@ class Inventory:
         users: All SCRAM users.
         rules: By user, the topics that its rules name; a user whose rules name none has an empty set.
         groups: All consumer groups.
-        busy_groups: Those of `groups` that have members.
+        busy_groups: The groups among `groups` that have members.
         lists_users: Whether users and rules were asked for; they are not where the operator manages them.
     """
 

@@ -67,7 +67,7 @@ def resources(deployment: Deployment, revision: Revision, binding: Binding, part
 
 
 def _topic_specs(deployment: Deployment, revision: Revision, partitions: int) -> list[TopicSpec]:
-    """The topics of a revision's own as they are made. partitions: those of the source."""
+    """The topics of a revision's own as they are made. partitions: how many the source has."""
     sinks = [
         TopicSpec(sink_topic(deployment.flow_id, sink.name), sink.partitions or partitions, creation_settings(sink))
         for sink in revision.config.sinks

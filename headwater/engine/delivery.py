@@ -171,9 +171,9 @@ class Delivery(Protocol):
         """What Kafka refused since the last call; then nothing delivered since the last commit may be committed."""
 
     def commit(self, source: Source, positions: Positions, *, wait: bool) -> None:
-        """Begin to store positions; none: those that could not be stored before. wait: `end_commit` is to say that they
-        are stored, not only that they are on their way.
+        """Begin to commit positions; without any, try again what could not be committed before.
 
+        With wait, they are committed when `end_commit` has returned True; without, they may still be on their way then.
         Raises BrokerUnavailable, SetStoreUnavailable when they are not stored yet.
         """
 

@@ -69,6 +69,7 @@ class TransactionalKafkaProducer:
         settings |= {"transactional.id": transactional_id, "batch.num.messages": 1 if is_single else 10_000}
         self._client = Producer(settings, codecs)
         self._sent = SentRecords(is_single=is_single)
+        self._refused: list[Refusal] = []
         self._is_open = False
 
     def connect(self, timeout_s: float) -> None:
@@ -112,9 +113,9 @@ class TransactionalKafkaProducer:
 
     def _require_queued(self) -> None:
         """Raise DeliveryFailed for records that librdkafka refused at once: to its transaction they do not exist."""
-        self._client.poll(0)
-        if self._client.has_failures:
-            raise DeliveryFailed("Kafka did not take a transaction: the client refused one of its records.")
+        self._refused = self.failures()
+        if self._refused:
+            raise DeliveryFailed(f"Kafka did not take a transaction. {self._refused[0].reason}")
 
     def _write(self, outputs: Outputs, deadline: float) -> None:
         """Queue all records. Raises DeliveryFailed when there was no room for some until the deadline."""
@@ -138,7 +139,8 @@ class TransactionalKafkaProducer:
 
     def failures(self) -> list[Refusal]:
         self._client.poll(0)
-        return [self._sent.refusal(failure) for failure in self._client.failures()]
+        refused, self._refused = self._refused, []
+        return refused + [self._sent.refusal(failure) for failure in self._client.failures()]
 
     def close(self) -> None:
         self._held.clear()

@@ -283,7 +283,7 @@ class KafkaSource:
     def _before_damage(batch: RecordBatch, received: Received) -> tuple[RecordBatch, Positions]:
         """Without what follows a damaged record batch, and the ends of other partitions.
 
-        librdkafka tells of a batch that it can't read, and goes on behind it.
+        librdkafka reports a batch that it can't read, and continues with the records after it.
         """
         damage = {each.partition: each.offset for each in reversed(received.failed) if each.code in _DAMAGED}
         if not damage:
@@ -404,9 +404,8 @@ class KafkaSource:
         for failed in [each for each in self._gaps_ahead.values() if each.partition not in leaderless]:
             try:
                 self._pass_gap(failed)
-            except BrokerUnavailable as error:
-                log.warning("a gap can't be passed yet", topic=self._topic, reason=error.detail)
-                self._pass_at = time.monotonic() + RETRY_S
+            except BrokerUnavailable:
+                self._pass_at = time.monotonic() + RETRY_S  # `not_read` names the partition meanwhile
             else:
                 del self._gaps_ahead[failed.partition]
 
@@ -433,8 +432,10 @@ class KafkaSource:
         state = self._watch.state
         leaderless = self._assigned & state.leaderless if state is not None else set()
         held_up = {partition: _held_up(self._topic, partition, at) for partition, at in self._stalls.held().items()}
-        no_leader = {p: unread("it has no leader at the moment", self._topic, p, self._access) for p in leaderless}
-        return dict(sorted((held_up | self._refused | no_leader).items()))
+        no_bounds = dict.fromkeys(self._gaps_ahead, "its first and its last offset can't be read at the moment")
+        no_leader = dict.fromkeys(leaderless, "it has no leader at the moment")
+        others = {p: unread(why, self._topic, p, self._access) for p, why in (no_bounds | no_leader).items()}
+        return dict(sorted((held_up | self._refused | others).items()))
 
     def seek(self, positions: Positions) -> None:
         if positions.keys() - self._assigned:

@@ -169,10 +169,10 @@ class DeploymentStore(Protocol):
         """Those of these flows that had deployments or were given up, and have no deployment that is active."""
 
     def torn_down(self, topics: Mapping[str, Collection[str]]) -> frozenset[str]:
-        """Those of these topics that ended deployments wrote, as far as their revisions are stored.
+        """The topics among these that ended deployments wrote, as far as their revisions are stored.
 
         topics: by the id of their configuration. Topics of a configuration that was given up are among them whatever
-        their names are; those of a configuration with an active deployment are not.
+        their names are; topics of a configuration with an active deployment are not.
         """
 
     def forget_ended(self, before: datetime, kept: Collection[str]) -> int:

@@ -160,6 +160,6 @@ def _recorded(connection: Connection, column: Column[Any], ids: Collection[str])
 
 
 def _given_up(connection: Connection, ids: Collection[str]) -> set[str]:
-    """Those of these ids that have a tombstone."""
+    """The ids among these that have a tombstone."""
     wanted = (select(tombstones.c.id).where(tombstones.c.id.in_(some)) for some in _chunks(ids))
     return {each for query in wanted for each in connection.scalars(query)}

@@ -18,19 +18,21 @@ from headwater.model.worker import KafkaAccess
 from tests.unit.controller.world import DEPLOYMENT, FLOW, TOPIC, World, deployment
 
 
+@pytest.fixture
+def world() -> Iterator[World]:
+    """A deployment that runs; the orchestrator moves on no worker by itself from now on."""
+    made = World()
+    made.deploy()
+    made.run(ticks=100)
+    made.orchestrator.auto = False
+    yield made
+    stop = threading.Event()
+    stop.set()
+    made.controller.run(stop)
+
+
 class TestTopicMembers:
     """Members of a sink that set up its topic change with a deploy."""
-
-    @pytest.fixture
-    def world(self) -> Iterator[World]:
-        made = World()
-        made.deploy()
-        made.run(ticks=100)
-        made.orchestrator.auto = False
-        yield made
-        stop = threading.Event()
-        stop.set()
-        made.controller.run(stop)
 
     def save(self, world: World, **members: Any) -> None:
         old = world.database.flows.get("owner", FLOW)
@@ -103,17 +105,6 @@ class TestTopicMembers:
 
 class TestRedeploy:
     """Revision 1 writes to `out`; the next ones change that."""
-
-    @pytest.fixture
-    def world(self) -> Iterator[World]:
-        made = World()
-        made.deploy()
-        made.run(ticks=100)
-        made.orchestrator.auto = False
-        yield made
-        stop = threading.Event()
-        stop.set()
-        made.controller.run(stop)
 
     def save(self, world: World, sink: str = "other") -> None:
         old = world.database.flows.get("owner", FLOW)
