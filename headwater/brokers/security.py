@@ -34,6 +34,8 @@ _TOKEN_STRANGE: Final = re.compile("not JSON|Expected JSON|Failed to decode")
 _MECHANISMS: Final = re.compile(r"supported mechanisms: (\w[\w, -]*?) *(?:\(|$)")
 _OUT_OF_TURN: Final = "not valid in current SASL state"
 """A listener without SASL says this, and so does one where a client renews a short session twice in a second."""
+_UNANSWERED: Final = "failed: Local: "
+"""librdkafka gives a connection that ended, or a broker that was silent, within the handshake the same code."""
 _CLIENT_CERTIFICATE: Final = re.compile(
     "alert (?:bad certificate|unsupported certificate|certificate [a-z]+|unknown ca|handshake failure|access denied)"
 )
@@ -137,7 +139,7 @@ def is_refusal(error: KafkaError) -> bool:
     said = error.str() or ""
     match error.code():
         case KafkaError._AUTHENTICATION | KafkaError.SASL_AUTHENTICATION_FAILED | KafkaError._SSL:
-            return _OUT_OF_TURN not in said
+            return _OUT_OF_TURN not in said and _UNANSWERED not in said
         case KafkaError._TRANSPORT:  # with TLS 1.3 a broker refuses a client's certificate after the handshake
             return _CLIENT_CERTIFICATE.search(said) is not None
         case _:

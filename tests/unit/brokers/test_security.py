@@ -185,5 +185,19 @@ def test_a_session_that_is_renewed_too_soon_is_no_refusal() -> None:
     assert not is_refusal(KafkaError(KafkaError._AUTHENTICATION, said))
 
 
-def test_a_lost_connection_is_no_refusal() -> None:
-    assert not is_refusal(KafkaError(KafkaError._TRANSPORT, "Disconnected while requesting ApiVersion"))
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (KafkaError._TRANSPORT, "Disconnected while requesting ApiVersion"),
+        (
+            KafkaError._AUTHENTICATION,
+            "SASL authentication error: SaslAuthenticateRequest failed: Local: Broker transport failure (after 0ms)",
+        ),
+        (
+            KafkaError._AUTHENTICATION,
+            "SASL SCRAM-SHA-512 mechanism handshake failed: Local: Timed out: broker's supported mechanisms: (n/a)",
+        ),
+    ],
+)
+def test_a_lost_connection_is_no_refusal(code: int, said: str) -> None:
+    assert not is_refusal(KafkaError(code, said))
