@@ -134,8 +134,10 @@ def consumer_settings(
         "group.id": group,
         "group.protocol": "classic",  # KIP-848 takes at least 45 s to notice a killed member
         "partition.assignment.strategy": "cooperative-sticky",
-        "session.timeout.ms": 10_000,
-        "heartbeat.interval.ms": 3_000,
+        # The least that brokers take by default: a rebalance waits so long for each member that has gone without a
+        # word, and one restart of a broker can leave two of these behind.
+        "session.timeout.ms": 6_000,
+        "heartbeat.interval.ms": 2_000,
         "max.poll.interval.ms": MAX_POLL_INTERVAL_MS,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,

@@ -28,7 +28,7 @@ SERVE_EVERY_S: Final = 0.4
 REQUEST_S: Final = 10.0
 STARTS_S: Final = 30.0
 """How long to wait for the start positions: the open transaction of a worker that was killed lasts up to 25 s."""
-REJOIN_S: Final = 12.0
+REJOIN_S: Final = 8.0
 """How long a member may wait for partitions while Kafka answers others, before it is made anew. Longer than a session:
 one that lost its partitions may have to wait for the end of the session that it had.
 """
