@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from benches._stream import PARTITIONS, start_at_the_beginning
-from headwater.app.garbage import spare_a_worker
+from headwater.app.memory import spare_a_worker
 from headwater.brokers.client import ClientErrors, consumer_settings
 from headwater.model.worker import KafkaAccess
 from headwater.native.kafka import library_path

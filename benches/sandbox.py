@@ -133,14 +133,14 @@ def measure_chain(
 
 def through(transforms: list[Transform], batch: RecordBatch, batches: int) -> Iterator[RecordBatch]:
     """What the transforms make of a batch that comes again and again, two at a time."""
-    flights = deque[chain.Flight]()
+    in_flight_batches = deque[chain.InFlightBatch]()
     for number in range(batches):
-        flights.append(chain.Flight(batch, transforms, 0.0))
-        while flights and (len(flights) == 2 or number == batches - 1):
-            for flight in flights:
-                flight.step(wait=flight is flights[0])
-            if flights[0].finished:
-                yield flights.popleft().kept
+        in_flight_batches.append(chain.InFlightBatch(batch, transforms, 0.0))
+        while in_flight_batches and (len(in_flight_batches) == 2 or number == batches - 1):
+            for in_flight in in_flight_batches:
+                in_flight.step(wait=in_flight is in_flight_batches[0])
+            if in_flight_batches[0].finished:
+                yield in_flight_batches.popleft().kept
 
 
 def answer(members: frozenset[str], question: Question) -> Answer:

@@ -17,9 +17,9 @@ from headwater.api.app import create_api
 from headwater.api.services import Services
 from headwater.app.addresses import Addresses
 from headwater.app.control import open_control
-from headwater.app.garbage import share_heaps, spare_a_server
 from headwater.app.home import Home, require_platform
 from headwater.app.http_server import allow_open_files, origins_of, server_config
+from headwater.app.memory import share_heaps, spare_a_server
 from headwater.app.operator_names import operator_names
 from headwater.app.streams import load_bindings
 from headwater.brokers.base import Broker

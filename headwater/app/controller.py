@@ -10,8 +10,8 @@ from headwater.app import worker
 from headwater.app.addresses import Addresses
 from headwater.app.control import open_control
 from headwater.app.environments import worker_environment
-from headwater.app.garbage import share_heaps
 from headwater.app.home import Home, require_platform
+from headwater.app.memory import share_heaps
 from headwater.app.metrics_port import serving
 from headwater.app.streams import load_bindings
 from headwater.background import WaitLog

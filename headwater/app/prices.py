@@ -14,15 +14,15 @@ from prometheus_client.registry import Collector
 
 from headwater.app.addresses import Addresses
 from headwater.app.controller import create_topics
-from headwater.app.garbage import spare_a_worker
 from headwater.app.home import Home, require_platform
+from headwater.app.memory import spare_a_worker
 from headwater.app.metrics_port import serving
 from headwater.app.worker import METRICS_ANSWER_TIMEOUT_S
 from headwater.brokers.kafka import KafkaBroker
 from headwater.controller.resources import TICKS
-from headwater.engine.observe import Observer
+from headwater.engine.metrics.observer import Observer
+from headwater.engine.metrics.recorder import Recorder
 from headwater.engine.prices import IDLE_POLL_S, FoldTransform, PriceDelivery, PriceFold
-from headwater.engine.recorder import Recorder
 from headwater.engine.worker import Worker
 from headwater.errors import HeadwaterError
 from headwater.settings import Settings

@@ -15,15 +15,15 @@ from pathlib import Path
 import structlog
 from pydantic import ValidationError
 
-from headwater.app.garbage import spare_a_worker
+from headwater.app.memory import spare_a_worker
 from headwater.brokers.topic_watch import LeaderQuestion
 from headwater.engine import chain
 from headwater.engine.delivery import AtLeastOnce, DeadLetters, Delivery
-from headwater.engine.event_time import EventTime
 from headwater.engine.exactly_once import HANGS_AFTER_S, ExactlyOnce
 from headwater.engine.health import Probe, Reporter
-from headwater.engine.observe import Observer, TimedLookup
-from headwater.engine.recorder import Recorder
+from headwater.engine.metrics.event_time import EventTime
+from headwater.engine.metrics.observer import Observer, TimedLookup
+from headwater.engine.metrics.recorder import Recorder
 from headwater.engine.watchdog import Watchdog
 from headwater.engine.worker import Worker
 from headwater.errors import Fenced, HeadwaterError, SetupError

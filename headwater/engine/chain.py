@@ -37,7 +37,7 @@ class Rejected(NamedTuple):
     failure: Failure
 
 
-class Flight:
+class InFlightBatch:
     """One batch in flight.
 
     source: the batch as it was read. kept: what the finished transforms made of it. stage: how many transforms are
@@ -156,12 +156,12 @@ class BatchSize:
         self.limit = self.FEWEST
         self._last_end = float("-inf")
 
-    def learn(self, flight: Flight, now: float, waited_s: float) -> None:
+    def learn(self, in_flight: InFlightBatch, now: float, waited_s: float) -> None:
         """Note a batch that was delivered at `now`. Waits, also behind the batch before it, do not count."""
-        end, start, count = now - waited_s, flight.read_at - flight.waited_s, len(flight.source)
+        end, start, count = now - waited_s, in_flight.read_at - in_flight.waited_s, len(in_flight.source)
         took_s = end - max(start, self._last_end)
         self._last_end = end
-        too_much = max(took_s / self.TARGET_S, flight.output_bytes() / self.TARGET_BYTES)
+        too_much = max(took_s / self.TARGET_S, in_flight.output_bytes() / self.TARGET_BYTES)
         if too_much > 1:
             self.limit = max(self.FEWEST, min(self.limit, int(count / too_much)))
         elif count >= self.limit:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from headwater.engine.chain import Flight
+from headwater.engine.chain import InFlightBatch
 from headwater.engine.refusals import Refusals
 from headwater.model.record import Failure, Numbers, RecordBatch, Rows, SourceNames, position_names
 from headwater.model.transform import MAX_OUTPUT_BYTES
@@ -41,18 +41,18 @@ class DeadLetters:
         self._names = names
         self._revision = b"%d" % revision
 
-    def send(self, flight: Flight, producer: Writer, refusals: Refusals) -> None:
+    def send(self, in_flight: InFlightBatch, producer: Writer, refusals: Refusals) -> None:
         """Queue one dead letter per rejected record of the batch."""
-        if not flight.rejected:
+        if not in_flight.rejected:
             return
-        rows = flight.source_rows()
+        rows = in_flight.source_rows()
         letters = replace(
-            flight.source.take(Rows("i", [rows[each.partition, each.offset] for each in flight.rejected])),
-            indexes=Numbers("q", [each.output for each in flight.rejected]),
+            in_flight.source.take(Rows("i", [rows[each.partition, each.offset] for each in in_flight.rejected])),
+            indexes=Numbers("q", [each.output for each in in_flight.rejected]),
         )
         sources = source_column(letters, self._names)
         headers = [
-            *_headers([each.failure for each in flight.rejected]),
+            *_headers([each.failure for each in in_flight.rejected]),
             Header(CONFIG_HEADER, Texts.of([self._revision] * len(letters))),
             Header(SOURCE_HEADER, sources),
         ]
@@ -106,20 +106,20 @@ def _text(value: str | int | None) -> bytes | None:
 
 
 def write(
-    flight: Flight, sinks: Sequence[Sink], dead_letters: DeadLetters, producer: Writer, refusals: Refusals
+    in_flight: InFlightBatch, sinks: Sequence[Sink], dead_letters: DeadLetters, producer: Writer, refusals: Refusals
 ) -> tuple[int, list[Failure]]:
     """Queue a finished batch for every sink, and its dead letters. refusals: records that Kafka does not take.
 
     Returns the records queued, counted once per sink, and those that a sink or Kafka could not take.
     """
-    flight.settle()
+    in_flight.settle()
     failures: list[Failure] = []
-    if flight.kept:
+    if in_flight.kept:
         for sink in sinks:
-            failures += _send(flight.kept, sink, producer, refusals)
-    flight.reject(failures)
-    dead_letters.send(flight, producer, refusals)
-    return len(flight.kept) * len(sinks) - len(failures), failures
+            failures += _send(in_flight.kept, sink, producer, refusals)
+    in_flight.reject(failures)
+    dead_letters.send(in_flight, producer, refusals)
+    return len(in_flight.kept) * len(sinks) - len(failures), failures
 
 
 def _send(batch: RecordBatch, sink: Sink, producer: Writer, refusals: Refusals) -> list[Failure]:
@@ -149,7 +149,7 @@ class Delivery(Protocol):
         Raises BrokerUnavailable: call it again.
         """
 
-    def deliver(self, flight: Flight) -> tuple[int, list[Failure]]:
+    def deliver(self, in_flight: InFlightBatch) -> tuple[int, list[Failure]]:
         """See `write`. Never waits."""
 
     def push(self) -> None:
@@ -226,8 +226,8 @@ class AtLeastOnce:
     def begin(self, timeout_s: float) -> None:
         """Nothing to do."""
 
-    def deliver(self, flight: Flight) -> tuple[int, list[Failure]]:
-        return write(flight, self._sinks, self._dead_letters, self._producer, self._refusals)
+    def deliver(self, in_flight: InFlightBatch) -> tuple[int, list[Failure]]:
+        return write(in_flight, self._sinks, self._dead_letters, self._producer, self._refusals)
 
     def push(self) -> None:
         self._producer.push()
@@ -262,7 +262,7 @@ class AtLeastOnce:
         self._is_single = self._refusals.is_single
         self._producer = self._make(self._is_single)
 
-    def recover(self, source: Source) -> Positions:  # noqa: ARG002 - the ledger knows the positions
+    def recover(self, source: Source) -> Positions:  # noqa: ARG002 - the offsets knows the positions
         self._renew()
         return {}
 

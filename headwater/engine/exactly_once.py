@@ -11,7 +11,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import NamedTuple
 
-from headwater.engine.chain import Flight
+from headwater.engine.chain import InFlightBatch
 from headwater.engine.delivery import DeadLetters, write
 from headwater.engine.refusals import Refusals
 from headwater.errors import BrokerUnavailable, DeliveryFailed
@@ -103,9 +103,9 @@ class ExactlyOnce:
         self._producer = self._make(self._is_single)
         self._held_bytes = 0
 
-    def deliver(self, flight: Flight) -> tuple[int, list[Failure]]:
-        sent, refused = write(flight, self._sinks, self._dead_letters, self._producer, self._refusals)
-        self._held_bytes += flight.output_bytes()
+    def deliver(self, in_flight: InFlightBatch) -> tuple[int, list[Failure]]:
+        sent, refused = write(in_flight, self._sinks, self._dead_letters, self._producer, self._refusals)
+        self._held_bytes += in_flight.output_bytes()
         return sent, refused
 
     def push(self) -> None:

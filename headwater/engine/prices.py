@@ -12,7 +12,7 @@ from typing import cast
 
 import structlog
 
-from headwater.engine.chain import Flight
+from headwater.engine.chain import InFlightBatch
 from headwater.engine.delivery import ANY_NUMBER
 from headwater.engine.quoted_ticks import QuotedTicks
 from headwater.errors import SetStoreUnavailable, WorkerError
@@ -273,9 +273,9 @@ class PriceDelivery:
     def begin(self, timeout_s: float) -> None:
         """Nothing to take over: partitions are taken one by one."""
 
-    def deliver(self, flight: Flight) -> tuple[int, list[Failure]]:
+    def deliver(self, in_flight: InFlightBatch) -> tuple[int, list[Failure]]:
         """It is folded already."""
-        flight.settle()
+        in_flight.settle()
         return 0, []
 
     def push(self) -> None:

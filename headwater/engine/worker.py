@@ -15,14 +15,13 @@ from typing import NamedTuple
 import structlog
 
 from headwater.children import Backoff
-from headwater.engine.chain import MAX_IN_FLIGHT, BatchSize, Flight
+from headwater.engine.chain import MAX_IN_FLIGHT, BatchSize, InFlightBatch
 from headwater.engine.delivery import Delivery
 from headwater.engine.health import BEAT_S, Reporter
 from headwater.engine.isolation import Isolation
-from headwater.engine.membership import PATIENCE_S
-from headwater.engine.observe import Observer
-from headwater.engine.positions import Ledger
-from headwater.engine.standing import Standing
+from headwater.engine.metrics.observer import Observer
+from headwater.engine.offset_tracker import OffsetTracker
+from headwater.engine.status import KAFKA_WAIT_SHOWN_S, WorkerStatus
 from headwater.errors import BrokerUnavailable, DeliveryFailed, SetStoreUnavailable
 from headwater.model.record import RecordBatch
 from headwater.model.worker import READ_ALL, ReadingPlan
@@ -85,13 +84,13 @@ class Worker:
         self._sleep = sleep
         self._away_backoff = Backoff(0.1, 0.5, rng)
         self._broker_backoff = Backoff(1.0, 30.0, rng)
-        self._flights: deque[Flight] = deque()
+        self._batches: deque[InFlightBatch] = deque()
         self._size = BatchSize()
-        self._ledger = Ledger()
+        self._offsets = OffsetTracker()
         self._refusals: list[str] = []
         self._committing: _Commit | None = None
         self._isolation = Isolation(plan, source, clock)
-        self._standing = Standing(self._isolation)
+        self._status = WorkerStatus(self._isolation)
         self._prepared = self._paused = self._stopping = False
         self._reason = ""
         self._retry_at = self._checkpoint_at = float("-inf")
@@ -125,7 +124,7 @@ class Worker:
         self._prepared = False
         self._until_kafka_answers(self._delivery.begin)
         if not self._stopping:
-            self._standing.membership.awaits(self._clock())
+            self._status.assignment.joining(self._clock())
             self._isolation.start()
             self._source.join(self)
 
@@ -151,7 +150,7 @@ class Worker:
         """Deliver and commit what was read, within STOP_BUDGET_S. True when nothing of it is left."""
         self._report()
         settled = self._settle(STOP_BUDGET_S)
-        complete = not self._flights
+        complete = not self._batches
         return settled and self._commit(wait=True) and complete
 
     def close(self) -> None:
@@ -182,7 +181,7 @@ class Worker:
         self._isolate()
         read = not self._paused and self._read()
         moved = self._advance(wait=not read)
-        if self._flights and not self._head_finished() and self._clock() - self._flights[0].read_at >= PAUSE_AFTER_S:
+        if self._batches and not self._head_finished() and self._clock() - self._batches[0].read_at >= PAUSE_AFTER_S:
             self._hold(self._reason or "The transforms need long for a batch of records.", 0)
         elif moved and self._clock() >= self._retry_at:
             self._go_on()
@@ -197,7 +196,7 @@ class Worker:
 
     def _is_busy(self) -> bool:
         """Whether records that were read are not committed yet."""
-        return bool(self._flights or self._ledger.pending)
+        return bool(self._batches or self._offsets.pending)
 
     def _read(self) -> bool:
         """Start the next batch; False when there was none, or no place for one."""
@@ -205,7 +204,7 @@ class Worker:
         if not limit:
             return False
         batch = self._poll(limit, 0)
-        if batch is not None and not batch and (not self._flights or self._committing is not None):
+        if batch is not None and not batch and (not self._batches or self._committing is not None):
             self._delivery.push()
             awaits = self.observer.awaits or self._committing is not None
             batch = self._poll(limit, AWAITING_POLL_S if awaits else self._idle_poll_s)
@@ -213,21 +212,21 @@ class Worker:
             self._isolation.polled(is_busy=bool(batch) or self._is_busy())
         if not batch:
             return False
-        self._ledger.read(batch)
-        self._flights.append(Flight(batch, self._transforms, self._clock(), self._waited_s))
+        self._offsets.read(batch)
+        self._batches.append(InFlightBatch(batch, self._transforms, self._clock(), self._waited_s))
         return True
 
     def _place(self) -> int:
         """How many records the next batch may have; 0 when there is no place for one."""
-        if len(self._flights) >= (MAX_BESIDE_COMMIT if self._may_hold_more() else MAX_IN_FLIGHT):
+        if len(self._batches) >= (MAX_BESIDE_COMMIT if self._may_hold_more() else MAX_IN_FLIGHT):
             return 0
-        return max(0, min(self._size.limit, self._delivery.room() - sum(len(each.source) for each in self._flights)))
+        return max(0, min(self._size.limit, self._delivery.room() - sum(len(each.source) for each in self._batches)))
 
     def _may_hold_more(self) -> bool:
         if self._committing is None or self._size.limit < BatchSize.MOST:
             return False
-        batches = [columns for each in self._flights for columns in (each.source.values, each.source.keys)]
-        outputs = sum(each.output_bytes() for each in self._flights)
+        batches = [columns for each in self._batches for columns in (each.source.values, each.source.keys)]
+        outputs = sum(each.output_bytes() for each in self._batches)
         return sum(len(columns.text) for columns in batches) + outputs < BYTES_BESIDE_COMMIT
 
     def _poll(self, max_records: int, timeout_s: float) -> RecordBatch | None:
@@ -238,19 +237,21 @@ class Worker:
             return None
         self._progress += 1 + len(batch)
         for gap in self._source.gaps():
-            self._standing.gaps.take(gap, self._ledger, self._flights, self._clock())
+            self._status.readability.record_gap(gap, self._clock())
+            self._offsets.begin({gap.partition: gap.start})
+            self._skip_to({gap.partition: gap.end})
             self._report()
-        self._standing.gaps.note(self._source.not_read())
+        self._status.readability.set_unreadable(self._source.not_read())
         if batch.ends and not batch:
-            self._pass(batch.ends)
+            self._skip_to(batch.ends)
         return batch
 
-    def _pass(self, ends: Positions) -> None:
-        """Go on behind control records, once all that was read before them is delivered."""
-        if self._flights:
-            self._flights[-1].end_at(ends)
+    def _skip_to(self, positions: Positions) -> None:
+        """Commit positions behind gaps or control records, after the records that were read before them."""
+        if self._batches:
+            self._batches[-1].end_at(positions)
         else:
-            self._ledger.delivered(ends)
+            self._offsets.delivered(positions)
 
     def _advance(self, *, wait: bool) -> bool:
         """Move the batches on, none past the one before it. wait: for the first one's next result.
@@ -259,11 +260,11 @@ class Worker:
         """
         ahead = len(self._transforms)
         try:
-            for flight in self._flights:
-                while flight.stage < ahead and flight.step(wait=wait):
+            for in_flight in self._batches:
+                while in_flight.stage < ahead and in_flight.step(wait=wait):
                     wait = False
                 wait = False
-                ahead = flight.stage
+                ahead = in_flight.stage
         except SetStoreUnavailable as error:
             self._wait(error.detail, self._away_backoff)
             return False
@@ -273,22 +274,22 @@ class Worker:
         """Deliver the finished batches, in the order in which they were read."""
         while self._head_finished() and self._wait_for_room():
             if self._head_finished():  # a rebalance during the wait may have delivered it
-                self._deliver(self._flights.popleft())
+                self._deliver(self._batches.popleft())
 
     def _head_finished(self) -> bool:
-        return bool(self._flights) and self._flights[0].finished
+        return bool(self._batches) and self._batches[0].finished
 
-    def _deliver(self, flight: Flight) -> None:
-        for line in flight.logs:
+    def _deliver(self, in_flight: InFlightBatch) -> None:
+        for line in in_flight.logs:
             self._reporter.log.write(line)
-        sent, refused = self._delivery.deliver(flight)
+        sent, refused = self._delivery.deliver(in_flight)
         now = self._clock()
-        self._size.learn(flight, now, self._waited_s)
-        if pause_s := self._standing.crashes.note(flight.rejected, now):
+        self._size.learn(in_flight, now, self._waited_s)
+        if pause_s := self._status.crashes.record(in_flight.rejected, now):
             self._retry_at = now + pause_s
-        positions = flight.positions()
-        self._ledger.delivered(positions)
-        self.observer.delivered(flight, positions, sent, refused, now - flight.read_at)
+        positions = in_flight.positions()
+        self._offsets.delivered(positions)
+        self.observer.delivered(in_flight, positions, sent, refused, now - in_flight.read_at)
 
     # Waiting.
 
@@ -323,7 +324,7 @@ class Worker:
             waited_s = self._clock() - since
             if waited_s >= PAUSE_AFTER_S:
                 self._hold(reason, 0)
-            elif waited_s >= PATIENCE_S:
+            elif waited_s >= KAFKA_WAIT_SHOWN_S:
                 self._reason = reason
             self._report()
         if not reason_before and self._clock() >= self._retry_at:
@@ -349,7 +350,7 @@ class Worker:
         """Commit what is delivered, once all of it is acknowledged. After a quiet time that is due at once."""
         if not self._end_commit(wait=False):
             return
-        if not self._ledger.pending:
+        if not self._offsets.pending:
             self.observer.flush()
             self._store({}, wait=False)
             return
@@ -360,7 +361,7 @@ class Worker:
     def _commit(self, *, wait: bool) -> bool:
         self.observer.acknowledged(self._delivery.outstanding())
         self.observer.record(at_once=wait)
-        positions = self._ledger.pending
+        positions = self._offsets.pending
         stored = self._store(positions, wait=wait)
         self._committing = _Commit(positions, stored)
         return self._end_commit(wait=wait) and stored
@@ -385,7 +386,7 @@ class Worker:
             self._committing = None
             return False
         ended, self._committing = self._committing, None
-        self._ledger.acknowledge(ended.positions)
+        self._offsets.acknowledge(ended.positions)
         if ended.is_stored:
             self._isolation.committed(ended.positions)
         self.observer.committed(at_once=wait)
@@ -399,8 +400,8 @@ class Worker:
 
     def _rewind(self) -> None:
         """Read everything again since the last commit, with a new producer."""
-        for flight in self._flights:
-            flight.drop(flight.positions())
+        for in_flight in self._batches:
+            in_flight.drop(in_flight.positions())
         try:
             stored = self._delivery.recover(self._source)
         except BrokerUnavailable as error:
@@ -408,7 +409,7 @@ class Worker:
             return
         count, first = len(self._refusals), self._refusals[0]
         log.warning("Kafka refused records; they are read again", count=count, first=first)
-        positions = self._ledger.rewind(stored)
+        positions = self._offsets.rewind(stored)
         self._source.seek(positions)
         self.observer.rewound(positions)
         self._refusals.clear()
@@ -418,7 +419,7 @@ class Worker:
 
     def assigned(self, partitions: list[int]) -> None:
         log.debug("partitions assigned", partitions=partitions)
-        self._standing.membership.assigned(partitions)
+        self._status.assignment.add(partitions)
         self._isolation.assigned(partitions)
         self.observer.assigned(partitions)
 
@@ -430,17 +431,17 @@ class Worker:
     def lost(self, partitions: list[int]) -> None:
         log.warning("partitions lost; their records are another worker's", partitions=partitions)
         self._forget(partitions)
-        self._standing.membership.lost()
+        self._status.assignment.lost()
 
     def _forget(self, partitions: list[int]) -> None:
         self._end_commit(wait=True)
-        self._standing.membership.dropped(partitions)
+        self._status.assignment.remove(partitions)
         self._isolation.dropped(partitions)
-        self._ledger.drop(partitions)
+        self._offsets.drop(partitions)
         self._delivery.forget(partitions)
         self.observer.dropped(partitions)
-        for flight in self._flights:
-            flight.drop(partitions)
+        for in_flight in self._batches:
+            in_flight.drop(partitions)
 
     def _settle(self, budget_s: float) -> bool:
         """Finish and deliver what is in flight, as far as it goes in `budget_s`. True when all delivered is
@@ -448,12 +449,12 @@ class Worker:
         """
         self._end_commit(wait=True)
         deadline = self._clock() + budget_s
-        while self._flights and self._clock() < deadline and not self._refused():
+        while self._batches and self._clock() < deadline and not self._refused():
             if not self._advance(wait=False):
                 break
             while self._head_finished():
-                self._deliver(self._flights.popleft())
-            if self._flights:
+                self._deliver(self._batches.popleft())
+            if self._batches:
                 self._sleep(SETTLE_SLEEP_S)
         while left := self._delivery.unacknowledged(FLUSH_S):
             if self._refused() or self._clock() >= deadline:
@@ -464,7 +465,7 @@ class Worker:
 
     def _state(self) -> tuple[str, str]:
         stage = "draining" if self._stopping else "prepared" if self._prepared else ""
-        return self._standing.state(self._clock(), self._reason, stage)
+        return self._status.state(self._clock(), self._reason, stage)
 
     def _report(self) -> None:
         if self.observer.awaits:

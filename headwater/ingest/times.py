@@ -8,14 +8,14 @@ from typing import Any, Final
 
 import msgspec
 
-from headwater.model.time import milliseconds
+from headwater.model.timestamps import milliseconds
 
 Clock = Callable[[], float]
 """Seconds since the epoch."""
 
 _ISO: Final = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(\.\d+)?( ?UTC|Z|[+-]\d\d:?\d\d)?", re.ASCII)
 _PER_SECOND: Final = ((10**11, 1), (10**14, 10**3), (10**17, 10**6))
-"""Numbers below a limit count so many units a second since the epoch, larger ones nanoseconds; as in model/time.py."""
+"""(limit, units per second): a number below the limit counts these units since the epoch, a larger one nanoseconds."""
 
 _NO_TIME: Final = (msgspec.DecodeError, ValueError, OverflowError, RecursionError)
 

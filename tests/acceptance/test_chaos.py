@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.stack import Stack
-from tests.chaos.copy import Strikes, copy
+from tests.chaos.copies import Strikes, copy
 from tests.chaos.faults import hit
 from tests.chaos.proofs import take_the_set_store
 from tests.chaos.trial import Installation, Options, Report, observe

@@ -12,7 +12,7 @@ import typer
 from headwater.telemetry import configure_logging
 from tests.chaos import soak
 from tests.chaos.attack import Attack, attack
-from tests.chaos.copy import Strikes, copy
+from tests.chaos.copies import Strikes, copy
 from tests.chaos.load import KINDS
 from tests.chaos.neighbours import Neighbours, neighbours
 from tests.chaos.proofs import away, busy, loops

@@ -12,8 +12,8 @@ import structlog
 
 from headwater.brokers.topic_watch import LeaderQuestion
 from headwater.engine.delivery import AtLeastOnce, DeadLetters
-from headwater.engine.observe import Observer
-from headwater.engine.recorder import Recorder
+from headwater.engine.metrics.observer import Observer
+from headwater.engine.metrics.recorder import Recorder
 from headwater.engine.worker import Worker
 from headwater.errors import HeadwaterError
 from headwater.model.worker import KafkaAccess

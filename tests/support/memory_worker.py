@@ -14,8 +14,8 @@ from pathlib import Path
 from headwater.app import worker as app
 from headwater.engine.delivery import AtLeastOnce, DeadLetters
 from headwater.engine.health import Reporter
-from headwater.engine.observe import Observer
-from headwater.engine.recorder import Recorder
+from headwater.engine.metrics.observer import Observer
+from headwater.engine.metrics.recorder import Recorder
 from headwater.engine.worker import Worker
 from headwater.model.record import Row
 from headwater.model.worker import ReadingPlan, WorkerSpec

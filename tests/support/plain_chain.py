@@ -85,13 +85,13 @@ class SandboxChains:
         """What the chain makes of each record; its outputs are in the order of their offsets."""
         configs = [self._config(step) for step in steps]
         transforms = chain.build(configs, {**TRANSFORMS, "v8": self._script}, self._resources)
-        flight = chain.Flight(batch(records), transforms, 0.0)
-        while not flight.finished:
-            flight.step(wait=True)
+        in_flight = chain.InFlightBatch(batch(records), transforms, 0.0)
+        while not in_flight.finished:
+            in_flight.step(wait=True)
         made: Made = [[] for _ in records]
-        for value, offset in zip(flight.kept.values, flight.kept.offsets, strict=True):
+        for value, offset in zip(in_flight.kept.values, in_flight.kept.offsets, strict=True):
             made[offset - 1000].append((value or b"").decode())
-        for rejected in flight.rejected:
+        for rejected in in_flight.rejected:
             made[rejected.offset - 1000].append(rejected.failure.error)
         return made
 

@@ -158,7 +158,7 @@ class Node:
         if slot < self.cleaned_below:
             raise Refused(-32001, f"Block {slot} cleaned up, does not exist on node. See {KEY}")
         if slot not in self.blocks:
-            raise Refused(-32007, f"Slot {slot} was skipped, or missing due to ledger jump to recent snapshot")
+            raise Refused(-32007, f"Slot {slot} was skipped, or missing due to offsets jump to recent snapshot")
         block = dict(self.blocks[slot])
         if options["transactionDetails"] == "none":
             del block["transactions"]

@@ -21,7 +21,7 @@ _PRINTABLE: Final = re.compile(rb"[\x20-\x7e]+")
 _HEX_TEXT: Final = re.compile(rb"0x[0-9a-fA-F]*")
 _ISO_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d", re.ASCII)
 _UNITS: Final = ((10**11, "s"), (10**14, "ms"), (10**17, "us"))
-"""Numbers below a limit count these units since the epoch, larger ones nanoseconds; as in model/time.py."""
+"""Numbers below a limit count these units since the epoch, larger ones nanoseconds; as in model/timestamps.py."""
 
 
 class Member(NamedTuple):

@@ -18,7 +18,7 @@ import msgspec
 
 from headwater.model.price.state import PricedTick
 from headwater.model.record import RecordBatch
-from headwater.model.time import milliseconds
+from headwater.model.timestamps import milliseconds
 
 TICKS_TOPIC = "headwater.ticks"
 PARTITIONS = 16

@@ -8,7 +8,7 @@ import pytest
 
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.children import Child
-from headwater.engine.membership import AWAITS
+from headwater.engine.status import NO_PARTITIONS
 from headwater.model.dataset import filter_set
 from headwater.model.flow import DeliveryMode
 from headwater.model.transform import RedisSetFilterTransform, V8Transform
@@ -84,7 +84,7 @@ def test_an_idle_worker_is_not_ready_while_kafka_is_away(mortal_kafka: MortalKaf
         mortal_kafka.kill()
         assert "does not answer" in worker.wait(lambda beat: beat.state == "waiting").reason
         told = len(worker.beats)
-        worker.wait(lambda beat: beat.reason == AWAITS)
+        worker.wait(lambda beat: beat.reason == NO_PARTITIONS)
         assert {beat.state for beat in worker.beats[told:]} == {"waiting"}
         mortal_kafka.start()
         worker.ready()

@@ -12,8 +12,8 @@ from headwater.brokers.client import ClientErrors, producer_settings
 from headwater.brokers.producer import Producer
 from headwater.engine.delivery import AtLeastOnce, DeadLetters, Delivery
 from headwater.engine.exactly_once import ExactlyOnce
-from headwater.engine.observe import Observer
-from headwater.engine.recorder import Recorder
+from headwater.engine.metrics.observer import Observer
+from headwater.engine.metrics.recorder import Recorder
 from headwater.engine.worker import Worker
 from headwater.model.flow import DeliveryMode
 from headwater.native import Texts

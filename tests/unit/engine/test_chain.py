@@ -1,10 +1,10 @@
-"""Batch sizes and flights."""
+"""Batch sizes and batches in flight."""
 
 from dataclasses import replace
 
 import pytest
 
-from headwater.engine.chain import BatchSize, Flight
+from headwater.engine.chain import BatchSize, InFlightBatch
 from headwater.model.record import RecordBatch
 from headwater.native import Texts
 
@@ -18,10 +18,10 @@ class TestBatchSize:
         """Feed full batches of a transform with this cost; how long the last one took."""
         now = took = 0.0
         for _ in range(batches):
-            flight = Flight(batch(size.limit), [], now)
-            took = len(flight.source) * seconds_per_record
+            in_flight = InFlightBatch(batch(size.limit), [], now)
+            took = len(in_flight.source) * seconds_per_record
             now += took
-            size.learn(flight, now, 0.0)
+            size.learn(in_flight, now, 0.0)
         return took
 
     def test_fast_transforms_get_the_largest_batches(self) -> None:
@@ -43,13 +43,13 @@ class TestBatchSize:
 
     def test_small_batches_change_nothing(self) -> None:
         size = BatchSize()
-        size.learn(Flight(batch(3), [], 0.0), 0.1, 0.0)
+        size.learn(InFlightBatch(batch(3), [], 0.0), 0.1, 0.0)
         assert size.limit == BatchSize.FEWEST
 
     def test_waits_do_not_count(self) -> None:
         size = BatchSize()
-        flight = Flight(batch(BatchSize.FEWEST), [], 10.0, waited_s=2.0)
-        size.learn(flight, 70.1, waited_s=62.0)
+        in_flight = InFlightBatch(batch(BatchSize.FEWEST), [], 10.0, waited_s=2.0)
+        size.learn(in_flight, 70.1, waited_s=62.0)
         assert size.limit == 2 * BatchSize.FEWEST
 
     def test_large_outputs_make_small_batches(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,9 +58,9 @@ class TestBatchSize:
         self.run(size, 5e-6, 20)
         for _ in range(10):
             large = replace(batch(size.limit), values=Texts.of([bytes(10_000)] * size.limit))
-            size.learn(Flight(large, [], 0.0), 0.0, 0.0)
+            size.learn(InFlightBatch(large, [], 0.0), 0.0, 0.0)
         assert size.limit <= 8
 
 
 def test_a_flight_without_transforms_is_finished() -> None:
-    assert Flight(batch(1), [], 0.0).finished
+    assert InFlightBatch(batch(1), [], 0.0).finished

@@ -5,7 +5,7 @@ import json
 import time
 from dataclasses import replace
 
-from headwater.engine.chain import Flight
+from headwater.engine.chain import InFlightBatch
 from headwater.engine.delivery import MAX_MESSAGE_BYTES, AtLeastOnce, DeadLetters
 from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.sinks.kafka import KafkaSink
@@ -56,9 +56,9 @@ def deliver(source: RecordBatch, outcome: Outcome, sinks: tuple[str, ...] = ("ou
     topics = MemoryTopics([*sinks, "dead"])
     producer = MemoryProducer(topics)
     delivery = AtLeastOnce([KafkaSink(s, s) for s in sinks], DeadLetters("dead", 4), lambda _: producer)
-    flight = Flight(source, [Fixed(outcome)], 0.0)
-    flight.step(wait=True)
-    delivery.deliver(flight)
+    in_flight = InFlightBatch(source, [Fixed(outcome)], 0.0)
+    in_flight.step(wait=True)
+    delivery.deliver(in_flight)
     assert delivery.unacknowledged(0) == 0
     return topics.records
 
@@ -128,11 +128,11 @@ class TestDroppedPartitions:
         delivery = AtLeastOnce([KafkaSink("out", "out")], DeadLetters("dead", 1), lambda _: MemoryProducer(topics))
         source = batch((b"a", None, 0, 1, 0), (b"b", None, 1, 5, 0), (b"c", None, 1, 6, 0))
         outcome = Outcome(batch((b"A", None, 0, 1, 0), (b"B", None, 1, 5, 0)), [Failure(2, "E", "m", "t1")])
-        flight = Flight(source, [Fixed(outcome)], 0.0)
-        flight.step(wait=True)
-        flight.drop([1])
-        assert delivery.deliver(flight) == (1, [])
+        in_flight = InFlightBatch(source, [Fixed(outcome)], 0.0)
+        in_flight.step(wait=True)
+        in_flight.drop([1])
+        assert delivery.deliver(in_flight) == (1, [])
         delivery.unacknowledged(0)
         assert [r.value for r in topics.records["out"]] == [b"A"]
         assert topics.records["dead"] == []
-        assert flight.positions() == {0: 2}
+        assert in_flight.positions() == {0: 2}

@@ -5,7 +5,7 @@ from threading import Event
 
 import pytest
 
-from headwater.engine.chain import Flight
+from headwater.engine.chain import InFlightBatch
 from headwater.engine.exactly_once import TransactionSize
 from headwater.engine.health import Probe
 from headwater.engine.watchdog import Watchdog
@@ -209,7 +209,7 @@ class TestTransactionSize:
         steps(member, 5, until=lambda: world.group.committed[0] == 1)
         delivery = member.worker._delivery
         columns = [[0] * 70, [0] * 70, [*range(70)], [0] * 70]
-        delivery.deliver(Flight(RecordBatch.of("t", [bytes(1_000_000)] * 70, [None] * 70, *columns), [], 0.0))
+        delivery.deliver(InFlightBatch(RecordBatch.of("t", [bytes(1_000_000)] * 70, [None] * 70, *columns), [], 0.0))
         assert delivery.room() == 0
 
     @pytest.mark.parametrize(

@@ -5,9 +5,8 @@ import socket
 
 import pytest
 
-from headwater.engine.crashes import LONGEST_PAUSE_S, MOST_PER_WINDOW, WINDOW_S
 from headwater.engine.health import BEAT_S, Probe
-from headwater.engine.membership import AWAITS, PATIENCE_S
+from headwater.engine.status import CRASH_WINDOW_S, KAFKA_WAIT_SHOWN_S, MAX_CRASH_PAUSE_S, MAX_CRASHES, NO_PARTITIONS
 from headwater.engine.worker import PAUSE_AFTER_S, Worker
 from headwater.errors import BrokerUnavailable, SandboxFailed
 from headwater.model.record import Outcome, RecordBatch
@@ -149,14 +148,14 @@ class TestScripts:
             return Outcome(outcome.kept, [f._replace(error="SandboxCrash") for f in outcome.failures])
 
         member.transforms[1].apply = crash  # type: ignore[method-assign]  # other errors
-        world.append(0, *["bad"] * (2 * MOST_PER_WINDOW), "pass")
+        world.append(0, *["bad"] * (2 * MAX_CRASHES), "pass")
         before = world.weather.clock.now
         steps(member, 500, until=lambda: member.worker._state()[0] == "crashing")
         world.append(0, "pass")
         steps(member, 1000, until=lambda: len(arrived(world)) == 2)
-        assert world.weather.clock.now - before >= LONGEST_PAUSE_S
-        assert len(arrived(world, DEAD)) == 2 * MOST_PER_WINDOW
-        world.weather.clock.sleep(WINDOW_S)
+        assert world.weather.clock.now - before >= MAX_CRASH_PAUSE_S
+        assert len(arrived(world, DEAD)) == 2 * MAX_CRASHES
+        world.weather.clock.sleep(CRASH_WINDOW_S)
         member.worker.step()
         assert member.worker._state() == ("ready", "")
 
@@ -339,17 +338,17 @@ class TestHealth:
             worker.assigned([0])
             worker.step()
 
-        assert states(world, act) == [("starting", ""), ("ready", ""), ("waiting", AWAITS)]
+        assert states(world, act) == [("starting", ""), ("ready", ""), ("waiting", NO_PARTITIONS)]
 
     def test_a_group_that_gives_none_is_waited_for(self) -> None:
         world = World()
 
         def act(worker: Worker) -> None:
             worker._source.poll = lambda *_: RecordBatch.empty("stream")  # type: ignore[method-assign]
-            world.weather.clock.sleep(PATIENCE_S)
+            world.weather.clock.sleep(KAFKA_WAIT_SHOWN_S)
             worker.step()
 
-        assert states(world, act) == [("starting", ""), ("waiting", AWAITS)]
+        assert states(world, act) == [("starting", ""), ("waiting", NO_PARTITIONS)]
 
     def test_kafka_that_is_away_at_the_start_is_waited_for_and_told_all_the_time(self) -> None:
         world = World()

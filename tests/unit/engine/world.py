@@ -10,8 +10,8 @@ from typing import Any
 from headwater.engine.delivery import AtLeastOnce, DeadLetters, Delivery
 from headwater.engine.exactly_once import ExactlyOnce
 from headwater.engine.health import Probe, Reporter
-from headwater.engine.observe import Observer
-from headwater.engine.recorder import Recorder
+from headwater.engine.metrics.observer import Observer
+from headwater.engine.metrics.recorder import Recorder
 from headwater.engine.worker import Worker
 from headwater.errors import SetStoreUnavailable
 from headwater.model.metric import TIME_RANGES

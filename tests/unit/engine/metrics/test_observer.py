@@ -5,10 +5,10 @@ from collections import deque
 
 import pytest
 
-from headwater.engine.chain import Flight
-from headwater.engine.event_time import EventTime
-from headwater.engine.observe import AGES_PER_BATCH, Observer, TimedLookup
-from headwater.engine.recorder import Recorder
+from headwater.engine.chain import InFlightBatch
+from headwater.engine.metrics.event_time import EventTime
+from headwater.engine.metrics.observer import AGES_PER_BATCH, Observer, TimedLookup
+from headwater.engine.metrics.recorder import Recorder
 from headwater.model.dataset import dataset_set
 from headwater.model.metric import ERROR, TIME_RANGES, Interval, TimeType
 from headwater.model.record import Failure, RecordBatch
@@ -55,10 +55,10 @@ class Scene:
         self.observer.assigned([0, 1])
 
     def deliver(self, read: RecordBatch, *, sinks: int = 1, took_s: float = 0.0, refused: int = 0) -> None:
-        flight = Flight(read, [], 0.0)
+        in_flight = InFlightBatch(read, [], 0.0)
         failures = [Failure(row, "TooLarge", "too large", "out") for row in range(refused)]
-        flight.reject(failures)
-        self.observer.delivered(flight, flight.positions(), len(read) * sinks - refused, failures, took_s)
+        in_flight.reject(failures)
+        self.observer.delivered(in_flight, in_flight.positions(), len(read) * sinks - refused, failures, took_s)
 
     def commit(self) -> None:
         self.observer.acknowledged(0)

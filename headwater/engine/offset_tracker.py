@@ -6,7 +6,7 @@ from headwater.model.record import RecordBatch
 from headwater.sources.base import Positions
 
 
-class Ledger:
+class OffsetTracker:
     """Positions of the partitions that are ours. A position is the next offset to read."""
 
     def __init__(self) -> None:

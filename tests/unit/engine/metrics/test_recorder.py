@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from headwater.engine import recorder as module
-from headwater.engine.counting import Counted, Tally
-from headwater.engine.recorder import MAX_UNDECIDED, RETRY_S, Recorder
+from headwater.engine.metrics import recorder as module
+from headwater.engine.metrics.counting import Counted, Tally
+from headwater.engine.metrics.recorder import MAX_UNDECIDED, RETRY_S, Recorder
 from headwater.model.metric import Measured
 from tests.support.columns import numbers
 from tests.unit.engine.weather import Weather, WeatherMetrics

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from headwater.model.time import milliseconds
+from headwater.model.timestamps import milliseconds
 
 
 class EventTime:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
-from headwater.engine.counting import Tally
+from headwater.engine.metrics.counting import Tally
 from headwater.errors import SetStoreUnavailable
 from headwater.model.metric import Measured
 from headwater.model.record import occurrences

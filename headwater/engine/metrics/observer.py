@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from headwater.engine.chain import Flight
-from headwater.engine.counting import Counted, Tally
-from headwater.engine.event_time import EventTime
-from headwater.engine.recorder import Recorder
+from headwater.engine.chain import InFlightBatch
+from headwater.engine.metrics.counting import Counted, Tally
+from headwater.engine.metrics.event_time import EventTime
+from headwater.engine.metrics.recorder import Recorder
 from headwater.model.dataset import SetId
 from headwater.model.metric import CountType, Histogram, TimeType
 from headwater.model.record import Failure, occurrences
@@ -92,9 +92,11 @@ class Observer:
         for partition in partitions:
             self._totals.pop(partition, None)
 
-    def delivered(self, flight: Flight, positions: Positions, sent: int, refused: list[Failure], took_s: float) -> None:
+    def delivered(
+        self, in_flight: InFlightBatch, positions: Positions, sent: int, refused: list[Failure], took_s: float
+    ) -> None:
         """Note a batch that was handed to the producer `took_s` after it was read."""
-        counted = Counted.of(flight, sent, refused)
+        counted = Counted.of(in_flight, sent, refused)
         counts = counted.counts()
         for partition, of_partition in counts.items():
             self._totals.setdefault(partition, Counter()).update(of_partition)
@@ -105,16 +107,18 @@ class Observer:
             self._tally.undecided.append(counted)
         if counted:
             self._tally.time("processing_latency").add(1000 * took_s, len(counted))
-        self._produced += sent + len(flight.rejected)
-        if flight.kept:
-            self._sent.append(_Sent(self._produced, occurrences(flight.kept.timestamps), self._event_times(flight)))
+        self._produced += sent + len(in_flight.rejected)
+        if in_flight.kept:
+            self._sent.append(
+                _Sent(self._produced, occurrences(in_flight.kept.timestamps), self._event_times(in_flight))
+            )
 
-    def _event_times(self, flight: Flight) -> list[tuple[float, int]]:
+    def _event_times(self, in_flight: InFlightBatch) -> list[tuple[float, int]]:
         """The own times of some delivered records, in ms, and for how many delivered records each stands.
 
         The broker's time where a record does not tell.
         """
-        kept, source, row, times = flight.kept, flight.source, 0, []
+        kept, source, row, times = in_flight.kept, in_flight.source, 0, []
         step = -(-len(kept) // AGES_PER_BATCH)
         for sample in range(0, len(kept), step):
             partition, offset = kept.partitions[sample], kept.offsets[sample]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import compress
 from typing import NamedTuple
 
-from headwater.engine.chain import Flight
+from headwater.engine.chain import InFlightBatch
 from headwater.model.metric import CountType, Histogram, Measured, Span, TimeType
 from headwater.model.record import Failure, Numbers, occurrences
 from headwater.sources.base import Positions
@@ -27,10 +27,10 @@ class Counted(NamedTuple):
     copies: int
 
     @classmethod
-    def of(cls, flight: Flight, sent: int, refused: Sequence[Failure]) -> "Counted":
+    def of(cls, in_flight: InFlightBatch, sent: int, refused: Sequence[Failure]) -> "Counted":
         """What `deliver` made of a batch: it notes what a sink refused behind what transforms rejected."""
-        source, kept, by_sinks = flight.source, flight.kept, len(flight.rejected) - len(refused)
-        rejected = [(r.partition, r.offset, at >= by_sinks) for at, r in enumerate(flight.rejected)]
+        source, kept, by_sinks = in_flight.source, in_flight.kept, len(in_flight.rejected) - len(refused)
+        rejected = [(r.partition, r.offset, at >= by_sinks) for at, r in enumerate(in_flight.rejected)]
         copies = (sent + len(refused)) // len(kept) if kept else 0
         return cls(source.partitions, source.offsets, kept.partitions, kept.offsets, rejected, copies)
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from headwater.engine.event_time import EventTime
+from headwater.engine.metrics.event_time import EventTime
 from headwater.model.stream import CATALOG
 
 AT_MS = 1767323045678.0
