@@ -22,19 +22,17 @@ from headwater.brokers.kafka import KafkaBroker
 from headwater.controller.resources import TICKS
 from headwater.engine.metrics.observer import Observer
 from headwater.engine.metrics.recorder import Recorder
-from headwater.engine.prices import IDLE_POLL_S, FoldTransform, PriceDelivery, PriceFold
 from headwater.engine.worker import Worker
 from headwater.errors import HeadwaterError
+from headwater.prices.fold import PriceFold
+from headwater.prices.source import GROUP, ticks_source
+from headwater.prices.worker import prices_worker
 from headwater.settings import Settings
-from headwater.sources.kafka import KafkaSource
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.metrics import RedisMetrics
 from headwater.stores.redis.prices import RedisPrices
 
 log = structlog.get_logger(__name__)
-
-GROUP = "headwater.prices"
-"""The consumer group of all prices workers, and the name that their metrics go by."""
 
 
 class PriceCollector(Collector):
@@ -68,9 +66,8 @@ def run(settings: Settings) -> None:
         closing(connect(addresses.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)) as metrics,
     ):
         fold = PriceFold(RedisPrices(client), owner)
-        source = KafkaSource(addresses.kafka(), TICKS.name, GROUP, starts=fold.take)
         observer = Observer(Recorder(RedisMetrics(metrics), GROUP, GROUP, owner))
-        worker = Worker(source, [FoldTransform(fold)], PriceDelivery(fold), observer, idle_poll_s=IDLE_POLL_S)
+        worker = prices_worker(ticks_source(addresses.kafka(), fold.take), fold, observer)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: worker.stop())
         if stop.is_set():

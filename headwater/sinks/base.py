@@ -118,12 +118,15 @@ class Outputs:
         return [(name, value) for name, value in pairs if value is not None]
 
     def without(self, partitions: Collection[int]) -> "Outputs":
-        """The outputs that are not made of records of these source partitions.
+        """Return the outputs that are not made of records of these source partitions.
 
-        Where the header has names that are no positions, the output's own partition counts. Outputs of messages from
-        Pub/Sub, which may be on another partition, never come here: delivery from there is at least once.
+        Outputs without SOURCE_HEADER are all returned: a sink that leaves the header out writes records whose repeats
+        change nothing. Where the header has names that are no positions, the output's own partition counts. Outputs of
+        messages from Pub/Sub, which may be on another partition, never come here: their delivery is at least once.
         """
         sources = self.sources
+        if sources is None:
+            return self
         origins = sources.partitions if isinstance(sources, SourcePositions) else self.partitions
         rows = Rows("i", [row for row, partition in enumerate(origins) if partition not in partitions])
         return replace(
@@ -218,7 +221,7 @@ class TransactionalProducer(Writer, Protocol):
         """How many records wait for `commit`."""
 
     def forget(self, partitions: Iterable[int]) -> None:
-        """Drop the records made of these source partitions, but for ticks: theirs are not the source's."""
+        """Drop the records that are made of these source partitions; see `Outputs.without`."""
 
     def commit(self, positions: Mapping[int, int], membership: Callable[[], object]) -> None:
         """Write all records and the positions, if any, in one transaction. membership: `Source.membership`.

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, cast
 
 from headwater.errors import BrokerUnavailable, DeliveryFailed
-from headwater.model.price.tick import TICKS_TOPIC
 from headwater.model.record import Headers
 from headwater.sinks.base import Outputs, Refusal, oversize
 
@@ -131,7 +130,7 @@ class MemoryTransactionalProducer:
 
     def forget(self, partitions: Iterable[int]) -> None:
         gone = set(partitions)
-        self._held = [outputs if outputs.topic == TICKS_TOPIC else outputs.without(gone) for outputs in self._held]
+        self._held = [outputs.without(gone) for outputs in self._held]
 
     def commit(self, positions: Mapping[int, int], membership: Callable[[], object]) -> None:
         rows, self._held = [row for outputs in self._held for row in _produced(outputs)], []

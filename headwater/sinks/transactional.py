@@ -15,7 +15,6 @@ from confluent_kafka import KafkaError, KafkaException
 from headwater.brokers.client import ClientErrors, Member, producer_settings, unavailable
 from headwater.brokers.producer import NO_CODECS, Producer
 from headwater.errors import DeliveryFailed
-from headwater.model.price.tick import TICKS_TOPIC
 from headwater.model.worker import KafkaAccess
 from headwater.native.kafka import Place
 from headwater.sinks.base import MAX_RECORD_BYTES, Outputs, Refusal
@@ -90,9 +89,8 @@ class TransactionalKafkaProducer:
         return sum(map(len, self._held))
 
     def forget(self, partitions: Iterable[int]) -> None:
-        """See TransactionalProducer. A tick that comes twice changes nothing."""
         gone = set(partitions)
-        self._held = [outputs if outputs.topic == TICKS_TOPIC else outputs.without(gone) for outputs in self._held]
+        self._held = [outputs.without(gone) for outputs in self._held]
 
     def commit(self, positions: Mapping[int, int], membership: Callable[[], object]) -> None:
         held, self._held = self._held, []

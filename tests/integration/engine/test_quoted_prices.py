@@ -10,7 +10,7 @@ from headwater.model.price import state
 from headwater.model.price.tick import PARTITIONS
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.prices import RedisPrices
-from tests.unit.engine import test_quoted_ticks as cases
+from tests.unit.prices import test_quoted_ticks as cases
 
 
 @pytest.mark.parametrize("many", [20, 1024])

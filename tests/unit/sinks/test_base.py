@@ -63,13 +63,13 @@ class TestOutputs:
         return replace(made, headers=[*made.headers, Header("headwater-src", positions)])
 
     def test_some_partitions(self, kind: str) -> None:
+        """Outputs that do not say which record they are made of stay: their repeats change nothing."""
         outputs = self.outputs(kind, *range(5))
-        assert outputs.without([0]) == self.outputs(kind, 1, 3)
-        assert outputs.without([1, 7]) == self.outputs(kind, 0, 2, 4)
+        assert outputs.without([0]) == (self.outputs(kind, 1, 3) if kind else outputs)
+        assert outputs.without([1, 7]) == (self.outputs(kind, 0, 2, 4) if kind else outputs)
 
-    def test_none(self, kind: str) -> None:
-        nothing = self.outputs(kind, 1).without([1])
-        assert len(nothing) == 0
+    def test_all_partitions(self, kind: str) -> None:
+        assert len(self.outputs(kind, 1).without([1])) == (0 if kind else 1)
 
     def test_headers(self, kind: str) -> None:
         source = {"sources": [("headwater-src", b"source 3")], "origin": [("headwater-src", b"s/1/%d/3" % (3 << 40))]}

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from headwater.engine.prices import PriceDelivery, PriceFold
 from headwater.errors import SetStoreUnavailable, WorkerError
 from headwater.model.price.band import HOUR_MS
 from headwater.model.price.series import Tick
 from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC, partition_of, to_topic
 from headwater.model.record import RecordBatch
+from headwater.prices.fold import PriceFold
+from headwater.prices.worker import PriceDelivery
 from headwater.services.prices import Prices, Token
 from headwater.sources.memory import MemoryGroup, MemorySource, MemoryTopic
 from headwater.stores.memory.prices import MemoryPrices
@@ -217,7 +218,7 @@ def test_what_is_given_up_is_read_again() -> None:
 
 
 def test_no_more_ticks_are_taken_than_can_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.engine.prices.MAX_HELD", 50)
+    monkeypatch.setattr("headwater.prices.fold.MAX_HELD", 50)
     draw = random.Random(1)
     topic, store = trades(draw, 4, 400), Unreliable(draw, 0)
     fold, positions = PriceFold(store, "one", lambda: NOW / 1000), dict[int, int]()
@@ -234,7 +235,7 @@ def test_no_more_ticks_are_taken_than_can_be_stored(monkeypatch: pytest.MonkeyPa
 
 
 def test_many_ticks_are_written_before_their_time_unless_the_store_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.engine.prices.MANY_HELD", 50)
+    monkeypatch.setattr("headwater.prices.worker.MANY_HELD", 50)
     draw = random.Random(1)
     topic, store = trades(draw, 1, 80), Unreliable(draw, 0)
     source = MemorySource(MemoryGroup(MemoryTopic(TICKS_TOPIC, [[]])))
@@ -259,7 +260,7 @@ def test_many_ticks_are_written_before_their_time_unless_the_store_is_away(monke
 
 
 def test_what_is_remembered_of_tokens_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.engine.prices.MAX_KNOWN", 5)
+    monkeypatch.setattr("headwater.prices.fold.MAX_KNOWN", 5)
     draw = random.Random(1)
     topic, store = trades(draw, 40, 400), MemoryPrices()
     fold, positions = PriceFold(store, "one", lambda: NOW / 1000), dict[int, int]()

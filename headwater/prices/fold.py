@@ -1,7 +1,7 @@
-"""Folds ticks into price states: the worker's transform and delivery when its source is the ticks topic.
+"""Folds ticks into the price states of tokens, and writes the states to the price store.
 
-A position is written behind the states that reach it, and ticks that come twice change nothing: so whatever is killed,
-reading on from the stored position leads to the same states. Kafka is told the positions too, for its lag.
+The store keeps the offset of a partition together with the states that include all ticks before it, and a repeated tick
+changes no state. So after any crash, reading on from the stored offset leads to the same states.
 """
 
 import time
@@ -12,9 +12,6 @@ from typing import cast
 
 import structlog
 
-from headwater.engine.chain import InFlightBatch
-from headwater.engine.delivery import ANY_NUMBER
-from headwater.engine.quoted_ticks import QuotedTicks
 from headwater.errors import SetStoreUnavailable, WorkerError
 from headwater.model.price import left
 from headwater.model.price.band import band_of
@@ -24,23 +21,15 @@ from headwater.model.price.series import Tick
 from headwater.model.price.state import TokenState
 from headwater.model.price.stats import accepted
 from headwater.model.price.tail import TAIL_BYTES, fits, pack, unpack
-from headwater.model.price.tick import from_topic, is_quoted, price_of, ticks_of
-from headwater.model.record import Failure, Outcome, RecordBatch
-from headwater.sources.base import Positions, Source
+from headwater.model.price.tick import from_topic, is_quoted, price_of
+from headwater.model.record import RecordBatch
+from headwater.prices.quoted_ticks import QuotedTicks
+from headwater.prices.source import only_ticks
+from headwater.sources.base import Positions
 from headwater.stores.prices import PriceStore, PriceWrite
-from headwater.transforms.base import Pending
 
 log = structlog.get_logger(__name__)
 
-CHECKPOINT_S = 0.5
-"""What a reader's answer lags behind, about; longer when writing takes long."""
-SHARE_OF_WRITING = 2
-"""After a write the next one waits so many times as long as it took, unless many ticks come sooner: the more ticks of a
-token are written together, the less each costs."""
-IDLE_POLL_S = 0.1
-"""A write that is due waits so long for records at most."""
-MANY_HELD = 250_000
-"""With so many ticks in memory it is time to write them."""
 MAX_HELD = 500_000
 """With more ticks in memory than these no more are taken until they are stored."""
 MAX_KNOWN = 1_000_000
@@ -100,7 +89,7 @@ class PriceFold:
         """Take the ticks of a batch. Raises SetStoreUnavailable: nothing was taken then."""
         if self.held > MAX_HELD:
             raise SetStoreUnavailable("The set store takes no prices; ticks wait until it does.")
-        batch = _ticks_of(batch)
+        batch = only_ticks(batch)
         tokens, values = cast("list[bytes]", batch.keys), cast("list[bytes]", batch.values)
         waiting = self._waiting
         for partition in {*batch.partitions} - waiting.keys():
@@ -211,110 +200,3 @@ class PriceFold:
 def _same(*bands: int) -> frozenset[int]:
     """One object for all tokens of the same bands."""
     return frozenset(bands)
-
-
-def _ticks_of(batch: RecordBatch) -> RecordBatch:
-    """Without what no sink wrote: others may write to the topic too."""
-    kept = ticks_of(batch)
-    if kept is batch:
-        return batch
-    log.warning("records that are no ticks are left out", topic=batch.topic, count=len(batch) - len(kept))
-    return kept
-
-
-class FoldTransform:
-    """Implements Transform: folds a batch, and lets nothing of it pass."""
-
-    uid = "prices"
-
-    def __init__(self, fold: PriceFold) -> None:
-        self._fold = fold
-
-    def start(self, batch: RecordBatch) -> Pending:
-        """See Transform."""
-        return _Folding(self._fold, batch)
-
-    def close(self) -> None:
-        """See Transform."""
-
-
-class _Folding:
-    """A batch whose ticks are folded when its result is taken."""
-
-    def __init__(self, fold: PriceFold, batch: RecordBatch) -> None:
-        self._fold = fold
-        self._batch = batch
-
-    def done(self) -> bool:
-        """What is left is computing, and at most a round trip."""
-        return True
-
-    def wait(self, timeout_s: float) -> None:
-        """See Pending."""
-
-    def result(self) -> Outcome:
-        """See Pending."""
-        self._fold.fold(self._batch)
-        return Outcome(RecordBatch.empty(self._batch.topic))
-
-
-class PriceDelivery:
-    """Implements Delivery: positions go to the price store, with the states that they belong to."""
-
-    def __init__(self, fold: PriceFold, clock: Callable[[], float] = time.monotonic) -> None:
-        self.checkpoint_s = CHECKPOINT_S
-        self._fold = fold
-        self._clock = clock
-        self._is_away = False
-
-    def connect(self, timeout_s: float) -> None:
-        """Nothing to connect to: Kafka is the source's, and the store is asked when there are ticks."""
-
-    def begin(self, timeout_s: float) -> None:
-        """Nothing to take over: partitions are taken one by one."""
-
-    def deliver(self, in_flight: InFlightBatch) -> tuple[int, list[Failure]]:
-        """It is folded already."""
-        in_flight.settle()
-        return 0, []
-
-    def push(self) -> None:
-        """Nothing waits."""
-
-    def room(self) -> int:
-        """A store that did not take the last write is asked again when that is due by time."""
-        return ANY_NUMBER if self._is_away else max(0, MANY_HELD - self._fold.held)
-
-    def saturated(self) -> bool:
-        return False
-
-    def unacknowledged(self, timeout_s: float) -> int:  # noqa: ARG002 - nothing is on its way between two commits
-        return 0
-
-    def outstanding(self) -> int:
-        return 0
-
-    def failures(self) -> list[str]:
-        return []
-
-    def commit(self, source: Source, positions: Positions, *, wait: bool) -> None:
-        """See Delivery."""
-        began, self._is_away = self._clock(), True
-        self._fold.store(positions)
-        self._is_away = False
-        if positions:
-            source.commit(positions, wait=wait)
-        self.checkpoint_s = max(CHECKPOINT_S, SHARE_OF_WRITING * (self._clock() - began))
-
-    def end_commit(self, *, wait: bool) -> bool:  # noqa: ARG002 - nothing goes on beside the worker
-        """See Delivery."""
-        return True
-
-    def recover(self, source: Source) -> Positions:  # noqa: ARG002 - Kafka refuses nothing
-        return {}
-
-    def forget(self, partitions: Iterable[int]) -> None:
-        self._fold.forget(partitions)
-
-    def close(self) -> None:
-        """Nothing to free."""

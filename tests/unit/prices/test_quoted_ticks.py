@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.engine.prices import PriceFold
-from headwater.engine.quoted_ticks import OLDEST_MS, QUOTE_WINDOW_MS
 from headwater.model.price import state
 from headwater.model.price.quotes import QUOTE_STALE_MS
 from headwater.model.price.series import Tick
 from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC, partition_of, quoted_key, to_topic
 from headwater.model.record import RecordBatch
+from headwater.prices.fold import PriceFold
+from headwater.prices.quoted_ticks import OLDEST_MS, QUOTE_WINDOW_MS
 from headwater.services.prices import PriceAnswer, Prices, Token
 from headwater.stores.memory.prices import MemoryPrices
 from headwater.stores.prices import PriceStore
@@ -276,7 +276,7 @@ def test_an_old_price_of_the_quote_is_told(age: int, is_stale: bool) -> None:
 
 
 def test_many_ticks_are_settled_before_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.engine.quoted_ticks.MAX_UNSETTLED_BYTES", 2000)
+    monkeypatch.setattr("headwater.prices.quoted_ticks.MAX_UNSETTLED_BYTES", 2000)
     worker = Worker()
     ahead = Fed("0xaa", (START + MINUTE, 0, 1.25), "0xee")
     worker.feed([Fed("0xee", (START - HOUR, 0, 3.0)), ahead])
