@@ -8,7 +8,8 @@ of a pool start without it: what runs there says `fenced_by` itself.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,31 @@ class Candidate:
     holder: str
     lock: str = ""
     failing: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A stored lease. holder is None once it was released; the other fields are those of the last holder."""
+
+    holder: str | None
+    fencing: int
+    expires_at: datetime
+    lock: str = ""
+    failing: str = ""
+
+
+def claim_lease(stored: Lease | None, candidate: Candidate, now: datetime, ttl: timedelta) -> Lease:
+    """The lease after a candidate asked for it; the candidate has it when it is the holder."""
+    lease = stored or Lease(None, 0, now)
+    if not _is_free(lease, candidate, now):
+        return replace(lease, expires_at=min(lease.expires_at, now + ttl))
+    fencing = lease.fencing + (lease.holder != candidate.holder)
+    return Lease(candidate.holder, fencing, now + ttl, candidate.lock, candidate.failing)
+
+
+def _is_free(lease: Lease, candidate: Candidate, now: datetime) -> bool:
+    ended = bool(candidate.lock) and lease.lock == candidate.lock
+    return lease.holder in (None, candidate.holder) or ended or now >= lease.expires_at
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice, pairwise
 
+from headwater.model import rollout
 from headwater.model.dataset import SetId, filter_set
 from headwater.model.deployment import (
     Deployment,
@@ -23,6 +24,7 @@ from headwater.model.deployment import (
 from headwater.model.flow import Flow
 from headwater.model.listing import Place
 from headwater.model.quota import NO_QUOTAS, Content, QuotaDefaults, QuotaName, Usage, content_of, quotas_of_save
+from headwater.model.rollout import Rollout
 from headwater.model.stored import write_config
 from headwater.stores.base import MAX_LOG_LINES, RemovedFilter
 from headwater.stores.memory.audit import MemoryAudit
@@ -32,8 +34,7 @@ from headwater.stores.memory.keys import MemoryKeys
 from headwater.stores.memory.leases import MemoryLeases
 from headwater.stores.memory.order import newest_first
 from headwater.stores.memory.quotas import MemoryQuotas
-from headwater.stores.sql import changes, rules
-from headwater.stores.sql.rules import Rollout
+from headwater.stores.sql import changes, store_errors
 
 
 @dataclass(slots=True)
@@ -112,14 +113,14 @@ class _Tables:
     def visible(self, owner: str, flow_id: str) -> Flow:
         flow = self.flows.get(flow_id)
         if flow is None or flow.owner != owner or flow_id in self.deleted:
-            raise rules.no_flow(flow_id)
+            raise store_errors.no_flow(flow_id)
         return flow
 
     def store(self, flow: Flow) -> None:
         """Make a revision the newest one. Raises Conflict."""
         others = (f for f in self.flows.values() if f.id != flow.id and f.owner == flow.owner)
         if flow.external_id is not None and any(other.external_id == flow.external_id for other in others):
-            raise rules.external_id_taken(flow.external_id)
+            raise store_errors.external_id_taken(flow.external_id)
         for uid in flow.pipeline_config.filter_uids:
             self.removed.pop((flow.id, uid), None)
         self.flows[flow.id] = self.revisions[flow.id][flow.revision] = flow
@@ -132,7 +133,7 @@ class _Tables:
         """Store a changed desired state and ring."""
         history = self.rollouts.setdefault(deployment.id, [])
         if all(rollout.revision != deployment.desired_revision for rollout in history):
-            stream = rules.stream_of(deployment.config.source)
+            stream = rollout.stream_of(deployment.config.source)
             history.append(Rollout(deployment.desired_revision, stream, deployment.source_epoch))
         self.deployments[deployment.id] = deployment
         self.rings += 1
@@ -159,7 +160,7 @@ class MemoryFlows:
         with self._tables.writing():
             stored = self._tables.visible(flow.owner, flow.id)
             if flow.revision != stored.revision + 1:
-                raise rules.saved_meanwhile(flow.id)
+                raise store_errors.saved_meanwhile(flow.id)
             quotas = quotas_of_save(_content(flow), _content(stored).stored_bytes)
             with self._tables.within_quotas(flow.owner, *quotas):
                 self._tables.store(replace(flow, created_at=stored.created_at))
@@ -188,7 +189,7 @@ class MemoryFlows:
         with self._tables.writing():
             stored = self._tables.visible(owner, flow_id)
             if revision not in (None, stored.revision):
-                raise rules.saved_meanwhile(flow_id)
+                raise store_errors.saved_meanwhile(flow_id)
             self._tables.deleted.add(flow_id)
             self._tables.flows[flow_id] = replace(stored, external_id=None)
             self._tables.audit.record(changes.deleted(stored))
@@ -196,7 +197,7 @@ class MemoryFlows:
             if active is None:
                 self._tables.rings += 1
                 return False
-            self._tables.desire(rules.tear_down(active, delete_flow=True))
+            self._tables.desire(rollout.tear_down(active, delete_flow=True))
             return True
 
     def purge(self, flow_id: str) -> None:
@@ -239,7 +240,7 @@ class MemoryRevisions:
 
     def remove(self, flow_id: str, revisions: Collection[int], now: datetime) -> None:
         with self._tables.writing():
-            gone = rules.filters_only_in(revisions, self.filters(flow_id))
+            gone = rollout.filters_only_in(revisions, self.filters(flow_id))
             self._tables.removed.update({(flow_id, uid): now for uid in gone})
             for revision in revisions:
                 self._tables.revisions.get(flow_id, {}).pop(revision, None)
@@ -282,10 +283,10 @@ class MemoryDeployments:
             current = self._tables.active(flow_id)
             if current is None:
                 if new is None:
-                    raise rules.not_deployed()
-                changed = rules.first_rollout(new, flow)
-            elif rules.needs_rollout(current, flow):
-                changed = rules.roll_out(current, flow, self._tables.rollouts[current.id])
+                    raise rollout.not_deployed()
+                changed = rollout.first_rollout(new, flow)
+            elif rollout.needs_rollout(current, flow):
+                changed = rollout.roll_out(current, flow, self._tables.rollouts[current.id])
             else:
                 return current
             with self._tables.within_quotas(owner, "deployments", "workers"):
@@ -298,8 +299,8 @@ class MemoryDeployments:
             self._tables.visible(owner, flow_id)
             current = self._tables.active(flow_id)
             if current is None:
-                raise rules.not_deployed()
-            changed = rules.new_credentials(current, reader_password)
+                raise rollout.not_deployed()
+            changed = rollout.new_credentials(current, reader_password)
             self._tables.audit.record(changes.rotated(changed))
             return self._tables.desire(changed)
 
@@ -308,7 +309,7 @@ class MemoryDeployments:
             current = self._tables.active(flow_id)
             if current is None:
                 return None
-            changed = rules.tear_down(current)
+            changed = rollout.tear_down(current)
             if changed != current:
                 self._tables.audit.record(changes.torn_down(current))
             return self._tables.desire(changed)
@@ -345,9 +346,9 @@ class MemoryDeployments:
         """The topics that a deployment was asked to write, as far as its revisions are stored."""
         yield dead_letter_topic(deployment.flow_id)
         stored = self._tables.revisions.get(deployment.flow_id, {})
-        for rollout in self._tables.rollouts[deployment.id]:
-            if rollout.revision in stored:
-                yield from output_topics(deployment.flow_id, stored[rollout.revision].pipeline_config)
+        for asked in self._tables.rollouts[deployment.id]:
+            if asked.revision in stored:
+                yield from output_topics(deployment.flow_id, stored[asked.revision].pipeline_config)
 
     def ended(self, deployment_ids: Collection[str]) -> Sequence[str]:
         with self._tables.lock:
@@ -374,7 +375,7 @@ class MemoryDeployments:
             for seen in observed:
                 current = self._tables.deployments.get(seen.deployment_id)
                 if current is not None:
-                    self._tables.deployments[current.id] = rules.apply_observation(current, seen)
+                    self._tables.deployments[current.id] = rollout.apply_observation(current, seen)
                 if seen.phase is Phase.ABSENT:
                     self._tables.logs.pop(seen.deployment_id, None)
                     self._tables.ended_at[seen.deployment_id] = datetime.now(UTC)

@@ -10,7 +10,7 @@ from headwater.stores.memory.audit import MemoryAudit
 from headwater.stores.memory.leases import MemoryLeases
 from headwater.stores.memory.order import newest_first
 from headwater.stores.memory.quotas import MemoryQuotas
-from headwater.stores.sql import changes, rules
+from headwater.stores.sql import changes, store_errors
 
 
 class MemoryDatasets:
@@ -58,7 +58,7 @@ class MemoryDatasets:
         others = (d for d in self._datasets.values() if d.id != dataset.id and d.state != "deleting")
         taken = any(d.owner == dataset.owner and d.name == dataset.name for d in others)
         if taken and dataset.state != "deleting":
-            raise rules.name_taken(dataset.name)
+            raise store_errors.name_taken(dataset.name)
 
     def get(self, owner: str, dataset_id: str) -> Dataset:
         return self._one(owner, dataset_id, "live")
@@ -70,7 +70,7 @@ class MemoryDatasets:
         with self._lock:
             dataset = self._datasets.get(dataset_id)
             if dataset is None or dataset.owner != owner or dataset.state not in states:
-                raise rules.no_dataset(dataset_id)
+                raise store_errors.no_dataset(dataset_id)
             return dataset
 
     def list(self, owner: str, names: Sequence[str] = ()) -> Sequence[Dataset]:

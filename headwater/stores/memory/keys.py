@@ -8,7 +8,7 @@ from datetime import datetime
 from headwater.model.key import ApiKey
 from headwater.stores.memory.audit import MemoryAudit
 from headwater.stores.memory.order import newest_first
-from headwater.stores.sql import changes, rules
+from headwater.stores.sql import changes, store_errors
 
 
 class MemoryKeys:
@@ -22,7 +22,7 @@ class MemoryKeys:
     def create(self, key: ApiKey) -> None:
         with self._lock:
             if key.id in self._keys:
-                raise rules.key_exists(key.id)
+                raise store_errors.key_exists(key.id)
             self._keys[key.id] = key
             self._audit.record(changes.key_created(key))
 
@@ -38,7 +38,7 @@ class MemoryKeys:
         with self._lock:
             key = self._keys.get(key_id)
             if key is None:
-                raise rules.no_key(key_id)
+                raise store_errors.no_key(key_id)
             if key.revoked_at is None:
                 self._keys[key_id] = replace(key, revoked_at=at)
                 self._audit.record(changes.key_revoked(key))

@@ -7,9 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from headwater.errors import LeaseLost
-from headwater.model.lease import Candidate, Fence, Leader, current_fence
-from headwater.stores.sql import rules
-from headwater.stores.sql.rules import Lease
+from headwater.model.lease import Candidate, Fence, Leader, Lease, claim_lease, current_fence
 
 
 def _utc_now() -> datetime:
@@ -26,7 +24,7 @@ class MemoryLeases:
 
     def acquire(self, name: str, candidate: Candidate, ttl_s: float) -> int | None:
         with self._lock:
-            lease = rules.acquire(self._leases.get(name), candidate, self._now(), timedelta(seconds=ttl_s))
+            lease = claim_lease(self._leases.get(name), candidate, self._now(), timedelta(seconds=ttl_s))
             self._leases[name] = lease
             return lease.fencing if lease.holder == candidate.holder else None
 

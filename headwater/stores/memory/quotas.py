@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from headwater.model.dataset import SetId
 from headwater.model.quota import Allowed, QuotaDefaults, QuotaName, Usage, excess
-from headwater.stores.sql import rules
+from headwater.stores.sql import store_errors
 
 
 class MemoryQuotas:
@@ -37,7 +37,7 @@ class MemoryQuotas:
         over = over or excess(all_before, self._of(names, None), self.total, of_all=True)
         if over is not None:
             undo()
-            raise rules.quota_exceeded(over)
+            raise store_errors.quota_exceeded(over)
 
     def _of(self, names: Sequence[QuotaName], owner: str | None) -> Usage:
         usage = self._usage(owner)

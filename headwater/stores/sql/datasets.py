@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Row, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from headwater.model.dataset import Dataset
-from headwater.stores.sql import changes, rules
+from headwater.stores.sql import changes, store_errors
 from headwater.stores.sql.audit import record
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.quotas import QuotaRows
@@ -32,7 +32,7 @@ class SqlDatasets:
                 connection.execute(insert(datasets).values(**asdict(pending)))
                 record(connection, changes.dataset_created(dataset))
         except IntegrityError as error:
-            raise rules.name_taken(dataset.name) from error
+            raise store_errors.name_taken(dataset.name) from error
 
     def set_state(self, dataset_id: str, state: Literal["live", "deleting"]) -> None:
         this = datasets.c.id == dataset_id
@@ -43,7 +43,7 @@ class SqlDatasets:
                 if row is not None and state == "deleting" != row.state:
                     record(connection, changes.dataset_deleted(_dataset(row)))
         except IntegrityError as error:
-            raise rules.name_taken(self._select(this)[0].name) from error
+            raise store_errors.name_taken(self._select(this)[0].name) from error
 
     def get(self, owner: str, dataset_id: str) -> Dataset:
         return self._one(owner, dataset_id, "live")
@@ -55,7 +55,7 @@ class SqlDatasets:
         of_owner = (datasets.c.owner == owner) & (datasets.c.id == dataset_id)
         found = self._select(of_owner, datasets.c.state.in_(states))
         if not found:
-            raise rules.no_dataset(dataset_id)
+            raise store_errors.no_dataset(dataset_id)
         return found[0]
 
     def list(self, owner: str, names: Sequence[str] = ()) -> Sequence[Dataset]:

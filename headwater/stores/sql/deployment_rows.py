@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import ColumnElement, Connection, Row, Update, delete, false, func, insert, select, update
 
 from headwater.errors import SealBroken
+from headwater.model import rollout
 from headwater.model.deployment import (
     Condition,
     Deployment,
@@ -22,10 +23,10 @@ from headwater.model.deployment import (
     dead_letter_topic,
     output_topics,
 )
+from headwater.model.rollout import Rollout
 from headwater.model.stored import read_config
-from headwater.stores.sql import logs, rules
+from headwater.stores.sql import logs, store_errors
 from headwater.stores.sql.doorbell import ring
-from headwater.stores.sql.rules import Rollout
 from headwater.stores.sql.sealed import Sealer
 from headwater.stores.sql.tables import (
     ACTIVE,
@@ -222,11 +223,11 @@ class DeploymentRows:
         try:
             self._opened(row, row.deployment_id)
         except SealBroken:
-            return rules.UNREADABLE_SECRETS
+            return store_errors.UNREADABLE_SECRETS
         return ""
 
     def _record(self, connection: Connection, asked: Deployment) -> None:
-        stream = rules.stream_of(asked.config.source)
+        stream = rollout.stream_of(asked.config.source)
         values = {"revision": asked.desired_revision, "stream": stream, "source_epoch": asked.source_epoch}
         connection.execute(insert(deployment_revisions).values(deployment_id=asked.id, **values))
 
@@ -247,7 +248,7 @@ class DeploymentRows:
             fault = ""
         except SealBroken:
             values |= dict.fromkeys(_SECRETS, "")
-            fault = rules.UNREADABLE_SECRETS
+            fault = store_errors.UNREADABLE_SECRETS
         return Deployment(**values, unreadable=fault or states.fault or config.unreadable)
 
 
@@ -299,7 +300,7 @@ def _states(row: Row[Any]) -> _States:
             values[column] = type(stands_in)(stored)
         except ValueError:
             values[column] = stands_in
-            fault = rules.unreadable_state(column, stored)
+            fault = store_errors.unreadable_state(column, stored)
     return _States(values, fault)
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, insert, select
 
+from headwater.model import rollout
 from headwater.model.deployment import Deployment, LogLine, Marker, Observed, Progress, WorkerStatus
-from headwater.stores.sql import changes, logs, rules
+from headwater.stores.sql import changes, logs
 from headwater.stores.sql.audit import record
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.deployment_rows import IDS_PER_QUERY, DeploymentRows
@@ -36,14 +37,14 @@ class SqlDeployments:
             current = self._rows.active(connection, flow_id)
             if current is None:
                 if new is None:
-                    raise rules.not_deployed()
-                first = rules.first_rollout(new, flow)
+                    raise rollout.not_deployed()
+                first = rollout.first_rollout(new, flow)
                 self._rows.insert(connection, first)
                 record(connection, changes.deployed(None, first))
                 return first
-            if not rules.needs_rollout(current, flow):
+            if not rollout.needs_rollout(current, flow):
                 return current
-            changed = rules.roll_out(current, flow, self._rows.history(connection, current.id))
+            changed = rollout.roll_out(current, flow, self._rows.history(connection, current.id))
             self._rows.desire(connection, changed)
             record(connection, changes.deployed(current, changed))
             return changed
@@ -53,8 +54,8 @@ class SqlDeployments:
             self._flows.visible(connection, owner, flow_id, lock=True)
             current = self._rows.active(connection, flow_id)
             if current is None:
-                raise rules.not_deployed()
-            changed = rules.new_credentials(current, reader_password)
+                raise rollout.not_deployed()
+            changed = rollout.new_credentials(current, reader_password)
             self._rows.reseal(connection, changed)
             record(connection, changes.rotated(changed))
             return changed
@@ -64,7 +65,7 @@ class SqlDeployments:
             current = self._rows.active(connection, flow_id)
             if current is None:
                 return None
-            changed = rules.tear_down(current)
+            changed = rollout.tear_down(current)
             self._rows.desire(connection, changed)
             if changed != current:
                 record(connection, changes.torn_down(current))
@@ -127,7 +128,7 @@ class SqlDeployments:
         with self._connections.writing() as connection:
             for current in self._rows.unfinished(connection, deployments.c.id.in_(ids), lock=True):
                 news = (seen for seen in observed if seen.deployment_id == current.id)
-                self._rows.observe(connection, reduce(rules.apply_observation, news, current))
+                self._rows.observe(connection, reduce(rollout.apply_observation, news, current))
 
     def report_workers(self, workers: dict[str, Sequence[WorkerStatus]]) -> None:
         with self._connections.writing() as connection:

@@ -9,12 +9,13 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, delete, exists, false, insert, select, true, update
 from sqlalchemy.exc import IntegrityError
 
+from headwater.model import rollout
 from headwater.model.deployment import Desired
 from headwater.model.flow import Flow
 from headwater.model.listing import Place
 from headwater.model.quota import Content, content_of, quotas_of_save
 from headwater.model.stored import read_config, write_config
-from headwater.stores.sql import changes, rules
+from headwater.stores.sql import changes, store_errors
 from headwater.stores.sql.audit import record
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.deployment_rows import DeploymentRows
@@ -50,7 +51,7 @@ class FlowRows:
             connection.execute(select(flows.c.id).where(flows.c.id == flow_id).with_for_update())
         found = self.select(connection, flows.c.id == flow_id, flows.c.owner == owner, flows.c.deleted == false())
         if not found:
-            raise rules.no_flow(flow_id)
+            raise store_errors.no_flow(flow_id)
         return found[0]
 
     def select(self, connection: Connection, *where: ColumnElement[Any]) -> list[Flow]:
@@ -71,7 +72,7 @@ class FlowRows:
             created_at=row.created_at,
             updated_at=row.updated_at,
             external_id=row.external_id,
-            damage=self._rows.secrets_fault(row) if has_tags else rules.UNREADABLE_TAGS,
+            damage=self._rows.secrets_fault(row) if has_tags else store_errors.UNREADABLE_TAGS,
         )
 
 
@@ -103,7 +104,7 @@ class SqlFlows:
         ):
             stored = self._flows.visible(connection, flow.owner, flow.id, lock=True)
             if flow.revision != stored.revision + 1:
-                raise rules.saved_meanwhile(flow.id)
+                raise store_errors.saved_meanwhile(flow.id)
             this = update(flows).where(flows.c.id == flow.id)
             connection.execute(this.values(**_saved(flow), revision=flow.revision))
             _insert_revision(connection, flow, flow.revision, content)
@@ -115,7 +116,7 @@ class SqlFlows:
         """Give an active deployment other passwords where its own can't be opened."""
         active = self._rows.active(connection, flow_id)
         if active is not None and active.desired is Desired.RUNNING and not active.has_secrets:
-            renewed = rules.renew_credentials(active, *(secrets.token_urlsafe(PASSWORD_BYTES) for _ in range(2)))
+            renewed = rollout.renew_credentials(active, *(secrets.token_urlsafe(PASSWORD_BYTES) for _ in range(2)))
             self._rows.reseal(connection, renewed)
             self._rows.desire(connection, renewed)
             record(connection, changes.rotated(renewed))
@@ -151,7 +152,7 @@ class SqlFlows:
         with self._connections.writing() as connection:
             stored = self._flows.visible(connection, owner, flow_id, lock=True)
             if revision not in (None, stored.revision):
-                raise rules.saved_meanwhile(flow_id)
+                raise store_errors.saved_meanwhile(flow_id)
             gone = update(flows).where(flows.c.id == flow_id).values(deleted=True, external_id=None)
             connection.execute(gone)
             record(connection, changes.deleted(stored))
@@ -159,7 +160,7 @@ class SqlFlows:
             if active is None:
                 ring(connection)
                 return False
-            self._rows.desire(connection, rules.tear_down(active, delete_flow=True))
+            self._rows.desire(connection, rollout.tear_down(active, delete_flow=True))
             return True
 
     def purge(self, flow_id: str) -> None:
@@ -194,7 +195,7 @@ def _external_id_checked(flow: Flow) -> Iterator[None]:
     except IntegrityError as error:
         if "external_id" not in str(error.orig):
             raise
-        raise rules.external_id_taken(flow.external_id) from error
+        raise store_errors.external_id_taken(flow.external_id) from error
 
 
 def _content(flow: Flow) -> Content:

@@ -9,7 +9,7 @@ from sqlalchemy import Row, bindparam, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from headwater.model.key import ApiKey
-from headwater.stores.sql import changes, rules
+from headwater.stores.sql import changes, store_errors
 from headwater.stores.sql.audit import record
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.tables import api_keys
@@ -34,7 +34,7 @@ class SqlKeys:
                 connection.execute(insert(api_keys).values(**asdict(key)))
                 record(connection, changes.key_created(key))
         except IntegrityError as error:
-            raise rules.key_exists(key.id) from error
+            raise store_errors.key_exists(key.id) from error
 
     def find(self, key_id: str) -> ApiKey | None:
         with self._connections.reading() as connection:
@@ -51,7 +51,7 @@ class SqlKeys:
         with self._connections.writing() as connection:
             row = connection.execute(select(api_keys).where(this).with_for_update()).one_or_none()
             if row is None:
-                raise rules.no_key(key_id)
+                raise store_errors.no_key(key_id)
             if row.revoked_at is None:
                 connection.execute(update(api_keys).where(this).values(revoked_at=at))
                 record(connection, changes.key_revoked(_key(row)))

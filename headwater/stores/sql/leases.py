@@ -5,11 +5,9 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from headwater.model.lease import Candidate, Fence, Leader
-from headwater.stores.sql import rules
+from headwater.model.lease import Candidate, Fence, Leader, Lease, claim_lease
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.fencing import check
-from headwater.stores.sql.rules import Lease
 from headwater.stores.sql.tables import UtcDateTime, leases
 
 
@@ -48,7 +46,7 @@ def _acquire(connection: Connection, name: str, candidate: Candidate, ttl_s: flo
     row = connection.execute(select(leases).where(leases.c.name == name).with_for_update()).one_or_none()
     stored = None if row is None else Lease(row.holder, row.fencing, row.expires_at, row.lock, row.failing)
     now = _now(connection)  # after the lock, for which this may have waited
-    asked = rules.acquire(stored, candidate, now, timedelta(seconds=ttl_s))
+    asked = claim_lease(stored, candidate, now, timedelta(seconds=ttl_s))
     values = {
         "holder": asked.holder,
         "fencing": asked.fencing,

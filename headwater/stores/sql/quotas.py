@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, Select, delete, false, func, i
 
 from headwater.model.dataset import SetId, dataset_set, filter_set
 from headwater.model.quota import Allowed, QuotaDefaults, QuotaName, Usage, excess
-from headwater.stores.sql import rules
+from headwater.stores.sql import store_errors
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.tables import (
     ACTIVE,
@@ -52,7 +52,7 @@ class QuotaRows:
         over = excess(before, used(connection, own, owner), allowed)
         over = over or excess(all_before, used(connection, shared), self._defaults.total, of_all=True)
         if over is not None:
-            raise rules.quota_exceeded(over)
+            raise store_errors.quota_exceeded(over)
 
     def allowed(self, connection: Connection, owner: str) -> dict[QuotaName, int | None]:
         """The quotas of an owner."""

@@ -7,9 +7,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, delete, exists, false, func, insert, select
 
+from headwater.model import rollout
 from headwater.model.stored import read_config
 from headwater.stores.base import RemovedFilter
-from headwater.stores.sql import rules
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.tables import (
     ACTIVE,
@@ -43,7 +43,7 @@ class SqlRevisions:
         this = (flow_revisions.c.flow_id == flow_id) & (flow_revisions.c.revision == bindparam("number"))
         with self._connections.writing() as connection:
             if revisions:
-                gone = rules.filters_only_in(revisions, _filters(connection, flow_id))
+                gone = rollout.filters_only_in(revisions, _filters(connection, flow_id))
                 connection.execute(delete(flow_revisions).where(this), [{"number": number} for number in revisions])
                 _note_removed(connection, flow_id, gone, now)
 

@@ -39,8 +39,8 @@ from headwater.controller.plan import (
 from headwater.controller.resources import WorkerSettings, worker_set
 from headwater.model.binding import KafkaTopic
 from headwater.model.deployment import Condition, Deployment, Desired, Phase, Revision, Status, WorkerStatus
+from headwater.model.rollout import apply_observation
 from headwater.model.worker import KafkaAccess, WorkerSet
-from headwater.stores.sql.rules import apply_observation
 from tests.unit.controller.world import TOPIC, deployment
 
 NOW = 1_000.0

@@ -1,17 +1,14 @@
-"""Rules that the SQL stores and their twins in memory share: how a deployment changes, and what errors say.
+"""How a deployment changes: by a deploy, a teardown, new credentials, and what the controller observes.
 
 Pure functions over the values of `headwater.model`; the stores call them inside their transactions.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 
-from headwater.errors import Conflict, NotFound, QuotaExceeded, SavedMeanwhile, TeardownGoesOn, Unreadable
+from headwater.errors import NotFound, TeardownGoesOn, Unreadable
 from headwater.model.deployment import Condition, Deployment, Desired, Observed, Phase
 from headwater.model.flow import Flow, Source
-from headwater.model.lease import Candidate
-from headwater.model.quota import MEANINGS, Excess
 from headwater.model.stream import stream_name
 
 
@@ -26,31 +23,6 @@ class Rollout:
     stream: str
     source_epoch: int
     retired: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """A stored lease. holder is None once it was released; the other fields are those of the last holder."""
-
-    holder: str | None
-    fencing: int
-    expires_at: datetime
-    lock: str = ""
-    failing: str = ""
-
-
-def acquire(stored: Lease | None, candidate: Candidate, now: datetime, ttl: timedelta) -> Lease:
-    """The lease after a candidate asked for it; the candidate has it when it is the holder."""
-    lease = stored or Lease(None, 0, now)
-    if not _is_free(lease, candidate, now):
-        return replace(lease, expires_at=min(lease.expires_at, now + ttl))
-    fencing = lease.fencing + (lease.holder != candidate.holder)
-    return Lease(candidate.holder, fencing, now + ttl, candidate.lock, candidate.failing)
-
-
-def _is_free(lease: Lease, candidate: Candidate, now: datetime) -> bool:
-    ended = bool(candidate.lock) and lease.lock == candidate.lock
-    return lease.holder in (None, candidate.holder) or ended or now >= lease.expires_at
 
 
 def stream_of(source: Source) -> str:
@@ -143,20 +115,6 @@ def filters_only_in(revisions: Collection[int], filters: Mapping[int, frozenset[
     return some.difference(*(uids for number, uids in filters.items() if number not in revisions))
 
 
-UNREADABLE_TAGS = "The stored tags can't be read. Save the configuration anew with PUT, or delete it."
-UNREADABLE_SECRETS = (
-    "The credentials of its deployment can't be opened: they were sealed with another secret key. Put that key back, "
-    "save the configuration anew with PUT, which gives the deployment new credentials, or tear it down."
-)
-
-
-def unreadable_state(column: str, value: str) -> str:
-    """A state that this version does not know."""
-    return (
-        f"Its {column} {value!r} is of another version of Headwater. Start that version, or tear the deployment down."
-    )
-
-
 def new_credentials(current: Deployment, reader_password: str) -> Deployment:
     """The deployment with another password for its readers. Raises NotFound while a teardown goes on, Unreadable."""
     if current.desired is Desired.ABSENT:
@@ -212,56 +170,6 @@ def _is_proven(current: Deployment, seen: Observed) -> bool:
     return is_stable and seen.observed_revision == current.desired_revision
 
 
-def no_flow(flow_id: str) -> NotFound:
-    """The same words for an unknown id and another owner's: existence is not revealed."""
-    return NotFound(f"There is no pipeline {flow_id}. GET /api/v1/flow lists yours.")
-
-
 def not_deployed() -> NotFound:
-    """A configuration without a deployment."""
+    """Return the error of a configuration without a deployment."""
     return NotFound("This configuration is not deployed. Deploy it with POST …/deploy.")
-
-
-def external_id_taken(external_id: str | None) -> Conflict:
-    """External ids are unique per owner."""
-    return Conflict(
-        f"You have a configuration with the external_id {external_id!r} already. Choose another one, or find that "
-        "configuration with GET /api/v1/flow?external_id=…"
-    )
-
-
-def saved_meanwhile(flow_id: str) -> SavedMeanwhile:
-    """Two saves at once: the second one was made from a revision that is no longer the newest."""
-    return SavedMeanwhile(
-        f"Pipeline {flow_id} was saved by another request meanwhile. Read it and send your change again."
-    )
-
-
-def quota_exceeded(over: Excess) -> QuotaExceeded:
-    """The sentence for a quota of all owners does not say how much of it is used: that would tell of other owners."""
-    what = MEANINGS[over.name]
-    if over.of_all:
-        text = f"All owners together may have {over.allowed:,} {what}, and that is used up."
-    else:
-        text = f"You have {over.used:,} of {over.allowed:,} {what}, and would have {over.wanted:,}."
-    return QuotaExceeded(f"{text} Remove some that you do not need, or ask the operator for more (quota {over.name}).")
-
-
-def no_key(key_id: str) -> NotFound:
-    """An unknown key id."""
-    return NotFound(f"There is no API key {key_id}. `headwater keys list` shows all.")
-
-
-def key_exists(key_id: str) -> Conflict:
-    """A key id that is taken."""
-    return Conflict(f"There is an API key {key_id} already. Make another one.")
-
-
-def no_dataset(dataset_id: str) -> NotFound:
-    """The same words for an unknown id, another owner's, and a dataset that is not live."""
-    return NotFound(f"There is no dataset {dataset_id}. GET /api/v1/flow/datasets lists yours.")
-
-
-def name_taken(name: str) -> Conflict:
-    """Dataset names are unique per owner."""
-    return Conflict(f"You have a dataset named {name!r} already. Choose another name, or delete that dataset first.")
