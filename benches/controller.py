@@ -17,7 +17,6 @@ from pathlib import Path
 import typer
 
 from headwater.brokers.base import Resources, TopicSpec
-from headwater.brokers.memory import MemoryBroker
 from headwater.controller.controller import RESYNC_EVERY_S, TICK_S, Controller
 from headwater.controller.executor import Executor
 from headwater.controller.flow_locks import FlowLocks
@@ -31,11 +30,12 @@ from headwater.model.binding import Bindings
 from headwater.model.deployment import Condition, Deployment
 from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.worker import KafkaAccess
-from headwater.orchestrators.memory import MemoryOrchestrator
-from headwater.stores.memory.metrics import MemoryMetrics
-from headwater.stores.memory.sets import MemoryDatasetNames, MemoryDraftSets, MemorySetStore
 from headwater.stores.sql.database import Database, open_database
 from headwater.stores.sql.sealed import Sealer
+from tests.support.memory.broker import MemoryBroker
+from tests.support.memory.metrics import MemoryMetrics
+from tests.support.memory.orchestrator import MemoryOrchestrator
+from tests.support.memory.sets import MemoryDatasetNames, MemoryDraftSets, MemorySetStore
 from tests.unit.controller.world import NOW, deployment, flow
 
 TICKS = round(RESYNC_EVERY_S / TICK_S)

@@ -13,10 +13,10 @@ import typer
 
 from headwater.model.record import RecordBatch
 from headwater.model.transform import RedisSetFilterTransform
-from headwater.stores.memory.sets import MemoryDatasetNames, MemorySetStore
 from headwater.transforms.base import Resources
 from headwater.transforms.expression import parse
 from headwater.transforms.redis_set_filter import build
+from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore
 
 RECORD_BYTES = 850
 ROUNDS = 15

@@ -20,9 +20,9 @@ from headwater.sandbox import Sandbox
 from headwater.sandbox.child import LockedChild
 from headwater.sandbox.job import Job
 from headwater.sandbox.supervisor import Answer, Question
-from headwater.stores.memory.sets import MemoryDatasetNames, MemorySetStore
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import Resources, Transform
+from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore
 
 BATCH_RECORDS = 500
 WARM_BATCHES = 10

@@ -103,7 +103,7 @@ class Inventory:
 
 
 class Broker(Protocol):
-    """Implementations: brokers/kafka.py, and brokers/memory.py for tests.
+    """Implementations: brokers/kafka.py, and one in memory for tests.
 
     All calls are idempotent, thread-safe, block on the broker for at most some seconds, and raise BrokerUnavailable.
     Where the operator manages the users of Kafka, an implementation is made with `manages_users=False`: it then neither
@@ -169,8 +169,8 @@ SUBSCRIPTION_LEASE_S: Final = 20
 class Subscriptions(Protocol):
     """Subscriptions of Pub/Sub in one project, by their short names.
 
-    Implementations: brokers/pubsub.py, and brokers/memory.py for tests. All calls are idempotent, thread-safe, block
-    for at most some seconds, and raise BrokerUnavailable, or DeployFailed for what does not mend itself.
+    Implementations: brokers/pubsub.py, and one in memory for tests. All calls are idempotent and thread-safe, block for
+    at most some seconds, and raise BrokerUnavailable, or DeployFailed for what does not mend itself.
     """
 
     def path(self, name: str) -> str:

@@ -16,7 +16,7 @@ from headwater.model.trial import Step, Trial, Tried
 from headwater.sandbox.marks import unmarked
 from headwater.services.checks import Checked, PipelineChecker
 from headwater.services.ids import Clock
-from headwater.stores.memory.sets import MemorySetStore
+from headwater.stores.trial_sets import TrialSets
 from headwater.transforms.base import Resources, Transform
 
 WITHIN_S = 10.0
@@ -84,9 +84,7 @@ class Trials:
         return Trial(checked.warnings, tried)
 
     def _build(self, checked: Checked, resources: Resources) -> list[tuple[TransformConfig, Transform]]:
-        sets = MemorySetStore()
-        for uid, values in checked.values.items():
-            sets.add(filter_set(resources.config_id, uid), values)
+        sets = TrialSets({filter_set(resources.config_id, uid): values for uid, values in checked.values.items()})
         with_samples = replace(resources, sets=sets)
         configs = checked.config.transforms
         built = []

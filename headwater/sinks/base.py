@@ -175,7 +175,7 @@ class Writer(Protocol):
 
 
 class Producer(Writer, Protocol):
-    """Hands records to the broker. Implementations: sinks/kafka_producer.py, and sinks/memory.py for tests."""
+    """Hands records to the broker. Implementations: sinks/kafka_producer.py, and one in memory for tests."""
 
     def connect(self, timeout_s: float) -> None:
         """Return when the broker answers and has all topics. Raises BrokerUnavailable."""
@@ -205,7 +205,7 @@ class Producer(Writer, Protocol):
 class TransactionalProducer(Writer, Protocol):
     """Keeps records until `commit` hands them to the broker together with the source's positions: both, or neither.
 
-    Implementations: sinks/transactional.py, and sinks/memory.py for tests.
+    Implementations: sinks/transactional.py, and one in memory for tests.
     """
 
     def connect(self, timeout_s: float) -> None:

@@ -72,8 +72,9 @@ class RebalanceListener(Protocol):
 
 
 class Source(Protocol):
-    """Implementations: sources/kafka.py, sources/pubsub.py, and sources/memory.py for tests. Used by one thread, the
-    engine's.
+    """Where a worker reads. Used by one thread, the engine's.
+
+    Implementations: sources/kafka.py, sources/pubsub.py, and some in memory for tests.
 
     A queue (Pub/Sub) differs in this: partitions and offsets are the worker's own numbers, good for as long as it
     lives. All partitions are assigned when it joins and stay with it, beside other workers that have them too. There

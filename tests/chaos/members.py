@@ -21,7 +21,7 @@ from headwater.sinks.kafka import KafkaSink
 from headwater.sinks.kafka_producer import KafkaProducer
 from headwater.sinks.stalled_producer import AcknowledgementGuard
 from headwater.sources.kafka import KafkaSource
-from headwater.stores.memory.metrics import MemoryMetrics
+from tests.support.memory.metrics import MemoryMetrics
 
 log = structlog.get_logger(__name__)
 

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from headwater.stores.memory.control import MemoryDatabase
 from tests.support.sql import ControlStores, open_postgres, open_sqlite
 from tests.support.v8 import Bench
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", "postgresql"])
 def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ControlStores]:
     """Empty stores."""
     opened = _open(request, tmp_path)
@@ -21,7 +20,7 @@ def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ControlSt
 def _open(request: pytest.FixtureRequest, directory: Path) -> ControlStores:
     if request.param == "postgresql":
         return open_postgres(request.getfixturevalue("postgres_url"))
-    return MemoryDatabase() if request.param == "memory" else open_sqlite(directory / "headwater.db")
+    return open_sqlite(directory / "headwater.db")
 
 
 @pytest.fixture(scope="module")

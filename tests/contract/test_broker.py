@@ -24,9 +24,9 @@ from confluent_kafka.admin import (
 from headwater.brokers.base import OUTPUT_TOPIC_CONFIG, AccessRule, Broker, Resources, TopicSpec, User
 from headwater.brokers.client import ClientErrors, admin_settings
 from headwater.brokers.kafka import KafkaBroker
-from headwater.brokers.memory import MemoryBroker
 from headwater.errors import BrokerUnavailable
 from tests.support.kafka import KafkaServer
+from tests.support.memory.broker import MemoryBroker
 
 _ids = itertools.count(1)
 

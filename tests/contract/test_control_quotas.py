@@ -11,7 +11,6 @@ from headwater.errors import QuotaExceeded
 from headwater.model.dataset import SetId, filter_set
 from headwater.model.deployment import Phase
 from headwater.model.quota import QUOTA_NAMES, QuotaDefaults
-from headwater.stores.memory.control import MemoryDatabase
 from headwater.stores.sql.database import open_database
 from headwater.stores.sql.sealed import Sealer
 from tests.support.sql import (
@@ -23,6 +22,7 @@ from tests.support.sql import (
     a_deployment,
     a_flow,
     at,
+    fresh_database,
     next_revision,
     seen,
 )
@@ -38,18 +38,15 @@ def sized(size: int, flow_id: str = "f1", owner: str = OWNER) -> Any:
     return a_flow(flow_id, owner, pipeline_config=a_config(transforms=[script(size)]))
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", "postgresql"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """Opens the stores with quotas in the settings."""
     made: list[ControlStores] = []
 
     def open_with(defaults: QuotaDefaults) -> ControlStores:
-        if request.param == "memory":
-            made.append(MemoryDatabase(defaults))
-        else:
-            lite = f"sqlite:///{tmp_path / 'headwater.db'}"
-            url = lite if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-            made.append(open_database(url, Sealer(SECRET_KEY), defaults))
+        lite = f"sqlite:///{tmp_path / 'headwater.db'}"
+        url = lite if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+        made.append(open_database(url, Sealer(SECRET_KEY), defaults))
         return made[-1]
 
     yield open_with

@@ -1,4 +1,4 @@
-"""Whatever is called in whatever order: a database and the twin in memory answer alike."""
+"""Whatever is called in whatever order: SQLite and PostgreSQL answer alike."""
 
 import itertools
 from collections.abc import Callable
@@ -16,11 +16,11 @@ from headwater.errors import RequestError
 from headwater.model.audit import AuditQuery
 from headwater.model.deployment import Condition, Observed, Phase, Status, WorkerStatus
 from headwater.model.stored import read_config
-from headwater.stores.memory.control import MemoryDatabase
 from headwater.stores.sql.database import Database
 from tests.support.postgres_server import PostgresServer
 from tests.support.postgresql import empty_tables
 from tests.support.sql import (
+    FRESH_DATABASES,
     OWNER,
     T0,
     ControlStores,
@@ -29,6 +29,7 @@ from tests.support.sql import (
     a_flow,
     a_line,
     at,
+    fresh_database,
     next_revision,
     open_postgres,
     open_sqlite,
@@ -52,14 +53,15 @@ class Twins(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self._database = type(self).open_empty()
-        self._memory = MemoryDatabase()
+        self._sqlite = FRESH_DATABASES.open()
         self._made = 0
 
     def teardown(self) -> None:
         self._database.close()
+        FRESH_DATABASES.close()
 
     def both(self, call: Callable[[ControlStores], Any]) -> None:
-        assert _outcome(call, self._database) == _outcome(call, self._memory)
+        assert _outcome(call, self._database) == _outcome(call, self._sqlite)
 
     @initialize()
     def start(self) -> None:
@@ -68,7 +70,7 @@ class Twins(RuleBasedStateMachine):
     @rule()
     def create(self) -> None:
         """Create those that do not exist, or no longer do."""
-        known = {flow.id for flow in [*self._memory.flows.list(OWNER), *self._memory.flows.deleted()]}
+        known = {flow.id for flow in [*self._sqlite.flows.list(OWNER), *self._sqlite.flows.deleted()]}
         for flow_id in IDS:
             if flow_id not in known:
                 self.both(partial(_create, flow_id=flow_id))
@@ -118,7 +120,7 @@ class Twins(RuleBasedStateMachine):
     def observe(self, newest: int, phase: Phase, condition: Condition, behind: int) -> None:
         """One of the three newest deployments, as it is, or as it was up to two changes ago."""
         name = f"d{self._made - newest}"
-        known = {deployment.id: deployment for deployment in self._memory.deployments.unfinished()}
+        known = {deployment.id: deployment for deployment in self._sqlite.deployments.unfinished()}
         current = known.get(name, a_deployment(name))
         revision = max(1, current.desired_revision - behind)
         news = Observed(name, phase, revision, current.generation - behind, condition, "why")
@@ -179,21 +181,12 @@ def _outcome(call: Callable[[ControlStores], Any], stores: ControlStores) -> Any
         return type(error), error.detail
 
 
-def _run(open_empty: Callable[[], Database]) -> None:
-    few = settings(max_examples=4, stateful_step_count=30)
-    twins: type[Twins] = type("OpenedTwins", (Twins,), {"open_empty": staticmethod(open_empty)})
-    run_state_machine_as_test(twins, settings=few)
-
-
-def test_sqlite(tmp_path: Path) -> None:
-    numbers = itertools.count()
-    _run(lambda: open_sqlite(tmp_path / f"{next(numbers)}.db"))
-
-
 @pytest.mark.slow
-def test_postgresql(shared_postgres: PostgresServer, postgres_url: str) -> None:
+def test_random_calls(shared_postgres: PostgresServer, postgres_url: str) -> None:
     def open_empty() -> Database:
         empty_tables(shared_postgres)
         return open_postgres(postgres_url)
 
-    _run(open_empty)
+    few = settings(max_examples=4, stateful_step_count=30)
+    twins: type[Twins] = type("OpenedTwins", (Twins,), {"open_empty": staticmethod(open_empty)})
+    run_state_machine_as_test(twins, settings=few)

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from headwater.stores.base import DatasetNames
-from headwater.stores.memory.sets import MemoryDatasetNames
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.names import RedisDatasetNames
+from tests.support.memory.sets import MemoryDatasetNames
 
 
 @pytest.fixture(params=["memory", "valkey_url", "cluster_url"])

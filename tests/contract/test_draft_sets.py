@@ -7,9 +7,9 @@ import pytest
 
 from headwater.model.dataset import filter_set
 from headwater.stores.base import DraftSets
-from headwater.stores.memory.sets import MemoryDraftSets
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.drafts import RedisDraftSets
+from tests.support.memory.sets import MemoryDraftSets
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -13,9 +13,9 @@ import redis
 from headwater.errors import SetStoreUnavailable
 from headwater.model.metric import TIME_RANGES, CountType, Histogram, Measured, Span
 from headwater.stores.base import MetricStore
-from headwater.stores.memory.metrics import MemoryMetrics
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.metrics import RedisMetrics
+from tests.support.memory.metrics import MemoryMetrics
 
 HOUR, DAY, WEEK = TIME_RANGES
 NOW = int(time.time())

@@ -18,9 +18,9 @@ from headwater.model.deployment import Status, WorkerStatus
 from headwater.model.worker import KafkaAccess, ReadingPlan, WorkerSet, WorkerSpec
 from headwater.orchestrators.base import Orchestrator
 from headwater.orchestrators.cgroups import WorkerGroups
-from headwater.orchestrators.memory import MemoryOrchestrator
 from headwater.orchestrators.process import ProcessOrchestrator
 from headwater.orchestrators.running import QUIET_AFTER_S, STUCK_AFTER_S
+from tests.support.memory.orchestrator import MemoryOrchestrator
 
 MEMORY_LIMIT = 128 << 20
 PROGRAM = """

@@ -10,10 +10,10 @@ import redis
 from headwater.model.price.band import HOUR_MS, hour_of
 from headwater.model.price.left import Chunk, Leaving
 from headwater.model.price.tick import PARTITIONS, partition_of, quoted_key, token_key
-from headwater.stores.memory.prices import MemoryPrices
 from headwater.stores.prices import Found, PriceStore, PriceWrite
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.prices import PER_SCRIPT, RedisPrices
+from tests.support.memory.prices import MemoryPrices
 
 NOW = int(time.time() * 1000)
 HOUR = Chunk(hour_of(NOW))

@@ -13,8 +13,8 @@ from headwater.model.record import Headers, RecordBatch
 from headwater.sinks.base import MAX_RECORD_BYTES, Outputs, Producer, Refusal
 from headwater.sinks.kafka import KafkaSink
 from headwater.sinks.kafka_producer import KafkaProducer
-from headwater.sinks.memory import MemoryProducer, MemoryTopics
 from tests.support.kafka import KafkaServer
+from tests.support.memory.sinks import MemoryProducer, MemoryTopics
 
 FLUSHES = 600  # a minute: other tests may hold both cores
 STAMP = 1_700_000_000_000

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headwater.brokers.base import Subscriptions
-from headwater.brokers.memory import MemorySubscriptions
 from headwater.errors import BrokerUnavailable, DeployFailed
 from headwater.model.worker import PubSubAccess
+from tests.support.memory.broker import MemorySubscriptions
 
 if TYPE_CHECKING:
     from tests.support.pubsub_server import PubSubServer

@@ -11,9 +11,9 @@ import redis
 
 from headwater.errors import SetStoreUnavailable
 from headwater.stores.base import TokenBuckets
-from headwater.stores.memory.buckets import MemoryBuckets
 from headwater.stores.redis.buckets import RedisBuckets
 from headwater.stores.redis.client import connect
+from tests.support.memory.token_buckets import MemoryBuckets
 
 SLOWLY = 1e-6
 """Tokens a second: no test lasts long enough to see one come."""

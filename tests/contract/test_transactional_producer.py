@@ -19,13 +19,13 @@ from headwater.native import Texts
 from headwater.native.kafka import Place
 from headwater.sinks.base import Outputs, TransactionalProducer
 from headwater.sinks.kafka import KafkaSink
-from headwater.sinks.memory import MemoryTopics, MemoryTransactionalProducer
 from headwater.sinks.transactional import TransactionalKafkaProducer
 from headwater.sources.base import Source
 from headwater.sources.kafka import KafkaSource
-from headwater.sources.memory import MemoryGroup, MemorySource, MemoryTopic
 from tests.support.columns import numbers
 from tests.support.kafka import KafkaServer
+from tests.support.memory.sinks import MemoryTopics, MemoryTransactionalProducer
+from tests.support.memory.source import MemoryGroup, MemorySource, MemoryTopic
 from tests.support.sources import joined
 
 STAMP = 1_700_000_000_000

@@ -16,9 +16,9 @@ from headwater.sandbox.validation import sandbox_for_a_check
 from headwater.services.checks import PipelineChecker
 from headwater.services.ids import new_id
 from headwater.services.trials import Trials
-from headwater.stores.memory.sets import MemoryDatasetNames, MemorySetStore
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import Resources
+from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore
 
 BIG = b'{"a":12345678901234567890}'
 PARTS = b'{"instructions":[%b]}' % b",".join(b'{"program_id":"P%d"}' % n for n in range(11))

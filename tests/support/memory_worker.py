@@ -19,10 +19,10 @@ from headwater.engine.metrics.recorder import Recorder
 from headwater.engine.worker import Worker
 from headwater.model.record import Row
 from headwater.model.worker import ReadingPlan, WorkerSpec
-from headwater.sinks.memory import MemoryProducer, MemoryTopics
 from headwater.sources.base import Positions
-from headwater.sources.memory import MemoryGroup, MemorySource, MemoryTopic
-from headwater.stores.memory.metrics import MemoryMetrics
+from tests.support.memory.metrics import MemoryMetrics
+from tests.support.memory.sinks import MemoryProducer, MemoryTopics
+from tests.support.memory.source import MemoryGroup, MemorySource, MemoryTopic
 
 PARTITIONS, RECORDS, BOMB = 3, 20, 10
 BOMB_BYTES = 500 << 20

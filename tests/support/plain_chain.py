@@ -12,10 +12,10 @@ from headwater.engine import chain
 from headwater.model.dataset import dataset_set, filter_set, normalise
 from headwater.model.transform import RedisSetFilterTransform, Transform, V8Transform
 from headwater.sandbox import Sandbox
-from headwater.stores.memory.sets import MemoryDatasetNames, MemorySetStore
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import Resources
 from headwater.transforms.base import Transform as Built
+from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore
 from tests.support.sandbox import batch
 
 Made = list[list[str]]

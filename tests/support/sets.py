@@ -6,10 +6,10 @@ import pytest
 
 from headwater.model.dataset import SetId, dataset_set, filter_set
 from headwater.stores.base import SetStore
-from headwater.stores.memory.sets import MemorySetStore
 from headwater.stores.redis.client import Client, connect
 from headwater.stores.redis.lookup import FEWEST_ASKED, REBUILD_AFTER_S, RedisSetLookup
 from headwater.stores.redis.sets import RedisSetStore
+from tests.support.memory.sets import MemorySetStore
 
 TARGET = filter_set("01j00000000000000000000000", "t1")
 OTHER = dataset_set("01j00000000000000000000000")

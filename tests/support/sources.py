@@ -9,8 +9,8 @@ from confluent_kafka import TopicPartition
 from headwater.model.record import RecordBatch
 from headwater.sources.base import Positions, Source
 from headwater.sources.kafka import KafkaSource
-from headwater.sources.memory import MemoryGroup, MemorySource, MemoryTopic
 from tests.support.kafka import KafkaServer
+from tests.support.memory.source import MemoryGroup, MemorySource, MemoryTopic
 
 POLLS = 400
 POLL_S = 0.1

@@ -1,5 +1,8 @@
 """Control stores for tests: each implementation, and the values that they keep."""
 
+import shutil
+import tempfile
+import uuid
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,6 +12,7 @@ from headwater.model.dataset import Dataset
 from headwater.model.deployment import Condition, Deployment, Desired, LogLine, Observed, Phase
 from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.key import DEFAULT_SCOPES, ApiKey
+from headwater.model.quota import NO_QUOTAS, QuotaDefaults
 from headwater.stores.base import (
     AuditLog,
     CallStore,
@@ -21,7 +25,9 @@ from headwater.stores.base import (
     QuotaStore,
     RevisionStore,
 )
+from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.database import Database, open_database
+from headwater.stores.sql.deployment_rows import DeploymentRows
 from headwater.stores.sql.sealed import Sealer
 
 SECRET_KEY = bytes(range(32))
@@ -63,6 +69,37 @@ class ControlStores(Protocol):
     def calls(self) -> CallStore: ...
 
     def close(self) -> None: ...
+
+
+class FreshDatabases:
+    """Makes empty SQLite databases as copies of a migrated one, and closes and deletes them."""
+
+    def __init__(self) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="headwater-databases-")
+        self._template = Path(self._directory.name) / "template.db"
+        self._opened: dict[Path, Database] = {}
+
+    def open(self, defaults: QuotaDefaults = NO_QUOTAS) -> Database:
+        """Return an empty database that lives until `close`."""
+        if not self._template.exists():
+            open_sqlite(self._template).close()
+        path = self._template.with_name(f"{uuid.uuid4().hex}.db")
+        shutil.copyfile(self._template, path)
+        connections = Connections(make_engine(f"sqlite:///{path}"))
+        self._opened[path] = Database(connections, DeploymentRows(Sealer(SECRET_KEY)), defaults)
+        return self._opened[path]
+
+    def close(self) -> None:
+        """Close and delete the databases that were opened since the last call."""
+        for path, database in self._opened.items():
+            database.close()
+            for file in path.parent.glob(f"{path.name}*"):
+                file.unlink()
+        self._opened.clear()
+
+
+FRESH_DATABASES = FreshDatabases()
+fresh_database = FRESH_DATABASES.open
 
 
 def open_sqlite(path: Path, key: bytes = SECRET_KEY) -> Database:

@@ -7,9 +7,9 @@ from headwater.model.dataset import SetId, dataset_set, normalise
 from headwater.model.record import Failure
 from headwater.model.transform import V8Transform
 from headwater.sandbox import Sandbox
-from headwater.stores.memory.sets import MemoryDatasetNames, MemorySetStore
 from headwater.transforms.base import Resources
 from headwater.transforms.v8 import V8, build
+from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore
 from tests.support.sandbox import batch
 
 

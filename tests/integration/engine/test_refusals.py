@@ -21,10 +21,10 @@ from headwater.sinks.kafka import KafkaSink
 from headwater.sinks.kafka_producer import KafkaProducer
 from headwater.sinks.transactional import TransactionalKafkaProducer
 from headwater.sources.kafka import KafkaSource
-from headwater.stores.memory.metrics import MemoryMetrics
 from tests.integration.engine.harness import headers, origins
 from tests.support.columns import numbers
 from tests.support.kafka import KafkaServer
+from tests.support.memory.metrics import MemoryMetrics
 
 WAIT_S = 120.0
 MODES: Sequence[DeliveryMode] = ["at_least_once", "exactly_once"]

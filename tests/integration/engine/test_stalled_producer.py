@@ -19,9 +19,9 @@ from headwater.sinks.kafka import KafkaSink
 from headwater.sinks.kafka_producer import KafkaProducer
 from headwater.sinks.stalled_producer import AcknowledgementGuard
 from headwater.sources.kafka import KafkaSource
-from headwater.stores.memory.metrics import MemoryMetrics
 from tests.integration.engine.harness import wait_for
 from tests.support.kafka import CACHE_DIR, KafkaServer, server
+from tests.support.memory.metrics import MemoryMetrics
 from tests.support.proxy import CLEAR, Conditions, Proxy
 
 PROXY_HOST = "127.0.0.2"

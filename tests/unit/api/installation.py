@@ -16,7 +16,6 @@ from fastapi import FastAPI
 
 from headwater.api.app import create_api
 from headwater.api.services import Probe, Services
-from headwater.brokers.memory import MemoryBroker
 from headwater.errors import ScriptRefused
 from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.deployment import Condition, Deployment, Observed, Phase, Progress
@@ -39,13 +38,15 @@ from headwater.services.prices import Prices
 from headwater.services.quotas import QuotaSets, QuotaStores
 from headwater.services.trials import Trials
 from headwater.stores.base import DeploymentStore, SetLookup
-from headwater.stores.memory.control import MemoryDatabase
-from headwater.stores.memory.metrics import MemoryMetrics
-from headwater.stores.memory.prices import MemoryPrices
-from headwater.stores.memory.sets import MemoryDatasetNames, MemoryDraftSets, MemoryReservations, MemorySetStore
+from headwater.stores.sql.database import Database
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import Resources
 from headwater.transforms.expression import parse
+from tests.support.memory.broker import MemoryBroker
+from tests.support.memory.metrics import MemoryMetrics
+from tests.support.memory.prices import MemoryPrices
+from tests.support.memory.sets import MemoryDatasetNames, MemoryDraftSets, MemoryReservations, MemorySetStore
+from tests.support.sql import fresh_database
 
 FLOW = "/api/v1/flow"
 TOKEN = "0x9f47c0de13b5a8264e7fd09c31b6a5e80d24f7c1"
@@ -244,7 +245,7 @@ class Installation:
     """The parts that a test may reach behind the API."""
 
     portal: BlockingPortal
-    database: MemoryDatabase = field(default_factory=MemoryDatabase)
+    database: Database = field(default_factory=fresh_database)
     reservations: MemoryReservations = field(default_factory=MemoryReservations)
     sets: MemorySetStore = field(default_factory=MemorySetStore)
     names: MemoryDatasetNames = field(default_factory=MemoryDatasetNames)

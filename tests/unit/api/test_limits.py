@@ -10,9 +10,9 @@ from anyio.from_thread import BlockingPortal
 
 from headwater.api.limits import rate_headers
 from headwater.services.limits import Rate, RateLimits
-from headwater.stores.memory.buckets import MemoryBuckets
 from headwater.stores.redis.buckets import RedisBuckets
 from headwater.stores.redis.client import connect
+from tests.support.memory.token_buckets import MemoryBuckets
 from tests.unit.api.installation import FLOW, Installation, Unread, User, flow_body
 
 BURST = 3

@@ -9,9 +9,9 @@ from headwater.app import controller
 from headwater.model.audit import AuditQuery, Change
 from headwater.services.ids import utc_now
 from headwater.settings import Settings
-from headwater.stores.memory.sets import MemorySetStore
 from headwater.stores.sql.database import open_database
 from headwater.stores.sql.sealed import Sealer
+from tests.support.memory.sets import MemorySetStore
 
 
 @pytest.mark.parametrize(("days", "kept"), [(364, True), (366, False)])

@@ -6,7 +6,7 @@ from structlog.testing import capture_logs
 
 from headwater.app.controller import create_topics
 from headwater.brokers.base import Resources, TopicSpec
-from headwater.brokers.memory import MemoryBroker
+from tests.support.memory.broker import MemoryBroker
 
 TOPIC = TopicSpec("stream.base.log", 4)
 

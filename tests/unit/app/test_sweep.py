@@ -4,12 +4,12 @@ import pytest
 
 from headwater.app import sweep
 from headwater.app.sweep import Sweep
-from headwater.brokers.memory import MemoryBroker
 from headwater.controller.resources import resources
 from headwater.controller.sources import Sources
 from headwater.errors import SetupError
 from headwater.model.binding import Bindings, KafkaTopic
-from headwater.stores.memory.control import MemoryDatabase
+from tests.support.memory.broker import MemoryBroker
+from tests.support.sql import fresh_database
 from tests.unit.controller.world import DEPLOYMENT, FLOW, TOPIC, deployment
 
 
@@ -17,7 +17,7 @@ class World:
     """A broker with a deployment that the database has never heard of."""
 
     def __init__(self) -> None:
-        self.broker, self.database = MemoryBroker(), MemoryDatabase()
+        self.broker, self.database = MemoryBroker(), fresh_database()
         made = deployment()
         self.broker.ensure(resources(made, made.newest, KafkaTopic(TOPIC), 4))
 

@@ -7,7 +7,7 @@ import pytest
 from headwater.controller.leadership import ACT_WITHIN_S, LEASE, LEASE_TTL_S, Leadership
 from headwater.errors import LeaseLost, StoreUnavailable
 from headwater.model.lease import Leader, current_fence
-from headwater.stores.memory.leases import MemoryLeases
+from tests.support.memory.leases import MemoryLeases
 from tests.support.sql import T0
 
 

@@ -4,17 +4,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from headwater.brokers.memory import MemoryBroker
 from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.sources import Sources
 from headwater.controller.sweeper import DRAFT_FOR, SUPERSEDED_FOR, Sweeper
 from headwater.model.binding import Bindings
 from headwater.model.dataset import filter_set
 from headwater.model.deployment import Phase
-from headwater.orchestrators.memory import MemoryOrchestrator
-from headwater.stores.memory.control import MemoryDatabase
-from headwater.stores.memory.sets import MemoryDatasetNames, MemoryDraftSets, MemorySetStore
-from tests.support.sql import OWNER, T0, a_config, a_deployment, a_flow, next_revision, seen
+from tests.support.memory.broker import MemoryBroker
+from tests.support.memory.orchestrator import MemoryOrchestrator
+from tests.support.memory.sets import MemoryDatasetNames, MemoryDraftSets, MemorySetStore
+from tests.support.sql import OWNER, T0, a_config, a_deployment, a_flow, fresh_database, next_revision, seen
 
 FILTER = {"uid": "t1", "type": "redis_set_filter", "filter_expr": "root = this.a"}
 
@@ -22,7 +21,7 @@ FILTER = {"uid": "t1", "type": "redis_set_filter", "filter_expr": "root = this.a
 class World:
     def __init__(self) -> None:
         self.now = T0
-        self.database, self.sets, self.drafts = MemoryDatabase(), MemorySetStore(), MemoryDraftSets()
+        self.database, self.sets, self.drafts = fresh_database(), MemorySetStore(), MemoryDraftSets()
         broker = MemoryBroker()
         self.sweeper = Sweeper(
             broker,

@@ -3,7 +3,6 @@
 from datetime import UTC, datetime
 
 from headwater.brokers.base import Resources, TopicSpec
-from headwater.brokers.memory import MemoryBroker, MemorySubscriptions
 from headwater.controller.controller import Controller
 from headwater.controller.executor import Executor
 from headwater.controller.flow_locks import FlowLocks
@@ -17,10 +16,11 @@ from headwater.model.binding import Bindings
 from headwater.model.deployment import Deployment, Desired
 from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.worker import KafkaAccess, PubSubAccess
-from headwater.orchestrators.memory import MemoryOrchestrator
-from headwater.stores.memory.control import MemoryDatabase
-from headwater.stores.memory.metrics import MemoryMetrics
-from headwater.stores.memory.sets import MemoryDatasetNames, MemoryDraftSets, MemorySetStore
+from tests.support.memory.broker import MemoryBroker, MemorySubscriptions
+from tests.support.memory.metrics import MemoryMetrics
+from tests.support.memory.orchestrator import MemoryOrchestrator
+from tests.support.memory.sets import MemoryDatasetNames, MemoryDraftSets, MemorySetStore
+from tests.support.sql import fresh_database
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LOCK = "the data directory's lock"
@@ -63,7 +63,7 @@ class World:
         self.cluster = MemoryBroker()
         self.project = MemorySubscriptions(ACCESS.project)
         self.now = 0.0
-        self.database = MemoryDatabase()
+        self.database = fresh_database()
         self.broker = MemoryBroker(manages_users=manages_users)
         self.sets = MemorySetStore()
         self.names = MemoryDatasetNames()

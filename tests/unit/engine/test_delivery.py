@@ -9,9 +9,9 @@ from headwater.engine.chain import InFlightBatch
 from headwater.engine.delivery import MAX_MESSAGE_BYTES, AtLeastOnce, DeadLetters
 from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.sinks.kafka import KafkaSink
-from headwater.sinks.memory import MemoryProducer, MemoryTopics, Produced
 from headwater.transforms.base import Pending
 from tests.support.columns import numbers
+from tests.support.memory.sinks import MemoryProducer, MemoryTopics, Produced
 
 
 class Finished:

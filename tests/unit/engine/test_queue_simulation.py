@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from headwater.sources.memory_queue import LEASE_S
+from tests.support.memory.message_queue import LEASE_S
 from tests.unit.engine.world import COPIES, DEAD, OUTPUTS, Member, QueueWorld, origin, without_repeats
 
 KEYS = ["", "a", "b", "c"]

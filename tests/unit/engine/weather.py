@@ -9,10 +9,10 @@ from headwater.errors import BrokerUnavailable, DeliveryFailed, SetStoreUnavaila
 from headwater.model.metric import Measured
 from headwater.model.record import Row
 from headwater.sinks.base import Refusal
-from headwater.sinks.memory import MemoryProducer, MemoryTopics, MemoryTransactionalProducer
 from headwater.sources.base import Gap, Positions
-from headwater.sources.memory import MemoryGroup, MemorySource
-from headwater.stores.memory.metrics import MemoryMetrics
+from tests.support.memory.metrics import MemoryMetrics
+from tests.support.memory.sinks import MemoryProducer, MemoryTopics, MemoryTransactionalProducer
+from tests.support.memory.source import MemoryGroup, MemorySource
 
 
 class Clock:

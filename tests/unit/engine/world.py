@@ -18,11 +18,11 @@ from headwater.model.metric import TIME_RANGES
 from headwater.model.record import Failure, Outcome, RecordBatch, SourceNames
 from headwater.model.worker import READ_ALL, ReadingPlan
 from headwater.sinks.kafka import KafkaSink
-from headwater.sinks.memory import MemoryTopics, Produced
 from headwater.sources.base import Gap
-from headwater.sources.memory import MemoryGroup, MemoryRecord, MemorySource, MemoryTopic
-from headwater.sources.memory_queue import MemoryQueue, MemoryQueueSource
 from headwater.transforms.base import Pending
+from tests.support.memory.message_queue import MemoryQueue, MemoryQueueSource
+from tests.support.memory.sinks import MemoryTopics, Produced
+from tests.support.memory.source import MemoryGroup, MemoryRecord, MemorySource, MemoryTopic
 from tests.unit.engine.weather import (
     LateExecutor,
     Weather,

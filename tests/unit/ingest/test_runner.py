@@ -12,7 +12,7 @@ from headwater.errors import DeliveryFailed, NodeUnavailable
 from headwater.ingest.base import Step, StreamRecord
 from headwater.ingest.runner import Meters, run
 from headwater.ingest.writer import POSITIONS_TOPIC, StreamWriter, Target, transactional_id
-from headwater.sinks.memory import MemoryTopics, MemoryTransactionalProducer
+from tests.support.memory.sinks import MemoryTopics, MemoryTransactionalProducer
 
 TARGETS = {"log": Target("stream.base.log", 4)}
 

@@ -16,9 +16,9 @@ from headwater.model.record import RecordBatch
 from headwater.prices.fold import PriceFold
 from headwater.prices.worker import PriceDelivery
 from headwater.services.prices import Prices, Token
-from headwater.sources.memory import MemoryGroup, MemorySource, MemoryTopic
-from headwater.stores.memory.prices import MemoryPrices
 from headwater.stores.prices import PriceWrite
+from tests.support.memory.prices import MemoryPrices
+from tests.support.memory.source import MemoryGroup, MemorySource, MemoryTopic
 from tests.support.prices import brute_force, figures
 
 NOW = 1_767_323_045_678

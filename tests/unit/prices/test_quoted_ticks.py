@@ -19,8 +19,8 @@ from headwater.model.record import RecordBatch
 from headwater.prices.fold import PriceFold
 from headwater.prices.quoted_ticks import OLDEST_MS, QUOTE_WINDOW_MS
 from headwater.services.prices import PriceAnswer, Prices, Token
-from headwater.stores.memory.prices import MemoryPrices
 from headwater.stores.prices import PriceStore
+from tests.support.memory.prices import MemoryPrices
 from tests.support.prices import DAY, HOUR, MINUTE, brute_force, figures, in_usd
 
 START = 1_767_323_045_678

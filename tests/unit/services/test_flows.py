@@ -14,8 +14,9 @@ from headwater.services.checks import PipelineChecker
 from headwater.services.flows import Flows, FlowStores
 from headwater.services.ids import new_id
 from headwater.stores import removal
-from headwater.stores.memory.control import MemoryDatabase
-from headwater.stores.memory.sets import MemoryDraftSets, MemorySetStore
+from headwater.stores.sql.database import Database
+from tests.support.memory.sets import MemoryDraftSets, MemorySetStore
+from tests.support.sql import fresh_database
 
 SENT = NewFlow.model_validate(
     {
@@ -40,8 +41,8 @@ def filter_sets(flow: Flow) -> list[SetId]:
 
 
 @pytest.fixture
-def database() -> MemoryDatabase:
-    return MemoryDatabase()
+def database() -> Database:
+    return fresh_database()
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def drafts() -> MemoryDraftSets:
 
 
 @pytest.fixture
-def flows(database: MemoryDatabase, sets: MemorySetStore, drafts: MemoryDraftSets, compiled: list[str]) -> Flows:
+def flows(database: Database, sets: MemorySetStore, drafts: MemoryDraftSets, compiled: list[str]) -> Flows:
     def compile_(script: str, _example: str) -> CheckedScript:
         compiled.append(script)
         return CheckedScript([])
@@ -73,7 +74,7 @@ def flows(database: MemoryDatabase, sets: MemorySetStore, drafts: MemoryDraftSet
 
 class TestCreate:
     def test_values_are_there_before_the_configuration(
-        self, flows: Flows, database: MemoryDatabase, sets: MemorySetStore, monkeypatch: pytest.MonkeyPatch
+        self, flows: Flows, database: Database, sets: MemorySetStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         seen: list[tuple[int, int]] = []
         monkeypatch.setattr(database.flows, "create", lambda flow: seen.extend(map(sets.count, filter_sets(flow))))
@@ -98,7 +99,7 @@ SCRIPTS = [NewV8Transform(type="v8", script=f"function process() {{ return {i}; 
 class Interrupted:
     """A store in which another save comes between the reading and the saving, so many times."""
 
-    def __init__(self, database: MemoryDatabase, monkeypatch: pytest.MonkeyPatch, times: int = 3) -> None:
+    def __init__(self, database: Database, monkeypatch: pytest.MonkeyPatch, times: int = 3) -> None:
         self._database, self._times, self._save = database, times, database.flows.save
         monkeypatch.setattr(database.flows, "save", self.save)
 
@@ -112,7 +113,7 @@ class Interrupted:
 
 class TestChange:
     def test_values_are_there_before_the_revision(
-        self, flows: Flows, database: MemoryDatabase, sets: MemorySetStore, monkeypatch: pytest.MonkeyPatch
+        self, flows: Flows, database: Database, sets: MemorySetStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         made = flows.create("alice", SENT).flow
         seen: list[tuple[int, int]] = []
@@ -130,7 +131,7 @@ class TestChange:
     def test_a_save_without_an_answer_keeps_its_values_if_it_came(
         self,
         flows: Flows,
-        database: MemoryDatabase,
+        database: Database,
         sets: MemorySetStore,
         drafts: MemoryDraftSets,
         monkeypatch: pytest.MonkeyPatch,
@@ -152,7 +153,7 @@ class TestChange:
         assert [sets.count(target)[0] for target in tried] == ([2, 1] if is_saved else [0, 0])
 
     def test_a_save_that_is_refused_leaves_no_values(
-        self, flows: Flows, database: MemoryDatabase, sets: MemorySetStore, monkeypatch: pytest.MonkeyPatch
+        self, flows: Flows, database: Database, sets: MemorySetStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         made = flows.create("alice", SENT).flow
         tried: list[SetId] = []
@@ -170,7 +171,7 @@ class TestChange:
     def test_saves_that_come_between_are_not_lost(
         self,
         flows: Flows,
-        database: MemoryDatabase,
+        database: Database,
         sets: MemorySetStore,
         compiled: list[str],
         monkeypatch: pytest.MonkeyPatch,
@@ -185,7 +186,7 @@ class TestChange:
         assert len(sets._sets) == 4
 
     def test_if_match_is_held_until_the_save(
-        self, flows: Flows, database: MemoryDatabase, monkeypatch: pytest.MonkeyPatch
+        self, flows: Flows, database: Database, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         made = flows.create("alice", SENT).flow
         Interrupted(database, monkeypatch, times=1)
@@ -195,7 +196,7 @@ class TestChange:
         assert flows.replace_transforms("alice", made.id, SCRIPTS, if_match=frozenset({1, 2})).flow.revision == 3
 
     def test_if_match_is_held_until_the_delete(
-        self, flows: Flows, database: MemoryDatabase, monkeypatch: pytest.MonkeyPatch
+        self, flows: Flows, database: Database, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         made = flows.create("alice", SENT).flow
         delete = database.flows.delete

@@ -8,7 +8,7 @@ import pytest
 from headwater.errors import InvalidInput, NotFound, StoreUnavailable, Unauthenticated
 from headwater.model.key import ALPHABET, DEFAULT_SCOPES, ApiKey, _crc, mint
 from headwater.services.keys import CACHE_S, Keys
-from headwater.stores.memory.control import MemoryDatabase
+from tests.support.sql import fresh_database
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -16,7 +16,7 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 class World:
     def __init__(self) -> None:
         self.now = NOW
-        self.store = MemoryDatabase().keys
+        self.store = fresh_database().keys
         self.keys = Keys(self.store, lambda: self.now, lambda: self.now.timestamp())
 
     def forward(self, seconds: float) -> None:

@@ -16,8 +16,8 @@ from headwater.model.price.tail import pack as pack_tail
 from headwater.model.price.tick import PARTITIONS, partition_of, quoted_key, token_key
 from headwater.model.price.tick import pack as pack_tick
 from headwater.services.prices import PriceAnswer, Prices, Token
-from headwater.stores.memory.prices import MemoryPrices
 from headwater.stores.prices import PriceWrite
+from tests.support.memory.prices import MemoryPrices
 from tests.support.prices import DAY, MINUTE
 
 NOW = 1_767_323_045_678

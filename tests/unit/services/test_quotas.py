@@ -15,9 +15,8 @@ from headwater.model.dataset import SetId, dataset_set, filter_set
 from headwater.model.quota import QuotaDefaults
 from headwater.services import quotas
 from headwater.services.quotas import GIVEN_UP_AFTER_S, QuotaSets, QuotaStores, limits
-from headwater.stores.memory.control import MemoryDatabase
-from headwater.stores.memory.sets import MemoryReservations, MemorySetStore
-from tests.support.sql import OWNER, a_config, a_dataset, a_flow
+from tests.support.memory.sets import MemoryReservations, MemorySetStore
+from tests.support.sql import OWNER, a_config, a_dataset, a_flow, fresh_database
 
 FILTER = {"uid": "t1", "type": "redis_set_filter", "filter_expr": "root = this.a"}
 MINE, ALSO_MINE, OTHERS = filter_set("f1", "t1"), dataset_set("s1"), filter_set("f2", "t1")
@@ -28,7 +27,7 @@ class Scene:
 
     def __init__(self, defaults: QuotaDefaults) -> None:
         self.now = 1e9
-        self.database = MemoryDatabase(defaults)
+        self.database = fresh_database(defaults)
         self.sets = MemorySetStore()
         self.reservations = MemoryReservations()
         stores = QuotaStores(self.database.quotas, self.sets, self.reservations, lambda: self.now)

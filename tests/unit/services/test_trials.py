@@ -10,9 +10,9 @@ from headwater.model.transform import CheckedScript
 from headwater.services.checks import PipelineChecker
 from headwater.services.ids import new_id
 from headwater.services.trials import WITHIN_S, Trials
-from headwater.stores.memory.sets import MemoryDatasetNames, MemorySetStore
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import Resources
+from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore
 
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.a", "set_values": ["x"]}
 SENT = NewPipelineConfig.model_validate(

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.sources.memory import MemoryGroup, MemorySource, MemoryTopic
+from tests.support.memory.source import MemoryGroup, MemorySource, MemoryTopic
 
 
 class Quiet:

@@ -7,9 +7,8 @@ import pytest
 from headwater.errors import StoreUnavailable
 from headwater.model.dataset import filter_set
 from headwater.stores import removal
-from headwater.stores.memory.control import MemoryDatabase
-from headwater.stores.memory.sets import MemoryDraftSets, MemorySetStore
-from tests.support.sql import OWNER, a_config, a_deployment, a_flow, at, next_revision
+from tests.support.memory.sets import MemoryDraftSets, MemorySetStore
+from tests.support.sql import OWNER, a_config, a_deployment, a_flow, at, fresh_database, next_revision
 
 
 def with_filters(*uids: str) -> dict[str, Any]:
@@ -21,7 +20,7 @@ class World:
     """A configuration whose revisions, one a second, had these filters; each has a value."""
 
     def __init__(self, *revisions: str) -> None:
-        self.database, self.sets = MemoryDatabase(), MemorySetStore()
+        self.database, self.sets = fresh_database(), MemorySetStore()
         self.flow = a_flow(**with_filters(*revisions[0]))
         self.database.flows.create(self.flow)
         for uids in revisions[1:]:

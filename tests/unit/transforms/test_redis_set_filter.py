@@ -8,10 +8,10 @@ from headwater.errors import ExpressionRefused, SetStoreUnavailable
 from headwater.model.dataset import SetId, filter_set
 from headwater.model.record import RecordBatch
 from headwater.model.transform import RedisSetFilterTransform
-from headwater.stores.memory.sets import MemoryDatasetNames, MemorySetStore
 from headwater.transforms.base import Resources, Transform
 from headwater.transforms.redis_set_filter import build
 from tests.support.columns import plain
+from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore
 
 TARGET = filter_set("c1", "t1")
 

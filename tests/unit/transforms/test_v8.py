@@ -3,9 +3,9 @@ import pytest
 from headwater.errors import SandboxFailed
 from headwater.model.dataset import dataset_set
 from headwater.model.transform import V8Transform
-from headwater.stores.memory.sets import MemoryDatasetNames, MemorySetStore
 from headwater.transforms.base import Resources
 from headwater.transforms.v8 import DatasetLookup, build
+from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from headwater.engine.metrics.recorder import Recorder
 from headwater.model.dataset import dataset_set
 from headwater.model.metric import ERROR, TIME_RANGES, Interval, TimeType
 from headwater.model.record import Failure, RecordBatch
-from headwater.stores.memory.metrics import MemoryMetrics
-from headwater.stores.memory.sets import MemorySetStore
+from tests.support.memory.metrics import MemoryMetrics
+from tests.support.memory.sets import MemorySetStore
 
 NOW_S = 1767323040.0
 NOW_MS = 1000 * NOW_S

@@ -261,7 +261,7 @@ class MemorySource:
     def resume(self) -> None:
         self._paused = False
 
-    def close(self, *, leave: bool = False) -> None:  # noqa: ARG002 - no session outlives it
+    def close(self, *, leave: bool = False) -> None:
         self._listener = None
         self._positions.clear()
         self._group.remove(self)

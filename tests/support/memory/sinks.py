@@ -54,7 +54,7 @@ class MemoryProducer:
         self._queue: deque[Produced] = deque()
         self._failed: list[Refusal] = []
 
-    def connect(self, timeout_s: float) -> None:  # noqa: ARG002 - nothing here takes time
+    def connect(self, timeout_s: float) -> None:
         self._topics.require(self._needed)
 
     def produce(self, outputs: Outputs) -> None:
@@ -74,7 +74,7 @@ class MemoryProducer:
     def outstanding(self) -> int:
         return len(self._queue)
 
-    def flush(self, timeout_s: float) -> int:  # noqa: ARG002 - nothing here takes time
+    def flush(self, timeout_s: float) -> int:
         self.deliver(len(self._queue))
         return len(self._queue)
 
@@ -112,10 +112,10 @@ class MemoryTransactionalProducer:
         self._epoch = 0
         self._held: list[Outputs] = []
 
-    def connect(self, timeout_s: float) -> None:  # noqa: ARG002 - nothing here takes time
+    def connect(self, timeout_s: float) -> None:
         self._topics.require(self._needed)
 
-    def begin(self, timeout_s: float) -> None:  # noqa: ARG002 - nothing here takes time
+    def begin(self, timeout_s: float) -> None:
         self._topics.epochs[self._id] += 1
         self._epoch = self._topics.epochs[self._id]
 

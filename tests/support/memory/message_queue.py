@@ -135,7 +135,7 @@ class MemoryQueueSource:
     def seek(self, positions: Positions) -> None:
         self._kept.seek(positions)
 
-    def commit(self, positions: Positions, *, wait: bool) -> None:  # noqa: ARG002 - it never takes long
+    def commit(self, positions: Positions, *, wait: bool) -> None:
         self._queue.acknowledge(self._kept.commit(positions))
 
     def committed(self) -> Positions:
@@ -156,6 +156,6 @@ class MemoryQueueSource:
     def resume(self) -> None:
         self._paused = False
 
-    def close(self, *, leave: bool = False) -> None:  # noqa: ARG002 - a queue has no members
+    def close(self, *, leave: bool = False) -> None:
         self._listener = None
         self._queue.renew(self._kept.ack_ids(), 0)
