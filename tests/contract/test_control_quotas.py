@@ -22,7 +22,6 @@ from tests.support.sql import (
     a_deployment,
     a_flow,
     at,
-    fresh_database,
     next_revision,
     seen,
 )

@@ -1,10 +1,8 @@
 """Whatever is called in whatever order: SQLite and PostgreSQL answer alike."""
 
-import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -29,10 +27,8 @@ from tests.support.sql import (
     a_flow,
     a_line,
     at,
-    fresh_database,
     next_revision,
     open_postgres,
-    open_sqlite,
 )
 
 IDS = ("f1", "f2")
