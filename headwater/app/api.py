@@ -110,7 +110,7 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
 
     return Services(
         keys=Keys(database.keys, utc_now, time.monotonic),
-        calls=Calls(database.calls, utc_now),
+        calls=Calls(database.idempotency, utc_now),
         flows=Flows(
             FlowStores(database.flows, database.revisions, sets, RedisDraftSets(client)), checker, utc_now, new_id
         ),

@@ -127,7 +127,7 @@ def _purges(database: Database, sets: SetStore, settings: Settings) -> list[Call
             database.audit.purge(utc_now() - timedelta(days=settings.audit_days))
 
     def purge_calls() -> None:
-        database.calls.purge(utc_now())
+        database.idempotency.purge(utc_now())
 
     def purge_removed_filters() -> None:
         kept_since = utc_now() - timedelta(days=settings.removed_filter_days)

@@ -2,13 +2,13 @@
 
 from headwater.model.idempotency import LEASE, REMEMBERED_FOR, Answered, Claim
 from headwater.services.ids import Clock
-from headwater.stores.base import CallStore
+from headwater.stores.base import IdempotencyStore
 
 
 class Calls:
     """All methods may block and raise StoreUnavailable. call: from `call_id`; holder: names this try of it."""
 
-    def __init__(self, store: CallStore, now: Clock) -> None:
+    def __init__(self, store: IdempotencyStore, now: Clock) -> None:
         self._store = store
         self._now = now
 

@@ -319,7 +319,7 @@ class AuditLog(Protocol):
         """Remove the entries from before a time; returns how many."""
 
 
-class CallStore(Protocol):
+class IdempotencyStore(Protocol):
     """Calls that are made once. A call is held by one try at a time, until a time; that try alone may change it."""
 
     def claim(self, call: str, holder: str, now: datetime, until: datetime) -> Claim:

@@ -54,8 +54,8 @@ def fill(stores: Database) -> None:
     stores.deployments.observe([seen(gone, Phase.ABSENT)])
     stores.keys.create(a_key(expires_at=at(5)))
     stores.datasets.create(a_dataset())
-    stores.calls.claim("c", "h", at(0), at(1))
-    stores.calls.finish("c", "h", Answered("sha", 201, {"a": "b"}, b"\x00\xff"), at(9))
+    stores.idempotency.claim("c", "h", at(0), at(1))
+    stores.idempotency.finish("c", "h", Answered("sha", 201, {"a": "b"}, b"\x00\xff"), at(9))
     stores.deployments.give_up(["d9"], at(3))
     stores.leases.acquire("controller", Candidate("a", "lock", "It fails."), 3600)
 
@@ -69,7 +69,7 @@ def content(stores: Database) -> list[object]:
         stores.keys.list(),
         stores.datasets.unsettled(),
         stores.audit.read(AuditQuery()),
-        stores.calls.claim("c", "x", at(2), at(3)),
+        stores.idempotency.claim("c", "x", at(2), at(3)),
         stores.doorbell.value(),
     ]
 

@@ -15,11 +15,11 @@ from headwater.model.key import DEFAULT_SCOPES, ApiKey
 from headwater.model.quota import NO_QUOTAS, QuotaDefaults
 from headwater.stores.base import (
     AuditLog,
-    CallStore,
     DatasetStore,
     DeploymentStore,
     Doorbell,
     FlowStore,
+    IdempotencyStore,
     KeyStore,
     Leases,
     QuotaStore,
@@ -66,7 +66,7 @@ class ControlStores(Protocol):
     def audit(self) -> AuditLog: ...
 
     @property
-    def calls(self) -> CallStore: ...
+    def idempotency(self) -> IdempotencyStore: ...
 
     def close(self) -> None: ...
 

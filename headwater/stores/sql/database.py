@@ -14,7 +14,7 @@ from headwater.stores.sql.deployment_rows import DeploymentRows
 from headwater.stores.sql.deployments import SqlDeployments
 from headwater.stores.sql.doorbell import SqlDoorbell
 from headwater.stores.sql.flows import SqlFlows
-from headwater.stores.sql.idempotency import SqlCalls
+from headwater.stores.sql.idempotency import SqlIdempotencyStore
 from headwater.stores.sql.keys import SqlKeys
 from headwater.stores.sql.leases import SqlLeases
 from headwater.stores.sql.migrate import migrate
@@ -40,7 +40,7 @@ class Database:
         self.datasets = SqlDatasets(connections, quota_rows)
         self.quotas = SqlQuotas(connections, quota_rows, defaults)
         self.audit = SqlAudit(connections)
-        self.calls = SqlCalls(connections)
+        self.idempotency = SqlIdempotencyStore(connections)
 
     def unreadable(self) -> Sequence[UnreadableRow]:
         """Everything stored that this version can't read."""

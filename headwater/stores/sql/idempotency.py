@@ -13,8 +13,8 @@ from headwater.stores.sql.tables import calls
 ROWS_PER_PURGE = 1_000
 
 
-class SqlCalls:
-    """CallStore in SQL."""
+class SqlIdempotencyStore:
+    """IdempotencyStore in SQL."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections

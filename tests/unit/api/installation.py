@@ -272,7 +272,7 @@ class Installation:
         audited = AuditedSets(sets, self.database.audit)
         services = Services(
             keys=self.keys,
-            calls=Calls(self.database.calls, self.clock),
+            calls=Calls(self.database.idempotency, self.clock),
             flows=Flows(
                 FlowStores(flows, self.database.revisions, sets, MemoryDraftSets()),
                 PipelineChecker(self.bindings, self.validate, parse, new_id),

@@ -185,7 +185,7 @@ class TestNotRemembered:
         def away(*_: object) -> None:
             raise StoreUnavailable("It is away.")
 
-        monkeypatch.setattr(headwater.database.calls, "finish", away)
+        monkeypatch.setattr(headwater.database.idempotency, "finish", away)
         assert send(DATASETS, {"name": "a"}).status_code == 201
         assert send(DATASETS, {"name": "a"}).status_code == 409
 
@@ -214,7 +214,7 @@ class TestRunning:
         assert is_replay(send(DATASETS, {"name": "a"}))
 
     def test_one_that_crashed_expires(self, headwater: Installation, send: Sender) -> None:
-        calls = headwater.database.calls
+        calls = headwater.database.idempotency
         finish, calls.finish = calls.finish, lambda *_: None  # type: ignore[method-assign]
         assert send(DATASETS, {"name": "a"}).status_code == 201
         calls.finish = finish  # type: ignore[method-assign]
@@ -270,7 +270,7 @@ class TestSecrets:
         assert is_replay(again)
         assert first.json() == again.json()
         assert first.json()["sinks"][0]["password"]
-        remembered = json.dumps(str(headwater.database.calls.__dict__))
+        remembered = json.dumps(str(headwater.database.idempotency.__dict__))
         assert first.json()["sinks"][0]["password"] not in remembered
         assert alice.key[21:] not in remembered
 
