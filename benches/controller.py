@@ -29,13 +29,13 @@ from headwater.controller.sweeper import Sweeper
 from headwater.model.binding import Bindings
 from headwater.model.deployment import Condition, Deployment
 from headwater.model.flow import Flow, PipelineConfig
-from headwater.model.worker import KafkaAccess
+from headwater.model.worker_spec import KafkaAccess
 from headwater.stores.sql.database import Database, open_database
-from headwater.stores.sql.sealed import Sealer
+from headwater.stores.sql.encryption import Sealer
 from tests.support.memory.broker import MemoryBroker
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.orchestrator import MemoryOrchestrator
-from tests.support.memory.sets import MemoryDatasetNames, MemoryDraftSets, MemorySetStore
+from tests.support.memory.sets import MemoryDatasetNames, MemoryUnsavedSets, MemorySetStore
 from tests.unit.controller.world import NOW, deployment, flow
 
 TICKS = round(RESYNC_EVERY_S / TICK_S)
@@ -76,7 +76,7 @@ def controller_of(database: Database, clock: Clock) -> Controller:
             database.datasets,
             MemoryDatasetNames(),
             sets,
-            MemoryDraftSets(),
+            MemoryUnsavedSets(),
             leadership.confirm,
             lambda: NOW,
         ),
@@ -96,7 +96,7 @@ def fill(database: Database, count: int, script_bytes: int) -> None:
         made: Flow = replace(flow(), id=f"01jz0000000000000000{number:06}", pipeline_config=config)
         database.flows.create(made)
         asked: Deployment = deployment(f"01jy0000000000000000{number:06}")
-        database.deployments.desire_running(made.owner, made.id, replace(asked, flow_id=made.id))
+        database.deployments.request_deploy(made.owner, made.id, replace(asked, flow_id=made.id))
 
 
 def pass_time(controller: Controller, clock: Clock, seconds: float) -> None:
@@ -133,7 +133,7 @@ def main(deployments: int = 1000, script_bytes: int = 30_000, rounds: int = 10) 
         clock = Clock()
         controller = controller_of(database, clock)
         pass_time(controller, clock, SETTLE_S)
-        assert {each.condition for each in database.deployments.markers()} == {Condition.STABLE}
+        assert {each.condition for each in database.deployments.versions()} == {Condition.STABLE}
         costs, all_ticks = zip(*(measure(controller, clock) for _ in range(rounds)), strict=True)
         reference = statistics.median(cpu_ms(database.deployments.unfinished) for _ in range(5))
         stop = threading.Event()

@@ -13,7 +13,7 @@ import typer
 
 from headwater.model.record import RecordBatch
 from headwater.model.transform import RedisSetFilterTransform
-from headwater.transforms.base import Resources
+from headwater.transforms.base import TransformContext
 from headwater.transforms.expression import parse
 from headwater.transforms.redis_set_filter import build
 from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore
@@ -112,7 +112,7 @@ def main(count: int = 5_000) -> None:
         measure(text, partial(select_all, select, values), count, reference_us)
 
     sets = MemorySetStore()
-    resources = Resources("c", "owner", sets, MemoryDatasetNames(), jit=False, log=typer.echo)
+    resources = TransformContext("c", "owner", sets, MemoryDatasetNames(), jit=False, log=typer.echo)
     config = RedisSetFilterTransform(uid="t", type="redis_set_filter", filter_expr=next(iter(EXPRESSIONS)))
     transform = build(config, resources)
     numbers = [0] * count

@@ -31,15 +31,15 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from benches import _copies, _peers
 from benches._stream import PARTITIONS, WAIT_S, broker, fill, start_at_the_beginning, topic, wait_until_there
 from benches._workload import DATASET, DISTINCT, TRANSFORMS, Tally, Workload, members
-from headwater.brokers.client import ClientErrors, consumer_settings
+from headwater.brokers.client_settings import ClientErrors, consumer_settings
 from headwater.model.dataset import dataset_set, filter_set
 from headwater.model.flow import DeliveryMode
-from headwater.model.worker import KafkaAccess, SinkSpec, WorkerSpec
-from headwater.stores.embedded import EmbeddedValkey
+from headwater.model.worker_spec import KafkaAccess, SinkSpec, WorkerSpec
+from headwater.stores.embedded_valkey import EmbeddedValkey
 from headwater.stores.redis.client import connect
-from headwater.stores.redis.names import RedisDatasetNames
-from headwater.stores.redis.sets import RedisSetStore
-from headwater.telemetry import configure_logging
+from headwater.stores.redis.dataset_names import RedisDatasetNames
+from headwater.stores.redis.sets.set_store import RedisSetStore
+from headwater.logging_setup import configure_logging
 from tests.support.fencing import fencings, telling_broker
 
 SOURCE, DEAD, OWNER, CONFIG = "stream", "dlq", "bench", "config"

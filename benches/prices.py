@@ -34,7 +34,7 @@ from headwater.model.price.tick import (
     quoted_key,
     token_key,
 )
-from headwater.stores.embedded import EmbeddedValkey
+from headwater.stores.embedded_valkey import EmbeddedValkey
 from headwater.stores.redis.client import Client, connect
 from tests.acceptance.stack import Stack, until
 

@@ -13,15 +13,15 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from headwater.engine import chain
+from headwater.engine.pipeline import build_transforms
 from headwater.model.record import RecordBatch
 from headwater.model.transform import V8Transform
 from headwater.sandbox import Sandbox
-from headwater.sandbox.child import LockedChild
-from headwater.sandbox.job import Job
-from headwater.sandbox.supervisor import Answer, Question
+from headwater.sandbox.child import SandboxedChild
+from headwater.sandbox.script_batch import ScriptBatch
+from headwater.sandbox.sandbox import MembershipResult, MembershipQuery
 from headwater.transforms import TRANSFORMS
-from headwater.transforms.base import Resources, Transform
+from headwater.transforms.base import TransformContext, Transform
 from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore
 
 BATCH_RECORDS = 500
@@ -118,8 +118,8 @@ def measure_chain(
     configs = [V8Transform(uid=f"u{number}", type="v8", script=script) for number, script in enumerate(scripts)]
     with Sandbox(jit=jit) as sandbox:
         sets, names = MemorySetStore(), MemoryDatasetNames()
-        resources = Resources("c1", "ann", sets, names, jit=jit, log=print, sandbox=sandbox)
-        transforms = chain.build(configs, TRANSFORMS, resources)
+        resources = TransformContext("c1", "ann", sets, names, jit=jit, log=print, sandbox=sandbox)
+        transforms = build_transforms(configs, TRANSFORMS, resources)
         for kept in through(transforms, batch, WARM_BATCHES):
             assert kept.values == expected
         child = sandbox._child
@@ -143,7 +143,7 @@ def through(transforms: list[Transform], batch: RecordBatch, batches: int) -> It
                 yield in_flight_batches.popleft().kept
 
 
-def answer(members: frozenset[str], question: Question) -> Answer:
+def answer(members: frozenset[str], question: MembershipQuery) -> MembershipResult:
     return [[value in members for value in values] for _, values in question]
 
 
@@ -162,7 +162,7 @@ def measure(load: Load, batch: RecordBatch, batches: int, *, jit: bool) -> str:
         return line(load.name, child, used_s, batches * len(batch))
 
 
-def in_flight(sandbox: Sandbox, number: int, batch: RecordBatch, batches: int) -> Iterator[Job]:
+def in_flight(sandbox: Sandbox, number: int, batch: RecordBatch, batches: int) -> Iterator[ScriptBatch]:
     """The finished jobs, with one more in work behind each."""
     job = sandbox.submit(number, batch)
     for _ in range(batches - 1):
@@ -174,7 +174,7 @@ def in_flight(sandbox: Sandbox, number: int, batch: RecordBatch, batches: int) -
     yield job
 
 
-def line(name: str, child: LockedChild, used_s: tuple[float, float, float], records: int) -> str:
+def line(name: str, child: SandboxedChild, used_s: tuple[float, float, float], records: int) -> str:
     child_us, parent_us, _ = (seconds / records * 1e6 for seconds in used_s)
     rate, resident = records / used_s[2] / 1000, child.resident_bytes() >> 20
     return f"{name:8} {rate:7.0f} k records/s   child {child_us:5.2f} µs   worker {parent_us:5.2f} µs   {resident} MB"

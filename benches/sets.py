@@ -15,10 +15,10 @@ from pathlib import Path
 import typer
 
 from headwater.model.dataset import MAX_PAGE, MAX_VALUES_PER_REQUEST, dataset_set
-from headwater.stores.embedded import EmbeddedValkey
+from headwater.stores.embedded_valkey import EmbeddedValkey
 from headwater.stores.redis.client import Client, connect
-from headwater.stores.redis.lookup import ASKED_PER_VALUE, RedisSetLookup
-from headwater.stores.redis.sets import RedisSetStore
+from headwater.stores.redis.sets.lookup import ASKED_PER_VALUE, RedisSetLookup
+from headwater.stores.redis.sets.set_store import RedisSetStore
 
 TARGET = dataset_set("bench")
 PLAIN = "plain"

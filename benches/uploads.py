@@ -27,7 +27,7 @@ import typer
 
 from benches._installation import installation
 from headwater.model.dataset import MAX_PAGE, MAX_VALUES_PER_REQUEST
-from headwater.stores.embedded import EmbeddedValkey
+from headwater.stores.embedded_valkey import EmbeddedValkey
 from tests.acceptance.stack import Stack, pipeline
 
 BLOCK = 1 << 18

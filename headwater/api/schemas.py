@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, PlainSerializer
 
-from headwater.errors import Problem
+from headwater.errors import Fault
 from headwater.model.dataset import Dataset
 from headwater.model.deployment import LogLine, Status, WorkerStatus
 from headwater.model.flow import Flow, PipelineConfig
@@ -14,7 +14,7 @@ from headwater.model.sink import TopicMembers
 from headwater.model.stored import UnreadableConfig
 from headwater.model.text import absent
 from headwater.model.transform import RedisSetFilterTransform, Transform, V8Transform
-from headwater.stores.base import Page, Written
+from headwater.stores.base import ValuePage, SetWriteResult
 
 
 def _rfc_3339(time: datetime) -> str:
@@ -80,7 +80,7 @@ class FlowConfig(BaseModel):
     warnings: Warnings = None
 
     @classmethod
-    def of(cls, flow: Flow, warnings: Sequence[Problem] = ()) -> Self:
+    def of(cls, flow: Flow, warnings: Sequence[Fault] = ()) -> Self:
         """The body for a stored configuration. warnings: those of the save, when it was just saved."""
         config = flow.pipeline_config
         return cls(
@@ -114,14 +114,14 @@ class SavedRedisSetFilterTransform(RedisSetFilterTransform):
 SavedTransform = Annotated[SavedV8Transform | SavedRedisSetFilterTransform, Field(discriminator="type")]
 
 
-def saved_transform(transform: Transform, warnings: Sequence[Problem]) -> SavedTransform:
+def saved_transform(transform: Transform, warnings: Sequence[Fault]) -> SavedTransform:
     """The body for a transform that was just saved."""
     if isinstance(transform, V8Transform):
         return SavedV8Transform(**transform.as_sent().model_dump(), warnings=_faults(warnings))
     return SavedRedisSetFilterTransform(**transform.model_dump(), warnings=_faults(warnings))
 
 
-def _faults(problems: Sequence[Problem]) -> list[Fault] | None:
+def _faults(problems: Sequence[Fault]) -> list[Fault] | None:
     return [Fault(pointer=problem.pointer, detail=problem.detail) for problem in problems] or None
 
 
@@ -276,7 +276,7 @@ class Added(BaseModel):
     version: int = VERSION
 
     @classmethod
-    def of(cls, written: Written) -> Self:
+    def of(cls, written: SetWriteResult) -> Self:
         """The body for a write."""
         return cls(added=written.changed, version=written.version)
 
@@ -288,7 +288,7 @@ class Removed(BaseModel):
     version: int = VERSION
 
     @classmethod
-    def of(cls, written: Written) -> Self:
+    def of(cls, written: SetWriteResult) -> Self:
         """The body for a write."""
         return cls(removed=written.changed, version=written.version)
 
@@ -308,7 +308,7 @@ class FilterPage(BaseModel):
     total_count: int
 
     @classmethod
-    def of(cls, page: Page) -> dict[str, Any]:
+    def of(cls, page: ValuePage) -> dict[str, Any]:
         """The body for a page, not validated again: a page may hold many values."""
         return {"values": page.values, "cursor": page.cursor, "total_count": page.total}
 
@@ -349,7 +349,7 @@ class EntriesPage(BaseModel):
     total_count: int
 
     @classmethod
-    def of(cls, page: Page) -> dict[str, Any]:
+    def of(cls, page: ValuePage) -> dict[str, Any]:
         """The body for a page, not validated again: a page may hold many values."""
         cursor = None if page.cursor is None else str(page.cursor)
         return {"values": page.values, "cursor": cursor, "total_count": page.total}

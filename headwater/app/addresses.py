@@ -8,11 +8,11 @@ from headwater.app.home import Home
 from headwater.app.kafka_access import admin_access, reader_access, require_embedded, worker_access
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.errors import SetStoreEvicts, SetStoreUnavailable, SetupError
-from headwater.model.worker import KafkaAccess
+from headwater.model.worker_spec import KafkaAccess
 from headwater.settings import Settings
-from headwater.stores.embedded import EmbeddedValkey
+from headwater.stores.embedded_valkey import EmbeddedValkey
 from headwater.stores.redis.client import Client, connect
-from headwater.stores.sql.sealed import decode_secret_key, load_or_create_secret_key
+from headwater.stores.sql.encryption import decode_secret_key, load_or_create_secret_key
 
 log = structlog.get_logger(__name__)
 

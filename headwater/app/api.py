@@ -14,7 +14,7 @@ from pathlib import Path
 import uvicorn
 
 from headwater.api.app import create_api
-from headwater.api.services import Services
+from headwater.api.dependencies import Services
 from headwater.app.addresses import Addresses
 from headwater.app.control import open_control
 from headwater.app.home import Home, require_platform
@@ -23,43 +23,43 @@ from headwater.app.memory import share_heaps, spare_a_server
 from headwater.app.operator_names import operator_names
 from headwater.app.streams import load_bindings
 from headwater.brokers.base import Broker
-from headwater.brokers.kafka import KafkaBroker
+from headwater.brokers.cluster_admin import KafkaBroker
 from headwater.controller.leadership import LEASE
 from headwater.errors import OrchestratorUnavailable
 from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.flow import Source
 from headwater.model.price.tick import TICKS_TOPIC
 from headwater.model.sink import SinkLimits
-from headwater.model.worker import KafkaAccess
-from headwater.sandbox import sandbox_for_a_check, validate
+from headwater.model.worker_spec import KafkaAccess
+from headwater.sandbox import validation_sandbox, validate
 from headwater.services.audit import AuditedSets
-from headwater.services.checks import PipelineChecker
+from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.datasets import Datasets
 from headwater.services.deployments import Deployments, KafkaEndpoint, Login
 from headwater.services.filters import Filters
 from headwater.services.flows import Flows, FlowStores
-from headwater.services.idempotency import Calls
+from headwater.services.idempotency import IdempotencyService
 from headwater.services.ids import new_id, utc_now
 from headwater.services.keys import Keys
-from headwater.services.limits import RateLimits
-from headwater.services.metrics import Metrics
+from headwater.services.rate_limits import RateLimits
+from headwater.services.metrics import PipelineMetrics
 from headwater.services.prices import Prices
 from headwater.services.quotas import QuotaSets, QuotaStores
 from headwater.services.redaction import redactor
 from headwater.services.trials import Trials
 from headwater.settings import Settings
 from headwater.stores.base import Leases
-from headwater.stores.redis.buckets import RedisBuckets
+from headwater.stores.redis.token_buckets import RedisTokenBuckets
 from headwater.stores.redis.client import Client, connect
-from headwater.stores.redis.drafts import RedisDraftSets
+from headwater.stores.redis.sets.unsaved_sets import RedisUnsavedSets
 from headwater.stores.redis.metrics import RedisMetrics
-from headwater.stores.redis.names import RedisDatasetNames
+from headwater.stores.redis.dataset_names import RedisDatasetNames
 from headwater.stores.redis.prices import RedisPrices
 from headwater.stores.redis.reservations import RedisReservations
-from headwater.stores.redis.sets import RedisSetStore
+from headwater.stores.redis.sets.set_store import RedisSetStore
 from headwater.stores.sql.database import Database
 from headwater.transforms import TRANSFORMS
-from headwater.transforms.base import Resources
+from headwater.transforms.base import TransformContext
 from headwater.transforms.expression import parse
 
 PASSWORD_BYTES = 24
@@ -104,15 +104,15 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
     checker = PipelineChecker(bindings, partial(validate, jit=settings.v8_jit), parse, new_id, sink_limits)
 
     @contextmanager
-    def resources(owner: str) -> Iterator[Resources]:
-        with sandbox_for_a_check(jit=settings.v8_jit) as sandbox:
-            yield Resources("", owner, sets, names, settings.v8_jit, lambda _: None, sandbox)
+    def resources(owner: str) -> Iterator[TransformContext]:
+        with validation_sandbox(jit=settings.v8_jit) as sandbox:
+            yield TransformContext("", owner, sets, names, settings.v8_jit, lambda _: None, sandbox)
 
     return Services(
         keys=Keys(database.keys, utc_now, time.monotonic),
-        calls=Calls(database.idempotency, utc_now),
+        idempotency=IdempotencyService(database.idempotency, utc_now),
         flows=Flows(
-            FlowStores(database.flows, database.revisions, sets, RedisDraftSets(client)), checker, utc_now, new_id
+            FlowStores(database.flows, database.revisions, sets, RedisUnsavedSets(client)), checker, utc_now, new_id
         ),
         trials=Trials(checker, TRANSFORMS, resources, utc_now, time.monotonic),
         deployments=Deployments(
@@ -124,7 +124,7 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
             redactor(operator_names(addresses, bindings)),
             manages_users=addresses.manages_kafka_users,
         ),
-        metrics=Metrics(
+        metrics=PipelineMetrics(
             RedisMetrics(connect(addresses.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)),
             _lag(bindings, broker),
             utc_now,
@@ -142,7 +142,7 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
             "broker": lambda: broker.ping(any_topic),
             "controller": lambda: _require_leader(database.leases),
         },
-        is_led=partial(_is_led, database.leases),
+        has_leader=partial(_has_leader, database.leases),
         deploy_timeout_s=settings.deploy_timeout_s,
         failed_keys_per_minute=settings.http_failed_keys,
         cors_origins=origins_of(settings.cors_origins),
@@ -169,7 +169,7 @@ def _limits(addresses: Addresses) -> RateLimits | None:
     if not settings.rate_limit:
         return None
     client = connect(addresses.redis_url(), answer_timeout_s=RATE_ANSWER_TIMEOUT_S)
-    return RateLimits(RedisBuckets(client), settings.rate_limit, settings.rate_burst)
+    return RateLimits(RedisTokenBuckets(client), settings.rate_limit, settings.rate_burst)
 
 
 def _endpoint(addresses: Addresses) -> KafkaEndpoint:
@@ -183,7 +183,7 @@ def _endpoint(addresses: Addresses) -> KafkaEndpoint:
     )
 
 
-def _is_led(leases: Leases) -> bool:
+def _has_leader(leases: Leases) -> bool:
     return leases.leader(LEASE) is not None
 
 

@@ -20,11 +20,11 @@ from headwater.brokers.embedded.files import write_private
 from headwater.controller.leadership import LEASE
 from headwater.errors import SetupError
 from headwater.settings import Settings
-from headwater.stores.redis import transfer as set_transfer
+from headwater.stores.redis import backup as set_backup
 from headwater.stores.redis.client import Client, connect
-from headwater.stores.sql import transfer
+from headwater.stores.sql import backup as database_backup
 from headwater.stores.sql.database import open_database
-from headwater.stores.sql.sealed import Sealer, decode_secret_key
+from headwater.stores.sql.encryption import Sealer, decode_secret_key
 
 DATABASE, SET_STORE, SECRET_KEY = "database.jsonl", "set-store.jsonl", "secret-key"
 FILES = ("api-key", "tokens.json", "abis.json")
@@ -55,7 +55,7 @@ def backup(settings: Settings, path: Path, *, with_key: bool = True) -> dict[str
 
 def _write(archive: ArchiveWriter, addresses: Addresses, client: Client) -> dict[str, Any]:
     url = addresses.database_url()
-    with transfer.snapshot(url) as snapshot:
+    with database_backup.snapshot(url) as snapshot:
         about = {
             "headwater": headwater.__version__,
             "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -63,11 +63,11 @@ def _write(archive: ArchiveWriter, addresses: Addresses, client: Client) -> dict
             "database": url.partition(":")[0],
         }
         archive.add_lines(DATABASE, snapshot.rows, lambda row: str(row[0]))
-    archive.add_lines(SET_STORE, set_transfer.dump(client), _kind)
+    archive.add_lines(SET_STORE, set_backup.dump(client), _kind)
     return about
 
 
-def _kind(entry: set_transfer.Entry) -> str:
+def _kind(entry: set_backup.Entry) -> str:
     if "key" in entry:
         return "keys"
     return "sets" if entry.get("begin") else "pages"
@@ -96,7 +96,7 @@ def restore(settings: Settings, path: Path, *, replace: bool = False) -> dict[st
             if not replace:
                 _require_empty(addresses)
             key = _key(addresses, archive)
-            transfer.require_known(str(archive.manifest["schema"]))
+            database_backup.require_known(str(archive.manifest["schema"]))
             draft = None if _has_external_database(addresses) else _draft_database(addresses, archive, key)
             with home.restoring():
                 stamp = f"before-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
@@ -153,7 +153,7 @@ def _require_stopped(addresses: Addresses) -> None:
     if not _has_external_database(addresses) and not addresses.home.database.exists():
         return
     url = addresses.database_url()
-    if not transfer.is_empty(url) and transfer.is_led(url, LEASE):
+    if not database_backup.is_empty(url) and database_backup.is_led(url, LEASE):
         raise SetupError(
             "A controller leads on this database. Stop all processes of Headwater; after a kill, wait for 10 s."
         )
@@ -162,7 +162,7 @@ def _require_stopped(addresses: Addresses) -> None:
 def _require_empty(addresses: Addresses) -> None:
     """Raise SetupError when something is there that a restore would replace."""
     own = _has_external_database(addresses)
-    if (own and not transfer.is_empty(addresses.database_url())) or (not own and addresses.home.database.exists()):
+    if (own and not database_backup.is_empty(addresses.database_url())) or (not own and addresses.home.database.exists()):
         raise SetupError("There is a database already. `headwater restore --replace` puts the backup in its place.")
     if addresses.embeds_valkey:
         if any((addresses.home.path / "valkey").glob("appendonly*")):
@@ -171,14 +171,14 @@ def _require_empty(addresses: Addresses) -> None:
             )
         return
     client = connect(addresses.redis_url(), answer_timeout_s=ANSWER_TIMEOUT_S)
-    if not set_transfer.is_empty(client):
+    if not set_backup.is_empty(client):
         raise SetupError("The set store holds data already. `headwater restore --replace` replaces it.")
 
 
 def _load(url: str, archive: Archive, key: bytes, fencing: int = 0) -> None:
     """Write the rows of a backup into a database, and check that the key opens it."""
     rows = ((str(name), values) for name, values in archive.lines(DATABASE))
-    _check_counts(transfer.load(url, str(archive.manifest["schema"]), rows, fencing), archive)
+    _check_counts(database_backup.load(url, str(archive.manifest["schema"]), rows, fencing), archive)
     open_database(url, Sealer(key)).close()
 
 
@@ -192,7 +192,7 @@ def _draft_database(addresses: Addresses, archive: Archive, key: bytes) -> Path:
     final = addresses.home.database
     draft = final.with_name(f"{final.name}.restoring")
     _remove(draft)
-    fencing = transfer.fencing(addresses.database_url()) if final.exists() else 0
+    fencing = database_backup.fencing(addresses.database_url()) if final.exists() else 0
     _load(f"sqlite:///{draft}", archive, key, fencing)
     return draft
 
@@ -224,15 +224,15 @@ def _restore_set_store(addresses: Addresses, archive: Archive, stamp: str) -> No
     if addresses.embeds_valkey and (old := addresses.home.path / "valkey").exists():
         old.rename(old.with_name(f"valkey.{stamp}"))
     with _set_store(addresses, locked=True) as client:
-        set_transfer.clear(client)
-        loaded = set_transfer.load(client, _entries(archive))
+        set_backup.clear(client)
+        loaded = set_backup.load(client, _entries(archive))
     expected = archive.manifest["members"][SET_STORE]["lines"]
     if (loaded.sets, loaded.keys + loaded.unreadable) != (expected.get("sets", 0), expected.get("keys", 0)):
         raise SetupError(f"The set store took {loaded} of {expected}. Restore again, or take another backup.")
     archive.manifest["unreadable_keys"] = loaded.unreadable
 
 
-def _entries(archive: Archive) -> Iterable[set_transfer.Entry]:
+def _entries(archive: Archive) -> Iterable[set_backup.Entry]:
     return archive.lines(SET_STORE)
 
 

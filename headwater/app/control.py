@@ -15,9 +15,9 @@ from headwater.services.quotas import Limit, limits
 from headwater.settings import Settings
 from headwater.stores.base import AuditLog, QuotaStore
 from headwater.stores.redis.client import connect
-from headwater.stores.redis.sets import RedisSetStore
+from headwater.stores.redis.sets.set_store import RedisSetStore
 from headwater.stores.sql.database import Database, open_database
-from headwater.stores.sql.sealed import Sealer
+from headwater.stores.sql.encryption import Sealer
 
 LOCAL_OWNER = "local"
 
@@ -83,7 +83,7 @@ def limits_of(settings: Settings, owner: str) -> tuple[Sequence[Limit], Collecti
     addresses = Addresses(settings, Home(settings.data_dir))
     with control_of(settings) as database:
         found = limits(database.quotas, RedisSetStore(connect(addresses.redis_url())), owner)
-        return found, database.quotas.own().get(owner, {}).keys()
+        return found, database.quotas.overrides().get(owner, {}).keys()
 
 
 def quota_defaults(settings: Settings) -> QuotaDefaults:

@@ -14,9 +14,9 @@ from headwater.app.home import Home, require_platform
 from headwater.app.memory import share_heaps
 from headwater.app.metrics_port import serving
 from headwater.app.streams import load_bindings
-from headwater.background import WaitLog
+from headwater.loop_health import WaitLog
 from headwater.brokers.base import STREAM_TOPIC_CONFIG, Broker, Resources, Subscriptions, TopicSpec
-from headwater.brokers.kafka import KafkaBroker
+from headwater.brokers.cluster_admin import KafkaBroker
 from headwater.children import Backoff
 from headwater.controller.controller import Controller
 from headwater.controller.executor import Executor
@@ -31,7 +31,7 @@ from headwater.controller.sweeper import Sweeper
 from headwater.errors import BrokerUnavailable
 from headwater.model.binding import Bindings
 from headwater.model.stream import STREAM_PARTITIONS
-from headwater.model.worker import PubSubAccess
+from headwater.model.worker_spec import PubSubAccess
 from headwater.orchestrators.cgroups import find_groups
 from headwater.orchestrators.process import ProcessOrchestrator
 from headwater.sandbox import check as check_sandbox
@@ -39,11 +39,11 @@ from headwater.services.ids import utc_now
 from headwater.settings import Settings
 from headwater.stores.base import DeploymentStore, SetStore
 from headwater.stores.redis.client import connect
-from headwater.stores.redis.drafts import RedisDraftSets
+from headwater.stores.redis.sets.unsaved_sets import RedisUnsavedSets
 from headwater.stores.redis.metrics import RedisMetrics
-from headwater.stores.redis.names import RedisDatasetNames
-from headwater.stores.redis.sets import RedisSetStore
-from headwater.stores.removal import remove_expired_filters
+from headwater.stores.redis.dataset_names import RedisDatasetNames
+from headwater.stores.redis.sets.set_store import RedisSetStore
+from headwater.stores.cleanup import remove_expired_filters
 from headwater.stores.sql.database import Database
 
 METRICS_ANSWER_TIMEOUT_S = 2.0
@@ -99,7 +99,7 @@ def run(settings: Settings) -> None:
             database.datasets,
             RedisDatasetNames(client),
             sets,
-            RedisDraftSets(client),
+            RedisUnsavedSets(client),
             leadership.confirm,
             utc_now,
             _purges(database, sets, settings),
@@ -145,7 +145,7 @@ def sources_of(bindings: Bindings, broker: Broker, deployments: DeploymentStore)
 def _projects(accesses: Collection[PubSubAccess]) -> dict[PubSubAccess, Subscriptions]:
     if not accesses:
         return {}
-    from headwater.brokers.pubsub import PubSubSubscriptions  # an extra of the package
+    from headwater.brokers.pubsub_subscriptions import PubSubSubscriptions  # an extra of the package
 
     return {access: PubSubSubscriptions(access) for access in accesses}
 

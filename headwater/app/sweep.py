@@ -10,7 +10,7 @@ from headwater.app.controller import sources_of
 from headwater.app.home import Home
 from headwater.app.streams import load_bindings
 from headwater.brokers.base import Broker
-from headwater.brokers.kafka import KafkaBroker
+from headwater.brokers.cluster_admin import KafkaBroker
 from headwater.controller.inventory import Found, ResourceNames, belonging, classify, running_elsewhere
 from headwater.controller.sources import Sources
 from headwater.controller.sweeper import recorded
@@ -69,7 +69,7 @@ class Sweep:
                 "that you want to remove: headwater sweep --confirm ID…"
             )
         given_up = belonging(ids or sorted(unknown.deployments | unknown.flows), self._found, unknown)
-        self._deployments.give_up(given_up, utc_now())
+        self._deployments.record_as_ended(given_up, utc_now())
         return given_up
 
     def wait_until_removed(self, ids: frozenset[str]) -> bool:

@@ -16,33 +16,33 @@ import structlog
 from pydantic import ValidationError
 
 from headwater.app.memory import spare_a_worker
-from headwater.brokers.topic_watch import LeaderQuestion
-from headwater.engine import chain
+from headwater.brokers.topic_monitor import LeaderQuestion
+from headwater.engine.pipeline import build_transforms
 from headwater.engine.delivery import AtLeastOnce, DeadLetters, Delivery
 from headwater.engine.exactly_once import HANGS_AFTER_S, ExactlyOnce
-from headwater.engine.health import Probe, Reporter
+from headwater.engine.heartbeat import SupervisorChannel, HeartbeatReporter
 from headwater.engine.metrics.event_time import EventTime
-from headwater.engine.metrics.observer import Observer, TimedLookup
-from headwater.engine.metrics.recorder import Recorder
+from headwater.engine.metrics.pipeline_metrics import PipelineMetrics, TimedLookup
+from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.watchdog import Watchdog
 from headwater.engine.worker import Worker
 from headwater.errors import Fenced, HeadwaterError, SetupError
 from headwater.model.deployment import transactional_ids
-from headwater.model.record import SourceNames
-from headwater.model.worker import FENCED_STATUS, READ_ALL, PartitionPosition, PubSubPull, ReadingPlan, WorkerSpec
+from headwater.model.record import SourceIds
+from headwater.model.worker_spec import FENCED_STATUS, READ_ALL, PartitionPosition, PubSubPull, ReadingPlan, WorkerSpec
 from headwater.sandbox import Sandbox
 from headwater.sinks import SINKS
 from headwater.sinks.kafka_producer import KafkaProducer
-from headwater.sinks.stalled_producer import AcknowledgementGuard
-from headwater.sinks.transactional import TransactionalKafkaProducer
+from headwater.sinks.stalled_producer import StalledProducerDetector
+from headwater.sinks.transactional_producer import TransactionalKafkaProducer
 from headwater.sources import SOURCES
 from headwater.stores.redis.client import connect
-from headwater.stores.redis.lookup import RedisSetLookup
+from headwater.stores.redis.sets.lookup import RedisSetLookup
 from headwater.stores.redis.metrics import RedisMetrics
-from headwater.stores.redis.names import RedisDatasetNames
-from headwater.telemetry import configure_logging
+from headwater.stores.redis.dataset_names import RedisDatasetNames
+from headwater.logging_setup import configure_logging
 from headwater.transforms import TRANSFORMS
-from headwater.transforms.base import Resources
+from headwater.transforms.base import TransformContext
 
 log = structlog.get_logger(__name__)
 
@@ -77,7 +77,7 @@ def run_file(spec: Path, slot: int, probe_fd: int | None, plan: ReadingPlan = RE
     Raises SetupError when the file is no spec.
     """
     document = _read(spec)
-    reporter = Reporter(Probe(probe_fd), spec_hash=spec.stem.removeprefix("spec-"))
+    reporter = HeartbeatReporter(SupervisorChannel(probe_fd), spec_hash=spec.stem.removeprefix("spec-"))
     configure_logging("info", reporter.log.note)
     return run_worker(document, slot, reporter, plan)
 
@@ -97,7 +97,7 @@ def _read(spec: Path) -> WorkerSpec:
         ) from None  # the error repeats the values, passwords too
 
 
-def run_worker(spec: WorkerSpec, slot: int, reporter: Reporter, plan: ReadingPlan = READ_ALL) -> int:
+def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter, plan: ReadingPlan = READ_ALL) -> int:
     """Run until SIGTERM or SIGINT; the exit status is 0 when all that was read is delivered and committed.
 
     An error ends the worker with status 1, or FENCED_STATUS, after its sentence went to the log and to the supervisor.
@@ -105,8 +105,8 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: Reporter, plan: ReadingPla
     reporter.report("starting")
     try:
         lookup_times: deque[float] = deque(maxlen=MAX_LOOKUP_TIMES)
-        with _resources(spec, reporter, lookup_times) as resources, _observer(spec, slot, lookup_times) as observer:
-            worker = _worker(spec, slot, resources, observer, reporter, plan)
+        with _resources(spec, reporter, lookup_times) as resources, _observer(spec, slot, lookup_times) as metrics:
+            worker = _worker(spec, slot, resources, metrics, reporter, plan)
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, lambda *_: worker.stop())
             spare_a_worker()
@@ -119,21 +119,21 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: Reporter, plan: ReadingPla
 
 
 @contextmanager
-def _observer(spec: WorkerSpec, slot: int, lookup_times: deque[float]) -> Iterator[Observer]:
+def _observer(spec: WorkerSpec, slot: int, lookup_times: deque[float]) -> Iterator[PipelineMetrics]:
     """What counts the records. It has a connection of its own, which it waits for only briefly."""
     group = f"{spec.source_group}/{slot}" if isinstance(spec.source, PubSubPull) else spec.source_group
     with closing(connect(spec.redis_url, answer_timeout_s=METRICS_ANSWER_TIMEOUT_S)) as client:
-        recorder = Recorder(RedisMetrics(client), spec.deployment_id, group, secrets.token_hex(8))
-        yield Observer(recorder, EventTime(spec.event_time), lookup_times)
+        metrics_writer = MetricsWriter(RedisMetrics(client), spec.deployment_id, group, secrets.token_hex(8))
+        yield PipelineMetrics(metrics_writer, EventTime(spec.event_time), lookup_times)
 
 
 @contextmanager
-def _resources(spec: WorkerSpec, reporter: Reporter, lookup_times: deque[float]) -> Iterator[Resources]:
+def _resources(spec: WorkerSpec, reporter: HeartbeatReporter, lookup_times: deque[float]) -> Iterator[TransformContext]:
     """What the transforms are built with; a sandbox only when a script needs one."""
     with closing(connect(spec.redis_url)) as client, closing(RedisSetLookup(client)) as sets:
         names = RedisDatasetNames(client)
         timed = TimedLookup(sets, lookup_times)
-        resources = Resources(spec.config_id, spec.owner, timed, names, spec.jit, reporter.log.write)
+        resources = TransformContext(spec.config_id, spec.owner, timed, names, spec.jit, reporter.log.write)
         if not any(transform.type == "v8" for transform in spec.transforms):
             yield resources
             return
@@ -142,37 +142,37 @@ def _resources(spec: WorkerSpec, reporter: Reporter, lookup_times: deque[float])
 
 
 def _worker(
-    spec: WorkerSpec, slot: int, resources: Resources, observer: Observer, reporter: Reporter, plan: ReadingPlan
+    spec: WorkerSpec, slot: int, resources: TransformContext, metrics: PipelineMetrics, reporter: HeartbeatReporter, plan: ReadingPlan
 ) -> Worker:
-    transforms = chain.build(spec.transforms, TRANSFORMS, resources)
+    transforms = build_transforms(spec.transforms, TRANSFORMS, resources)
     is_queue = isinstance(spec.source, PubSubPull)
     source = SOURCES["pubsub" if is_queue else "kafka"](spec, slot)
     delivery = _delivery(spec, slot, source.names, reporter)
     plan = READ_ALL if is_queue else plan  # the partitions of a queue share its messages
-    return Worker(source, transforms, delivery, observer, reporter=reporter, plan=plan)
+    return Worker(source, transforms, delivery, metrics, reporter=reporter, plan=plan)
 
 
-def _delivery(spec: WorkerSpec, slot: int, names: SourceNames, reporter: Reporter) -> Delivery:
+def _delivery(spec: WorkerSpec, slot: int, names: SourceIds, reporter: HeartbeatReporter) -> Delivery:
     topics = [*(sink.topic for sink in spec.sinks), spec.dead_letter_topic]
     codecs = {sink.topic: sink.compression for sink in spec.sinks if sink.compression is not None}
     sinks = [SINKS[sink.type](sink, names) for sink in spec.sinks]
     dead_letters = DeadLetters(spec.dead_letter_topic, spec.revision, names)
     if spec.delivery == "at_least_once":
-        guard = AcknowledgementGuard(LeaderQuestion(spec.kafka, topics))
+        guard = StalledProducerDetector(LeaderQuestion(spec.kafka, topics))
         make = partial(KafkaProducer, spec.kafka, topics, codecs, guard=guard)
-        return AtLeastOnce(sinks, dead_letters, lambda is_single: make(is_single=is_single), names)
+        return AtLeastOnce(sinks, dead_letters, lambda one_record_per_batch: make(one_record_per_batch=one_record_per_batch), names)
     own_id = f"{transactional_ids(spec.config_id)}{slot}"
     make_transactional = partial(TransactionalKafkaProducer, spec.kafka, topics, spec.source_topic, own_id, codecs)
     return ExactlyOnce(
         sinks,
         dead_letters,
-        lambda is_single: make_transactional(is_single=is_single),
+        lambda one_record_per_batch: make_transactional(one_record_per_batch=one_record_per_batch),
         names,
         Watchdog(HANGS_AFTER_S, lambda: _end_hung(reporter)).watching,
     )
 
 
-def _end_hung(reporter: Reporter) -> None:
+def _end_hung(reporter: HeartbeatReporter) -> None:
     """The engine's thread does not come back from a call of Kafka's client: nothing else can end this process."""
     try:
         log.error("the worker ends", reason=HUNG)

@@ -31,7 +31,7 @@ def _set(settings: Settings, owner: Owner, **flags: str | None) -> None:
         raise InvalidInput("Name at least one quota, as in --max-workers 10.")
     changes = {name: _number(name, text) for name, text in given.items() if text != DEFAULT}
     with quotas_of(settings) as quotas:
-        quotas.change(owner, changes, [name for name in given if name not in changes])
+        quotas.set_limits(owner, changes, [name for name in given if name not in changes])
     print(f"{owner}: {', '.join(f'{name} {text}' for name, text in given.items())}")
     with keys_of(settings) as keys:
         if all(key.owner != owner for key in keys.list()):
@@ -66,7 +66,7 @@ def _list(settings: Settings) -> None:
 
     table = Table("owner", *QUOTA_NAMES)
     with quotas_of(settings) as quotas:
-        for owner, own in quotas.own().items():
+        for owner, own in quotas.overrides().items():
             table.add_row(Text(owner), *(_shown(own[name]) if name in own else DEFAULT for name in QUOTA_NAMES))
     wide_console().print(table)
 

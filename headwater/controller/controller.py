@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 import structlog
 
-from headwater.background import Loop, failing
+from headwater.loop_health import Loop, failing
 from headwater.children import Backoff
 from headwater.controller.leadership import Leadership
 from headwater.controller.purger import Purger
@@ -187,7 +187,7 @@ class Controller:
     def _reload(self, observed: Collection[str] = ()) -> None:
         """Read the deployments that changed, and those that were just observed; all others stay as they are."""
         deleted = self._flows.deleted()  # first: what is deleted by now gets no new deployment
-        markers = {marker.id: marker for marker in self._deployments.markers()}
+        markers = {marker.id: marker for marker in self._deployments.versions()}
         changed = {d for d, marker in markers.items() if d in observed or self._markers.get(d) != marker}
         if changed:
             for deployment in self._deployments.unfinished(changed):

@@ -28,8 +28,8 @@ from headwater.errors import LeaseLost, Unavailable
 from headwater.model.audit import CONTROLLER, acting_as
 from headwater.model.dataset import dataset_set
 from headwater.orchestrators.base import Orchestrator
-from headwater.stores.base import DatasetNames, DatasetStore, DeploymentStore, DraftSets, RevisionStore, SetStore
-from headwater.stores.removal import remove_drafts, remove_superseded
+from headwater.stores.base import DatasetNames, DatasetStore, DeploymentStore, UnsavedSets, RevisionStore, SetStore
+from headwater.stores.cleanup import remove_unsaved_sets, remove_superseded
 
 log = structlog.get_logger(__name__)
 
@@ -43,13 +43,13 @@ SUPERSEDED_FOR = timedelta(seconds=30)
 
 def recorded(deployments: DeploymentStore, found: Found) -> Recorded:
     """The database's state of the found resources. List these first: a row is stored before its resources exist."""
-    markers, names = deployments.markers(), found.names
+    markers, names = deployments.versions(), found.names
     return Recorded(
         active=frozenset(marker.id for marker in markers),
-        ended=frozenset(deployments.ended(names.deployments)),
+        ended=frozenset(deployments.ended_among(names.deployments)),
         deployed=frozenset(marker.flow_id for marker in markers),
-        undeployed=frozenset(deployments.undeployed(names.flows)),
-        torn_down=None if found.inventory.lists_users else deployments.torn_down(names.topics_by_flow()),
+        undeployed=frozenset(deployments.undeployed_among(names.flows)),
+        torn_down=None if found.inventory.lists_users else deployments.obsolete_topics(names.topics_by_flow()),
     )
 
 
@@ -72,7 +72,7 @@ class Sweeper:
         datasets: DatasetStore,
         names: DatasetNames,
         sets: SetStore,
-        drafts: DraftSets,
+        drafts: UnsavedSets,
         confirm: Callable[[], None],
         now: Callable[[], datetime],
         purges: Sequence[Callable[[], None]] = (),
@@ -134,7 +134,7 @@ class Sweeper:
         """Remove old rows of ended deployments, except those whose resources still exist."""
         if self._ended_for is not None:
             self._confirm()
-            self._deployments.forget_ended(self._now() - self._ended_for, names.deployments | names.flows)
+            self._deployments.delete_ended(self._now() - self._ended_for, names.deployments | names.flows)
 
     def _report(self, unknown: ResourceNames) -> None:
         """Log the unknown resources when they have changed."""
@@ -170,7 +170,7 @@ class Sweeper:
         for topic in sorted(topics & self._suspects):
             flow_id = flow_of(topic) or ""
             with self._flow_locks.of(flow_id):  # a deploy that comes now makes its topics afterwards
-                if self._deployments.undeployed([flow_id]):
+                if self._deployments.undeployed_among([flow_id]):
                     log.warning("a topic of an ended deployment is removed", topic=topic)
                     self._confirm()
                     self._broker.drop(Resources((TopicSpec(topic, 1),), (), (), ()))
@@ -182,7 +182,7 @@ class Sweeper:
 
     def sweep_datasets(self) -> None:
         """Remove datasets whose creation or deletion was cut off."""
-        for dataset in self._datasets.unsettled():
+        for dataset in self._datasets.incomplete():
             if self._now() - dataset.updated_at > UNSETTLED_FOR:
                 self._datasets.set_state(dataset.id, "deleting")
                 self._names.discard(dataset.owner, dataset.name, dataset.id)
@@ -192,4 +192,4 @@ class Sweeper:
     def sweep_sets(self) -> None:
         """Remove the values of replaces that were cut off, and of filters whose save was."""
         self._sets.sweep()
-        remove_drafts(self._drafts, self._revisions, self._sets, self._now() - DRAFT_FOR)
+        remove_unsaved_sets(self._drafts, self._revisions, self._sets, self._now() - DRAFT_FOR)

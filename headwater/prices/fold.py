@@ -179,7 +179,7 @@ class PriceFold:
 
     def _merged(self, leaving: dict[Leaving, list[Tick]]) -> dict[Leaving, bytes]:
         """The ticks that leave states, with those of their chunks that are stored already."""
-        found = zip(leaving.items(), self._store.read_left([*leaving]), strict=True)
+        found = zip(leaving.items(), self._store.read_archived([*leaving]), strict=True)
         return {
             (token, chunk): left.encode(chunk, [*left.Left(chunk, stored or b"").ticks(), *ticks])
             for ((token, chunk), ticks), stored in found

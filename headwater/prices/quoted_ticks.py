@@ -17,7 +17,7 @@ from headwater.model.price.quoted import (
 )
 from headwater.model.price.tick import quote_key, time_of
 from headwater.stores.prices import PriceStore
-from headwater.stores.quotes import read_histories
+from headwater.stores.quote_history_reader import read_histories
 
 log = structlog.get_logger(__name__)
 

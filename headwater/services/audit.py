@@ -8,7 +8,7 @@ import structlog
 from headwater.errors import StoreUnavailable
 from headwater.model.audit import Action, Change, actor
 from headwater.model.dataset import SetId
-from headwater.stores.base import AuditLog, Page, SetStore, Written
+from headwater.stores.base import AuditLog, ValuePage, SetStore, SetWriteResult
 
 log = structlog.get_logger(__name__)
 
@@ -36,19 +36,19 @@ class AuditedSets:
         self.drop = sets.drop
         self.sweep = sets.sweep
 
-    def add(self, target: SetId, values: Sequence[str]) -> Written:
+    def add(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
         return self._write("add", target, lambda: self._sets.add(target, values))
 
-    def remove(self, target: SetId, values: Sequence[str]) -> Written:
+    def remove(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
         return self._write("remove", target, lambda: self._sets.remove(target, values))
 
-    def replace(self, target: SetId, values: Iterable[str]) -> Written:
+    def replace(self, target: SetId, values: Iterable[str]) -> SetWriteResult:
         return self._write("replace", target, lambda: self._sets.replace(target, values))
 
-    def page(self, target: SetId, cursor: int | None, count: int) -> Page:
+    def page(self, target: SetId, cursor: int | None, count: int) -> ValuePage:
         return self._sets.page(target, cursor, count)
 
-    def _write(self, verb: str, target: SetId, write: Callable[[], Written]) -> Written:
+    def _write(self, verb: str, target: SetId, write: Callable[[], SetWriteResult]) -> SetWriteResult:
         entry_id = self._audit.begin(Change(_ACTIONS[target.kind, verb], actor().owner, target.id))
         try:
             written = write()

@@ -6,8 +6,8 @@ from headwater.errors import NotFound, SetStoreUnavailable
 from headwater.model.dataset import Dataset, dataset_set, normalise_all
 from headwater.model.listing import Place
 from headwater.services.ids import Clock, NewId
-from headwater.services.values import Values, normalise_one
-from headwater.stores.base import DatasetNames, DatasetStore, Page, SetStore, Written
+from headwater.services.set_values import Values, normalise_one
+from headwater.stores.base import DatasetNames, DatasetStore, ValuePage, SetStore, SetWriteResult
 
 
 class Datasets:
@@ -73,20 +73,20 @@ class Datasets:
         self._sets.drop(dataset_set(dataset.id))
         self._store.remove(dataset.id)
 
-    def add(self, owner: str, dataset_id: str, values: Values) -> Written:
+    def add(self, owner: str, dataset_id: str, values: Values) -> SetWriteResult:
         """Add values. Idempotent. Raises NotFound."""
         self._store.get(owner, dataset_id)
         stored = normalise_all(values)
         written = self._sets.add(dataset_set(dataset_id), stored)
-        self._still_there(owner, dataset_id)
+        self._undo_if_deleted(owner, dataset_id)
         return written
 
-    def remove(self, owner: str, dataset_id: str, values: Values) -> Written:
+    def remove(self, owner: str, dataset_id: str, values: Values) -> SetWriteResult:
         """Remove values. Idempotent. Raises NotFound."""
         self._store.get(owner, dataset_id)
         return self._sets.remove(dataset_set(dataset_id), normalise_all(values))
 
-    def page(self, owner: str, dataset_id: str, cursor: int | None, limit: int) -> Page:
+    def page(self, owner: str, dataset_id: str, cursor: int | None, limit: int) -> ValuePage:
         """One page of entries. Raises NotFound."""
         self._store.get(owner, dataset_id)
         return self._sets.page(dataset_set(dataset_id), cursor, limit)
@@ -96,7 +96,7 @@ class Datasets:
         self._store.get(owner, dataset_id)
         return self._sets.contains_many(dataset_set(dataset_id), [normalise_one(value)])[0]
 
-    def _still_there(self, owner: str, dataset_id: str) -> None:
+    def _undo_if_deleted(self, owner: str, dataset_id: str) -> None:
         """A delete that ran beside a write may have dropped the set before the write made it again."""
         try:
             self._store.get(owner, dataset_id)

@@ -37,7 +37,7 @@ class KafkaEndpoint:
 
 
 class Deployments:
-    """No method waits for the controller: callers look at `progress`, and judge it with `is_up`, `is_rotated` or
+    """No method waits for the controller: callers look at `progress`, and judge it with `is_running`, `is_rotated` or
     `is_gone`. All may raise StoreUnavailable.
 
     new_password makes one random password per call. redact: takes the operator's names out of reasons and log lines.
@@ -78,11 +78,11 @@ class Deployments:
             worker_password=self._new_password(),
             created_at=self._now(),
         )
-        return self._store.desire_running(owner, flow_id, new)
+        return self._store.request_deploy(owner, flow_id, new)
 
-    def start_again(self, owner: str, flow_id: str) -> Deployment:
+    def redeploy(self, owner: str, flow_id: str) -> Deployment:
         """`start` for a configuration that is deployed. Raises NotFound, also when it is not, TeardownGoesOn."""
-        return self._store.desire_running(owner, flow_id, None)
+        return self._store.request_deploy(owner, flow_id, None)
 
     def rotate(self, owner: str, flow_id: str) -> Deployment:
         """Ask for another password of the readers. Raises NotFound, also when it is not deployed.
@@ -95,12 +95,12 @@ class Deployments:
                 "The operator of this installation gives out the Kafka credentials of readers, so Headwater can't "
                 "change them. Ask the operator for new ones."
             )
-        return self._store.desire_credentials(owner, flow_id, self._new_password())
+        return self._store.request_credential_rotation(owner, flow_id, self._new_password())
 
     def stop(self, owner: str, flow_id: str) -> Deployment | None:
         """Ask for the deployment to go; None when there is none. Raises NotFound."""
         self._flows.get(owner, flow_id)
-        return self._store.desire_absent(flow_id)
+        return self._store.request_teardown(flow_id)
 
     def progress(self, flow_ids: Collection[str]) -> Mapping[str, Progress]:
         """How far the deployments of these flows have come; a flow without one is missing."""
@@ -133,7 +133,7 @@ class Deployments:
         return line.model_copy(update={"message": self._redact(line.message)})
 
 
-def is_up(started: Deployment, seen: Progress | None) -> bool:
+def is_running(started: Deployment, seen: Progress | None) -> bool:
     """True when the revision that was asked for runs, False while it goes on.
 
     Raises DeployFailed with the controller's reason, Conflict when it was torn down meanwhile.

@@ -7,8 +7,8 @@ from headwater.errors import Conflict, NotFound
 from headwater.model.dataset import SetId, filter_set, normalise_all
 from headwater.model.transform import KnownTransform
 from headwater.services.uids import find, no_transform
-from headwater.services.values import Values, normalise_one, normalised_parts
-from headwater.stores.base import DeploymentStore, FlowStore, Page, SetStore, Written
+from headwater.services.set_values import Values, normalise_one, normalised_parts
+from headwater.stores.base import DeploymentStore, FlowStore, ValuePage, SetStore, SetWriteResult
 
 
 class Filters:
@@ -39,26 +39,26 @@ class Filters:
                 return found
         raise no_transform()
 
-    def add(self, owner: str, flow_id: str, uid: str, values: Values) -> Written:
+    def add(self, owner: str, flow_id: str, uid: str, values: Values) -> SetWriteResult:
         """Add values. Idempotent."""
         target = self.target(owner, flow_id, uid)
         stored = normalise_all(values)
         written = self._sets.add(target, stored)
-        self._still_there(owner, flow_id, uid)
+        self._undo_if_deleted(owner, flow_id, uid)
         return written
 
-    def remove(self, owner: str, flow_id: str, uid: str, values: Values) -> Written:
+    def remove(self, owner: str, flow_id: str, uid: str, values: Values) -> SetWriteResult:
         """Remove values. Idempotent."""
         return self._sets.remove(self.target(owner, flow_id, uid), normalise_all(values))
 
-    def replace(self, owner: str, flow_id: str, uid: str, parts: Iterable[Values]) -> Written:
+    def replace(self, owner: str, flow_id: str, uid: str, parts: Iterable[Values]) -> SetWriteResult:
         """Replace all values by those of the parts. When one is bad or the parts raise, nothing changes."""
         target = self.target(owner, flow_id, uid)
         written = self._sets.replace(target, chain.from_iterable(normalised_parts(parts)))
-        self._still_there(owner, flow_id, uid)
+        self._undo_if_deleted(owner, flow_id, uid)
         return written
 
-    def page(self, owner: str, flow_id: str, uid: str, cursor: int | None, count: int) -> Page:
+    def page(self, owner: str, flow_id: str, uid: str, cursor: int | None, count: int) -> ValuePage:
         """One page of values."""
         return self._sets.page(self.target(owner, flow_id, uid), cursor, count)
 
@@ -71,7 +71,7 @@ class Filters:
         """Number of values, and version of the set."""
         return self._sets.count(self.target(owner, flow_id, uid))
 
-    def _still_there(self, owner: str, flow_id: str, uid: str) -> None:
+    def _undo_if_deleted(self, owner: str, flow_id: str, uid: str) -> None:
         """A deletion beside a write may have dropped the set before the write made it again.
 
         The values of a filter that was only removed from its configuration are kept for some time.

@@ -9,7 +9,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from headwater.errors import (
     NotFound,
     PreconditionFailed,
-    Problem,
+    Fault,
     SavedMeanwhile,
     SetStoreUnavailable,
     StoreUnavailable,
@@ -18,12 +18,12 @@ from headwater.model.dataset import SetId, filter_set
 from headwater.model.flow import Flow, NewFlow, PipelineConfig
 from headwater.model.listing import Place, parts_of
 from headwater.model.transform import KnownTransform, NewTransform
-from headwater.services.checks import Checked, PipelineChecker
+from headwater.services.pipeline_checker import CheckedPipeline, PipelineChecker
 from headwater.services.ids import Clock, NewId
-from headwater.stores import removal
-from headwater.stores.base import DraftSets, FlowStore, RevisionStore, SetStore
+from headwater.stores import cleanup
+from headwater.stores.base import UnsavedSets, FlowStore, RevisionStore, SetStore
 
-PLACES_AT_ONCE = 500
+PAGE_SIZE = 500
 
 IfMatch = frozenset[int] | None
 """The revisions that a caller is ready to change; None for whichever is the newest."""
@@ -34,11 +34,11 @@ _on_conflict = Retrying(
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SavedFlow:
     """A configuration at its new revision, and what its owner should know of the save."""
 
     flow: Flow
-    warnings: list[Problem]
+    warnings: list[Fault]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class FlowStores:
     flows: FlowStore
     revisions: RevisionStore
     sets: SetStore
-    drafts: DraftSets
+    drafts: UnsavedSets
 
 
 class Flows:
@@ -76,9 +76,9 @@ class Flows:
         self._now = now
         self._new_id = new_id
 
-    def create(self, owner: str, sent: NewFlow) -> Saved:
+    def create(self, owner: str, sent: NewFlow) -> SavedFlow:
         """Store a new configuration. Raises Conflict when the owner has one with this external_id."""
-        checked = self._checker.for_one_request().create(sent.pipeline_config)
+        checked = self._checker.with_compile_cache().create(sent.pipeline_config)
         now = self._now()
         flow = Flow(
             id=self._new_id(),
@@ -94,14 +94,14 @@ class Flows:
         )
         return self._save(self._store.create, flow, checked)
 
-    def replace(self, owner: str, flow_id: str, sent: NewFlow, if_match: IfMatch = None) -> Saved:
+    def replace(self, owner: str, flow_id: str, sent: NewFlow, if_match: IfMatch = None) -> SavedFlow:
         """Save a configuration as a whole; this mends one that can't be read.
 
         Raises NotFound, PreconditionFailed, and Conflict for an external_id.
         """
-        checker = self._checker.for_one_request()
+        checker = self._checker.with_compile_cache()
 
-        def changed(stored: Flow) -> tuple[Flow, Checked]:
+        def changed(stored: Flow) -> tuple[Flow, CheckedPipeline]:
             checked = checker.replace(sent.pipeline_config, stored.pipeline_config)
             external_id = sent.external_id if "external_id" in sent.model_fields_set else stored.external_id
             saved = replace(
@@ -118,37 +118,37 @@ class Flows:
 
     def replace_transforms(
         self, owner: str, flow_id: str, sent: Sequence[NewTransform], if_match: IfMatch = None
-    ) -> Saved:
+    ) -> SavedFlow:
         """Save another list of transforms. Raises NotFound, PreconditionFailed."""
-        checker = self._checker.for_one_request()
+        checker = self._checker.with_compile_cache()
         return self._change_transforms(
             owner, flow_id, if_match, lambda stored: checker.replace_transforms(sent, stored)
         )
 
     def replace_transform(
         self, owner: str, flow_id: str, uid: str, sent: NewTransform, if_match: IfMatch = None
-    ) -> Saved:
+    ) -> SavedFlow:
         """Save another form of one transform. Raises NotFound, also for an unknown uid, PreconditionFailed."""
-        checker = self._checker.for_one_request()
+        checker = self._checker.with_compile_cache()
         return self._change_transforms(
             owner, flow_id, if_match, lambda stored: checker.replace_transform(uid, sent, stored)
         )
 
     def _change_transforms(
-        self, owner: str, flow_id: str, if_match: IfMatch, check: Callable[[PipelineConfig], Checked]
-    ) -> Saved:
-        def changed(stored: Flow) -> tuple[Flow, Checked]:
+        self, owner: str, flow_id: str, if_match: IfMatch, check: Callable[[PipelineConfig], CheckedPipeline]
+    ) -> SavedFlow:
+        def changed(stored: Flow) -> tuple[Flow, CheckedPipeline]:
             stored.require_readable()
             return stored, check(stored.pipeline_config)
 
         return self._change(owner, flow_id, if_match, changed)
 
     def _change(
-        self, owner: str, flow_id: str, if_match: IfMatch, changed: Callable[[Flow], tuple[Flow, Checked]]
-    ) -> Saved:
+        self, owner: str, flow_id: str, if_match: IfMatch, changed: Callable[[Flow], tuple[Flow, CheckedPipeline]]
+    ) -> SavedFlow:
         """Save what `changed` makes of the newest revision; once more when another save came between."""
 
-        def attempt() -> Saved:
+        def attempt() -> SavedFlow:
             stored = self._expected(owner, flow_id, if_match)
             flow, checked = changed(stored)
             new = replace(flow, pipeline_config=checked.config, revision=stored.revision + 1, updated_at=self._now())
@@ -166,7 +166,7 @@ class Flows:
             )
         return stored
 
-    def _save(self, save: Callable[[Flow], None], flow: Flow, checked: Checked) -> Saved:
+    def _save(self, save: Callable[[Flow], None], flow: Flow, checked: CheckedPipeline) -> SavedFlow:
         sets = {filter_set(flow.id, uid): first for uid, first in checked.values.items()}
         self._drafts.begin(sets, self._now())
         try:
@@ -180,15 +180,15 @@ class Flows:
             self._end(sets)
             raise
         self._end(sets)
-        return Saved(flow, [*checked.warnings, *self._ended(flow, checked)])
+        return SavedFlow(flow, [*checked.warnings, *self._ended(flow, checked)])
 
-    def _ended(self, flow: Flow, checked: Checked) -> Iterator[Problem]:
+    def _ended(self, flow: Flow, checked: CheckedPipeline) -> Iterator[Fault]:
         """What becomes of the values of filters that end while new filters begin: it may be a mistake."""
         if not checked.new_filters or not checked.ended_filters:
             return
         told = "; ".join(f"{old.uid} ({old.content}) {self._values_of(flow, old)}" for old in checked.ended_filters)
         for pointer in checked.new_filters:
-            yield Problem(
+            yield Fault(
                 pointer,
                 f"is a new filter, and these filters end with this revision: {told}. The new filter has none of their "
                 "values. To change a filter and keep its values, send it with its uid or its name.",
@@ -216,16 +216,16 @@ class Flows:
         """The configurations of an owner behind a place, newest first; all of them without a limit."""
         if limit is None:
             return FlowList(self._all(owner, after), None)
-        places = self._store.places(owner, after, limit + 1)
+        places = self._store.list_positions(owner, after, limit + 1)
         return FlowList(self._read(owner, places[:limit]), places[limit - 1] if len(places) > limit else None)
 
     def _all(self, owner: str, after: Place | None) -> Iterator[Sequence[Flow]]:
-        while places := self._store.places(owner, after, PLACES_AT_ONCE):
+        while places := self._store.list_positions(owner, after, PAGE_SIZE):
             yield from self._read(owner, places)
             after = places[-1]
 
     def _read(self, owner: str, places: Sequence[Place]) -> Iterator[Sequence[Flow]]:
-        return (self._store.many(owner, [place.id for place in part]) for part in parts_of(places))
+        return (self._store.get_many(owner, [place.id for place in part]) for part in parts_of(places))
 
     def with_external_id(self, owner: str, external_id: str) -> Sequence[Flow]:
         """The owner's configuration with this external_id: a list of none or one."""
@@ -250,4 +250,4 @@ class Flows:
 
     def forget(self, flow_id: str) -> None:
         """Remove a deleted configuration that has no deployment any more, with its filter values. Idempotent."""
-        removal.purge(flow_id, self._store, self._revisions, self._sets)
+        cleanup.purge(flow_id, self._store, self._revisions, self._sets)

@@ -29,7 +29,7 @@ class Keys:
         self._used: dict[str, datetime] = {}
         self._lock = threading.Lock()
 
-    def recall(self, text: str) -> ApiKey | None:
+    def authenticate_cached(self, text: str) -> ApiKey | None:
         """The key, when it was found good within CACHE_S. Never blocks, never raises."""
         parsed = parse(text)
         if parsed is None:
@@ -81,7 +81,7 @@ class Keys:
         if not used:
             return
         try:
-            self._store.used(used)
+            self._store.record_use(used)
         except Exception:
             with self._lock:
                 self._used = used | self._used

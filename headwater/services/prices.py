@@ -15,7 +15,7 @@ from headwater.model.price.view import merged, read_at
 from headwater.model.stream import find_chain
 from headwater.services.ids import Clock
 from headwater.services.quoted_prices import QuotedToken, read_quoted
-from headwater.stores.prices import Found, PriceStore
+from headwater.stores.prices import StoredToken, PriceStore
 
 MAX_TOKENS = 200
 
@@ -120,7 +120,7 @@ class Prices:
         others = [_Parts(key, stored[key], quoted.get(key), usual, now) for key in by_themselves]
         wanted = [parts.missing(self._filter_outliers) for parts in others]
         lacking = [*dict.fromkeys(key for some in wanted for key in some if key[1] != usual)]
-        archived = dict(zip(lacking, self._store.read_left(lacking), strict=True)) if lacking else {}
+        archived = dict(zip(lacking, self._store.read_archived(lacking), strict=True)) if lacking else {}
         for parts, some in zip(others, wanted, strict=True):
             found = [Left(key[1], (parts.usual | archived)[key] or b"") for key in some]
             stats[parts.key] = evaluate(parts.whole, now, found, filter_outliers=self._filter_outliers)
@@ -133,7 +133,7 @@ class _Parts:
     usual: What was read of the archive already, by its key.
     """
 
-    def __init__(self, key: bytes, found: Found, quoted: QuotedToken | None, hour: Chunk, now: int) -> None:
+    def __init__(self, key: bytes, found: StoredToken, quoted: QuotedToken | None, hour: Chunk, now: int) -> None:
         self.key, self._now = key, now
         self._views = {key: read_at(found.state, found.tail, now)}
         self.usual: dict[Leaving, bytes | None] = {(key, hour): found.ticks}
@@ -158,7 +158,7 @@ def _key(token: Token) -> bytes:
 
 
 def _plain(
-    stored: Mapping[bytes, Found], quoted: Mapping[bytes, QuotedToken], hour: Chunk, now: int
+    stored: Mapping[bytes, StoredToken], quoted: Mapping[bytes, QuotedToken], hour: Chunk, now: int
 ) -> list[Stats | None]:
     """The statistics of plain tokens. A token whose quoted ticks are named is none."""
     own = [found[:3] for found in stored.values()]

@@ -12,7 +12,7 @@ from headwater.errors import QuotaExceeded
 from headwater.model.audit import actor
 from headwater.model.dataset import SetId
 from headwater.model.quota import MEANINGS, QUOTA_NAMES, QuotaName, Reservation
-from headwater.stores.base import Page, QuotaStore, Reservations, SetCounts, SetStore, Written
+from headwater.stores.base import ValuePage, QuotaStore, Reservations, SetCounts, SetStore, SetWriteResult
 
 VALUES_PER_STEP = 50_000
 """A body of unknown length reserves so many values at a time."""
@@ -26,7 +26,7 @@ class CountedSets(SetStore, SetCounts, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class QuotaUsage:
     """The usage and the limit of one quota of an owner. allowed: None for any number."""
 
     name: QuotaName
@@ -44,11 +44,11 @@ class QuotaStores:
     clock: Callable[[], float] = time.time
 
 
-def limits(store: QuotaStore, counts: SetCounts, owner: str) -> Sequence[Limit]:
+def limits(store: QuotaStore, counts: SetCounts, owner: str) -> Sequence[QuotaUsage]:
     """Every quota of an owner, whether it is bounded or not. Raises StoreUnavailable, SetStoreUnavailable."""
-    allowed, used = store.allowed(owner), dict(store.used(owner))
+    allowed, used = store.allowed(owner), dict(store.usage(owner))
     used[SET_VALUES] = sum(counts.counts(store.sets(owner)))
-    return [Limit(name, used[name], allowed[name]) for name in QUOTA_NAMES]
+    return [QuotaUsage(name, used[name], allowed[name]) for name in QUOTA_NAMES]
 
 
 class QuotaSets:
@@ -67,7 +67,7 @@ class QuotaSets:
         self.counts = self._sets.counts
         self.sweep = self._sets.sweep
 
-    def add(self, target: SetId, values: Sequence[str]) -> Written:
+    def add(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
         """See SetStore. Raises QuotaExceeded before anything is written."""
         if not self._is_bounded():
             return self._sets.add(target, values)
@@ -77,18 +77,18 @@ class QuotaSets:
                 room.require(self._sets.contains_many(target, distinct).count(False))
             return self._sets.add(target, distinct)
 
-    def replace(self, target: SetId, values: Iterable[str]) -> Written:
+    def replace(self, target: SetId, values: Iterable[str]) -> SetWriteResult:
         """See SetStore. Values that a body repeats count each time. Raises QuotaExceeded; then nothing changes."""
         if not self._is_bounded():
             return self._sets.replace(target, values)
         with _reserved(self._stores, target, in_place_of=self._sets.count(target)[0]) as room:
             return self._sets.replace(target, room.counted(values))
 
-    def remove(self, target: SetId, values: Sequence[str]) -> Written:
+    def remove(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
         """See SetStore."""
         return self._sets.remove(target, values)
 
-    def page(self, target: SetId, cursor: int | None, count: int) -> Page:
+    def page(self, target: SetId, cursor: int | None, count: int) -> ValuePage:
         """See SetStore."""
         return self._sets.page(target, cursor, count)
 

@@ -11,8 +11,8 @@ from headwater.model.price.series import Tick
 from headwater.model.price.stats import Evaluable
 from headwater.model.price.tick import quote_key, quoted_key
 from headwater.model.price.view import view_of
-from headwater.stores.prices import Found, PriceStore
-from headwater.stores.quotes import QuoteReader
+from headwater.stores.prices import StoredToken, PriceStore
+from headwater.stores.quote_history_reader import QuoteReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class QuotedToken:
         return self.settled, b"".join([some.tail() for some in self.priced]), self.archived
 
 
-def read_quoted(store: PriceStore, found: Mapping[bytes, Found], hour: Chunk, now: int) -> dict[bytes, QuotedToken]:
+def read_quoted(store: PriceStore, found: Mapping[bytes, StoredToken], hour: Chunk, now: int) -> dict[bytes, QuotedToken]:
     """The quoted ticks of those tokens that have some, by token. Raises SetStoreUnavailable, PriceStateUnreadable."""
     states = {
         key: QuotedState.decode(one.quoted_state, one.quoted_tail)
@@ -58,7 +58,7 @@ def read_quoted(store: PriceStore, found: Mapping[bytes, Found], hour: Chunk, no
     unsettled = {key: read_unsettled(state.unsettled) for key, state in states.items()}
     reader = QuoteReader(store, unsettled, now)
     archive_keys = [*reader.archive_keys, *((quoted_key(key), hour) for key in states)]
-    archived = dict(zip(archive_keys, store.read_left(archive_keys), strict=True))
+    archived = dict(zip(archive_keys, store.read_archived(archive_keys), strict=True))
     histories = reader.histories(archived)
     return {
         key: _token(key, state, unsettled[key], histories, archived[quoted_key(key), hour], now)

@@ -11,23 +11,23 @@ from headwater.model.dataset import filter_set
 from headwater.model.flow import NewPipelineConfig
 from headwater.model.record import RecordBatch
 from headwater.model.transform import Transform as TransformConfig
-from headwater.model.transform import feeds_script, output_number
+from headwater.model.transform import output_to_script, output_number
 from headwater.model.trial import Step, Trial, Tried
-from headwater.sandbox.marks import unmarked
-from headwater.services.checks import Checked, PipelineChecker
+from headwater.sandbox.bigint_marks import remove_marks
+from headwater.services.pipeline_checker import CheckedPipeline, PipelineChecker
 from headwater.services.ids import Clock
 from headwater.stores.trial_sets import TrialSets
-from headwater.transforms.base import Resources, Transform
+from headwater.transforms.base import TransformContext, Transform
 
-WITHIN_S = 10.0
+TIME_LIMIT_S = 10.0
 """How long the samples may take in all: an endless loop takes a second or two for each."""
 MAX_ANSWER_BYTES = 8 << 20
 _OVERHEAD_BYTES = 100
 """What an output or a line costs beside its text."""
 _TOPIC = "samples"
 
-Build = Callable[[Any, Resources], Transform]
-OpenResources = Callable[[str], AbstractContextManager[Resources]]
+Build = Callable[[Any, TransformContext], Transform]
+OpenResources = Callable[[str], AbstractContextManager[TransformContext]]
 """For an owner, what transforms are built with: a sandbox, and the owner's datasets."""
 
 
@@ -43,7 +43,7 @@ class _Budget:
 
     def check_time(self) -> None:
         if self.clock() >= self.end_s:
-            raise _Stopped(f"the records took more than {WITHIN_S:.0f} s in all")
+            raise _Stopped(f"the records took more than {TIME_LIMIT_S:.0f} s in all")
 
     def spend(self, texts: Sequence[bytes | str]) -> None:
         self.left_bytes -= sum(map(len, texts)) + _OVERHEAD_BYTES * len(texts)
@@ -72,25 +72,25 @@ class Trials:
         """Check a pipeline as create does, and pass each sample (JSON text) through its transforms, one by one.
 
         A filter's set has its `set_values`; `flow.contains` asks the owner's datasets. Blocks while the sandbox works,
-        for WITHIN_S and a record's time at most. Raises InvalidInput, SandboxFailed, SetStoreUnavailable.
+        for TIME_LIMIT_S and a record's time at most. Raises InvalidInput, SandboxFailed, SetStoreUnavailable.
         """
-        checked = self._checker.for_one_request().create(sent)
+        checked = self._checker.with_compile_cache().create(sent)
         if not samples:
             return Trial(checked.warnings, [])
         with self._open_resources(owner) as resources:
             transforms = self._build(checked, resources)
-            budget = _Budget(self._clock, self._clock() + WITHIN_S)
+            budget = _Budget(self._clock, self._clock() + TIME_LIMIT_S)
             tried = [self._try(transforms, _batch(sample, i, self._now), budget) for i, sample in enumerate(samples)]
         return Trial(checked.warnings, tried)
 
-    def _build(self, checked: Checked, resources: Resources) -> list[tuple[TransformConfig, Transform]]:
+    def _build(self, checked: CheckedPipeline, resources: TransformContext) -> list[tuple[TransformConfig, Transform]]:
         sets = TrialSets({filter_set(resources.config_id, uid): values for uid, values in checked.values.items()})
         with_samples = replace(resources, sets=sets)
         configs = checked.config.transforms
         built = []
         for place, config in enumerate(configs):
             given = replace(
-                resources if config.type == "v8" else with_samples, feeds_script=feeds_script(configs, place)
+                resources if config.type == "v8" else with_samples, output_to_script=output_to_script(configs, place)
             )
             built.append((config, self._builders[config.type](config, given)))
         return built
@@ -133,7 +133,7 @@ def _kept(config: TransformConfig, batch: RecordBatch, outputs: RecordBatch) -> 
 
 def _shown(batch: RecordBatch) -> list[bytes]:
     """The records as JSON, also between scripts."""
-    return [_json(unmarked(value or b"") if batch.for_script else value) for value in batch.values]
+    return [_json(remove_marks(value or b"") if batch.for_script else value) for value in batch.values]
 
 
 def _no_json(constant: str) -> None:

@@ -17,7 +17,7 @@ from headwater.model.idempotency import Answered, Claim
 from headwater.model.key import ApiKey
 from headwater.model.lease import Candidate, Fence, Leader
 from headwater.model.listing import Place
-from headwater.model.metric import Interval, Measured, TimeRange
+from headwater.model.metric import Interval, MetricsDelta, TimeRange
 from headwater.model.quota import Allowed, QuotaName, Reservation, Usage
 
 MAX_LOG_LINES = 1000
@@ -47,10 +47,10 @@ class FlowStore(Protocol):
     def list(self, owner: str) -> Sequence[Flow]:
         """All configurations of an owner, newest first."""
 
-    def places(self, owner: str, after: Place | None, limit: int) -> Sequence[Place]:
+    def list_positions(self, owner: str, after: Place | None, limit: int) -> Sequence[Place]:
         """The places of the next configurations of an owner, newest first; those behind `after`, where it is given."""
 
-    def many(self, owner: str, flow_ids: Collection[str]) -> Sequence[Flow]:
+    def get_many(self, owner: str, flow_ids: Collection[str]) -> Sequence[Flow]:
         """Those of these configurations that the owner has, newest first."""
 
     def with_external_id(self, owner: str, external_id: str) -> Sequence[Flow]:
@@ -108,7 +108,7 @@ class RevisionStore(Protocol):
         Those of a deleted configuration stay until `purge`.
         """
 
-    def forget_filters(self, flow_id: str, uids: Collection[str]) -> None:
+    def delete_removed_filters(self, flow_id: str, uids: Collection[str]) -> None:
         """Forget removed filters, whose values were dropped. Unknown ones are no error."""
 
 
@@ -131,7 +131,7 @@ class DeploymentStore(Protocol):
     A deployment that this version can't read is returned like any other: its `unreadable` says why.
     """
 
-    def desire_running(self, owner: str, flow_id: str, new: Deployment | None) -> Deployment:
+    def request_deploy(self, owner: str, flow_id: str, new: Deployment | None) -> Deployment:
         """Ask for the flow's newest revision to run, and ring the doorbell.
 
         Without an active deployment, `new` (its config and desired_revision taken from the flow) is inserted; when it
@@ -141,13 +141,13 @@ class DeploymentStore(Protocol):
         Unreadable when the configuration can't be read.
         """
 
-    def desire_credentials(self, owner: str, flow_id: str, reader_password: str) -> Deployment:
+    def request_credential_rotation(self, owner: str, flow_id: str, reader_password: str) -> Deployment:
         """Give readers another password, and ring the doorbell.
 
         Raises NotFound, also when it is not deployed, and Unreadable when its other password can't be opened.
         """
 
-    def desire_absent(self, flow_id: str) -> Deployment | None:
+    def request_teardown(self, flow_id: str) -> Deployment | None:
         """Ask for the active deployment to go. None when there is none."""
 
     def active(self, flow_id: str) -> Deployment | None:
@@ -159,30 +159,30 @@ class DeploymentStore(Protocol):
     def unfinished(self, deployment_ids: Collection[str] | None = None) -> Sequence[Deployment]:
         """All deployments whose phase is not ABSENT, or those of these ids: the controller's work list."""
 
-    def markers(self) -> Sequence[Marker]:
+    def versions(self) -> Sequence[Marker]:
         """A marker of each deployment that `unfinished` returns, without reading its configuration."""
 
-    def ended(self, deployment_ids: Collection[str]) -> Sequence[str]:
+    def ended_among(self, deployment_ids: Collection[str]) -> Sequence[str]:
         """Those of these ids that are deployments in phase ABSENT, or were given up; unknown ids are not among them."""
 
-    def undeployed(self, flow_ids: Collection[str]) -> Sequence[str]:
+    def undeployed_among(self, flow_ids: Collection[str]) -> Sequence[str]:
         """Those of these flows that had deployments or were given up, and have no deployment that is active."""
 
-    def torn_down(self, topics: Mapping[str, Collection[str]]) -> frozenset[str]:
+    def obsolete_topics(self, topics: Mapping[str, Collection[str]]) -> frozenset[str]:
         """The topics among these that ended deployments wrote, as far as their revisions are stored.
 
         topics: by the id of their configuration. Topics of a configuration that was given up are among them whatever
         their names are; topics of a configuration with an active deployment are not.
         """
 
-    def forget_ended(self, before: datetime, kept: Collection[str]) -> int:
+    def delete_ended(self, before: datetime, kept: Collection[str]) -> int:
         """Remove the rows of deployments that ended before a time; returns how many.
 
         kept: the ids of deployments and configurations of which something is left outside of the database. Their rows
         stay, because they tell that it may be removed.
         """
 
-    def give_up(self, ids: Collection[str], at: datetime) -> None:
+    def record_as_ended(self, ids: Collection[str], at: datetime) -> None:
         """Record deployments and configurations as ended that this database does not know otherwise."""
 
     def observe(self, observed: Sequence[Observed]) -> None:
@@ -208,13 +208,13 @@ class QuotaStore(Protocol):
     def allowed(self, owner: str) -> Allowed:
         """What an owner may have."""
 
-    def used(self, owner: str) -> Usage:
+    def usage(self, owner: str) -> Usage:
         """What an owner has, of all quotas but `set_values`: those are in the set store."""
 
-    def change(self, owner: str, changes: Allowed, defaults: Sequence[QuotaName]) -> None:
+    def set_limits(self, owner: str, changes: Allowed, defaults: Sequence[QuotaName]) -> None:
         """Set some quotas of an owner (None: any number), and let some be what the settings say."""
 
-    def own(self) -> Mapping[str, Allowed]:
+    def overrides(self) -> Mapping[str, Allowed]:
         """The quotas of their own that owners have, by owner."""
 
     def sets(self, owner: str | None = None) -> Sequence[SetId]:
@@ -271,7 +271,7 @@ class KeyStore(Protocol):
     def revoke(self, key_id: str, at: datetime) -> None:
         """Revoke a key. Raises NotFound. Revoking twice keeps the first time."""
 
-    def used(self, at: dict[str, datetime]) -> None:
+    def record_use(self, at: dict[str, datetime]) -> None:
         """Write the last use of several keys, by key id."""
 
 
@@ -296,7 +296,7 @@ class DatasetStore(Protocol):
     def remove(self, dataset_id: str) -> None:
         """Remove the row."""
 
-    def unsettled(self) -> Sequence[Dataset]:
+    def incomplete(self) -> Sequence[Dataset]:
         """Datasets that a kill left "pending" or "deleting"."""
 
 
@@ -339,7 +339,7 @@ class IdempotencyStore(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
+class TokenResult:
     """Whether a token was taken, and how many are left in the bucket."""
 
     taken: bool
@@ -349,7 +349,7 @@ class Allowance:
 class TokenBuckets(Protocol):
     """Buckets that fill with time. All callers share them; a bucket that nobody knows is full."""
 
-    def take(self, name: str, rate: float, size: int) -> Allowance:
+    def take(self, name: str, rate: float, size: int) -> TokenResult:
         """Take one token from a bucket that gets `rate` tokens a second and holds `size`.
 
         Raises SetStoreUnavailable.
@@ -357,7 +357,7 @@ class TokenBuckets(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class SetWriteResult:
     """The result of a write: how many values changed, and the set's version and count after it."""
 
     changed: int
@@ -366,7 +366,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ValuePage:
     """Values of one page; cursor is the position to go on from, None on the last page; total is the set's count."""
 
     values: list[str]
@@ -390,20 +390,20 @@ class SetStore(SetLookup, Protocol):
     An unknown set is an empty set.
     """
 
-    def add(self, target: SetId, values: Sequence[str]) -> Written:
+    def add(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
         """Add values. Seen by every read that starts afterwards. Idempotent."""
 
-    def remove(self, target: SetId, values: Sequence[str]) -> Written:
+    def remove(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
         """Remove values. Idempotent."""
 
-    def replace(self, target: SetId, values: Iterable[str]) -> Written:
+    def replace(self, target: SetId, values: Iterable[str]) -> SetWriteResult:
         """Replace all values in one step: readers see all old or all new ones. changed = count = distinct values.
 
         An empty iterable clears the set and frees its memory. Reads `values` once, in bounded memory; when the
         iterable raises, nothing changes.
         """
 
-    def page(self, target: SetId, cursor: int | None, count: int) -> Page:
+    def page(self, target: SetId, cursor: int | None, count: int) -> ValuePage:
         """The first `count` values after `cursor` (0 … 2^53 − 1), in a fixed pseudo-random order.
 
         A value that is present during the whole listing is on exactly one page, whatever else is written meanwhile.
@@ -439,7 +439,7 @@ class Reservations(Protocol):
         """Remove reservations; unknown ids are no error."""
 
 
-class DraftSets(Protocol):
+class UnsavedSets(Protocol):
     """Filter sets that are written before the revision with the filter is saved: here a kill in between is found."""
 
     def begin(self, targets: Iterable[SetId], now: datetime) -> None:
@@ -466,24 +466,26 @@ class DatasetNames(Protocol):
 
 
 class MetricStore(Protocol):
-    """What is measured of deployments. Workers write, the API reads.
+    """What is delta of deployments. Workers write, the API reads.
 
     Exact per source position: for each partition of a source group the store knows who counts its records, and the
     mark: the position up to which they are counted. Data is removed by itself some time after its range has passed.
     """
 
-    def take(self, deployment_id: str, group: str, owner: str, partitions: Collection[int]) -> Mapping[int, int]:
+    def acquire_partitions(
+        self, deployment_id: str, group: str, owner: str, partitions: Collection[int]
+    ) -> Mapping[int, int]:
         """Count these partitions from now on: writes of any earlier owner are refused. The marks there are."""
 
-    def write(self, deployment_id: str, group: str, owner: str, measured: Measured) -> frozenset[int]:
-        """Add what was measured and move the marks, in one step. The partitions whose counts were refused.
+    def write(self, deployment_id: str, group: str, owner: str, delta: MetricsDelta) -> frozenset[int]:
+        """Add what was delta and move the marks, in one step. The partitions whose counts were refused.
 
         Refused: those that another owner took. Counts up to a mark that is reached already are not added again, so a
         write whose answer was lost may be sent again as it was. Times are added when any counts are, or none were sent.
         """
 
     def read(self, deployment_id: str, time_range: TimeRange, now_s: float) -> Mapping[int, Interval]:
-        """What was measured in a range, by the start of the interval; intervals without anything are left out."""
+        """What was delta in a range, by the start of the interval; intervals without anything are left out."""
 
     def last_progress(self, deployment_id: str) -> float | None:
         """When a mark moved last, in seconds since the epoch; None when none has moved, or not for a week."""

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 from headwater.model.price.left import Leaving
 
 
-class Found(NamedTuple):
+class StoredToken(NamedTuple):
     """What is stored of a token; None for what is not there.
 
     Attributes:
@@ -48,7 +48,7 @@ class PriceStore(Protocol):
     and tails of their own (quoted.py). Times are ms since the epoch.
     """
 
-    def take(self, owner: str, topic_id: str, partitions: Collection[int]) -> Mapping[int, int]:
+    def acquire_partitions(self, owner: str, topic_id: str, partitions: Collection[int]) -> Mapping[int, int]:
         """Write these partitions from now on: writes of any earlier owner are refused.
 
         Returns the positions on this very topic that were reached; a partition of which nothing was written is missing.
@@ -57,7 +57,7 @@ class PriceStore(Protocol):
     def read(self, partition: int, tokens: Sequence[bytes]) -> list[tuple[bytes | None, bytes | None]]:
         """The state and the tail of each token."""
 
-    def read_left(self, leaving: Sequence[Leaving]) -> list[bytes | None]:
+    def read_archived(self, leaving: Sequence[Leaving]) -> list[bytes | None]:
         """The ticks of each token and chunk that are stored beside the state."""
 
     def write(self, partition: int, owner: str, written: PriceWrite) -> Mapping[bytes, int] | None:
@@ -77,7 +77,7 @@ class PriceStore(Protocol):
     def chains(self) -> Collection[str]:
         """Those that were noted."""
 
-    def look_up(self, tokens: Sequence[bytes], hour: int) -> list[Found]:
+    def look_up(self, tokens: Sequence[bytes], hour: int) -> list[StoredToken]:
         """For readers: all of each token, with its ticks of an hour that have left the state by then.
 
         tokens: Keys of tokens, not of quoted ticks.

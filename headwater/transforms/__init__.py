@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from headwater.transforms import redis_set_filter, v8
-from headwater.transforms.base import Resources, Transform
+from headwater.transforms.base import Transform, TransformContext
 
-TRANSFORMS: dict[str, Callable[[Any, Resources], Transform]] = {
+TRANSFORMS: dict[str, Callable[[Any, TransformContext], Transform]] = {
     "redis_set_filter": redis_set_filter.build,
     "v8": v8.build,
 }

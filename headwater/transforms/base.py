@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from headwater.model.record import Outcome, RecordBatch
-from headwater.sandbox.supervisor import Sandbox
+from headwater.sandbox.sandbox import Sandbox
 from headwater.stores.base import DatasetNames, SetLookup
 
 
 @dataclass(frozen=True, slots=True)
-class Resources:
+class TransformContext:
     """What a worker gives its transforms to be built with. log takes lines of `console.log`.
 
     sandbox: the worker's one sandbox, shared by its v8 transforms; not needed by others.
-    feeds_script: a script follows this transform further down the chain.
+    output_to_script: a script follows this transform further down the chain.
     """
 
     config_id: str
@@ -24,7 +24,7 @@ class Resources:
     jit: bool
     log: Callable[[str], None]
     sandbox: Sandbox | None = None
-    feeds_script: bool = False
+    output_to_script: bool = False
 
 
 class Pending(Protocol):

@@ -26,11 +26,10 @@ from typing import Any
 import msgspec
 
 from headwater.model.dataset import MAX_VALUE_CHARS
-from headwater.native import Members, Texts, read_members
+from headwater.native import JsonFieldValues, BytesColumn, read_json_field
 from headwater.transforms.bloblang import grammar
 from headwater.transforms.bloblang.compiler import Compiler, Select, path_of_record, single_member
-from headwater.transforms.bloblang.nodes import Each, Method, Node, Variable, parts
-from headwater.transforms.bloblang.values import (
+from headwater.transforms.bloblang.json_values import (
     FAILED,
     NULL,
     SMALL_BYTES,
@@ -44,12 +43,13 @@ from headwater.transforms.bloblang.values import (
     syntax,
     whole_characters,
 )
+from headwater.transforms.bloblang.nodes import Each, Method, Node, Variable, parts
 
 MAX_TEXTS = 250_000
 """An array of more texts is in no set."""
 
 
-class RecordRefused(Exception):
+class InvalidRecord(Exception):
     """A record that an expression can't be applied to. error: "InvalidJSON" or "NotAnObject"."""
 
     def __init__(self, error: str, message: str) -> None:
@@ -69,7 +69,7 @@ class Expression:
         self._counts_work = any(isinstance(part, Each | Method) for part in parts(node))
 
     def select(self, value: bytes | None) -> list[str]:
-        """The texts to look up: the record passes when any is in the set. Raises RecordRefused."""
+        """The texts to look up: the record passes when any is in the set. Raises InvalidRecord."""
         record = self._read(value)
         if self._counts_work or (value and len(value) > SMALL_BYTES):
             begin_record(value or b"")
@@ -78,31 +78,31 @@ class Expression:
         except RecursionError:  # of JSON in a text, or of many stars
             return []
 
-    def select_single(self, values: Texts) -> Members:
+    def select_single(self, values: BytesColumn) -> JsonFieldValues:
         """The text to look up of each record, "" for none; the doubtful rows are for `select`.
 
         Where the expression is a member this takes a third of its time; else all rows are doubtful.
         """
         if self._member is None:
-            return Members([""] * len(values), [*range(len(values))])
+            return JsonFieldValues([""] * len(values), [*range(len(values))])
         ascii_only = not _is_utf_8(values.text)
-        return read_members(
+        return read_json_field(
             values, self._member, MAX_VALUE_CHARS, strings_only=self._strings_only, ascii_only=ascii_only
         )
 
     def _read(self, value: bytes | None) -> Any:
         if not value:
-            raise RecordRefused("InvalidJSON", "The record is empty; a filter needs a JSON object.")
+            raise InvalidRecord("InvalidJSON", "The record is empty; a filter needs a JSON object.")
         try:
             if not value.isascii():
                 value.decode()  # the decoder skips strings without a look at their encoding
             return self._decode(value)
         except UnicodeDecodeError as error:
-            raise RecordRefused("InvalidJSON", f"The record is not UTF-8 (byte {error.start}).") from None
+            raise InvalidRecord("InvalidJSON", f"The record is not UTF-8 (byte {error.start}).") from None
         except msgspec.DecodeError:
             return self._read_again(whole_characters(value))
         except RecursionError:
-            raise RecordRefused("InvalidJSON", "The record is nested too deeply.") from None
+            raise InvalidRecord("InvalidJSON", "The record is nested too deeply.") from None
 
     def _read_again(self, value: bytes) -> Any:
         """Read what the decoder refused for half surrogate pairs alone, and tell what is wrong with anything else."""
@@ -110,9 +110,9 @@ class Expression:
             syntax(value)
             return self._decode(value)
         except msgspec.ValidationError:
-            raise RecordRefused("NotAnObject", "A filter needs a record that is a JSON object.") from None
+            raise InvalidRecord("NotAnObject", "A filter needs a record that is a JSON object.") from None
         except msgspec.DecodeError as error:
-            raise RecordRefused("InvalidJSON", f"{error}.") from None
+            raise InvalidRecord("InvalidJSON", f"{error}.") from None
 
 
 def parse(text: str) -> Expression:

@@ -8,18 +8,18 @@ from itertools import chain, compress
 from headwater.model.dataset import SetId, filter_set
 from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.model.transform import RedisSetFilterTransform
-from headwater.native import Members
-from headwater.sandbox.marks import has_marked, unmarked
+from headwater.native import JsonFieldValues
+from headwater.sandbox.bigint_marks import any_marked, remove_marks
 from headwater.stores.base import SetLookup
-from headwater.transforms.base import Pending, Resources
-from headwater.transforms.expression import Expression, RecordRefused, parse
+from headwater.transforms.base import Pending, TransformContext
+from headwater.transforms.expression import Expression, InvalidRecord, parse
 
 _MARKED_NUMBER = re.compile("-?[0-9]+e0")
 Contains = Callable[[Sequence[str]], list[bool]]
 """Which values are members."""
 
 
-def build(config: RedisSetFilterTransform, resources: Resources) -> "RedisSetFilter":
+def build(config: RedisSetFilterTransform, resources: TransformContext) -> "RedisSetFilter":
     """The transform of one worker. Raises ExpressionRefused."""
     target = filter_set(resources.config_id, config.uid)
     return RedisSetFilter(config.uid, parse(config.filter_expr), resources.sets, target)
@@ -42,20 +42,20 @@ class RedisSetFilter:
         for row in doubtful:
             try:
                 value = batch.values[row]
-                lists[row] = self._expression.select(unmarked(value) if value and batch.for_script else value)
-            except RecordRefused as refused:
+                lists[row] = self._expression.select(remove_marks(value) if value and batch.for_script else value)
+            except InvalidRecord as refused:
                 failures.append(Failure(row, refused.error, refused.message, self.uid))
         return _Lookup(self._sets, self._target, batch, _Selected(singles, lists), failures)
 
-    def _selected(self, batch: RecordBatch) -> Members:
+    def _selected(self, batch: RecordBatch) -> JsonFieldValues:
         """The text of each record. Between scripts, texts that may be a marked number are doubtful too."""
         singles, doubtful = self._expression.select_single(batch.values)
-        if batch.for_script and has_marked(batch.values.text):
+        if batch.for_script and any_marked(batch.values.text):
             marked = [row for row, text in enumerate(singles) if _MARKED_NUMBER.fullmatch(text)]
             for row in marked:
                 singles[row] = ""
             doubtful = sorted([*doubtful, *marked])
-        return Members(singles, doubtful)
+        return JsonFieldValues(singles, doubtful)
 
     def close(self) -> None:
         """See Transform."""

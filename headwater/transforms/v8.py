@@ -12,13 +12,13 @@ from typing import cast
 
 from headwater.errors import SandboxFailed
 from headwater.model.dataset import MAX_VALUE_CHARS, dataset_set
-from headwater.model.record import Failure, Numbers, Outcome, RecordBatch, Rows
+from headwater.model.record import Failure, Int64Column, Outcome, RecordBatch, RowIndexes
 from headwater.model.transform import V8Transform, output_number
-from headwater.native import Texts
-from headwater.sandbox.job import Job
-from headwater.sandbox.supervisor import Answer, Question, Sandbox
+from headwater.native import BytesColumn
+from headwater.sandbox.sandbox import MembershipQuery, MembershipResult, Sandbox
+from headwater.sandbox.script_batch import ScriptBatch
 from headwater.stores.base import DatasetNames, SetLookup
-from headwater.transforms.base import Pending, Resources
+from headwater.transforms.base import Pending, TransformContext
 
 
 class DatasetLookup:
@@ -29,7 +29,7 @@ class DatasetLookup:
         self._names = names
         self._sets = sets
 
-    def __call__(self, question: Question) -> Answer:
+    def __call__(self, question: MembershipQuery) -> MembershipResult:
         """Membership per name and value, None for a name that is no dataset's. Raises SetStoreUnavailable."""
         ids = self._names.resolve(self._owner, [name for name, _ in question])
         return [
@@ -57,13 +57,13 @@ def _lowered(values: list[str]) -> list[str]:
 
 
 class V8:
-    """One script of a pipeline. feeds_script: another script follows further down the chain."""
+    """One script of a pipeline. output_to_script: another script follows further down the chain."""
 
     def __init__(
-        self, uid: str, script: str, sandbox: Sandbox, lookup: DatasetLookup, *, feeds_script: bool = False
+        self, uid: str, script: str, sandbox: Sandbox, lookup: DatasetLookup, *, output_to_script: bool = False
     ) -> None:
         self._uid = uid
-        self._feeds_script = feeds_script
+        self._feeds_script = output_to_script
         self._sandbox = sandbox
         self._number = sandbox.add(script, lookup)
 
@@ -72,7 +72,7 @@ class V8:
         return self._uid
 
     def start(self, batch: RecordBatch) -> Pending:
-        job = self._sandbox.submit(self._number, batch, feeds_script=self._feeds_script)
+        job = self._sandbox.submit(self._number, batch, output_to_script=self._feeds_script)
         return _Running(self._uid, self._sandbox, job)
 
     def close(self) -> None:
@@ -82,14 +82,14 @@ class V8:
 class _Running:
     """A batch in the sandbox."""
 
-    def __init__(self, uid: str, sandbox: Sandbox, job: Job) -> None:
+    def __init__(self, uid: str, sandbox: Sandbox, job: ScriptBatch) -> None:
         self._uid = uid
         self._sandbox = sandbox
         self._job = job
 
     def done(self) -> bool:
         self._sandbox.step()
-        return self._job.finished or self._sandbox.blocked()
+        return self._job.finished or self._sandbox.has_failed()
 
     def wait(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
@@ -101,37 +101,39 @@ class _Running:
         return _outcome(self._job, self._uid)
 
 
-def _outcome(job: Job, uid: str) -> Outcome:
+def _outcome(job: ScriptBatch, uid: str) -> Outcome:
     failures = [Failure(row, e.error, e.message, uid, e.line, e.column, e.attempts) for row, e in job.errors.items()]
     failures.sort()
-    return Outcome(_several(job) if job.several else _single(job), failures, job.logs)
+    return Outcome(_several(job) if job.has_multiple_outputs else _single(job), failures, job.logs)
 
 
-def _single(job: Job) -> RecordBatch:
+def _single(job: ScriptBatch) -> RecordBatch:
     """The outputs when no record has more than one."""
     batch, outputs = job.batch, job.outputs
     indexes = batch.indexes
     if any(indexes):
-        indexes = Numbers("q", [output_number(index, 0) for index in indexes])
-    passed = replace(batch, values=outputs, indexes=indexes, for_script=job.feeds_script)
+        indexes = Int64Column("q", [output_number(index, 0) for index in indexes])
+    passed = replace(batch, values=outputs, indexes=indexes, for_script=job.output_to_script)
     filled = outputs.filled()
     return passed if len(filled) == len(batch) else passed.take(filled)
 
 
-def _several(job: Job) -> RecordBatch:
+def _several(job: ScriptBatch) -> RecordBatch:
     lines = cast("Iterable[bytes]", job.outputs)
     outputs = [line.split(b"\t") if line else [] for line in lines]
-    rows = Rows("i", [row for row, values in enumerate(outputs) for _ in values])
+    rows = RowIndexes("i", [row for row, values in enumerate(outputs) for _ in values])
     numbers = [number for values in outputs for number in range(len(values))]
     batch = job.batch.take(rows)
-    indexes = Numbers("q", map(output_number, batch.indexes, numbers))
-    values = Texts.of(chain.from_iterable(outputs))
-    return replace(batch, values=values, indexes=indexes, for_script=job.feeds_script)
+    indexes = Int64Column("q", map(output_number, batch.indexes, numbers))
+    values = BytesColumn.of(chain.from_iterable(outputs))
+    return replace(batch, values=values, indexes=indexes, for_script=job.output_to_script)
 
 
-def build(config: V8Transform, resources: Resources) -> V8:
+def build(config: V8Transform, resources: TransformContext) -> V8:
     """The transform of a worker. Blocks while the script loads. Raises ScriptRefused, SandboxFailed."""
     if resources.sandbox is None:
-        raise SandboxFailed("A worker with v8 transforms needs a sandbox: put one into Resources.")
+        raise SandboxFailed("A worker with v8 transforms needs a sandbox: put one into TransformContext.")
     lookup = DatasetLookup(resources.owner, resources.names, resources.sets)
-    return V8(config.uid, config.runnable_script, resources.sandbox, lookup, feeds_script=resources.feeds_script)
+    return V8(
+        config.uid, config.runnable_script, resources.sandbox, lookup, output_to_script=resources.output_to_script
+    )

@@ -52,13 +52,13 @@ class TestRecorded:
 
     def test_a_deployment(self, stores: ControlStores) -> None:
         stores.flows.create(a_flow())
-        running = stores.deployments.desire_running(OWNER, "f1", a_deployment())
+        running = stores.deployments.request_deploy(OWNER, "f1", a_deployment())
         stores.deployments.observe([seen(running)])
-        stores.deployments.desire_running(OWNER, "f1", a_deployment("d2"))
+        stores.deployments.request_deploy(OWNER, "f1", a_deployment("d2"))
         stores.flows.save(next_revision(a_flow()))
-        stores.deployments.desire_running(OWNER, "f1", a_deployment("d3"))
-        stores.deployments.desire_absent("f1")
-        stores.deployments.desire_absent("f1")
+        stores.deployments.request_deploy(OWNER, "f1", a_deployment("d3"))
+        stores.deployments.request_teardown("f1")
+        stores.deployments.request_teardown("f1")
         changes = [entry.change for entry in reversed(read(stores)) if entry.change.action != "flow.save"]
         first, second = "deployment d1 revision 1", "deployment d1 revision 2"
         assert changes[1:] == [
@@ -71,7 +71,7 @@ class TestRecorded:
         stores.keys.create(a_key(scopes=("flow:read", "admin")))
         stores.keys.revoke("k1", at(1))
         stores.keys.revoke("k1", at(2))
-        stores.keys.used({"k1": at(3)})
+        stores.keys.record_use({"k1": at(3)})
         assert [entry.change for entry in reversed(read(stores))] == [
             Change("key.create", OWNER, "k1", after="scopes flow:read admin"),
             Change("key.revoke", OWNER, "k1"),
@@ -96,14 +96,14 @@ class TestRecorded:
         for refused in (
             lambda: stores.flows.save(a_flow()),
             lambda: stores.flows.delete("bob", "f1"),
-            lambda: stores.deployments.desire_running("bob", "f1", a_deployment()),
+            lambda: stores.deployments.request_deploy("bob", "f1", a_deployment()),
             lambda: stores.keys.create(a_key()),
             lambda: stores.keys.revoke("unknown", at(1)),
             lambda: stores.datasets.create(a_dataset("s2")),
         ):
             with pytest.raises(RequestError):
                 refused()
-        stores.deployments.desire_absent("f1")
+        stores.deployments.request_teardown("f1")
         assert actions(stores) == before
 
     def test_many_at_once(self, stores: ControlStores) -> None:

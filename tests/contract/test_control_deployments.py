@@ -45,13 +45,13 @@ class TestDesireRunning:
 
     def test_takes_configuration_and_revision_from_the_flow(self, stores: ControlStores) -> None:
         save(stores, SOLANA)
-        made = stores.deployments.desire_running(OWNER, "f1", a_deployment(desired_revision=9))
+        made = stores.deployments.request_deploy(OWNER, "f1", a_deployment(desired_revision=9))
         assert (made.config, made.desired_revision, made.source_epoch) == (SOLANA, 2, 1)
         assert stores.deployments.active("f1") == made
 
     def test_refuses_anothers(self, stores: ControlStores) -> None:
         with pytest.raises(NotFound):
-            stores.deployments.desire_running("bob", "f1", a_deployment(owner="bob"))
+            stores.deployments.request_deploy("bob", "f1", a_deployment(owner="bob"))
 
     def test_pending_is_left_alone(self, stores: ControlStores) -> None:
         assert deploy(stores) == deploy(stores, "d2")
@@ -108,17 +108,17 @@ class TestDesireRunning:
 
     def test_refuses_while_a_teardown_goes_on(self, stores: ControlStores) -> None:
         deploy(stores)
-        stores.deployments.desire_absent("f1")
+        stores.deployments.request_teardown("f1")
         with pytest.raises(Conflict, match="teardown"):
             deploy(stores, "d2")
 
     def test_after_a_teardown_there_is_a_new_deployment(self, stores: ControlStores) -> None:
         deploy(stores)
-        current = stores.deployments.desire_absent("f1")
+        current = stores.deployments.request_teardown("f1")
         assert current is not None
         stores.deployments.observe([seen(current, Phase.ABSENT)])
         assert deploy(stores, "d2") == a_deployment("d2")
-        assert list(stores.deployments.ended(["d2", "d1"])) == ["d1"]
+        assert list(stores.deployments.ended_among(["d2", "d1"])) == ["d1"]
 
     def test_many_at_once_make_one(self, stores: ControlStores) -> None:
         with ThreadPoolExecutor(32) as pool:
@@ -139,7 +139,7 @@ class TestCredentials:
     def test_rotation_waits_for_the_controller(self, stores: ControlStores) -> None:
         deploy(stores)
         before = running(stores)
-        asked = stores.deployments.desire_credentials(OWNER, "f1", "new")
+        asked = stores.deployments.request_credential_rotation(OWNER, "f1", "new")
         assert asked == replace(before, reader_password="new", credentials=2)
         assert stores.deployments.active("f1") == asked
         assert stores.doorbell.value() == 2
@@ -150,13 +150,13 @@ class TestCredentials:
 
     def test_not_deployed(self, stores: ControlStores) -> None:
         with pytest.raises(NotFound, match="not deployed"):
-            stores.deployments.desire_credentials(OWNER, "f1", "new")
+            stores.deployments.request_credential_rotation(OWNER, "f1", "new")
         deploy(stores)
         with pytest.raises(NotFound, match="no pipeline"):
-            stores.deployments.desire_credentials("bob", "f1", "new")
-        stores.deployments.desire_absent("f1")
+            stores.deployments.request_credential_rotation("bob", "f1", "new")
+        stores.deployments.request_teardown("f1")
         with pytest.raises(NotFound, match="not deployed"):
-            stores.deployments.desire_credentials(OWNER, "f1", "new")
+            stores.deployments.request_credential_rotation(OWNER, "f1", "new")
 
 
 class TestLogs:
@@ -182,7 +182,7 @@ class TestDesireRunningAgain:
 
     def test_undeployed_stays_so(self, stores: ControlStores) -> None:
         with pytest.raises(NotFound):
-            stores.deployments.desire_running(OWNER, "f1", None)
+            stores.deployments.request_deploy(OWNER, "f1", None)
         assert stores.deployments.active("f1") is None
         assert stores.doorbell.value() == 0
 
@@ -190,26 +190,26 @@ class TestDesireRunningAgain:
         deploy(stores)
         running(stores)
         save(stores, a_config(parallelism=2))
-        changed = stores.deployments.desire_running(OWNER, "f1", None)
+        changed = stores.deployments.request_deploy(OWNER, "f1", None)
         assert (changed.desired_revision, changed.config) == (2, a_config(parallelism=2))
 
     def test_a_teardown_goes_on(self, stores: ControlStores) -> None:
         deploy(stores)
-        stores.deployments.desire_absent("f1")
+        stores.deployments.request_teardown("f1")
         with pytest.raises(Conflict):
-            stores.deployments.desire_running(OWNER, "f1", None)
+            stores.deployments.request_deploy(OWNER, "f1", None)
 
 
 class TestDesireAbsent:
     def test_without_a_deployment(self, stores: ControlStores) -> None:
-        assert stores.deployments.desire_absent("f1") is None
-        assert stores.deployments.desire_absent("unknown") is None
+        assert stores.deployments.request_teardown("f1") is None
+        assert stores.deployments.request_teardown("unknown") is None
 
     def test_raises_the_generation_once(self, stores: ControlStores) -> None:
         before = deploy(stores)
-        asked = stores.deployments.desire_absent("f1")
+        asked = stores.deployments.request_teardown("f1")
         assert asked == replace(before, desired=Desired.ABSENT, generation=2)
-        assert stores.deployments.desire_absent("f1") == asked
+        assert stores.deployments.request_teardown("f1") == asked
         assert stores.deployments.active("f1") == asked
         assert stores.doorbell.value() >= 2
 
@@ -250,7 +250,7 @@ class TestObserve:
     def test_several_at_once_in_order(self, stores: ControlStores) -> None:
         stores.flows.create(a_flow("f2"))
         first = deploy(stores)
-        other = stores.deployments.desire_running(OWNER, "f2", a_deployment("d2"))
+        other = stores.deployments.request_deploy(OWNER, "f2", a_deployment("d2"))
         failed = seen(other, Phase.FAILED, reason="no topic")
         unknown = seen(a_deployment("unknown"))
         stores.deployments.observe([seen(first, Phase.FAILED), unknown, failed, seen(first)])
@@ -265,12 +265,12 @@ class TestObserve:
         stores.deployments.report_workers({"d1": [worker("d1-0")]})
         assert stores.deployments.active("f1") is None
         assert list(stores.deployments.unfinished()) == []
-        assert list(stores.deployments.ended(["d1"])) == ["d1"]
+        assert list(stores.deployments.ended_among(["d1"])) == ["d1"]
 
     def test_nothing_to_write(self, stores: ControlStores) -> None:
         stores.deployments.observe([])
         stores.deployments.report_workers({})
-        assert list(stores.deployments.ended([])) == []
+        assert list(stores.deployments.ended_among([])) == []
 
 
 class TestReportWorkers:
@@ -295,27 +295,27 @@ class TestUndeployed:
         stores.flows.create(a_flow("f2"))
         stores.flows.create(a_flow("f3"))
         stores.deployments.observe([seen(deploy(stores), Phase.ABSENT)])
-        stores.deployments.desire_running(OWNER, "f2", a_deployment("d2"))
-        assert list(stores.deployments.undeployed(["f1", "f2", "f3", "unknown"])) == ["f1"]
+        stores.deployments.request_deploy(OWNER, "f2", a_deployment("d2"))
+        assert list(stores.deployments.undeployed_among(["f1", "f2", "f3", "unknown"])) == ["f1"]
         deploy(stores, "d3")
-        assert list(stores.deployments.undeployed(["f1"])) == []
+        assert list(stores.deployments.undeployed_among(["f1"])) == []
 
 
 class TestGivenUp:
     def test_what_the_database_does_not_know_is_recorded_as_ended(self, stores: ControlStores) -> None:
-        assert list(stores.deployments.ended(["d7"])) == []
-        stores.deployments.give_up(["d7", "f7"], at(0))
-        stores.deployments.give_up(["d7"], at(1))
-        assert list(stores.deployments.ended(["d7", "d8"])) == ["d7"]
-        assert list(stores.deployments.undeployed(["f7", "f8"])) == ["f7"]
+        assert list(stores.deployments.ended_among(["d7"])) == []
+        stores.deployments.record_as_ended(["d7", "f7"], at(0))
+        stores.deployments.record_as_ended(["d7"], at(1))
+        assert list(stores.deployments.ended_among(["d7", "d8"])) == ["d7"]
+        assert list(stores.deployments.undeployed_among(["f7", "f8"])) == ["f7"]
         [second, first] = stores.audit.read(AuditQuery(limit=2))
         assert {first.change.object, second.change.object} == {"d7", "f7"}
 
     def test_what_is_active_is_never_ended(self, stores: ControlStores) -> None:
         deploy(stores)
-        stores.deployments.give_up(["d1", "f1"], at(0))
-        assert list(stores.deployments.ended(["d1"])) == []
-        assert list(stores.deployments.undeployed(["f1"])) == []
+        stores.deployments.record_as_ended(["d1", "f1"], at(0))
+        assert list(stores.deployments.ended_among(["d1"])) == []
+        assert list(stores.deployments.undeployed_among(["f1"])) == []
 
 
 class TestTornDown:
@@ -331,21 +331,21 @@ class TestTornDown:
         deploy(stores)
         save(stores, a_config(sinks=[{"uid": "s2", "type": "kafka", "name": "old"}]))
         again = deploy(stores)
-        assert stores.deployments.torn_down(self.TOPICS) == frozenset()
+        assert stores.deployments.obsolete_topics(self.TOPICS) == frozenset()
         stores.deployments.observe([seen(again, Phase.ABSENT)])
         save(stores, a_config(sinks=[{"uid": "s3", "type": "kafka", "name": "foreign"}]))
-        assert stores.deployments.torn_down(self.TOPICS) == {"flow.f1.out", "flow.f1.dlq", "flow.f1.old"}
+        assert stores.deployments.obsolete_topics(self.TOPICS) == {"flow.f1.out", "flow.f1.dlq", "flow.f1.old"}
 
     def test_of_what_was_given_up_all_names(self, stores: ControlStores) -> None:
-        stores.deployments.give_up(["f8"], at(0))
-        assert stores.deployments.torn_down(self.TOPICS) == {"flow.f8.any"}
+        stores.deployments.record_as_ended(["f8"], at(0))
+        assert stores.deployments.obsolete_topics(self.TOPICS) == {"flow.f8.any"}
 
     def test_of_a_deleted_configuration_the_dead_letters(self, stores: ControlStores) -> None:
         stores.deployments.observe([seen(deploy(stores), Phase.ABSENT)])
         stores.flows.delete(OWNER, "f1")
         stores.flows.purge("f1")
-        assert stores.deployments.torn_down(self.TOPICS) == {"flow.f1.dlq"}
-        assert stores.deployments.torn_down({}) == frozenset()
+        assert stores.deployments.obsolete_topics(self.TOPICS) == {"flow.f1.dlq"}
+        assert stores.deployments.obsolete_topics({}) == frozenset()
 
 
 class TestForgetEnded:
@@ -353,42 +353,42 @@ class TestForgetEnded:
         for number in range(1, 5):
             stores.flows.create(a_flow(f"g{number}"))
             new = a_deployment(f"e{number}", flow_id=f"g{number}")
-            stores.deployments.desire_running(OWNER, f"g{number}", new)
+            stores.deployments.request_deploy(OWNER, f"g{number}", new)
         for number in range(1, 4):
-            ending = stores.deployments.desire_absent(f"g{number}")
+            ending = stores.deployments.request_teardown(f"g{number}")
             assert ending is not None
             stores.deployments.observe([seen(ending, Phase.ABSENT)])
         every = [f"e{number}" for number in range(1, 5)]
         now = datetime.now(UTC)
-        assert stores.deployments.forget_ended(now - timedelta(days=1), []) == 0
-        assert list(stores.deployments.ended(every)) == ["e1", "e2", "e3"]
-        assert stores.deployments.forget_ended(now + timedelta(days=1), ["e1", "g2"]) == 1
-        assert list(stores.deployments.ended(every)) == ["e1", "e2"]
-        assert list(stores.deployments.undeployed(["g1", "g2", "g3", "g4"])) == ["g1", "g2"]
+        assert stores.deployments.delete_ended(now - timedelta(days=1), []) == 0
+        assert list(stores.deployments.ended_among(every)) == ["e1", "e2", "e3"]
+        assert stores.deployments.delete_ended(now + timedelta(days=1), ["e1", "g2"]) == 1
+        assert list(stores.deployments.ended_among(every)) == ["e1", "e2"]
+        assert list(stores.deployments.undeployed_among(["g1", "g2", "g3", "g4"])) == ["g1", "g2"]
         assert stores.deployments.active("g4") is not None
 
 
 class TestMarkers:
     def test_equal_markers_mean_an_equal_deployment(self, stores: ControlStores) -> None:
         made = deploy(stores)
-        assert stores.deployments.markers() == [Marker.of(made)]
+        assert stores.deployments.versions() == [Marker.of(made)]
         steps: list[Callable[[], object]] = [
             lambda: stores.deployments.observe([seen(made)]),
-            lambda: stores.deployments.desire_credentials(OWNER, "f1", "other"),
+            lambda: stores.deployments.request_credential_rotation(OWNER, "f1", "other"),
             lambda: save(stores, SOLANA),
             lambda: deploy(stores),
-            lambda: stores.deployments.desire_absent("f1"),
+            lambda: stores.deployments.request_teardown("f1"),
         ]
         for step in steps:
-            before = (stores.deployments.unfinished(), stores.deployments.markers())
+            before = (stores.deployments.unfinished(), stores.deployments.versions())
             step()
-            after = (stores.deployments.unfinished(), stores.deployments.markers())
+            after = (stores.deployments.unfinished(), stores.deployments.versions())
             assert (before[0] == after[0]) == (before[1] == after[1])
             assert [Marker.of(deployment) for deployment in after[0]] == after[1]
 
     def test_an_ended_deployment_has_none(self, stores: ControlStores) -> None:
         stores.deployments.observe([seen(deploy(stores), Phase.ABSENT)])
-        assert stores.deployments.markers() == []
+        assert stores.deployments.versions() == []
 
 
 class TestUnfinished:
@@ -401,10 +401,10 @@ class TestUnfinished:
         deploy(stores)
         for number in (2, 3):
             stores.flows.create(a_flow(f"f{number}"))
-            stores.deployments.desire_running(OWNER, f"f{number}", a_deployment(f"d{number}"))
+            stores.deployments.request_deploy(OWNER, f"f{number}", a_deployment(f"d{number}"))
         assert [d.id for d in stores.deployments.unfinished()] == ["d3", "d2", "d1"]
 
     def test_ended_among_many_ids(self, stores: ControlStores) -> None:
         stores.deployments.observe([seen(deploy(stores), Phase.ABSENT)])
         ids = [f"unknown-{number}" for number in range(25_000)]
-        assert list(stores.deployments.ended([*ids, "d1", "d1"])) == ["d1"]
+        assert list(stores.deployments.ended_among([*ids, "d1", "d1"])) == ["d1"]

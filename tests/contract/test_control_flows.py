@@ -65,25 +65,25 @@ class TestPlaces:
             stores.flows.create(a_flow(flow_id, created_s=created_s))
         stores.flows.create(a_flow("b1", "bob"))
         stores.flows.delete(OWNER, "f5")
-        places = stores.flows.places(OWNER, None, 10)
+        places = stores.flows.list_positions(OWNER, None, 10)
         assert [place.id for place in places] == ["f4", "f3", "f2", "f1"]
         assert places[0].created_at == at(1)
         assert all(place.size > 0 for place in places)
         for number, place in enumerate(places):
-            assert stores.flows.places(OWNER, place, 2) == places[number + 1 : number + 3]
+            assert stores.flows.list_positions(OWNER, place, 2) == places[number + 1 : number + 3]
 
     def test_a_place_needs_no_configuration(self, stores: ControlStores) -> None:
         for flow_id in ("f1", "f2", "f3"):
             stores.flows.create(a_flow(flow_id))
-        [_, middle, last] = stores.flows.places(OWNER, None, 3)
+        [_, middle, last] = stores.flows.list_positions(OWNER, None, 3)
         stores.flows.delete(OWNER, middle.id)
-        assert stores.flows.places(OWNER, middle, 3) == [last]
+        assert stores.flows.list_positions(OWNER, middle, 3) == [last]
 
     def test_many_are_those_of_the_owner(self, stores: ControlStores) -> None:
         for flow_id, created_s in (("f1", 0), ("f2", 1), ("f3", 2)):
             stores.flows.create(a_flow(flow_id, created_s=created_s))
         stores.flows.create(a_flow("b1", "bob"))
-        assert stores.flows.many(OWNER, ["f1", "f3", "b1", "f9"]) == [a_flow("f3", created_s=2), a_flow("f1")]
+        assert stores.flows.get_many(OWNER, ["f1", "f3", "b1", "f9"]) == [a_flow("f3", created_s=2), a_flow("f1")]
 
 
 class TestSave:
@@ -170,7 +170,7 @@ class TestDelete:
 
     def test_deployed_is_torn_down(self, stores: ControlStores) -> None:
         stores.flows.create(a_flow())
-        stores.deployments.desire_running(OWNER, "f1", a_deployment())
+        stores.deployments.request_deploy(OWNER, "f1", a_deployment())
         assert stores.flows.delete(OWNER, "f1") is True
         [deployment] = stores.deployments.unfinished()
         assert (deployment.desired, deployment.delete_flow, deployment.generation) == (Desired.ABSENT, True, 2)
@@ -178,8 +178,8 @@ class TestDelete:
 
     def test_during_a_teardown_marks_it(self, stores: ControlStores) -> None:
         stores.flows.create(a_flow())
-        stores.deployments.desire_running(OWNER, "f1", a_deployment())
-        stores.deployments.desire_absent("f1")
+        stores.deployments.request_deploy(OWNER, "f1", a_deployment())
+        stores.deployments.request_teardown("f1")
         assert stores.flows.delete(OWNER, "f1") is True
         [deployment] = stores.deployments.unfinished()
         assert (deployment.delete_flow, deployment.generation) == (True, 2)
@@ -197,7 +197,7 @@ class TestDelete:
             lambda: stores.flows.get(OWNER, "f1"),
             lambda: stores.flows.save(next_revision(a_flow())),
             lambda: stores.flows.delete(OWNER, "f1"),
-            lambda: stores.deployments.desire_running(OWNER, "f1", a_deployment()),
+            lambda: stores.deployments.request_deploy(OWNER, "f1", a_deployment()),
         ):
             with pytest.raises(NotFound):
                 call()
@@ -219,14 +219,14 @@ class TestPurge:
 
     def test_waits_for_the_deployment_and_keeps_its_history(self, stores: ControlStores) -> None:
         stores.flows.create(a_flow())
-        stores.deployments.desire_running(OWNER, "f1", a_deployment())
+        stores.deployments.request_deploy(OWNER, "f1", a_deployment())
         stores.flows.delete(OWNER, "f1")
         stores.flows.purge("f1")
         [deployment] = stores.deployments.unfinished()
         stores.deployments.observe([seen(deployment, Phase.ABSENT)])
         stores.flows.purge("f1")
         assert list(stores.flows.deleted()) == []
-        assert list(stores.deployments.ended(["d1", "unknown"])) == ["d1"]
+        assert list(stores.deployments.ended_among(["d1", "unknown"])) == ["d1"]
 
 
 FILTERS = [{"uid": f"t{i}", "type": "redis_set_filter", "filter_expr": "root = this.a"} for i in range(3)]
@@ -278,10 +278,10 @@ class TestRevisions:
 
     def test_what_a_deployment_was_asked_to_run_is_needed(self, stores: ControlStores) -> None:
         stores.flows.create(a_flow("f2"))
-        stores.deployments.desire_running(OWNER, "f1", a_deployment())
+        stores.deployments.request_deploy(OWNER, "f1", a_deployment())
         stores.flows.save(next_revision(stores.flows.get(OWNER, "f1")))
         assert self.superseded(stores) == {"f1": [1, 2]}
-        deployment = stores.deployments.desire_absent("f1")
+        deployment = stores.deployments.request_teardown("f1")
         assert deployment is not None
         stores.deployments.observe([seen(deployment, Phase.ABSENT)])
         assert self.superseded(stores) == {"f1": [1, 2, 3]}
@@ -350,8 +350,8 @@ class TestRemovedFilters:
 
     def test_forgotten(self, stores: ControlStores) -> None:
         stores.revisions.remove("f1", [1, 2], at(7))
-        stores.revisions.forget_filters("f1", ["t0", "unknown"])
-        stores.revisions.forget_filters("unknown", ["t1"])
+        stores.revisions.delete_removed_filters("f1", ["t0", "unknown"])
+        stores.revisions.delete_removed_filters("unknown", ["t1"])
         assert self.removed(stores) == [("t1", at(7))]
 
     def test_purge_forgets_them(self, stores: ControlStores) -> None:
@@ -394,15 +394,15 @@ class TestUnreadable:
 
     def test_can_not_be_deployed(self, stores: ControlStores) -> None:
         with pytest.raises(Unreadable):
-            stores.deployments.desire_running(OWNER, "f1", a_deployment(flow_id="f1"))
-        stores.deployments.desire_running(OWNER, "f2", a_deployment(flow_id="f2"))
+            stores.deployments.request_deploy(OWNER, "f1", a_deployment(flow_id="f1"))
+        stores.deployments.request_deploy(OWNER, "f2", a_deployment(flow_id="f2"))
         assert [d.flow_id for d in stores.deployments.unfinished()] == ["f2"]
 
     def test_is_mended_by_a_save(self, stores: ControlStores) -> None:
         mended = next_revision(stores.flows.get(OWNER, "f1"), pipeline_config=a_config())
         stores.flows.save(mended)
         assert stores.flows.get(OWNER, "f1") == mended
-        assert stores.deployments.desire_running(OWNER, "f1", a_deployment()).desired_revision == 2
+        assert stores.deployments.request_deploy(OWNER, "f1", a_deployment()).desired_revision == 2
         assert stores.revisions.superseded(at(100)) == {"f1": [1]}
 
     def test_is_deleted(self, stores: ControlStores) -> None:

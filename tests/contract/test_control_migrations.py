@@ -16,8 +16,8 @@ from headwater.errors import SetupError
 from headwater.model.dataset import filter_set
 from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.database import open_database
+from headwater.stores.sql.encryption import Sealer
 from headwater.stores.sql.migrate import SCRIPTS, migrate
-from headwater.stores.sql.sealed import Sealer
 from headwater.stores.sql.tables import metadata
 from tests.support.sql import OWNER, SECRET_KEY, a_config, a_dataset, a_flow
 
@@ -114,11 +114,11 @@ def test_revisions_that_are_stored_already_are_counted(url: str, engine: Engine)
     database = open_database(url, Sealer(SECRET_KEY))
     filter_ = {"uid": "t2", "type": "redis_set_filter", "filter_expr": "root = this.a"}
     database.flows.create(a_flow(pipeline_config=a_config(transforms=[filter_], parallelism=3)))
-    used, sets = database.quotas.used(OWNER), database.quotas.sets(OWNER)
+    used, sets = database.quotas.usage(OWNER), database.quotas.sets(OWNER)
     database.close()
     _move(engine, "down", "0006")
     migrate(engine)
     again = open_database(url, Sealer(SECRET_KEY))
     assert again.quotas.sets(OWNER) == sets == [filter_set("f1", "t2")]
-    assert {**used, "stored_bytes": 0} == {**again.quotas.used(OWNER), "stored_bytes": 0}
+    assert {**used, "stored_bytes": 0} == {**again.quotas.usage(OWNER), "stored_bytes": 0}
     again.close()

@@ -66,7 +66,7 @@ class TestWriters:
         with ThreadPoolExecutor(WRITERS) as pool, other.transaction():
             other.execute("SELECT * FROM flows FOR UPDATE")
             made = [
-                pool.submit(database.deployments.desire_running, OWNER, "f1", a_deployment(f"d{number}"))
+                pool.submit(database.deployments.request_deploy, OWNER, "f1", a_deployment(f"d{number}"))
                 for number in range(WRITERS)
             ]
             _until_waiting(shared_postgres, WRITERS)
@@ -76,13 +76,13 @@ class TestWriters:
         self, shared_postgres: PostgresServer, database: Database, other: psycopg.Connection
     ) -> None:
         database.flows.create(a_flow())
-        database.deployments.observe([seen(database.deployments.desire_running(OWNER, "f1", a_deployment()))])
+        database.deployments.observe([seen(database.deployments.request_deploy(OWNER, "f1", a_deployment()))])
         database.flows.save(next_revision(a_flow(), pipeline_config=a_config(parallelism=2)))
         with ThreadPoolExecutor(2) as pool, other.transaction():
             other.execute("SELECT * FROM doorbell FOR UPDATE")
-            rollout = pool.submit(database.deployments.desire_running, OWNER, "f1", a_deployment("d2"))
+            rollout = pool.submit(database.deployments.request_deploy, OWNER, "f1", a_deployment("d2"))
             _until_waiting(shared_postgres, 1)
-            teardown = pool.submit(database.deployments.desire_absent, "f1")
+            teardown = pool.submit(database.deployments.request_teardown, "f1")
             _until_waiting(shared_postgres, 2)
         gone = teardown.result()
         assert gone is not None
@@ -93,7 +93,7 @@ class TestWriters:
             for turn in range(3):
                 flow_id = f"f-{number}-{turn}"
                 database.flows.create(a_flow(flow_id))
-                made = database.deployments.desire_running(OWNER, flow_id, a_deployment(f"d-{number}-{turn}"))
+                made = database.deployments.request_deploy(OWNER, flow_id, a_deployment(f"d-{number}-{turn}"))
                 database.deployments.observe([seen(made)])
                 database.keys.create(a_key(f"k-{number}-{turn}"))
 
@@ -240,7 +240,7 @@ class TestRules:
         self, database: Database, other: psycopg.Connection
     ) -> None:
         database.flows.create(a_flow())
-        database.deployments.desire_running(OWNER, "f1", a_deployment())
+        database.deployments.request_deploy(OWNER, "f1", a_deployment())
         other.execute("CREATE TEMP TABLE copy AS SELECT * FROM deployments")
         other.execute("UPDATE copy SET id = 'd2'")
         with pytest.raises(psycopg.errors.UniqueViolation):
@@ -248,7 +248,7 @@ class TestRules:
 
     def test_the_last_words_of_a_worker_may_hold_nul(self, database: Database) -> None:
         database.flows.create(a_flow())
-        made = database.deployments.desire_running(OWNER, "f1", a_deployment())
+        made = database.deployments.request_deploy(OWNER, "f1", a_deployment())
         database.deployments.observe([seen(made, Phase.FAILED, reason="it said \0")])
         found = database.deployments.active("f1")
         assert found is not None
@@ -284,7 +284,7 @@ class TestUrls:
 class TestSecrets:
     def test_no_password_is_in_the_tables(self, database: Database, other: psycopg.Connection) -> None:
         database.flows.create(a_flow())
-        made = database.deployments.desire_running(OWNER, "f1", a_deployment())
+        made = database.deployments.request_deploy(OWNER, "f1", a_deployment())
         stored = str(other.execute("SELECT * FROM deployments").fetchall())
         assert made.id in stored
         for password in (made.reader_password, made.worker_password):
@@ -293,6 +293,6 @@ class TestSecrets:
 
     def test_another_key_is_noticed_at_the_start(self, postgres_url: str, database: Database) -> None:
         database.flows.create(a_flow())
-        database.deployments.desire_running(OWNER, "f1", a_deployment())
+        database.deployments.request_deploy(OWNER, "f1", a_deployment())
         with pytest.raises(SetupError, match="another secret key"):
             open_postgres(postgres_url, key=bytes(len(SECRET_KEY)))

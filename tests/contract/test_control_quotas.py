@@ -12,7 +12,7 @@ from headwater.model.dataset import SetId, filter_set
 from headwater.model.deployment import Phase
 from headwater.model.quota import QUOTA_NAMES, QuotaDefaults
 from headwater.stores.sql.database import open_database
-from headwater.stores.sql.sealed import Sealer
+from headwater.stores.sql.encryption import Sealer
 from tests.support.sql import (
     OWNER,
     SECRET_KEY,
@@ -55,7 +55,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
 
 class TestUsed:
     def test_nothing_yet(self, stores: ControlStores) -> None:
-        assert set(stores.quotas.used(OWNER).values()) == {0}
+        assert set(stores.quotas.usage(OWNER).values()) == {0}
         assert stores.quotas.allowed(OWNER) == dict.fromkeys(QUOTA_NAMES)
 
     def test_what_is_stored_deployed_and_named(self, stores: ControlStores) -> None:
@@ -63,9 +63,9 @@ class TestUsed:
         stores.flows.create(a_flow("f1", pipeline_config=config))
         stores.flows.create(sized(10, "f2"))
         stores.flows.create(sized(1_000, "f3", "bob"))
-        stores.deployments.desire_running(OWNER, "f1", a_deployment())
+        stores.deployments.request_deploy(OWNER, "f1", a_deployment())
         stores.datasets.create(a_dataset())
-        used = dict(stores.quotas.used(OWNER))
+        used = dict(stores.quotas.usage(OWNER))
         assert used.pop("stored_bytes") > 110
         expected = {"configurations": 2, "script_bytes": 110, "deployments": 1, "workers": 3, "datasets": 1}
         assert used == expected
@@ -74,11 +74,11 @@ class TestUsed:
         flow = sized(1_000)
         stores.flows.create(flow)
         stores.flows.save(next_revision(flow, pipeline_config=a_config(transforms=[script(10)])))
-        used = stores.quotas.used(OWNER)
+        used = stores.quotas.usage(OWNER)
         assert used["script_bytes"] == 10
         assert used["stored_bytes"] > 1_010
         stores.revisions.remove("f1", [1], at(9))
-        assert stores.quotas.used(OWNER)["stored_bytes"] < 1_000
+        assert stores.quotas.usage(OWNER)["stored_bytes"] < 1_000
 
     def test_values_of_a_removed_filter_are_the_owners_while_they_are_kept(self, stores: ControlStores) -> None:
         filter_ = {"uid": "t9", "type": "redis_set_filter", "filter_expr": "root = this.a"}
@@ -87,42 +87,42 @@ class TestUsed:
         stores.flows.save(next_revision(flow, pipeline_config=a_config()))
         stores.revisions.remove("f1", [1], at(9))
         assert filter_set("f1", "t9") in stores.quotas.sets(OWNER)
-        stores.revisions.forget_filters("f1", ["t9"])
+        stores.revisions.delete_removed_filters("f1", ["t9"])
         assert list(stores.quotas.sets(OWNER)) == []
 
     def test_what_is_removed_counts_no_more(self, stores: ControlStores) -> None:
         stores.flows.create(a_flow())
-        made = stores.deployments.desire_running(OWNER, "f1", a_deployment())
+        made = stores.deployments.request_deploy(OWNER, "f1", a_deployment())
         stores.datasets.create(a_dataset())
         stores.flows.delete(OWNER, "f1")
-        assert stores.quotas.used(OWNER)["workers"] == 1
+        assert stores.quotas.usage(OWNER)["workers"] == 1
         stores.deployments.observe([seen(made, Phase.ABSENT, observed_generation=9)])
         stores.flows.purge("f1")
         stores.datasets.set_state("s1", "deleting")
-        assert set(stores.quotas.used(OWNER).values()) == {0}
+        assert set(stores.quotas.usage(OWNER).values()) == {0}
 
 
 class TestOwn:
     def test_replace_those_of_the_settings(self, opened: Open) -> None:
         stores = opened(QuotaDefaults({"workers": 5, "datasets": 2}))
-        stores.quotas.change(OWNER, {"workers": 9, "datasets": None, "configurations": 0}, [])
+        stores.quotas.set_limits(OWNER, {"workers": 9, "datasets": None, "configurations": 0}, [])
         allowed = stores.quotas.allowed(OWNER)
         assert (allowed["workers"], allowed["datasets"], allowed["configurations"]) == (9, None, 0)
         assert stores.quotas.allowed("bob")["workers"] == 5
-        assert stores.quotas.own() == {OWNER: {"workers": 9, "datasets": None, "configurations": 0}}
+        assert stores.quotas.overrides() == {OWNER: {"workers": 9, "datasets": None, "configurations": 0}}
 
     def test_go_back_to_the_settings(self, opened: Open) -> None:
         stores = opened(QuotaDefaults({"workers": 5}))
-        stores.quotas.change(OWNER, {"workers": 9, "datasets": 1}, [])
-        stores.quotas.change(OWNER, {}, ["workers"])
+        stores.quotas.set_limits(OWNER, {"workers": 9, "datasets": 1}, [])
+        stores.quotas.set_limits(OWNER, {}, ["workers"])
         assert stores.quotas.allowed(OWNER)["workers"] == 5
-        stores.quotas.change(OWNER, {}, ["datasets"])
-        assert stores.quotas.own() == {}
+        stores.quotas.set_limits(OWNER, {}, ["datasets"])
+        assert stores.quotas.overrides() == {}
 
 
 class TestEnforced:
     def test_configurations(self, stores: ControlStores) -> None:
-        stores.quotas.change(OWNER, {"configurations": 1}, [])
+        stores.quotas.set_limits(OWNER, {"configurations": 1}, [])
         stores.flows.create(a_flow())
         with pytest.raises(QuotaExceeded, match=r"You have 1 of 1 configurations .* would have 2"):
             stores.flows.create(a_flow("f2"))
@@ -133,7 +133,7 @@ class TestEnforced:
 
     @pytest.mark.parametrize("name", ["script_bytes", "stored_bytes"])
     def test_bytes(self, stores: ControlStores, name: Any) -> None:
-        stores.quotas.change(OWNER, {name: 2_000}, [])
+        stores.quotas.set_limits(OWNER, {name: 2_000}, [])
         flow = sized(100)
         stores.flows.create(flow)
         with pytest.raises(QuotaExceeded):
@@ -145,7 +145,7 @@ class TestEnforced:
     def test_a_lowered_quota_lets_what_does_not_grow(self, stores: ControlStores) -> None:
         flow = sized(1_000)
         stores.flows.create(flow)
-        stores.quotas.change(OWNER, {"script_bytes": 10, "configurations": 0}, [])
+        stores.quotas.set_limits(OWNER, {"script_bytes": 10, "configurations": 0}, [])
         smaller = next_revision(flow, pipeline_config=a_config(transforms=[script(999)]))
         stores.flows.save(smaller)
         with pytest.raises(QuotaExceeded):
@@ -155,8 +155,8 @@ class TestEnforced:
         flow = sized(1_000)
         stores.flows.create(flow)
         stores.flows.create(sized(1_000, "f2", "bob"))
-        used = stores.quotas.used(OWNER)["stored_bytes"]
-        stores.quotas.change(OWNER, {"stored_bytes": used}, [])
+        used = stores.quotas.usage(OWNER)["stored_bytes"]
+        stores.quotas.set_limits(OWNER, {"stored_bytes": used}, [])
         for size in (1_000, 999, 500, 1):
             smaller = next_revision(flow, pipeline_config=a_config(transforms=[script(size)]))
             stores.flows.save(smaller)
@@ -177,11 +177,11 @@ class TestEnforced:
             stores.flows.create(sized(1, "f3"))
 
     def test_deployments_and_workers(self, stores: ControlStores) -> None:
-        stores.quotas.change(OWNER, {"deployments": 2, "workers": 3}, [])
+        stores.quotas.set_limits(OWNER, {"deployments": 2, "workers": 3}, [])
         for number, parallelism in ((1, 2), (2, 2), (3, 1), (4, 1)):
             config = a_config(parallelism=parallelism)
             stores.flows.create(a_flow(f"f{number}", pipeline_config=config))
-        deploy = stores.deployments.desire_running
+        deploy = stores.deployments.request_deploy
         first = deploy(OWNER, "f1", a_deployment("d1"))
         rung = stores.doorbell.value()
         with pytest.raises(QuotaExceeded, match="You have 2 of 3 workers"):
@@ -194,19 +194,19 @@ class TestEnforced:
         assert deploy(OWNER, "f1", None).id == first.id
 
     def test_a_redeploy_counts_what_it_adds(self, stores: ControlStores) -> None:
-        stores.quotas.change(OWNER, {"workers": 3}, [])
+        stores.quotas.set_limits(OWNER, {"workers": 3}, [])
         flow = a_flow(pipeline_config=a_config(parallelism=2))
         stores.flows.create(flow)
-        stores.deployments.desire_running(OWNER, "f1", a_deployment())
+        stores.deployments.request_deploy(OWNER, "f1", a_deployment())
         larger = next_revision(flow, pipeline_config=a_config(parallelism=4))
         stores.flows.save(larger)
         with pytest.raises(QuotaExceeded):
-            stores.deployments.desire_running(OWNER, "f1", None)
+            stores.deployments.request_deploy(OWNER, "f1", None)
         stores.flows.save(next_revision(larger, pipeline_config=a_config(parallelism=3)))
-        assert stores.deployments.desire_running(OWNER, "f1", None).desired_revision == 3
+        assert stores.deployments.request_deploy(OWNER, "f1", None).desired_revision == 3
 
     def test_datasets(self, stores: ControlStores) -> None:
-        stores.quotas.change(OWNER, {"datasets": 1}, [])
+        stores.quotas.set_limits(OWNER, {"datasets": 1}, [])
         stores.datasets.create(a_dataset())
         with pytest.raises(QuotaExceeded):
             stores.datasets.create(a_dataset("s2", "other"))
@@ -246,14 +246,14 @@ class TestEnforced:
 
         def deploy(number: int) -> bool:
             try:
-                stores.deployments.desire_running(OWNER, f"f{number}", a_deployment(f"d{number}"))
+                stores.deployments.request_deploy(OWNER, f"f{number}", a_deployment(f"d{number}"))
             except QuotaExceeded:
                 return False
             return True
 
         with ThreadPoolExecutor(16) as pool:
             assert sum(pool.map(deploy, range(16))) == 3
-        assert stores.quotas.used(OWNER)["workers"] == 6
+        assert stores.quotas.usage(OWNER)["workers"] == 6
 
 
 class TestSets:

@@ -46,7 +46,7 @@ def _write(database: Database, name: str) -> None:
     for number in range(ROUNDS):
         flow_id = f"f-{name}-{number}"
         database.flows.create(a_flow(flow_id))
-        deployment = database.deployments.desire_running(OWNER, flow_id, a_deployment(f"d-{name}-{number}"))
+        deployment = database.deployments.request_deploy(OWNER, flow_id, a_deployment(f"d-{name}-{number}"))
         database.deployments.observe([seen(deployment)])
         database.keys.create(a_key(f"k-{name}-{number}"))
         assert database.flows.get(OWNER, flow_id).id == flow_id
@@ -112,14 +112,14 @@ class TestLocks:
         database.flows.create(a_flow())
         other.execute("DROP TABLE doorbell")
         with pytest.raises(StoreUnavailable):
-            database.deployments.desire_running(OWNER, "f1", a_deployment())
+            database.deployments.request_deploy(OWNER, "f1", a_deployment())
         assert database.deployments.active("f1") is None
 
     def test_the_table_itself_holds_one_active_deployment_per_flow(
         self, database: Database, other: sqlite3.Connection
     ) -> None:
         database.flows.create(a_flow())
-        database.deployments.desire_running(OWNER, "f1", a_deployment())
+        database.deployments.request_deploy(OWNER, "f1", a_deployment())
         with pytest.raises(sqlite3.IntegrityError):
             other.execute(
                 "INSERT INTO deployments (id, flow_id, owner, created_at, desired, desired_revision, generation, "
@@ -160,7 +160,7 @@ class TestOpen:
 class TestSecrets:
     def test_no_password_is_in_the_files(self, path: Path, database: Database) -> None:
         database.flows.create(a_flow())
-        made = database.deployments.desire_running(OWNER, "f1", a_deployment())
+        made = database.deployments.request_deploy(OWNER, "f1", a_deployment())
         stored = path.with_name("headwater.db-wal").read_bytes()
         database.close()
         stored += path.read_bytes()
@@ -170,20 +170,20 @@ class TestSecrets:
 
     def test_an_ended_deployment_has_none_left(self, database: Database, other: sqlite3.Connection) -> None:
         database.flows.create(a_flow())
-        made = database.deployments.desire_running(OWNER, "f1", a_deployment())
+        made = database.deployments.request_deploy(OWNER, "f1", a_deployment())
         database.deployments.observe([seen(made, Phase.ABSENT)])
         row = other.execute("SELECT phase, reader_password, worker_password FROM deployments").fetchone()
         assert row == ("absent", None, None)
 
     def test_another_key_is_noticed_at_the_start(self, path: Path, database: Database) -> None:
         database.flows.create(a_flow())
-        database.deployments.desire_running(OWNER, "f1", a_deployment())
+        database.deployments.request_deploy(OWNER, "f1", a_deployment())
         with pytest.raises(SetupError, match="another secret key"):
             open_sqlite(path, key=bytes(32))
 
     def test_passwords_moved_to_another_row_do_not_open(self, database: Database, other: sqlite3.Connection) -> None:
         database.flows.create(a_flow())
-        database.deployments.desire_running(OWNER, "f1", a_deployment())
+        database.deployments.request_deploy(OWNER, "f1", a_deployment())
         other.execute("UPDATE deployments SET reader_password = worker_password")
         moved = database.deployments.active("f1")
         assert moved is not None

@@ -21,7 +21,7 @@ WRITES: dict[str, Write] = {
     "remove": lambda stores: stores.revisions.remove("f1", [7], at(0)),
     "set_state": lambda stores: stores.datasets.set_state("s1", "deleting"),
     "remove_dataset": lambda stores: stores.datasets.remove("s1"),
-    "give_up": lambda stores: stores.deployments.give_up(["d2"], at(0)),
+    "give_up": lambda stores: stores.deployments.record_as_ended(["d2"], at(0)),
 }
 
 
@@ -84,7 +84,7 @@ class TestFencing:
     @pytest.fixture
     def deposed(self, stores: ControlStores) -> Fence:
         stores.flows.create(a_flow())
-        stores.deployments.desire_running(OWNER, "f1", a_deployment())
+        stores.deployments.request_deploy(OWNER, "f1", a_deployment())
         number = stores.leases.acquire("controller", A, 0)
         assert number is not None
         stores.leases.acquire("controller", B, 3600)
@@ -112,7 +112,7 @@ class TestFencing:
             stores.leases.check(Fence("unknown", 1))
 
     def test_the_api_needs_no_lease(self, stores: ControlStores, deposed: Fence) -> None:
-        assert stores.deployments.desire_absent("f1") is not None
+        assert stores.deployments.request_teardown("f1") is not None
 
 
 class TestKeys:
@@ -151,9 +151,9 @@ class TestKeys:
     def test_last_use_only_moves_forward(self, stores: ControlStores) -> None:
         stores.keys.create(a_key("k1"))
         stores.keys.create(a_key("k2"))
-        stores.keys.used({"k1": at(5), "k2": at(6), "unknown": at(7)})
-        stores.keys.used({"k1": at(4), "k2": at(8)})
-        stores.keys.used({})
+        stores.keys.record_use({"k1": at(5), "k2": at(6), "unknown": at(7)})
+        stores.keys.record_use({"k1": at(4), "k2": at(8)})
+        stores.keys.record_use({})
         assert [key.last_used_at for key in stores.keys.list()] == [at(8), at(5)]
 
 
@@ -167,14 +167,14 @@ class TestDatasets:
         with pytest.raises(NotFound):
             stores.datasets.get(OWNER, "s1")
         assert list(stores.datasets.list(OWNER)) == []
-        assert list(stores.datasets.unsettled()) == [a_dataset()]
+        assert list(stores.datasets.incomplete()) == [a_dataset()]
 
     def test_live(self, stores: ControlStores) -> None:
         self.live(stores, "s1", "wallets")
         live = replace(a_dataset(), state="live")
         assert stores.datasets.get(OWNER, "s1") == live
         assert list(stores.datasets.list(OWNER)) == [live]
-        assert list(stores.datasets.unsettled()) == []
+        assert list(stores.datasets.incomplete()) == []
 
     def test_anothers_is_unknown(self, stores: ControlStores) -> None:
         self.live(stores, "s1", "wallets")
@@ -205,7 +205,7 @@ class TestDatasets:
             stores.datasets.get(OWNER, "s1")
         with pytest.raises(Conflict, match="wallets"):
             stores.datasets.set_state("s1", "live")
-        assert [d.id for d in stores.datasets.unsettled()] == ["s1"]
+        assert [d.id for d in stores.datasets.incomplete()] == ["s1"]
 
     def test_one_that_is_going_away_can_still_be_removed(self, stores: ControlStores) -> None:
         stores.datasets.create(a_dataset())

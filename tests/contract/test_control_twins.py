@@ -90,13 +90,13 @@ class Twins(RuleBasedStateMachine):
     def deploy(self, owner: str, flow_id: str) -> None:
         self._made += 1
         new = a_deployment(f"d{self._made}", created_at=at(self._made))
-        self.both(lambda stores: stores.deployments.desire_running(owner, flow_id, new))
+        self.both(lambda stores: stores.deployments.request_deploy(owner, flow_id, new))
 
     @rule(owner=OWNERS, flow_id=FLOWS)
     def rotate(self, owner: str, flow_id: str) -> None:
         self._made += 1
         password = f"password-{self._made}"
-        self.both(lambda stores: stores.deployments.desire_credentials(owner, flow_id, password))
+        self.both(lambda stores: stores.deployments.request_credential_rotation(owner, flow_id, password))
 
     @rule(newest=st.integers(0, 2), count=st.integers(0, 3))
     def log(self, newest: int, count: int) -> None:
@@ -105,7 +105,7 @@ class Twins(RuleBasedStateMachine):
 
     @rule(flow_id=FLOWS)
     def tear_down(self, flow_id: str) -> None:
-        self.both(lambda stores: stores.deployments.desire_absent(flow_id))
+        self.both(lambda stores: stores.deployments.request_teardown(flow_id))
 
     @rule(
         newest=st.integers(0, 2),
@@ -154,9 +154,11 @@ class Twins(RuleBasedStateMachine):
         self.both(lambda stores: list(stores.flows.list(OWNER)))
         self.both(lambda stores: list(stores.flows.deleted()))
         self.both(lambda stores: list(stores.deployments.unfinished()))
-        self.both(lambda stores: list(stores.deployments.ended([f"d{number}" for number in range(self._made + 1)])))
-        self.both(lambda stores: list(stores.deployments.undeployed(["f1", "f2", "f3"])))
-        self.both(lambda stores: sorted(stores.deployments.markers(), key=lambda marker: marker.id))
+        self.both(
+            lambda stores: list(stores.deployments.ended_among([f"d{number}" for number in range(self._made + 1)]))
+        )
+        self.both(lambda stores: list(stores.deployments.undeployed_among(["f1", "f2", "f3"])))
+        self.both(lambda stores: sorted(stores.deployments.versions(), key=lambda marker: marker.id))
         self.both(lambda stores: dict(stores.deployments.progress(["f1", "f2", "f3"])))
         self.both(lambda stores: list(stores.deployments.read_logs(f"d{self._made}", 5)))
         self.both(lambda stores: [dict(stores.revisions.filters(flow_id)) for flow_id in IDS])

@@ -10,7 +10,7 @@ from headwater.errors import SetupError, Unreadable
 from headwater.model.deployment import Condition, Desired, Phase, Status, WorkerStatus
 from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.database import Database, open_database
-from headwater.stores.sql.sealed import Sealer
+from headwater.stores.sql.encryption import Sealer
 from tests.support.sql import (
     OWNER,
     SECRET_KEY,
@@ -62,7 +62,7 @@ def two(database: Database) -> Database:
     """Two deployed configurations, d1 of f1 and d2 of f2, whose workers are ready."""
     for number in (1, 2):
         database.flows.create(a_flow(f"f{number}", created_s=number))
-        made = database.deployments.desire_running(
+        made = database.deployments.request_deploy(
             OWNER, f"f{number}", a_deployment(f"d{number}", flow_id=f"f{number}", created_at=at(number))
         )
         database.deployments.observe([seen(made)])
@@ -85,13 +85,13 @@ class TestSecrets:
     def test_the_others_are_not_affected(self, two: Database) -> None:
         assert [(d.id, bool(d.unreadable)) for d in two.deployments.unfinished()] == [("d2", False), ("d1", True)]
         assert [(f.id, bool(f.unreadable)) for f in two.flows.list(OWNER)] == [("f2", False), ("f1", True)]
-        assert two.deployments.desire_credentials(OWNER, "f2", "new").reader_password == "new"
+        assert two.deployments.request_credential_rotation(OWNER, "f2", "new").reader_password == "new"
 
     def test_nothing_is_begun_for_it(self, two: Database) -> None:
         with pytest.raises(Unreadable, match="another secret key"):
-            two.deployments.desire_running(OWNER, "f1", None)
+            two.deployments.request_deploy(OWNER, "f1", None)
         with pytest.raises(Unreadable, match="another secret key"):
-            two.deployments.desire_credentials(OWNER, "f1", "new")
+            two.deployments.request_credential_rotation(OWNER, "f1", "new")
 
     def test_a_save_gives_it_new_ones(self, two: Database) -> None:
         two.flows.save(next_revision(two.flows.get(OWNER, "f1"), damage=""))
@@ -101,7 +101,7 @@ class TestSecrets:
         assert renewed.reader_password != renewed.worker_password
         assert (renewed.credentials, renewed.generation, renewed.desired_revision) == (2, 2, 1)
         assert renewed.condition is Condition.ROLLING_OUT
-        assert two.deployments.desire_running(OWNER, "f1", None).desired_revision == 2
+        assert two.deployments.request_deploy(OWNER, "f1", None).desired_revision == 2
 
     def test_it_is_torn_down_and_deleted(self, two: Database) -> None:
         two.flows.delete(OWNER, "f1")
@@ -136,7 +136,7 @@ class TestPipelines:
         limit_lowered = a_config().model_dump_json().replace('"parallelism":1', '"parallelism":1000')
         damage("UPDATE flow_revisions SET config = :config WHERE flow_id = 'f1'", config=limit_lowered)
         assert [(d.id, bool(d.unreadable)) for d in two.deployments.unfinished()] == [("d2", False), ("d1", True)]
-        assert [marker.id for marker in two.deployments.markers()] == ["d1", "d2"]
+        assert [marker.id for marker in two.deployments.versions()] == ["d1", "d2"]
         [configuration, deployment] = two.unreadable()
         assert (configuration.kind, deployment.kind) == ("configuration", "deployment")
         assert "/pipeline_config/parallelism: input should be less than or equal to 64" in configuration.why
@@ -144,7 +144,7 @@ class TestPipelines:
     def test_a_save_mends_it_and_a_deploy_rolls_it_out(self, two: Database, damage: Damage) -> None:
         damage("UPDATE flow_revisions SET config = 'damaged' WHERE flow_id = 'f1'")
         two.flows.save(next_revision(two.flows.get(OWNER, "f1"), pipeline_config=a_config()))
-        rolled_out = two.deployments.desire_running(OWNER, "f1", None)
+        rolled_out = two.deployments.request_deploy(OWNER, "f1", None)
         assert (rolled_out.unreadable, rolled_out.desired_revision) == ("", 2)
         assert [revision.number for revision in rolled_out.previous_revisions] == [1]
         [old] = two.unreadable()
@@ -152,7 +152,7 @@ class TestPipelines:
 
     def test_a_deployed_one_is_torn_down(self, two: Database, damage: Damage) -> None:
         damage("UPDATE flow_revisions SET config = 'damaged' WHERE flow_id = 'f1'")
-        asked = two.deployments.desire_absent("f1")
+        asked = two.deployments.request_teardown("f1")
         assert asked is not None
         two.deployments.observe([seen(asked, Phase.ABSENT)])
         assert two.deployments.active("f1") is None
@@ -166,7 +166,7 @@ class TestOtherRows:
         assert set(two.deployments.progress(["f1", "f2"])) == {"f1", "f2"}
         damage("UPDATE deployments SET phase = 'dreaming' WHERE id = 'd1'")
         assert two.deployments.progress(["f1"])["f1"].phase is Phase.PENDING
-        assert len(two.deployments.markers()) == 2
+        assert len(two.deployments.versions()) == 2
 
     def test_worker_states(self, two: Database, damage: Damage) -> None:
         worker = WorkerStatus(name="w", status=Status.RUNNING, is_ready=True, start_time=T0)

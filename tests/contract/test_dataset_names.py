@@ -6,7 +6,7 @@ import pytest
 
 from headwater.stores.base import DatasetNames
 from headwater.stores.redis.client import connect
-from headwater.stores.redis.names import RedisDatasetNames
+from headwater.stores.redis.dataset_names import RedisDatasetNames
 from tests.support.memory.sets import MemoryDatasetNames
 
 

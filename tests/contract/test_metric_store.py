@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from headwater.errors import SetStoreUnavailable
-from headwater.model.metric import TIME_RANGES, CountType, Histogram, Measured, Span
+from headwater.model.metric import TIME_RANGES, CountType, Histogram, MetricsDelta, PartitionCounts
 from headwater.stores.base import MetricStore
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.metrics import RedisMetrics
@@ -32,21 +32,21 @@ def store(request: pytest.FixtureRequest) -> Iterator[MetricStore]:
         yield RedisMetrics(client)
 
 
-def span(end: int, **counts: int) -> Span:
+def span(end: int, **counts: int) -> PartitionCounts:
     typed: Any = counts
-    return Span(end, typed)
+    return PartitionCounts(end, typed)
 
 
-def received(end: int, count: int) -> Span:
+def received(end: int, count: int) -> PartitionCounts:
     return span(end, messages_received=count)
 
 
-def measured(spans: dict[int, Span], minute: int = MINUTE, **times: list[float]) -> Measured:
+def measured(spans: dict[int, PartitionCounts], minute: int = MINUTE, **times: list[float]) -> MetricsDelta:
     histograms: dict[Any, Histogram] = {}
     for name, values in times.items():
         for value in values:
             histograms.setdefault(name, Histogram()).add(value)
-    return Measured(minute, spans, histograms)
+    return MetricsDelta(minute, spans, histograms)
 
 
 def total(store: MetricStore, what: CountType = "messages_received", deployment_id: str = ID) -> int:
@@ -88,9 +88,9 @@ def test_only_the_range_is_read(store: MetricStore) -> None:
 
 
 def test_the_new_owner_gets_the_marks_and_the_old_one_is_refused(store: MetricStore) -> None:
-    assert store.take(ID, GROUP, "a", [0, 1]) == {}
+    assert store.acquire_partitions(ID, GROUP, "a", [0, 1]) == {}
     assert store.write(ID, GROUP, "a", measured({0: received(5, 5), 1: received(8, 8)})) == frozenset()
-    assert store.take(ID, GROUP, "b", [0, 2]) == {0: 5}
+    assert store.acquire_partitions(ID, GROUP, "b", [0, 2]) == {0: 5}
     refused = store.write(ID, GROUP, "a", measured({0: received(7, 2), 1: received(9, 1)}, total_latency=[1.0]))
     assert refused == {0}
     assert total(store) == 14
@@ -99,7 +99,7 @@ def test_the_new_owner_gets_the_marks_and_the_old_one_is_refused(store: MetricSt
 
 
 def test_a_refused_write_brings_no_times(store: MetricStore) -> None:
-    store.take(ID, GROUP, "b", [0])
+    store.acquire_partitions(ID, GROUP, "b", [0])
     store.write(ID, GROUP, "a", measured({0: received(7, 2)}, total_latency=[1.0]))
     assert store.read(ID, HOUR, NOW) == {}
 
@@ -110,7 +110,7 @@ def test_times_alone(store: MetricStore) -> None:
 
 
 def test_a_write_sent_twice_counts_once(store: MetricStore) -> None:
-    store.take(ID, GROUP, "a", [0])
+    store.acquire_partitions(ID, GROUP, "a", [0])
     once = measured({0: received(7, 2)}, total_latency=[1.0])
     assert [store.write(ID, GROUP, "a", once) for _ in range(2)] == [frozenset(), frozenset()]
     found = store.read(ID, HOUR, NOW)[MINUTE]
@@ -124,13 +124,13 @@ def test_a_partition_that_nobody_took_may_be_counted(store: MetricStore) -> None
 
 def test_marks_are_of_one_group(store: MetricStore) -> None:
     store.write(ID, GROUP, "a", measured({0: received(7, 2)}))
-    assert store.take(ID, "wrk-d1.2", "b", [0]) == {}
+    assert store.acquire_partitions(ID, "wrk-d1.2", "b", [0]) == {}
     assert store.write(ID, "wrk-d1.2", "b", measured({0: received(3, 3)})) == frozenset()
     assert total(store) == 5
 
 
 def test_progress(store: MetricStore) -> None:
-    store.take(ID, GROUP, "a", [0])
+    store.acquire_partitions(ID, GROUP, "a", [0])
     assert store.last_progress(ID) is None
     store.write(ID, GROUP, "a", measured({0: received(7, 2)}))
     at = store.last_progress(ID)
@@ -144,7 +144,7 @@ def test_deployments_are_apart_and_dropped_whole(store: MetricStore) -> None:
     store.drop("d1")
     assert (total(store, deployment_id="d1"), total(store, deployment_id="d2")) == (0, 2)
     assert store.last_progress("d1") is None
-    assert store.take("d1", GROUP, "b", [0]) == {}
+    assert store.acquire_partitions("d1", GROUP, "b", [0]) == {}
 
 
 def test_any_order_of_owners_counts_each_position_once(store: MetricStore) -> None:
@@ -152,7 +152,7 @@ def test_any_order_of_owners_counts_each_position_once(store: MetricStore) -> No
     draw = random.Random(3)
     counted = 0
     for owner in "abcdefgh":
-        at = store.take(ID, GROUP, owner, [0]).get(0, 0)
+        at = store.acquire_partitions(ID, GROUP, owner, [0]).get(0, 0)
         assert at == counted
         for end in range(at + 1, at + draw.randint(2, 5)):
             write = measured({0: received(end, 1)})
@@ -167,7 +167,7 @@ def test_any_order_of_owners_counts_each_position_once(store: MetricStore) -> No
 def test_all_keys_expire_share_a_slot_and_are_dropped(valkey_url: str) -> None:
     with closing(connect(valkey_url)) as client, redis.Redis.from_url(valkey_url) as server:
         store = RedisMetrics(client)
-        store.take(ID, GROUP, "a", [0])
+        store.acquire_partitions(ID, GROUP, "a", [0])
         store.write(ID, GROUP, "a", measured({0: received(7, 2)}, data_age=[1.0]))
         keys = list(server.keys("*"))
         assert len(keys) == 4
@@ -182,6 +182,6 @@ def test_a_server_that_is_away(tmp_path: Path) -> None:
     with closing(connect(f"unix://{tmp_path}/none.sock")) as client:
         store = RedisMetrics(client)
         with pytest.raises(SetStoreUnavailable):
-            store.take(ID, GROUP, "a", [0])
+            store.acquire_partitions(ID, GROUP, "a", [0])
         with pytest.raises(SetStoreUnavailable):
             store.read(ID, HOUR, NOW)

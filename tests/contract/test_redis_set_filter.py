@@ -10,9 +10,9 @@ from headwater.model.dataset import filter_set
 from headwater.model.record import RecordBatch
 from headwater.model.transform import RedisSetFilterTransform
 from headwater.stores.redis.client import Client, connect
-from headwater.stores.redis.names import RedisDatasetNames
-from headwater.stores.redis.sets import RedisSetStore
-from headwater.transforms.base import Resources
+from headwater.stores.redis.dataset_names import RedisDatasetNames
+from headwater.stores.redis.sets.set_store import RedisSetStore
+from headwater.transforms.base import TransformContext
 from headwater.transforms.redis_set_filter import RedisSetFilter, build
 from tests.support.valkey import ValkeyServer
 
@@ -31,7 +31,7 @@ def client(valkey_server: ValkeyServer) -> Iterator[Client]:
 def filter_(client: Client) -> RedisSetFilter:
     expression = "root = [this.from_address, this.to_address]"
     config = RedisSetFilterTransform(uid="t1", type="redis_set_filter", filter_expr=expression)
-    resources = Resources("c1", "ann", RedisSetStore(client), RedisDatasetNames(client), jit=False, log=print)
+    resources = TransformContext("c1", "ann", RedisSetStore(client), RedisDatasetNames(client), jit=False, log=print)
     return build(config, resources)
 
 

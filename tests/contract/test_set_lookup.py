@@ -9,9 +9,9 @@ import redis
 
 from headwater.errors import SetStoreUnavailable
 from headwater.stores.redis.client import Client, Command, Script, Word, connect
-from headwater.stores.redis.layout import Keys
-from headwater.stores.redis.lookup import ENTRIES_PER_LOOKUP, FEWEST_ASKED, REBUILD_AFTER_S, RedisSetLookup
-from headwater.stores.redis.sets import RedisSetStore
+from headwater.stores.redis.sets.layout import Keys
+from headwater.stores.redis.sets.lookup import ENTRIES_PER_LOOKUP, FEWEST_ASKED, REBUILD_AFTER_S, RedisSetLookup
+from headwater.stores.redis.sets.set_store import RedisSetStore
 from tests.support.sets import TARGET, numbers
 from tests.support.valkey import ValkeyServer
 

@@ -7,8 +7,8 @@ from redis.crc import key_slot
 
 from headwater.model.dataset import dataset_set
 from headwater.stores.redis.client import connect
-from headwater.stores.redis.lookup import RedisSetLookup
-from headwater.stores.redis.sets import RedisSetStore
+from headwater.stores.redis.sets.lookup import RedisSetLookup
+from headwater.stores.redis.sets.set_store import RedisSetStore
 from tests.support.sets import everything, numbers
 
 TARGETS = [dataset_set(f"d{number}") for number in range(12)]

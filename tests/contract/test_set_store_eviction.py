@@ -13,8 +13,8 @@ from headwater.model.dataset import dataset_set
 from headwater.settings import Settings
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.eviction import LOOK_EVERY_S
-from headwater.stores.redis.lookup import RedisSetLookup
-from headwater.stores.redis.sets import RedisSetStore
+from headwater.stores.redis.sets.lookup import RedisSetLookup
+from headwater.stores.redis.sets.set_store import RedisSetStore
 from tests.support.valkey import ValkeyServer
 
 TARGET = dataset_set("watched")

@@ -12,12 +12,12 @@ import pytest
 import redis
 
 from headwater.errors import SetStoreUnavailable, Superseded
-from headwater.stores.base import Written
-from headwater.stores.redis import layout, sets
+from headwater.stores.base import SetWriteResult
+from headwater.stores.redis import layout, set_store
 from headwater.stores.redis.client import Client, Packed, Script, Word, connect
-from headwater.stores.redis.layout import Keys
-from headwater.stores.redis.replacement import GIVEN_UP_AFTER_S, VALUES_PER_FILL
-from headwater.stores.redis.sets import VALUES_PER_WRITE, RedisSetStore
+from headwater.stores.redis.sets.layout import Keys
+from headwater.stores.redis.sets.replacement import GIVEN_UP_AFTER_S, VALUES_PER_FILL
+from headwater.stores.redis.sets.set_store import VALUES_PER_WRITE, RedisSetStore
 from tests.support.sets import TARGET, everything, listing, numbers
 from tests.support.valkey import ValkeyServer
 
@@ -188,7 +188,7 @@ class TestPages:
         self, valkey_url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(layout, "BITS", 8)
-        monkeypatch.setattr(sets, "VALUES_PER_READ", 200)
+        monkeypatch.setattr(set_store, "VALUES_PER_READ", 200)
         client = connect(valkey_url)
         store = RedisSetStore(client)
         store.replace(TARGET, numbers(0, 10_000))
@@ -288,7 +288,7 @@ class TestLostWrites:
             assert second_has_begun.wait(30)
             yield from numbers(0, 10)
 
-        waiting: list[Future[Written]] = []
+        waiting: list[Future[SetWriteResult]] = []
         with ThreadPoolExecutor(1) as pool:
             with pytest.raises(Superseded):
                 store.replace(TARGET, first())

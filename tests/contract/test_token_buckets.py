@@ -11,7 +11,7 @@ import redis
 
 from headwater.errors import SetStoreUnavailable
 from headwater.stores.base import TokenBuckets
-from headwater.stores.redis.buckets import RedisBuckets
+from headwater.stores.redis.token_buckets import RedisTokenBuckets
 from headwater.stores.redis.client import connect
 from tests.support.memory.token_buckets import MemoryBuckets
 
@@ -25,7 +25,7 @@ def buckets(request: pytest.FixtureRequest) -> Iterator[TokenBuckets]:
         yield MemoryBuckets(time.monotonic)
         return
     with closing(connect(request.getfixturevalue("valkey_url"))) as client:
-        yield RedisBuckets(client)
+        yield RedisTokenBuckets(client)
 
 
 def test_a_full_bucket_gives_what_it_holds(buckets: TokenBuckets) -> None:
@@ -60,11 +60,11 @@ def test_many_at_once_take_no_more_than_there_is(buckets: TokenBuckets) -> None:
 
 def test_all_keys_expire_and_share_a_slot(valkey_url: str) -> None:
     with closing(connect(valkey_url)) as client, redis.Redis.from_url(valkey_url) as server:
-        RedisBuckets(client).take("k1:calls", 10.0, 20)
+        RedisTokenBuckets(client).take("k1:calls", 10.0, 20)
         assert list(server.keys("*")) == [b"{rl:k1:calls}"]
         assert 0 < server.pttl("{rl:k1:calls}") <= 3000
 
 
 def test_a_server_that_is_away(tmp_path: Path) -> None:
     with closing(connect(f"unix://{tmp_path}/none.sock")) as client, pytest.raises(SetStoreUnavailable):
-        RedisBuckets(client).take("a", 1.0, 1)
+        RedisTokenBuckets(client).take("a", 1.0, 1)

@@ -13,9 +13,9 @@ from headwater.model.record import Failure
 from headwater.model.transform import MAX_TRANSFORMS, V8Transform, output_number
 from headwater.sandbox import Sandbox
 from headwater.stores.redis.client import connect
-from headwater.stores.redis.names import RedisDatasetNames
-from headwater.stores.redis.sets import RedisSetStore
-from headwater.transforms.base import Pending, Resources
+from headwater.stores.redis.dataset_names import RedisDatasetNames
+from headwater.stores.redis.sets.set_store import RedisSetStore
+from headwater.transforms.base import Pending, TransformContext
 from headwater.transforms.v8 import build
 from tests.support.columns import plain
 from tests.support.sandbox import TIME_MS, batch, lines
@@ -425,7 +425,7 @@ def test_every_write_shows_in_the_next_batch(valkey_server: ValkeyServer) -> Non
     script = "function process(d) { return flow.contains('wallets', [d.a, d.b]) ? d : null }"
     with Sandbox(spare=False) as sandbox:
         config = V8Transform(uid="u1", type="v8", script=script)
-        transform = build(config, Resources("c1", "ann", sets, names, jit=False, log=print, sandbox=sandbox))
+        transform = build(config, TransformContext("c1", "ann", sets, names, jit=False, log=print, sandbox=sandbox))
 
         def passed() -> list[int] | str:
             given_ = batch(lines(*({"a": f"0xA{n}", "b": f"0xb{n}"} for n in range(300))))

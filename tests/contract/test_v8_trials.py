@@ -12,12 +12,12 @@ from headwater.model.binding import Bindings
 from headwater.model.flow import NewPipelineConfig
 from headwater.model.transform import CheckedScript
 from headwater.model.trial import Tried
-from headwater.sandbox.validation import sandbox_for_a_check
-from headwater.services.checks import PipelineChecker
+from headwater.sandbox.validation.validate import validation_sandbox
+from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.ids import new_id
 from headwater.services.trials import Trials
 from headwater.transforms import TRANSFORMS
-from headwater.transforms.base import Resources
+from headwater.transforms.base import TransformContext
 from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore
 
 BIG = b'{"a":12345678901234567890}'
@@ -26,9 +26,9 @@ WIDE = b"{%b}" % b",".join(b'"k%d":%d' % (n, n) for n in range(30))
 
 
 @contextmanager
-def resources(_owner: str) -> Iterator[Resources]:
-    with sandbox_for_a_check() as sandbox:
-        yield Resources("", "ann", MemorySetStore(), MemoryDatasetNames(), jit=False, log=print, sandbox=sandbox)
+def resources(_owner: str) -> Iterator[TransformContext]:
+    with validation_sandbox() as sandbox:
+        yield TransformContext("", "ann", MemorySetStore(), MemoryDatasetNames(), jit=False, log=print, sandbox=sandbox)
 
 
 def tried(transforms: list[dict[str, Any]], *samples: bytes) -> list[Tried]:

@@ -8,7 +8,7 @@ SOLANA = a_config("solana", "nonvoting_transaction")
 
 
 def deploy(stores: ControlStores, deployment_id: str = "d1") -> Deployment:
-    return stores.deployments.desire_running(OWNER, "f1", a_deployment(deployment_id))
+    return stores.deployments.request_deploy(OWNER, "f1", a_deployment(deployment_id))
 
 
 def save(stores: ControlStores, config: PipelineConfig) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.transforms.expression import RecordRefused, parse
+from headwater.transforms.expression import InvalidRecord, parse
 
 
 def select(text: str, record: str | bytes | None) -> list[str]:
@@ -10,7 +10,7 @@ def select(text: str, record: str | bytes | None) -> list[str]:
     return sorted(parse(text).select(record.encode() if isinstance(record, str) else record))
 
 
-def refusal(text: str, record: str | bytes | None) -> RecordRefused:
-    with pytest.raises(RecordRefused) as caught:
+def refusal(text: str, record: str | bytes | None) -> InvalidRecord:
+    with pytest.raises(InvalidRecord) as caught:
         select(text, record)
     return caught.value

@@ -8,13 +8,13 @@ from typing import NamedTuple, Self
 
 import deno
 
-from headwater.engine import chain
+from headwater.engine.pipeline import build_transforms
 from headwater.model.dataset import dataset_set, filter_set, normalise
 from headwater.model.transform import RedisSetFilterTransform, Transform, V8Transform
 from headwater.sandbox import Sandbox
 from headwater.transforms import TRANSFORMS
-from headwater.transforms.base import Resources
 from headwater.transforms.base import Transform as Built
+from headwater.transforms.base import TransformContext
 from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore
 from tests.support.sandbox import batch
 
@@ -72,7 +72,7 @@ class SandboxChains:
         self._sets, names = MemorySetStore(), MemoryDatasetNames()
         names.put("ann", "numbers", "d1")
         self._sets.add(dataset_set("d1"), NUMBERS)
-        self._resources = Resources("c1", "ann", self._sets, names, jit=False, log=print, sandbox=self._sandbox)
+        self._resources = TransformContext("c1", "ann", self._sets, names, jit=False, log=print, sandbox=self._sandbox)
         self._built: dict[tuple[str, bool], Built] = {}
 
     def __enter__(self) -> Self:
@@ -84,7 +84,7 @@ class SandboxChains:
     def run(self, steps: Sequence[Step], records: Sequence[bytes]) -> Made:
         """What the chain makes of each record; its outputs are in the order of their offsets."""
         configs = [self._config(step) for step in steps]
-        transforms = chain.build(configs, {**TRANSFORMS, "v8": self._script}, self._resources)
+        transforms = build_transforms(configs, {**TRANSFORMS, "v8": self._script}, self._resources)
         in_flight = chain.InFlightBatch(batch(records), transforms, 0.0)
         while not in_flight.finished:
             in_flight.step(wait=True)
@@ -102,9 +102,9 @@ class SandboxChains:
         self._sets.replace(filter_set("c1", uid), map(normalise, step.values))
         return RedisSetFilterTransform(uid=uid, type="redis_set_filter", filter_expr=f'root = this."{step.member}"')
 
-    def _script(self, config: V8Transform, resources: Resources) -> Built:
+    def _script(self, config: V8Transform, resources: TransformContext) -> Built:
         """The transform of a script; the same one for the same script in the same kind of place."""
-        key = config.script, resources.feeds_script
+        key = config.script, resources.output_to_script
         if key not in self._built:
             self._built[key] = TRANSFORMS["v8"](config, resources)
         return self._built[key]

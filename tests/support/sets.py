@@ -7,8 +7,8 @@ import pytest
 from headwater.model.dataset import SetId, dataset_set, filter_set
 from headwater.stores.base import SetStore
 from headwater.stores.redis.client import Client, connect
-from headwater.stores.redis.lookup import FEWEST_ASKED, REBUILD_AFTER_S, RedisSetLookup
-from headwater.stores.redis.sets import RedisSetStore
+from headwater.stores.redis.sets.lookup import FEWEST_ASKED, REBUILD_AFTER_S, RedisSetLookup
+from headwater.stores.redis.sets.set_store import RedisSetStore
 from tests.support.memory.sets import MemorySetStore
 
 TARGET = filter_set("01j00000000000000000000000", "t1")

@@ -28,7 +28,7 @@ from headwater.stores.base import (
 from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.database import Database, open_database
 from headwater.stores.sql.deployment_rows import DeploymentRows
-from headwater.stores.sql.sealed import Sealer
+from headwater.stores.sql.encryption import Sealer
 
 SECRET_KEY = bytes(range(32))
 OWNER = "ann"
@@ -140,7 +140,7 @@ def next_revision(flow: Flow, **fields: Any) -> Flow:
 
 
 def a_deployment(deployment_id: str = "d1", **fields: Any) -> Deployment:
-    """A deployment as the service hands it to `desire_running`."""
+    """A deployment as the service hands it to `request_deploy`."""
     values: dict[str, Any] = {
         "flow_id": "f1",
         "owner": OWNER,

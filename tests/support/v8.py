@@ -7,7 +7,7 @@ from headwater.model.dataset import SetId, dataset_set, normalise
 from headwater.model.record import Failure
 from headwater.model.transform import V8Transform
 from headwater.sandbox import Sandbox
-from headwater.transforms.base import Resources
+from headwater.transforms.base import TransformContext
 from headwater.transforms.v8 import V8, build
 from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore
 from tests.support.sandbox import batch
@@ -45,7 +45,7 @@ class Bench:
         """The transform of a script; the same one for the same script."""
         if script not in self._scripts:
             config = V8Transform(uid="u1", type="v8", script=script)
-            resources = Resources("c1", "ann", self.sets, self.names, jit=False, log=print, sandbox=self.sandbox)
+            resources = TransformContext("c1", "ann", self.sets, self.names, jit=False, log=print, sandbox=self.sandbox)
             self._scripts[script] = build(config, resources)
         return self._scripts[script]
 

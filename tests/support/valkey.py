@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from headwater.children import Child, spawn
-from headwater.stores.embedded import EmbeddedValkey, find_binary
+from headwater.stores.embedded_valkey import EmbeddedValkey, find_binary
 from tests.support.ports import free_port
 
 READY_WITHIN_S = 30.0

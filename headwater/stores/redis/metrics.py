@@ -15,8 +15,8 @@ from headwater.model.metric import (
     CountType,
     Histogram,
     Interval,
-    Measured,
-    Span,
+    MetricsDelta,
+    PartitionCounts,
     TimeRange,
     Times,
     TimeType,
@@ -37,19 +37,21 @@ class RedisMetrics:
         self._client = client
         self._now = now
 
-    def take(self, deployment_id: str, group: str, owner: str, partitions: Collection[int]) -> Mapping[int, int]:
+    def acquire_partitions(
+        self, deployment_id: str, group: str, owner: str, partitions: Collection[int]
+    ) -> Mapping[int, int]:
         """See MetricStore."""
         args: list[Word] = [owner, _WHO_TTL_MS, *(f"{group}/{partition}" for partition in partitions)]
         marks: list[bytes | None] = self._client.run(_TAKE, [_who(deployment_id)], args)
         return {p: int(mark) for p, mark in zip(partitions, marks, strict=True) if mark is not None}
 
-    def write(self, deployment_id: str, group: str, owner: str, measured: Measured) -> frozenset[int]:
+    def write(self, deployment_id: str, group: str, owner: str, delta: MetricsDelta) -> frozenset[int]:
         """See MetricStore."""
-        keys = [_who(deployment_id), *(_key(deployment_id, one, measured.minute) for one in TIME_RANGES)]
-        args: list[Word] = [owner, _WHO_TTL_MS, *_TTL_MS, len(measured.spans)]
-        for partition, span in measured.spans.items():
+        keys = [_who(deployment_id), *(_key(deployment_id, one, delta.minute) for one in TIME_RANGES)]
+        args: list[Word] = [owner, _WHO_TTL_MS, *_TTL_MS, len(delta.spans)]
+        for partition, span in delta.spans.items():
             args += _span_words(f"{group}/{partition}", span)
-        refused: list[bytes] = self._client.run(_WRITE, keys, [*args, *_time_words(measured.times)])
+        refused: list[bytes] = self._client.run(_WRITE, keys, [*args, *_time_words(delta.times)])
         return frozenset(int(field.rpartition(b"/")[2]) for field in refused)
 
     def read(self, deployment_id: str, time_range: TimeRange, now_s: float) -> Mapping[int, Interval]:
@@ -87,7 +89,7 @@ def _kept(time_range: TimeRange, now_s: float) -> Iterable[int]:
     return range(starts[0] - more // starts.step * starts.step, starts[-1] + more, starts.step)
 
 
-def _span_words(field: str, span: Span) -> list[Word]:
+def _span_words(field: str, span: PartitionCounts) -> list[Word]:
     counts: list[Word] = [word for name, count in span.counts.items() if count for word in (name, count)]
     return [field, span.end, len(counts), *counts]
 

@@ -18,7 +18,7 @@ from typing import TypeVar
 from headwater.model.price.band import HOUR_MS
 from headwater.model.price.left import WHOLE, Chunk, Leaving
 from headwater.model.price.tick import partition_of, quoted_key
-from headwater.stores.prices import Found, PriceWrite
+from headwater.stores.prices import PriceWrite, StoredToken
 from headwater.stores.redis.client import Client, Command, Script, Word
 
 TTL_S = 30 * 86_400
@@ -38,7 +38,7 @@ class RedisPrices:
         self._client = client
         self._taken: dict[int, tuple[str, str]] = {}
 
-    def take(self, owner: str, topic_id: str, partitions: Collection[int]) -> Mapping[int, int]:
+    def acquire_partitions(self, owner: str, topic_id: str, partitions: Collection[int]) -> Mapping[int, int]:
         """See PriceStore."""
         found = {p: (self._client.run(_TAKE, [_who(p)], [owner]) or b"").decode() for p in partitions}
         self._taken.update({p: (topic_id, end) for p, end in found.items()})
@@ -49,7 +49,7 @@ class RedisPrices:
         """See PriceStore."""
         return _pairs(self._client.call(*_get(partition, tokens))) if tokens else []
 
-    def read_left(self, leaving: Sequence[Leaving]) -> list[bytes | None]:
+    def read_archived(self, leaving: Sequence[Leaving]) -> list[bytes | None]:
         """See PriceStore."""
         rows: defaultdict[str, list[int]] = defaultdict(list)
         for row, (token, chunk) in enumerate(leaving):
@@ -67,7 +67,7 @@ class RedisPrices:
         after = f"{topic_id}:{written.end}"
         tails = [*_parts(written.tails.items())]
         scripts: list[tuple[list[Word], list[Word]]] = [
-            *(self._left(partition, some) for some in _parts(written.left.items())),
+            *(self._left(partition, some) for some in _parts(written.archived.items())),
             *_noted(written.unsettled, settled=False),
             *(self._tokens(partition, some, []) for some in _parts(written.states.items())),
             *(self._tokens(partition, [], some) for some in tails),
@@ -118,7 +118,7 @@ class RedisPrices:
         """See PriceStore."""
         return frozenset(chain.decode() for chain in self._client.call("SMEMBERS", _CHAINS))
 
-    def look_up(self, tokens: Sequence[bytes], hour: int) -> list[Found]:
+    def look_up(self, tokens: Sequence[bytes], hour: int) -> list[StoredToken]:
         """See PriceStore. The states first: what leaves one is in its hour by then."""
         rows: defaultdict[int, list[int]] = defaultdict(list)
         for row, token in enumerate(tokens):
@@ -131,11 +131,11 @@ class RedisPrices:
             ]
             for partition, some in rows.items()
         ]
-        found = [Found()] * len(tokens)
+        found = [StoredToken()] * len(tokens)
         for some, (data, hours) in zip(rows.values(), self._client.pipelines(commands), strict=True):
             of_tokens = zip(data[::4], data[1::4], hours, data[2::4], data[3::4], strict=True)
             for row, of_token in zip(some, of_tokens, strict=True):
-                found[row] = Found(*of_token)
+                found[row] = StoredToken(*of_token)
         return found
 
 

@@ -13,6 +13,7 @@ from headwater.stores.sql.datasets import SqlDatasets
 from headwater.stores.sql.deployment_rows import DeploymentRows
 from headwater.stores.sql.deployments import SqlDeployments
 from headwater.stores.sql.doorbell import SqlDoorbell
+from headwater.stores.sql.encryption import Sealer
 from headwater.stores.sql.flows import SqlFlows
 from headwater.stores.sql.idempotency import SqlIdempotencyStore
 from headwater.stores.sql.keys import SqlKeys
@@ -20,7 +21,6 @@ from headwater.stores.sql.leases import SqlLeases
 from headwater.stores.sql.migrate import migrate
 from headwater.stores.sql.quotas import QuotaRows, SqlQuotas
 from headwater.stores.sql.revisions import SqlRevisions
-from headwater.stores.sql.sealed import Sealer
 from headwater.stores.sql.unreadable import unreadable_rows
 
 

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Row, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from headwater.model.dataset import Dataset
-from headwater.stores.sql import changes, store_errors
+from headwater.stores.sql import audit_changes, store_errors
 from headwater.stores.sql.audit import record
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.quotas import QuotaRows
@@ -30,7 +30,7 @@ class SqlDatasets:
                 self._quotas.enforced(connection, dataset.owner, "datasets"),
             ):
                 connection.execute(insert(datasets).values(**asdict(pending)))
-                record(connection, changes.dataset_created(dataset))
+                record(connection, audit_changes.dataset_created(dataset))
         except IntegrityError as error:
             raise store_errors.name_taken(dataset.name) from error
 
@@ -41,7 +41,7 @@ class SqlDatasets:
                 row = connection.execute(select(datasets).where(this).with_for_update()).one_or_none()
                 connection.execute(update(datasets).where(this).values(state=state))
                 if row is not None and state == "deleting" != row.state:
-                    record(connection, changes.dataset_deleted(_dataset(row)))
+                    record(connection, audit_changes.dataset_deleted(_dataset(row)))
         except IntegrityError as error:
             raise store_errors.name_taken(self._select(this)[0].name) from error
 
@@ -66,7 +66,7 @@ class SqlDatasets:
         with self._connections.writing() as connection:
             connection.execute(delete(datasets).where(datasets.c.id == dataset_id))
 
-    def unsettled(self) -> Sequence[Dataset]:
+    def incomplete(self) -> Sequence[Dataset]:
         return self._select(datasets.c.state != "live")
 
     def _select(self, *where: ColumnElement[Any]) -> Sequence[Dataset]:

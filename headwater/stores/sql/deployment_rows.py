@@ -27,7 +27,7 @@ from headwater.model.rollout import Rollout
 from headwater.model.stored import read_config
 from headwater.stores.sql import logs, store_errors
 from headwater.stores.sql.doorbell import ring
-from headwater.stores.sql.sealed import Sealer
+from headwater.stores.sql.encryption import Sealer
 from headwater.stores.sql.tables import (
     ACTIVE,
     deployment_revisions,
@@ -120,7 +120,7 @@ class DeploymentRows:
         found = connection.execute(select(*columns).where(ACTIVE, deployments.c.flow_id.in_(flow_ids)))
         return [Progress(**row._asdict() | _states(row).values) for row in found]
 
-    def markers(self, connection: Connection) -> list[Marker]:
+    def versions(self, connection: Connection) -> list[Marker]:
         """A marker of each active deployment."""
         return [Marker._make(row) for row in connection.execute(_MARKERS)]
 
@@ -179,7 +179,7 @@ class DeploymentRows:
             self.report(connection, changed.id, ())
             logs.erase(connection, changed.id)
 
-    def forget_ended(self, connection: Connection, before: datetime, kept: Collection[str]) -> int:
+    def delete_ended(self, connection: Connection, before: datetime, kept: Collection[str]) -> int:
         """Remove the rows of deployments that ended before a time, but for those of `kept`; returns how many."""
         ended = func.coalesce(deployments.c.ended_at, deployments.c.created_at)
         rows = connection.execute(select(deployments.c.id, deployments.c.flow_id).where(~ACTIVE, ended < before))

@@ -9,7 +9,7 @@ from sqlalchemy import Column, Connection, insert, select
 
 from headwater.model import rollout
 from headwater.model.deployment import Deployment, LogLine, Marker, Observed, Progress, WorkerStatus
-from headwater.stores.sql import changes, logs
+from headwater.stores.sql import audit_changes, logs
 from headwater.stores.sql.audit import record
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.deployment_rows import IDS_PER_QUERY, DeploymentRows
@@ -27,7 +27,7 @@ class SqlDeployments:
         self._quotas = quotas
         self._flows = FlowRows(rows)
 
-    def desire_running(self, owner: str, flow_id: str, new: Deployment | None) -> Deployment:
+    def request_deploy(self, owner: str, flow_id: str, new: Deployment | None) -> Deployment:
         with (
             self._connections.writing() as connection,
             self._quotas.enforced(connection, owner, "deployments", "workers"),
@@ -40,16 +40,16 @@ class SqlDeployments:
                     raise rollout.not_deployed()
                 first = rollout.first_rollout(new, flow)
                 self._rows.insert(connection, first)
-                record(connection, changes.deployed(None, first))
+                record(connection, audit_changes.deployed(None, first))
                 return first
             if not rollout.needs_rollout(current, flow):
                 return current
             changed = rollout.roll_out(current, flow, self._rows.history(connection, current.id))
             self._rows.desire(connection, changed)
-            record(connection, changes.deployed(current, changed))
+            record(connection, audit_changes.deployed(current, changed))
             return changed
 
-    def desire_credentials(self, owner: str, flow_id: str, reader_password: str) -> Deployment:
+    def request_credential_rotation(self, owner: str, flow_id: str, reader_password: str) -> Deployment:
         with self._connections.writing() as connection:
             self._flows.visible(connection, owner, flow_id, lock=True)
             current = self._rows.active(connection, flow_id)
@@ -57,10 +57,10 @@ class SqlDeployments:
                 raise rollout.not_deployed()
             changed = rollout.new_credentials(current, reader_password)
             self._rows.reseal(connection, changed)
-            record(connection, changes.rotated(changed))
+            record(connection, audit_changes.rotated(changed))
             return changed
 
-    def desire_absent(self, flow_id: str) -> Deployment | None:
+    def request_teardown(self, flow_id: str) -> Deployment | None:
         with self._connections.writing() as connection:
             current = self._rows.active(connection, flow_id)
             if current is None:
@@ -68,7 +68,7 @@ class SqlDeployments:
             changed = rollout.tear_down(current)
             self._rows.desire(connection, changed)
             if changed != current:
-                record(connection, changes.torn_down(current))
+                record(connection, audit_changes.torn_down(current))
             return changed
 
     def active(self, flow_id: str) -> Deployment | None:
@@ -87,23 +87,23 @@ class SqlDeployments:
             wanted = (deployments.c.id.in_(ids) for ids in _chunks(deployment_ids))
             return [found for where in wanted for found in self._rows.unfinished(connection, where)]
 
-    def markers(self) -> Sequence[Marker]:
+    def versions(self) -> Sequence[Marker]:
         with self._connections.reading() as connection:
-            return self._rows.markers(connection)
+            return self._rows.versions(connection)
 
-    def ended(self, deployment_ids: Collection[str]) -> Sequence[str]:
+    def ended_among(self, deployment_ids: Collection[str]) -> Sequence[str]:
         with self._connections.reading() as connection:
             active = set(connection.scalars(select(deployments.c.id).where(ACTIVE)))
             recorded = _recorded(connection, deployments.c.id, deployment_ids)
         return sorted(recorded - active)
 
-    def undeployed(self, flow_ids: Collection[str]) -> Sequence[str]:
+    def undeployed_among(self, flow_ids: Collection[str]) -> Sequence[str]:
         with self._connections.reading() as connection:
             active = set(connection.scalars(select(deployments.c.flow_id).where(ACTIVE)))
             recorded = _recorded(connection, deployments.c.flow_id, flow_ids)
         return sorted(recorded - active)
 
-    def torn_down(self, topics: Mapping[str, Collection[str]]) -> frozenset[str]:
+    def obsolete_topics(self, topics: Mapping[str, Collection[str]]) -> frozenset[str]:
         with self._connections.reading() as connection:
             active = set(connection.scalars(select(deployments.c.flow_id).where(ACTIVE)))
             ended = {flow_id: set(names) for flow_id, names in topics.items() if flow_id not in active}
@@ -112,16 +112,16 @@ class SqlDeployments:
         found = (names if flow_id in given_up else names & written for flow_id, names in ended.items())
         return frozenset().union(*found)
 
-    def forget_ended(self, before: datetime, kept: Collection[str]) -> int:
+    def delete_ended(self, before: datetime, kept: Collection[str]) -> int:
         with self._connections.writing() as connection:
-            return self._rows.forget_ended(connection, before, kept)
+            return self._rows.delete_ended(connection, before, kept)
 
-    def give_up(self, ids: Collection[str], at: datetime) -> None:
+    def record_as_ended(self, ids: Collection[str], at: datetime) -> None:
         with self._connections.writing() as connection:
             known = connection.scalars(select(tombstones.c.id).where(tombstones.c.id.in_(ids))).all()
             for each in sorted(set(ids).difference(known)):
                 connection.execute(insert(tombstones).values(id=each, confirmed_at=at))
-                record(connection, changes.given_up(each))
+                record(connection, audit_changes.given_up(each))
 
     def observe(self, observed: Sequence[Observed]) -> None:
         ids = {seen.deployment_id for seen in observed}

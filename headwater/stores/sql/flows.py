@@ -15,7 +15,7 @@ from headwater.model.flow import Flow
 from headwater.model.listing import Place
 from headwater.model.quota import Content, content_of, quotas_of_save
 from headwater.model.stored import read_config, write_config
-from headwater.stores.sql import changes, store_errors
+from headwater.stores.sql import audit_changes, store_errors
 from headwater.stores.sql.audit import record
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.deployment_rows import DeploymentRows
@@ -94,7 +94,7 @@ class SqlFlows:
             first = {"id": flow.id, "owner": flow.owner, "created_at": flow.created_at, "deleted": False}
             connection.execute(insert(flows).values(**first, **_saved(flow), revision=1))
             _insert_revision(connection, flow, 1, content)
-            record(connection, changes.created(flow))
+            record(connection, audit_changes.created(flow))
 
     def save(self, flow: Flow) -> None:
         content = _content(flow)
@@ -108,7 +108,7 @@ class SqlFlows:
             this = update(flows).where(flows.c.id == flow.id)
             connection.execute(this.values(**_saved(flow), revision=flow.revision))
             _insert_revision(connection, flow, flow.revision, content)
-            record(connection, changes.saved(stored, flow))
+            record(connection, audit_changes.saved(stored, flow))
             if stored.damage:
                 self._renew_credentials(connection, flow.id)
 
@@ -119,7 +119,7 @@ class SqlFlows:
             renewed = rollout.renew_credentials(active, *(secrets.token_urlsafe(PASSWORD_BYTES) for _ in range(2)))
             self._rows.reseal(connection, renewed)
             self._rows.desire(connection, renewed)
-            record(connection, changes.rotated(renewed))
+            record(connection, audit_changes.rotated(renewed))
 
     @contextmanager
     def _writing(self, flow: Flow) -> Iterator[Connection]:
@@ -133,7 +133,7 @@ class SqlFlows:
     def list(self, owner: str) -> Sequence[Flow]:
         return self._select(flows.c.owner == owner, flows.c.deleted == false())
 
-    def places(self, owner: str, after: Place | None, limit: int) -> Sequence[Place]:
+    def list_positions(self, owner: str, after: Place | None, limit: int) -> Sequence[Place]:
         mine = [flows.c.owner == owner, flows.c.deleted == false()]
         if after is not None:
             same_time = (flows.c.created_at == after.created_at) & (flows.c.id < after.id)
@@ -142,7 +142,7 @@ class SqlFlows:
         with self._connections.reading() as connection:
             return [Place(*row) for row in connection.execute(found)]
 
-    def many(self, owner: str, flow_ids: Collection[str]) -> Sequence[Flow]:
+    def get_many(self, owner: str, flow_ids: Collection[str]) -> Sequence[Flow]:
         return self._select(flows.c.owner == owner, flows.c.deleted == false(), flows.c.id.in_(flow_ids))
 
     def with_external_id(self, owner: str, external_id: str) -> Sequence[Flow]:
@@ -155,7 +155,7 @@ class SqlFlows:
                 raise store_errors.saved_meanwhile(flow_id)
             gone = update(flows).where(flows.c.id == flow_id).values(deleted=True, external_id=None)
             connection.execute(gone)
-            record(connection, changes.deleted(stored))
+            record(connection, audit_changes.deleted(stored))
             active = self._rows.active(connection, flow_id)
             if active is None:
                 ring(connection)

@@ -9,7 +9,7 @@ from sqlalchemy import Row, bindparam, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from headwater.model.key import ApiKey
-from headwater.stores.sql import changes, store_errors
+from headwater.stores.sql import audit_changes, store_errors
 from headwater.stores.sql.audit import record
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.tables import api_keys
@@ -32,7 +32,7 @@ class SqlKeys:
         try:
             with self._connections.writing() as connection:
                 connection.execute(insert(api_keys).values(**asdict(key)))
-                record(connection, changes.key_created(key))
+                record(connection, audit_changes.key_created(key))
         except IntegrityError as error:
             raise store_errors.key_exists(key.id) from error
 
@@ -54,9 +54,9 @@ class SqlKeys:
                 raise store_errors.no_key(key_id)
             if row.revoked_at is None:
                 connection.execute(update(api_keys).where(this).values(revoked_at=at))
-                record(connection, changes.key_revoked(_key(row)))
+                record(connection, audit_changes.key_revoked(_key(row)))
 
-    def used(self, at: dict[str, datetime]) -> None:
+    def record_use(self, at: dict[str, datetime]) -> None:
         uses = [{"key_id": key_id, "at": time} for key_id, time in sorted(at.items())]
         if uses:
             with self._connections.writing() as connection:

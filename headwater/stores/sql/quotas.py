@@ -72,11 +72,11 @@ class SqlQuotas:
         with self._connections.reading() as connection:
             return self._rows.allowed(connection, owner)
 
-    def used(self, owner: str) -> Usage:
+    def usage(self, owner: str) -> Usage:
         with self._connections.reading() as connection:
             return used(connection, _COUNTS, owner)
 
-    def change(self, owner: str, changes: Mapping[QuotaName, int | None], defaults: Sequence[QuotaName]) -> None:
+    def set_limits(self, owner: str, changes: Mapping[QuotaName, int | None], defaults: Sequence[QuotaName]) -> None:
         this = quotas.c.owner == owner
         with self._connections.writing() as connection:
             connection.execute(delete(quotas).where(this, quotas.c.name.in_([*changes, *defaults])))
@@ -84,7 +84,7 @@ class SqlQuotas:
             if rows:
                 connection.execute(insert(quotas), rows)
 
-    def own(self) -> Mapping[str, Allowed]:
+    def overrides(self) -> Mapping[str, Allowed]:
         found: dict[str, dict[QuotaName, int | None]] = {}
         with self._connections.reading() as connection:
             for row in connection.execute(select(quotas).order_by(quotas.c.owner)):

@@ -65,7 +65,7 @@ class SqlRevisions:
         with self._connections.reading() as connection:
             return [RemovedFilter(*row) for row in connection.execute(found)]
 
-    def forget_filters(self, flow_id: str, uids: Collection[str]) -> None:
+    def delete_removed_filters(self, flow_id: str, uids: Collection[str]) -> None:
         these = (removed_filters.c.flow_id == flow_id) & removed_filters.c.uid.in_(uids)
         with self._connections.writing() as connection:
             connection.execute(delete(removed_filters).where(these))

@@ -4,6 +4,18 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from headwater.transforms.bloblang.json_values import (
+    DELETED,
+    FAILED,
+    MISSING,
+    WORK_PER_ELEMENT,
+    Special,
+    Value,
+    is_nothing,
+    opened,
+    spend,
+    spend_on,
+)
 from headwater.transforms.bloblang.methods import METHODS, element_or_byte
 from headwater.transforms.bloblang.nodes import (
     Array,
@@ -22,18 +34,6 @@ from headwater.transforms.bloblang.nodes import (
     Variable,
     Within,
     parts,
-)
-from headwater.transforms.bloblang.values import (
-    DELETED,
-    FAILED,
-    MISSING,
-    WORK_PER_ELEMENT,
-    Special,
-    Value,
-    is_nothing,
-    opened,
-    spend,
-    spend_on,
 )
 
 Select = Callable[[Any], Value]

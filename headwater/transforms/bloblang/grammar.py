@@ -26,7 +26,7 @@ from typing import NoReturn
 
 from headwater.errors import ExpressionRefused
 from headwater.model.transform import MAX_EXPRESSION_CHARS
-from headwater.transforms.bloblang import refusals
+from headwater.transforms.bloblang import error_messages
 from headwater.transforms.bloblang.methods import METHODS, OF_RECORDS, Argument
 from headwater.transforms.bloblang.nodes import (
     Array,
@@ -110,19 +110,19 @@ class _Parser:
             self._assignment()
         else:
             self._at = start
-            if sentence := refusals.statement(self._text, start):
+            if sentence := error_messages.statement(self._text, start):
                 self._refuse(sentence)
         node = self._query(_Scope())
         end = self._at
         self._match(_SPACE)
         if self._at < len(self._text):
-            self._refuse(refusals.rest(self._text, end, self._at))
+            self._refuse(error_messages.rest(self._text, end, self._at))
         return node
 
     def _assignment(self) -> None:
         self._match(_BLANKS)
         if not self._take("="):
-            self._refuse(refusals.NO_ASSIGNMENT)
+            self._refuse(error_messages.NO_ASSIGNMENT)
         self._match(_SPACE)
 
     def _query(self, scope: _Scope) -> Node:
@@ -147,7 +147,7 @@ class _Parser:
             is_record = source == Variable(0) and not steps
             if tail == "[":
                 if is_record:
-                    self._refuse(refusals.BRACKETS_OF_RECORD)
+                    self._refuse(error_messages.BRACKETS_OF_RECORD)
                 steps.append(self._element())
             elif tail == ".":
                 self._at += 1
@@ -159,12 +159,12 @@ class _Parser:
             else:
                 break
         if source == Variable(0) and not steps:
-            self._refuse(refusals.RECORD_ALONE)
+            self._refuse(error_messages.RECORD_ALONE)
         return Chain(source, tuple(steps)) if steps else source
 
     def _source(self, scope: _Scope) -> tuple[Node, list[Step]]:
         if self._text.startswith("(", self._at):
-            with self._brackets(")", refusals.NO_CLOSING):
+            with self._brackets(")", error_messages.NO_CLOSING):
                 return _steps_of(self._query(scope))
         if self._text.startswith("[", self._at):
             return self._array(scope), []
@@ -178,7 +178,7 @@ class _Parser:
         self._at, end = start, self._at
         source = None if self._text.startswith("(", end) else self._named(word, scope)
         if source is None:
-            self._refuse(refusals.source(self._text, start, scope.this is None))
+            self._refuse(error_messages.source(self._text, start, scope.this is None))
         self._at = end
         return source
 
@@ -190,7 +190,7 @@ class _Parser:
             return None
         if word == "this":
             return Variable(scope.this), []
-        if word and scope.bare and not refusals.is_reserved(word):
+        if word and scope.bare and not error_messages.is_reserved(word):
             return Variable(scope.this), [Members((word,))]
         return None
 
@@ -198,12 +198,12 @@ class _Parser:
         """The query of `this.( )`, whose `this` is what it was outside; None when something else follows."""
         if not isinstance(source, Variable) or steps or not self._text.startswith("(", self._at):
             return None
-        with self._brackets(")", refusals.NO_CLOSING):
+        with self._brackets(")", error_messages.NO_CLOSING):
             return self._query(replace(scope, this=source.scope, bare=True))
 
     def _array(self, scope: _Scope) -> Array:
         items: list[Node] = []
-        with self._brackets("]", refusals.NO_CLOSING_OF_ARRAY):
+        with self._brackets("]", error_messages.NO_CLOSING_OF_ARRAY):
             while not self._text.startswith("]", self._at):
                 items.append(self._query(scope))
                 self._match(_SPACE)
@@ -213,13 +213,13 @@ class _Parser:
         return Array(tuple(items))
 
     def _element(self) -> Element:
-        with self._brackets("]", refusals.NO_ELEMENT):
-            return Element(self._whole_number(refusals.NO_ELEMENT))
+        with self._brackets("]", error_messages.NO_ELEMENT):
+            return Element(self._whole_number(error_messages.NO_ELEMENT))
 
     def _step(self, steps: list[Step], scope: _Scope, is_record: bool) -> None:
         """Take a member, which joins a path before it, a method or a query of the value."""
         if self._text.startswith("(", self._at):
-            with self._brackets(")", refusals.NO_CLOSING):
+            with self._brackets(")", error_messages.NO_CLOSING):
                 steps.append(Within(self._query(scope.of_value())))
             return
         start = self._at
@@ -229,15 +229,15 @@ class _Parser:
         word = self._match(_WORD)
         if not self._text.startswith("(", self._at):
             if not word:
-                self._refuse(refusals.no_field(self._text, start))
+                self._refuse(error_messages.no_field(self._text, start))
             _join(steps, [word])
             return
         end = self._at
         self._at = start
         if word not in METHODS:
-            self._refuse(refusals.method(word))
+            self._refuse(error_messages.method(word))
         if is_record and word not in OF_RECORDS:
-            self._refuse(refusals.NO_METHOD_OF_RECORD.format(method=word))
+            self._refuse(error_messages.NO_METHOD_OF_RECORD.format(method=word))
         self._at = end
         self._method(word, steps, scope)
 
@@ -262,9 +262,9 @@ class _Parser:
 
     def _argument_query(self, name: str, scope: _Scope) -> Node:
         """The one argument of a method that is a query."""
-        with self._brackets(")", refusals.arguments(name)):
+        with self._brackets(")", error_messages.arguments(name)):
             if self._text.startswith(")", self._at):
-                self._refuse(refusals.arguments(name))
+                self._refuse(error_messages.arguments(name))
             query = self._query(self._arrow(scope) if name == "map_each" else scope)
             self._match(_SPACE)
             self._take(",")
@@ -277,16 +277,16 @@ class _Parser:
             return scope.of_value()
         name, before, after = found.groups()
         if not (before and after):
-            self._refuse(refusals.NO_BLANKS_AT_ARROW)
-        if name in scope.names or name == "_" or refusals.is_reserved(name):
-            self._refuse(refusals.BAD_NAME_OF_ELEMENT.format(name=name))
+            self._refuse(error_messages.NO_BLANKS_AT_ARROW)
+        if name in scope.names or name == "_" or error_messages.is_reserved(name):
+            self._refuse(error_messages.BAD_NAME_OF_ELEMENT.format(name=name))
         self._at = found.end()
         return scope.named(name)
 
     def _arguments(self, name: str, parameters: tuple[Argument, ...]) -> tuple[str | int, ...]:
         """Literal arguments in brackets."""
         taken: list[str | int] = []
-        sentence = refusals.arguments(name)
+        sentence = error_messages.arguments(name)
         with self._brackets(")", sentence):
             for parameter in parameters:
                 if self._text.startswith(")", self._at):
@@ -348,7 +348,7 @@ class _Parser:
         yield
         self._match(_SPACE)
         if not self._take(closing):
-            self._refuse(refusals.symbol(self._text, self._at) or sentence)
+            self._refuse(error_messages.symbol(self._text, self._at) or sentence)
         self._nesting -= 1
 
     def _match(self, pattern: re.Pattern[str]) -> str:

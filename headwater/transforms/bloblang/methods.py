@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from headwater.transforms.bloblang.values import (
+from headwater.transforms.bloblang.json_values import (
     FAILED,
     Value,
     opened,

@@ -19,7 +19,7 @@ from headwater.model.dataset import filter_set
 from headwater.model.lease import Candidate
 from headwater.settings import Settings
 from headwater.stores.redis.client import Client
-from headwater.stores.redis.sets import RedisSetStore
+from headwater.stores.redis.sets.set_store import RedisSetStore
 from headwater.stores.sql.database import Database
 from tests.support.deployments import deploy
 from tests.support.sql import OWNER, a_flow

@@ -13,7 +13,7 @@ from headwater.model.dataset import filter_set
 from headwater.model.flow import DeliveryMode
 from headwater.model.transform import RedisSetFilterTransform, V8Transform
 from headwater.stores.redis.client import connect
-from headwater.stores.redis.sets import RedisSetStore
+from headwater.stores.redis.sets.set_store import RedisSetStore
 from tests.integration.engine.harness import Pipeline, check_copy, headers, wait_for
 from tests.support.kafka import CACHE_DIR, KafkaServer, server
 from tests.support.valkey import ValkeyServer

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from headwater.model.metric import TIME_RANGES, Counts, Interval, Measured, TimeRange, Times
+from headwater.model.metric import TIME_RANGES, Counts, Interval, MetricsDelta, TimeRange, Times
 
 
 @dataclass(slots=True)
@@ -30,29 +30,29 @@ class MemoryMetrics:
         self._lock = threading.Lock()
         self._deployments: dict[str, _Deployment] = defaultdict(_Deployment)
 
-    def take(self, deployment_id: str, group: str, owner: str, partitions: Collection[int]) -> Mapping[int, int]:
+    def acquire_partitions(self, deployment_id: str, group: str, owner: str, partitions: Collection[int]) -> Mapping[int, int]:
         """See MetricStore."""
         with self._lock:
             found = self._deployments[deployment_id]
             found.owners.update({(group, partition): owner for partition in partitions})
             return {p: found.marks[group, p] for p in partitions if (group, p) in found.marks}
 
-    def write(self, deployment_id: str, group: str, owner: str, measured: Measured) -> frozenset[int]:
+    def write(self, deployment_id: str, group: str, owner: str, delta: MetricsDelta) -> frozenset[int]:
         """See MetricStore."""
         with self._lock:
             found = self._deployments[deployment_id]
-            refused = frozenset(p for p in measured.spans if found.owners.get((group, p), owner) != owner)
+            refused = frozenset(p for p in delta.spans if found.owners.get((group, p), owner) != owner)
             new = [
                 (p, span)
-                for p, span in measured.spans.items()
+                for p, span in delta.spans.items()
                 if p not in refused and found.marks.get((group, p), -1) < span.end
             ]
             for partition, span in new:
                 found.owners[group, partition], found.marks[group, partition] = owner, span.end
-                found.last_progress = float(measured.minute)
-                found.add(measured.minute, span.counts, {})
-            if new or not measured.spans:
-                found.add(measured.minute, {}, measured.times)
+                found.last_progress = float(delta.minute)
+                found.add(delta.minute, span.counts, {})
+            if new or not delta.spans:
+                found.add(delta.minute, {}, delta.times)
             return refused
 
     def read(self, deployment_id: str, time_range: TimeRange, now_s: float) -> Mapping[int, Interval]:

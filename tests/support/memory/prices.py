@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from headwater.model.price.left import Chunk, Leaving
 from headwater.model.price.tick import partition_of, quoted_key
-from headwater.stores.prices import Found, PriceWrite
+from headwater.stores.prices import PriceWrite, StoredToken
 
 
 class MemoryPrices:
@@ -22,7 +22,7 @@ class MemoryPrices:
         self._unsettled: dict[int, set[bytes]] = {}
         self._chains: set[str] = set()
 
-    def take(self, owner: str, topic_id: str, partitions: Collection[int]) -> Mapping[int, int]:
+    def acquire_partitions(self, owner: str, topic_id: str, partitions: Collection[int]) -> Mapping[int, int]:
         """See PriceStore."""
         with self._lock:
             self._owners.update(dict.fromkeys(partitions, (owner, topic_id)))
@@ -35,7 +35,7 @@ class MemoryPrices:
         with self._lock:
             return [(self._states.get((partition, one)), self._tails.get((partition, one))) for one in tokens]
 
-    def read_left(self, leaving: Sequence[Leaving]) -> list[bytes | None]:
+    def read_archived(self, leaving: Sequence[Leaving]) -> list[bytes | None]:
         """See PriceStore."""
         with self._lock:
             return [self._left.get(one) for one in leaving]
@@ -46,7 +46,7 @@ class MemoryPrices:
             took = self._owners.get(partition, ("", ""))
             if took[0] != owner or self._known[owner, partition] != self._ends.get(partition):
                 return None
-            self._left |= written.left
+            self._left |= written.archived
             self._unsettled.setdefault(partition, set()).update(written.unsettled)
             for token, state in written.states.items():
                 self._states[partition, token] = state
@@ -72,8 +72,8 @@ class MemoryPrices:
         with self._lock:
             return frozenset(self._chains)
 
-    def look_up(self, tokens: Sequence[bytes], hour: int) -> list[Found]:
+    def look_up(self, tokens: Sequence[bytes], hour: int) -> list[StoredToken]:
         """See PriceStore."""
         stored = [self.read(partition_of(token), [token, quoted_key(token)]) for token in tokens]
-        ticks = self.read_left([(token, Chunk(hour)) for token in tokens])
-        return [Found(*own, some, *quoted) for (own, quoted), some in zip(stored, ticks, strict=True)]
+        ticks = self.read_archived([(token, Chunk(hour)) for token in tokens])
+        return [StoredToken(*own, some, *quoted) for (own, quoted), some in zip(stored, ticks, strict=True)]

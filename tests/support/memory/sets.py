@@ -9,8 +9,8 @@ from datetime import datetime
 
 from headwater.model.dataset import SetId
 from headwater.model.quota import Reservation
-from headwater.stores.base import Page, Written
-from headwater.stores.redis import values as stored_values
+from headwater.stores.base import SetWriteResult, ValuePage
+from headwater.stores.redis.sets import value_encoding
 
 
 @dataclass(slots=True)
@@ -22,11 +22,11 @@ class _Set:
     hash_key: int = field(default_factory=lambda: secrets.randbits(64))
 
     def position(self, value: str) -> int:
-        return stored_values.position(stored_values.hash_of(stored_values.encode(value), self.hash_key))
+        return value_encoding.position(value_encoding.hash_of(value_encoding.encode(value), self.hash_key))
 
-    def written(self, changed: int) -> Written:
+    def written(self, changed: int) -> SetWriteResult:
         self.version += changed > 0
-        return Written(changed, self.version, len(self.values))
+        return SetWriteResult(changed, self.version, len(self.values))
 
 
 class MemorySetStore:
@@ -36,7 +36,7 @@ class MemorySetStore:
         self._lock = threading.Lock()
         self._sets: dict[SetId, _Set] = defaultdict(_Set)
 
-    def add(self, target: SetId, values: Sequence[str]) -> Written:
+    def add(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
         """See SetStore."""
         with self._lock:
             found = self._sets[target]
@@ -44,7 +44,7 @@ class MemorySetStore:
             found.values.update((value, found.position(value)) for value in new)
             return found.written(len(new))
 
-    def remove(self, target: SetId, values: Sequence[str]) -> Written:
+    def remove(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
         """See SetStore."""
         with self._lock:
             found = self._sets[target]
@@ -53,14 +53,14 @@ class MemorySetStore:
                 del found.values[value]
             return found.written(len(gone))
 
-    def replace(self, target: SetId, values: Iterable[str]) -> Written:
+    def replace(self, target: SetId, values: Iterable[str]) -> SetWriteResult:
         """See SetStore."""
         new = set(values)
         with self._lock:
             found = self._sets[target]
             found.values = {value: found.position(value) for value in new}
             found.version += 1
-            return Written(len(new), found.version, len(new))
+            return SetWriteResult(len(new), found.version, len(new))
 
     def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
         """See SetStore."""
@@ -68,7 +68,7 @@ class MemorySetStore:
             known = self._sets[target].values
             return [value in known for value in values]
 
-    def page(self, target: SetId, cursor: int | None, count: int) -> Page:
+    def page(self, target: SetId, cursor: int | None, count: int) -> ValuePage:
         """See SetStore."""
         with self._lock:
             known = self._sets[target].values
@@ -77,7 +77,7 @@ class MemorySetStore:
         end = min(count, len(after))
         while 0 < end < len(after) and after[end][0] == after[end - 1][0]:
             end += 1
-        return Page([value for _, value in after[:end]], after[end - 1][0] if end < len(after) else None, total)
+        return ValuePage([value for _, value in after[:end]], after[end - 1][0] if end < len(after) else None, total)
 
     def count(self, target: SetId) -> tuple[int, int]:
         """See SetStore."""
@@ -98,23 +98,23 @@ class MemorySetStore:
         """Nothing to do: a replace that is cut off leaves nothing behind."""
 
 
-class MemoryDraftSets:
-    """DraftSets of one process."""
+class MemoryUnsavedSets:
+    """UnsavedSets of one process."""
 
     def __init__(self) -> None:
         self._begun: dict[SetId, datetime] = {}
 
     def begin(self, targets: Iterable[SetId], now: datetime) -> None:
-        """See DraftSets."""
+        """See UnsavedSets."""
         self._begun |= dict.fromkeys(targets, now)
 
     def end(self, targets: Iterable[SetId]) -> None:
-        """See DraftSets."""
+        """See UnsavedSets."""
         for target in targets:
             self._begun.pop(target, None)
 
     def begun_before(self, time: datetime) -> Sequence[SetId]:
-        """See DraftSets."""
+        """See UnsavedSets."""
         return [target for target, begun in self._begun.items() if begun < time]
 
 

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from headwater.stores.base import Allowance
+from headwater.stores.base import TokenResult
 
 
 class MemoryBuckets:
@@ -14,11 +14,11 @@ class MemoryBuckets:
         self._lock = threading.Lock()
         self._buckets: dict[str, tuple[float, float]] = {}
 
-    def take(self, name: str, rate: float, size: int) -> Allowance:
+    def take(self, name: str, rate: float, size: int) -> TokenResult:
         with self._lock:
             now = self._clock()
             tokens, at = self._buckets.get(name, (size, now))
             tokens = min(size, tokens + (now - at) * rate)
             taken = tokens >= 1
             self._buckets[name] = (tokens - taken, now)
-            return Allowance(taken, tokens - taken)
+            return TokenResult(taken, tokens - taken)

@@ -15,37 +15,37 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from fastapi import FastAPI
 
 from headwater.api.app import create_api
-from headwater.api.services import Probe, Services
+from headwater.api.dependencies import ReadinessProbe, Services
 from headwater.errors import ScriptRefused
 from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.deployment import Condition, Deployment, Observed, Phase, Progress
 from headwater.model.key import DEFAULT_SCOPES
 from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.model.transform import CheckedScript, V8Transform
-from headwater.native import Texts
+from headwater.native import BytesColumn
 from headwater.sandbox import Sandbox
 from headwater.services.audit import AuditedSets
-from headwater.services.checks import PipelineChecker, ValidateScript
+from headwater.services.pipeline_checker import PipelineChecker, ValidateScript
 from headwater.services.datasets import Datasets
 from headwater.services.deployments import Deployments, KafkaEndpoint
 from headwater.services.filters import Filters
 from headwater.services.flows import Flows, FlowStores
-from headwater.services.idempotency import Calls
+from headwater.services.idempotency import IdempotencyService
 from headwater.services.ids import new_id
 from headwater.services.keys import Keys
-from headwater.services.metrics import Metrics
+from headwater.services.metrics import PipelineMetrics
 from headwater.services.prices import Prices
 from headwater.services.quotas import QuotaSets, QuotaStores
 from headwater.services.trials import Trials
 from headwater.stores.base import DeploymentStore, SetLookup
 from headwater.stores.sql.database import Database
 from headwater.transforms import TRANSFORMS
-from headwater.transforms.base import Resources
+from headwater.transforms.base import TransformContext
 from headwater.transforms.expression import parse
 from tests.support.memory.broker import MemoryBroker
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.prices import MemoryPrices
-from tests.support.memory.sets import MemoryDatasetNames, MemoryDraftSets, MemoryReservations, MemorySetStore
+from tests.support.memory.sets import MemoryDatasetNames, MemoryUnsavedSets, MemoryReservations, MemorySetStore
 from tests.support.sql import fresh_database
 
 FLOW = "/api/v1/flow"
@@ -87,7 +87,7 @@ class Script:
 
     uid = ""
 
-    def __init__(self, config: V8Transform, _resources: Resources) -> None:
+    def __init__(self, config: V8Transform, _resources: TransformContext) -> None:
         self._script = config.script
 
     def start(self, batch: RecordBatch) -> "Script":
@@ -104,7 +104,7 @@ class Script:
             failures = [Failure(i, "TypeError", "x is undefined", "", 2, 7) for i in range(len(self._batch))]
             return Outcome(self._batch.select([False] * len(self._batch)), failures, ["before it failed"])
         values = [value[:-1] + b',"seen":true}' for value in self._batch.values if value]
-        return Outcome(replace(self._batch, values=Texts.of(values)), [], [f"saw {len(values)}"])
+        return Outcome(replace(self._batch, values=BytesColumn.of(values)), [], [f"saw {len(values)}"])
 
     def close(self) -> None: ...
 
@@ -137,18 +137,18 @@ class Controller:
         self.reasons: list[str] = []
         self.rolls_back_to: int | None = None
         self.asleep = False
-        self.desire_running = store.desire_running
-        self.desire_absent = store.desire_absent
+        self.request_deploy = store.request_deploy
+        self.request_teardown = store.request_teardown
         self.unfinished = store.unfinished
-        self.ended = store.ended
-        self.forget_ended = store.forget_ended
+        self.ended_among = store.ended_among
+        self.delete_ended = store.delete_ended
         self.observe = store.observe
         self.report_workers = store.report_workers
-        self.desire_credentials = store.desire_credentials
-        self.undeployed = store.undeployed
-        self.torn_down = store.torn_down
-        self.markers = store.markers
-        self.give_up = store.give_up
+        self.request_credential_rotation = store.request_credential_rotation
+        self.undeployed_among = store.undeployed_among
+        self.obsolete_topics = store.obsolete_topics
+        self.versions = store.versions
+        self.record_as_ended = store.record_as_ended
         self.write_logs = store.write_logs
         self.read_logs = store.read_logs
 
@@ -253,7 +253,7 @@ class Installation:
     prices: MemoryPrices = field(default_factory=MemoryPrices)
     broker: MemoryBroker = field(default_factory=MemoryBroker)
     clock: Clock = field(default_factory=Clock)
-    probes: dict[str, Probe] = field(default_factory=dict)
+    probes: dict[str, ReadinessProbe] = field(default_factory=dict)
     bindings: Bindings = field(default_factory=lambda: Bindings({"base.log.zerolag": KafkaTopic("fast.base.log")}))
     validate: ValidateScript = validate_script
     open_sandbox: Callable[[], AbstractContextManager[Sandbox]] | None = None
@@ -272,9 +272,9 @@ class Installation:
         audited = AuditedSets(sets, self.database.audit)
         services = Services(
             keys=self.keys,
-            calls=Calls(self.database.idempotency, self.clock),
+            calls=IdempotencyService(self.database.idempotency, self.clock),
             flows=Flows(
-                FlowStores(flows, self.database.revisions, sets, MemoryDraftSets()),
+                FlowStores(flows, self.database.revisions, sets, MemoryUnsavedSets()),
                 PipelineChecker(self.bindings, self.validate, parse, new_id),
                 self.clock,
                 new_id,
@@ -287,7 +287,7 @@ class Installation:
                 self.clock.monotonic,
             ),
             deployments=Deployments(flows, self.controller, self.clock, new_id, lambda: f"secret{next(numbers)}"),
-            metrics=Metrics(self.metrics, lambda _, group: self.broker.lag([group]).get(group), self.clock),
+            metrics=PipelineMetrics(self.metrics, lambda _, group: self.broker.lag([group]).get(group), self.clock),
             filters=Filters(flows, self.controller, audited),
             datasets=Datasets(self.database.datasets, self.names, audited, self.clock, new_id),
             prices=Prices(self.prices, self.clock, filter_outliers=True),
@@ -295,15 +295,15 @@ class Installation:
             bindings=self.bindings,
             kafka=KafkaEndpoint("kafka.example:9092", "SASL_PLAINTEXT", "SCRAM-SHA-512"),
             probes=self.probes,
-            is_led=lambda: True,
+            has_leader=lambda: True,
             deploy_timeout_s=5,
         )
         return replace(services, **changes)
 
     @contextlib.contextmanager
-    def _resources(self, owner: str, sets: SetLookup) -> Iterator[Resources]:
+    def _resources(self, owner: str, sets: SetLookup) -> Iterator[TransformContext]:
         with self.open_sandbox() if self.open_sandbox else contextlib.nullcontext() as sandbox:
-            yield Resources("", owner, sets, self.names, False, print, sandbox)
+            yield TransformContext("", owner, sets, self.names, False, print, sandbox)
 
     @contextlib.contextmanager
     def serving(self, **changes: Any) -> Iterator["Installation"]:
@@ -324,7 +324,7 @@ class Installation:
 
 
 @contextlib.contextmanager
-def installation(probes: Mapping[str, Probe] | None = None, **changes: Any) -> Iterator[Installation]:
+def installation(probes: Mapping[str, ReadinessProbe] | None = None, **changes: Any) -> Iterator[Installation]:
     """An installation that serves its API."""
     with start_blocking_portal() as portal, Installation(portal, probes=dict(probes or {})).serving(**changes) as made:
         yield made

@@ -7,7 +7,7 @@ import pytest
 
 from headwater.errors import SetStoreUnavailable, StoreUnavailable
 from headwater.model.audit import AuditEntry, AuditQuery
-from headwater.stores.base import Written
+from headwater.stores.base import SetWriteResult
 from tests.unit.api.installation import FLOW, TOKEN, Installation, User
 
 
@@ -78,7 +78,7 @@ class TestSets:
     def test_a_write_that_failed(self, headwater: Installation, alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
         path = values_path(alice.create(), headwater)
 
-        def away(*_: object) -> Written:
+        def away(*_: object) -> SetWriteResult:
             raise SetStoreUnavailable("Valkey is away.")
 
         monkeypatch.setattr(headwater.sets, "add", away)

@@ -146,7 +146,7 @@ class TestDelete:
         assert alice.delete(path).status_code == 204
         alice.problem(alice.delete(path), 404, "not-found")
         assert headwater.sets.count(dataset_set(path.rsplit("/", 1)[1])) == (0, 0)
-        assert headwater.database.datasets.unsettled() == []
+        assert headwater.database.datasets.incomplete() == []
 
     def test_another_owners_is_not_found(self, alice: User, bob: User) -> None:
         path = f"{DATASETS}/{made(alice)}"

@@ -12,7 +12,7 @@ from anyio.from_thread import BlockingPortal
 from headwater.brokers.base import Resources, TopicSpec
 from headwater.errors import SetStoreUnavailable
 from headwater.model.deployment import Condition, LogLine, Observed, Phase, Status, WorkerStatus
-from headwater.model.metric import Measured, Span
+from headwater.model.metric import MetricsDelta, PartitionCounts
 from headwater.services.deployments import Deployments
 from headwater.services.ids import new_id
 from headwater.services.redaction import redactor
@@ -140,7 +140,7 @@ class TestDeploy:
             alice.post(path)
             made.controller.asleep = True
             (deployment,) = made.database.deployments.unfinished()
-            made.database.deployments.desire_absent(deployment.flow_id)
+            made.database.deployments.request_teardown(deployment.flow_id)
             began = time.monotonic()
             again = alice.start("POST", path)
             time.sleep(1.5)
@@ -320,7 +320,7 @@ class TestStats:
         headwater.broker.pin(f"wrk-{deployment.id}.1", "stream", "latest")
         headwater.broker.append("stream", 0, 0)
         minute = 1767323040
-        headwater.metrics.write(deployment.id, "g", "a", Measured(minute, {0: Span(1, {})}, {}))
+        headwater.metrics.write(deployment.id, "g", "a", MetricsDelta(minute, {0: PartitionCounts(1, {})}, {}))
         stats = alice.get(f"{FLOW}/{config_id}/deploy/stats").json()
         assert (stats["lag"], stats["last_progress_at"]) == (1, "2026-01-02T03:04:00.000Z")
 
@@ -401,7 +401,7 @@ class TestStats:
             assert shown == {"worker": "Kafka at … does not answer.", "script": away}
 
     def test_nothing_is_ready_while_no_controller_looks_after_it(self) -> None:
-        with installation(is_led=lambda: False) as made:
+        with installation(has_leader=lambda: False) as made:
             alice = made.user("alice")
             config_id = alice.create()["id"]
             alice.post(f"{FLOW}/{config_id}/deploy")

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from headwater.api import examples
-from headwater.model.metric import Histogram, Measured, Span
+from headwater.model.metric import Histogram, MetricsDelta, PartitionCounts
 from headwater.model.price.codec import encode
 from headwater.model.price.state import TokenState
 from headwater.model.price.tick import partition_of, token_key
@@ -57,7 +57,7 @@ class World:
         state = TokenState()
         now = int(self._clock.monotonic() * 1000)
         state.fold((now, 0, 99.0, 18, b""), now)
-        headwater.prices.take("", "", [partition_of(key)])
+        headwater.prices.acquire_partitions("", "", [partition_of(key)])
         headwater.prices.write(partition_of(key), "", PriceWrite(1, {key: encode(state)}, {}, {}))
 
     def _write(self, deployments: list[str]) -> None:
@@ -65,8 +65,8 @@ class World:
         self._deployments.write_logs({made: [a_line()] for made in deployments})
         for made in deployments:
             minute = int(self._clock.monotonic()) // 60 * 60
-            counted = {0: Span(1, {"messages_received": 1})}
-            self._metrics.write(made, "group", "a", Measured(minute, counted, {"total_latency": Histogram({1: 1})}))
+            counted = {0: PartitionCounts(1, {"messages_received": 1})}
+            self._metrics.write(made, "group", "a", MetricsDelta(minute, counted, {"total_latency": Histogram({1: 1})}))
 
     def create(self, path: str) -> dict[str, Any]:
         created: dict[str, Any] = self.user.post(path, sent_examples(self._schema["paths"][path]["post"])[0]).json()

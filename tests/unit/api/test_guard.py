@@ -277,7 +277,7 @@ class TestUnexpected:
         def fail(*_: object) -> None:
             raise ZeroDivisionError("secret")
 
-        monkeypatch.setattr(headwater.database.flows, "places", fail)
+        monkeypatch.setattr(headwater.database.flows, "list_positions", fail)
         with capture_logs() as logged:
             response = alice.get(FLOW)
         body = alice.problem(response, 500, "internal-error")

@@ -80,7 +80,7 @@ class TestReadyz:
         free = threading.Event()
         with installation(probes={"database": lambda: None}) as made:
             alice = made.user("alice")
-            monkeypatch.setattr(made.database.flows, "places", lambda *_: free.wait() and [])
+            monkeypatch.setattr(made.database.flows, "list_positions", lambda *_: free.wait() and [])
             waiting = [alice.start("GET", FLOW) for _ in range(100)]
             for path in ("/healthz", "/readyz", "/metrics"):
                 assert alice.get(path).status_code == 200

@@ -14,7 +14,7 @@ def test_a_stored_state_that_is_cut_off_fails_no_request(headwater: Installation
     state = TokenState()
     state.fold_all([(now, 0, 1.5, 6, b"")], now)
     whole, store = encode(state), headwater.prices
-    store.take("one", "topic", range(PARTITIONS))
+    store.acquire_partitions("one", "topic", range(PARTITIONS))
     store.note_chains({"base"})
     for address, data in (("0xaa", whole), ("0xbb", whole[:-9])):
         key = token_key("base", address).encode()

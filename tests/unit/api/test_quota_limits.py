@@ -8,7 +8,7 @@ WITH_VALUES = {"type": "redis_set_filter", "filter_expr": "root = this.a", "set_
 
 def test_limits_show_what_is_used_and_allowed(headwater: Installation, alice: User, bob: User) -> None:
     bob.create()
-    headwater.database.quotas.change("alice", {"configurations": 2, "datasets": None}, [])
+    headwater.database.quotas.set_limits("alice", {"configurations": 2, "datasets": None}, [])
     alice.create(transforms=[WITH_VALUES])
     alice.post(f"{FLOW}/datasets", {"name": "d"})
     shown = alice.get(f"{FLOW}/limits").json()["limits"]
@@ -25,7 +25,7 @@ def test_limits_need_a_scope(headwater: Installation) -> None:
 
 
 def test_what_is_over_a_quota_is_refused_and_says_why(headwater: Installation, alice: User, bob: User) -> None:
-    headwater.database.quotas.change("alice", {"configurations": 1, "datasets": 0, "deployments": 0}, [])
+    headwater.database.quotas.set_limits("alice", {"configurations": 1, "datasets": 0, "deployments": 0}, [])
     flow = alice.create()
     for response in (
         alice.post(FLOW, flow_body()),
@@ -40,8 +40,8 @@ def test_what_is_over_a_quota_is_refused_and_says_why(headwater: Installation, a
 
 def test_an_owner_at_the_quota_can_make_a_configuration_smaller(headwater: Installation, alice: User) -> None:
     flow = alice.create()
-    used = headwater.database.quotas.used("alice")["stored_bytes"]
-    headwater.database.quotas.change("alice", {"stored_bytes": used}, [])
+    used = headwater.database.quotas.usage("alice")["stored_bytes"]
+    headwater.database.quotas.set_limits("alice", {"stored_bytes": used}, [])
     path = f"{FLOW}/{flow['id']}"
     shorter = flow_body() | {"description": "shorter"}
     assert alice.put(path, shorter).json()["description"] == "shorter"
@@ -49,16 +49,16 @@ def test_an_owner_at_the_quota_can_make_a_configuration_smaller(headwater: Insta
 
 
 def test_a_configuration_over_the_quota_leaves_no_values_behind(headwater: Installation, alice: User) -> None:
-    headwater.database.quotas.change("alice", {"configurations": 0, "set_values": 3}, [])
+    headwater.database.quotas.set_limits("alice", {"configurations": 0, "set_values": 3}, [])
     for _ in range(3):
         alice.problem(alice.post(FLOW, flow_body(transforms=[WITH_VALUES])), 403, "quota")
     assert headwater.reservations.all() == []
-    headwater.database.quotas.change("alice", {"configurations": 1}, [])
+    headwater.database.quotas.set_limits("alice", {"configurations": 1}, [])
     alice.create(transforms=[WITH_VALUES])
 
 
 def test_values_over_the_quota_change_nothing(headwater: Installation, alice: User) -> None:
-    headwater.database.quotas.change("alice", {"set_values": 3}, [])
+    headwater.database.quotas.set_limits("alice", {"set_values": 3}, [])
     flow = alice.create(transforms=[WITH_VALUES])
     path = f"{FLOW}/{flow['id']}/transforms/{flow['pipeline_config']['transforms'][0]['uid']}/filter-values"
     alice.problem(alice.post(path, {"values": ["d"]}), 403, "quota")

@@ -244,7 +244,7 @@ class TestDeployed:
     def test_during_a_teardown_is_only_saved(self, headwater: Installation, made: Made, verb: str) -> None:
         made.deploy()
         headwater.controller.asleep = True
-        headwater.database.deployments.desire_absent(made.id)
+        headwater.database.deployments.request_teardown(made.id)
         assert self.send(made, verb).status_code == 200
         assert made.revision == 2
 

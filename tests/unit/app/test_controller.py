@@ -10,7 +10,7 @@ from headwater.model.audit import AuditQuery, Change
 from headwater.services.ids import utc_now
 from headwater.settings import Settings
 from headwater.stores.sql.database import open_database
-from headwater.stores.sql.sealed import Sealer
+from headwater.stores.sql.encryption import Sealer
 from tests.support.memory.sets import MemorySetStore
 
 

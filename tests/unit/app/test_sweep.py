@@ -32,15 +32,15 @@ def test_looking_changes_nothing() -> None:
     found = world.look()
     assert found.unknown.deployments | found.unknown.flows == {DEPLOYMENT, FLOW}
     assert world.broker.inventory() == before
-    assert list(world.database.deployments.ended([DEPLOYMENT])) == []
+    assert list(world.database.deployments.ended_among([DEPLOYMENT])) == []
 
 
 @pytest.mark.parametrize("named", [[], [DEPLOYMENT], [FLOW]])
 def test_what_is_given_up_is_recorded_as_ended(named: list[str]) -> None:
     world = World()
     assert world.look().give_up(named) == {DEPLOYMENT, FLOW}
-    assert list(world.database.deployments.ended([DEPLOYMENT])) == [DEPLOYMENT]
-    assert list(world.database.deployments.undeployed([FLOW])) == [FLOW]
+    assert list(world.database.deployments.ended_among([DEPLOYMENT])) == [DEPLOYMENT]
+    assert list(world.database.deployments.undeployed_among([FLOW])) == [FLOW]
     assert not world.look().unknown
 
 
@@ -51,7 +51,7 @@ def test_an_id_that_is_not_listed_is_refused() -> None:
     with pytest.raises(SetupError, match="none of the ids"):
         world.look().require_listed([DEPLOYMENT, "01jz0000000000000000000009"])
     world.look().require_listed([DEPLOYMENT, FLOW])
-    assert list(world.database.deployments.ended([DEPLOYMENT])) == []
+    assert list(world.database.deployments.ended_among([DEPLOYMENT])) == []
 
 
 def test_what_runs_for_another_installation_goes_only_when_it_is_named() -> None:
@@ -59,9 +59,9 @@ def test_what_runs_for_another_installation_goes_only_when_it_is_named() -> None
     world.broker.members[f"wrk-{DEPLOYMENT}.1"] = 1
     with pytest.raises(SetupError, match="another installation"):
         world.look().give_up([])
-    assert list(world.database.deployments.ended([DEPLOYMENT])) == []
+    assert list(world.database.deployments.ended_among([DEPLOYMENT])) == []
     world.look().give_up([DEPLOYMENT])
-    assert list(world.database.deployments.ended([DEPLOYMENT])) == [DEPLOYMENT]
+    assert list(world.database.deployments.ended_among([DEPLOYMENT])) == [DEPLOYMENT]
 
 
 def test_waiting_for_the_controller(monkeypatch: pytest.MonkeyPatch) -> None:

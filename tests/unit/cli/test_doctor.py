@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headwater.cli import app
-from headwater.stores.sql.sealed import decode_secret_key
+from headwater.stores.sql.encryption import decode_secret_key
 from tests.support.sql import OWNER, a_deployment, a_flow, open_sqlite
 
 
@@ -26,7 +26,7 @@ def data_dir(tmp_path: Path) -> Path:
     database = open_sqlite(tmp_path / "headwater.db", key)
     for number in (1, 2):
         database.flows.create(a_flow(f"f{number}"))
-        database.deployments.desire_running(OWNER, f"f{number}", a_deployment(f"d{number}", flow_id=f"f{number}"))
+        database.deployments.request_deploy(OWNER, f"f{number}", a_deployment(f"d{number}", flow_id=f"f{number}"))
     database.close()
     return tmp_path
 

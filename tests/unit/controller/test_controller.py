@@ -15,7 +15,7 @@ from headwater.errors import LeaseLost, SetStoreUnavailable, StoreUnavailable
 from headwater.model.dataset import Dataset, SetId, dataset_set, filter_set
 from headwater.model.deployment import Condition, Phase
 from headwater.model.lease import Candidate
-from headwater.model.metric import Measured, Span
+from headwater.model.metric import MetricsDelta, PartitionCounts
 from tests.unit.controller.world import DEPLOYMENT, FLOW, LOCK, TOPIC, World, flow
 
 
@@ -121,7 +121,7 @@ class TestCredentials:
     def test_rotation(self, world: World) -> None:
         world.deploy()
         world.run()
-        world.database.deployments.desire_credentials("owner", FLOW, "newer")
+        world.database.deployments.request_credential_rotation("owner", FLOW, "newer")
         world.run()
         assert world.active is not None
         assert world.active.observed_credentials == 2
@@ -134,7 +134,7 @@ class TestDown:
         world.deploy()
         world.run()
         world.sets.add(filter_set(FLOW, "t1"), ["x"])
-        world.database.deployments.desire_absent(FLOW)
+        world.database.deployments.request_teardown(FLOW)
         world.run(ticks=100)
         assert world.active is None
         assert set(world.broker.topics) == {TOPIC}
@@ -152,10 +152,10 @@ class TestDown:
 
         world.deploy()
         world.run()
-        world.metrics.write(DEPLOYMENT, "g", "a", Measured(60, {0: Span(1, {"messages_received": 1})}, {}))
+        world.metrics.write(DEPLOYMENT, "g", "a", MetricsDelta(60, {0: PartitionCounts(1, {"messages_received": 1})}, {}))
         if away:
             monkeypatch.setattr(world.metrics, "drop", fail)
-        world.database.deployments.desire_absent(FLOW)
+        world.database.deployments.request_teardown(FLOW)
         world.run()
         assert world.active is None
         assert (world.metrics.last_progress(DEPLOYMENT) is None) != away
@@ -164,7 +164,7 @@ class TestDown:
         world.deploy()
         world.run()
         world.broker.members[f"dep-{DEPLOYMENT}.main"] = 1
-        world.database.deployments.desire_absent(FLOW)
+        world.database.deployments.request_teardown(FLOW)
         world.run(ticks=100)
         assert world.active is None
         assert world.broker.inventory().groups == {f"dep-{DEPLOYMENT}.main"}
@@ -225,7 +225,7 @@ class TestDown:
     def test_a_kill_half_way_is_finished_by_the_next_controller(self, world: World) -> None:
         world.deploy()
         world.run(ticks=1)
-        world.database.deployments.desire_absent(FLOW)
+        world.database.deployments.request_teardown(FLOW)
         world.start_controller()
         world.run(ticks=100)
         assert world.active is None
@@ -239,7 +239,7 @@ class TestDatasets:
         world.names.put("owner", "name", "d1")
         world.sets.add(dataset_set("d1"), ["x"])
         world.run(ticks=5)
-        assert world.database.datasets.unsettled() == []
+        assert world.database.datasets.incomplete() == []
         assert world.names.resolve("owner", ["name"]) == [None]
         assert world.sets.count(dataset_set("d1"))[0] == 0
 
@@ -274,7 +274,7 @@ class TestLeadership:
             with pytest.raises(StoreUnavailable):
                 world.controller.tick()
             times_led = len(world.orchestrator.led_for_s)
-            world.database.deployments.desire_absent(FLOW)
+            world.database.deployments.request_teardown(FLOW)
             world.run(ticks=4)
             assert world.orchestrator.running() == {DEPLOYMENT}
             assert len(world.orchestrator.led_for_s) == times_led
@@ -297,7 +297,7 @@ class TestUnexpectedErrors:
                 stop.set()
             raise ZeroDivisionError
 
-        monkeypatch.setattr(world.database.deployments, "markers", broken)
+        monkeypatch.setattr(world.database.deployments, "versions", broken)
         world.controller.run(stop)
         assert seen == ["", *["looking after deployments: ZeroDivisionError"] * 2]
 

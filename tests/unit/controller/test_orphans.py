@@ -13,7 +13,7 @@ from headwater.controller.resources import WorkerSettings, resources, worker_set
 from headwater.errors import LeaseLost
 from headwater.model.binding import KafkaTopic
 from headwater.model.lease import Candidate
-from headwater.model.worker import KafkaAccess
+from headwater.model.worker_spec import KafkaAccess
 from tests.unit.controller.world import FLOW, LOCK, NOW, TOPIC, World, deployment
 
 
@@ -27,7 +27,7 @@ class TestOrphans:
         running = worker_set(
             made, made.newest, KafkaTopic(TOPIC), WorkerSettings(KafkaAccess(bootstrap_servers="b"), "", jit=False)
         )
-        world.database.deployments.desire_absent(FLOW)
+        world.database.deployments.request_teardown(FLOW)
         world.run(ticks=100)
         world.broker.ensure(wanted)
         world.orchestrator.ensure(running)
@@ -45,9 +45,9 @@ class TestOrphans:
     def test_topics_of_a_new_deployment_stay(self, world: World) -> None:
         world.deploy()
         world.run()
-        world.database.deployments.desire_absent(FLOW)
+        world.database.deployments.request_teardown(FLOW)
         world.run(ticks=100)
-        world.database.deployments.desire_running("owner", FLOW, deployment("01jz0000000000000000000001"))
+        world.database.deployments.request_deploy("owner", FLOW, deployment("01jz0000000000000000000001"))
         world.run(ticks=200)
         assert set(world.broker.topics) == {TOPIC, f"flow.{FLOW}.out", f"flow.{FLOW}.dlq"}
 
@@ -68,7 +68,7 @@ class TestWithoutUsers:
         world.deploy()
         world.run()
         assert (world.broker.users, world.broker.rules) == ({}, set())
-        world.database.deployments.desire_absent(FLOW)
+        world.database.deployments.request_teardown(FLOW)
         world.run(ticks=100)
         assert set(world.broker.topics) == {TOPIC}
         return world
@@ -92,7 +92,7 @@ class TestWithoutUsers:
     def test_what_an_operator_has_confirmed_goes(self, torn_down: World) -> None:
         self.make(torn_down, f"flow.{FLOW}.somebody")
         torn_down.run(ticks=100)
-        torn_down.database.deployments.give_up([FLOW], NOW)
+        torn_down.database.deployments.record_as_ended([FLOW], NOW)
         torn_down.run(ticks=200)
         assert set(torn_down.broker.topics) == {TOPIC}
 
@@ -117,7 +117,7 @@ class TestRestoredBackup:
         """The backup knows a teardown; after it, the same configuration was deployed again."""
         world.deploy()
         world.run()
-        world.database.deployments.desire_absent(FLOW)
+        world.database.deployments.request_teardown(FLOW)
         world.run(ticks=100)
         again = deployment(SECOND)
         world.broker.ensure(resources(again, again.newest, KafkaTopic(TOPIC), 4))
@@ -135,7 +135,7 @@ class TestRestoredBackup:
 
     def test_it_goes_once_it_is_confirmed(self, restored: World) -> None:
         restored.run(ticks=100)
-        restored.database.deployments.give_up([SECOND], NOW)
+        restored.database.deployments.record_as_ended([SECOND], NOW)
         restored.run(ticks=200)
         assert set(restored.broker.topics) == {TOPIC}
         assert (restored.broker.users, restored.broker.rules) == ({}, set())
@@ -144,7 +144,7 @@ class TestRestoredBackup:
     def test_a_deposed_leader_removes_nothing(self, world: World) -> None:
         made = world.deploy()
         world.run()
-        world.database.deployments.desire_absent(FLOW)
+        world.database.deployments.request_teardown(FLOW)
         world.run(ticks=100)
         world.broker.ensure(resources(made, made.newest, KafkaTopic(TOPIC), 4))
         before = world.broker.inventory()

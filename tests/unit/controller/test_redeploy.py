@@ -14,7 +14,7 @@ from headwater.errors import BrokerUnavailable
 from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.deployment import Condition, Phase
 from headwater.model.sink import KafkaSink
-from headwater.model.worker import KafkaAccess
+from headwater.model.worker_spec import KafkaAccess
 from tests.unit.controller.world import DEPLOYMENT, FLOW, TOPIC, World, deployment
 
 
@@ -39,7 +39,7 @@ class TestTopicMembers:
         sink = KafkaSink(uid="s1", type="kafka", name="out", **members)
         changed = old.pipeline_config.model_copy(update={"sinks": [sink]})
         world.database.flows.save(replace(old, revision=old.revision + 1, pipeline_config=changed))
-        world.database.deployments.desire_running("owner", FLOW, deployment())
+        world.database.deployments.request_deploy("owner", FLOW, deployment())
 
     def settings(self, world: World) -> tuple[str | None, str | None]:
         config = world.broker.topics[f"flow.{FLOW}.out"].config
@@ -110,7 +110,7 @@ class TestRedeploy:
         old = world.database.flows.get("owner", FLOW)
         changed = old.pipeline_config.model_copy(update={"sinks": [KafkaSink(uid="s", type="kafka", name=sink)]})
         world.database.flows.save(replace(old, revision=old.revision + 1, pipeline_config=changed))
-        world.database.deployments.desire_running("owner", FLOW, deployment())
+        world.database.deployments.request_deploy("owner", FLOW, deployment())
 
     def seen(self, world: World) -> tuple[int | None, Condition]:
         assert world.active is not None
@@ -204,7 +204,7 @@ class TestRedeploy:
             old = world.database.flows.get("owner", FLOW)
             changed = old.pipeline_config.model_copy(update={"delivery": mode})
             world.database.flows.save(replace(old, revision=old.revision + 1, pipeline_config=changed))
-            world.database.deployments.desire_running("owner", FLOW, deployment())
+            world.database.deployments.request_deploy("owner", FLOW, deployment())
             world.run(ticks=2)
 
         assert rights() == []
@@ -280,7 +280,7 @@ class TestRedeploy:
     def test_deploying_again_tries_again(self, world: World) -> None:
         self.save(world)
         world.run(ticks=10, step_s=READY_WITHIN_S / 5)
-        world.database.deployments.desire_running("owner", FLOW, deployment())
+        world.database.deployments.request_deploy("owner", FLOW, deployment())
         world.run(ticks=2)
         assert self.seen(world) == (1, Condition.ROLLING_OUT)
         world.orchestrator.settle(DEPLOYMENT)
@@ -333,7 +333,7 @@ class TestRedeploy:
     def test_a_teardown_in_a_rollout_wins_and_leaves_nothing(self, world: World) -> None:
         self.save(world)
         world.run(ticks=10)
-        world.database.deployments.desire_absent(FLOW)
+        world.database.deployments.request_teardown(FLOW)
         world.run(ticks=100)
         assert world.active is None
         assert set(world.broker.topics) == {TOPIC}

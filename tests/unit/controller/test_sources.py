@@ -7,7 +7,7 @@ import pytest
 from headwater.brokers.base import Resources, TopicSpec
 from headwater.model.binding import Bindings, KafkaTopic, PubSubSubscription, PubSubTopic
 from headwater.model.deployment import Condition, Deployment, Phase
-from headwater.model.worker import KafkaAccess, PubSubPull
+from headwater.model.worker_spec import KafkaAccess, PubSubPull
 from tests.unit.controller.world import ACCESS, DEPLOYMENT, FLOW, World, deployment, flow
 
 TOPIC = "projects/project/topics/logs"
@@ -60,7 +60,7 @@ class TestTopic:
     def test_a_teardown_removes_it_and_waits_for_pubsub(self, world: World) -> None:
         world.deploy()
         world.run()
-        world.database.deployments.desire_absent(FLOW)
+        world.database.deployments.request_teardown(FLOW)
         world.project.away = True
         world.run(ticks=20)
         assert not gone(world)
@@ -73,7 +73,7 @@ class TestTopic:
     def test_a_controller_that_is_killed_half_way_is_followed_by_one_that_finishes(self, world: World) -> None:
         world.deploy()
         world.run()
-        world.database.deployments.desire_absent(FLOW)
+        world.database.deployments.request_teardown(FLOW)
         world.broker.away = True
         world.run(ticks=20)
         assert (world.project.made, gone(world)) == ({}, False)
@@ -85,7 +85,7 @@ class TestTopic:
     def test_orphans_are_swept_and_those_of_others_stay(self, world: World) -> None:
         world.deploy()
         world.run()
-        world.database.deployments.desire_absent(FLOW)
+        world.database.deployments.request_teardown(FLOW)
         world.run(ticks=100)
         foreign = "wrk-01zz0000000000000000000000.1"
         for name in (SUBSCRIPTION, foreign):
@@ -102,7 +102,7 @@ class TestTopic:
         source = flow().pipeline_config.source.model_copy(update={"entity": "decoded_log"})
         config = flow().pipeline_config.model_copy(update={"source": source})
         world.database.flows.save(replace(flow(), pipeline_config=config, revision=2))
-        world.database.deployments.desire_running("owner", FLOW, deployment())
+        world.database.deployments.request_deploy("owner", FLOW, deployment())
         world.run(ticks=10)
         assert set(world.project.made) == {SUBSCRIPTION, f"wrk-{DEPLOYMENT}.2"}
         world.run(ticks=100)
@@ -128,7 +128,7 @@ class TestTopic:
     def test_exactly_once_fails(self, world: World) -> None:
         once = flow().pipeline_config.model_copy(update={"delivery": "exactly_once"})
         world.database.flows.create(replace(flow(), pipeline_config=once))
-        world.database.deployments.desire_running("owner", FLOW, replace(deployment(), config=once))
+        world.database.deployments.request_deploy("owner", FLOW, replace(deployment(), config=once))
         world.run()
         assert active(world).phase is Phase.FAILED
         assert "at_least_once" in active(world).reason
@@ -139,7 +139,7 @@ class TestSubscription:
         other = replace(flow(), id="01jz000000000000000000f200")
         world.database.flows.create(other)
         new = replace(deployment(deployment_id), flow_id=other.id)
-        world.database.deployments.desire_running("owner", other.id, new)
+        world.database.deployments.request_deploy("owner", other.id, new)
         world.run()
         found = world.database.deployments.active(other.id)
         assert found is not None
@@ -151,7 +151,7 @@ class TestSubscription:
         world.run()
         [pulse] = world.orchestrator.pulses()
         assert pulse.spec.source == PubSubPull(project="project", subscription=MINE)
-        world.database.deployments.desire_absent(FLOW)
+        world.database.deployments.request_teardown(FLOW)
         world.run(ticks=100)
         assert gone(world)
         assert (world.project.made, world.project.foreign) == ({}, {"mine"})
@@ -205,7 +205,7 @@ class TestAnotherCluster:
         [pulse] = world.orchestrator.pulses()
         assert pulse.spec.source == access
         world.cluster.commits["somebody-elses"] = {("logs", 0): 1}
-        world.database.deployments.desire_absent(FLOW)
+        world.database.deployments.request_teardown(FLOW)
         world.run(ticks=200)
         assert set(world.cluster.commits) == {"somebody-elses"}
         assert not world.cluster.users

@@ -12,7 +12,7 @@ from headwater.model.dataset import filter_set
 from headwater.model.deployment import Phase
 from tests.support.memory.broker import MemoryBroker
 from tests.support.memory.orchestrator import MemoryOrchestrator
-from tests.support.memory.sets import MemoryDatasetNames, MemoryDraftSets, MemorySetStore
+from tests.support.memory.sets import MemoryDatasetNames, MemoryUnsavedSets, MemorySetStore
 from tests.support.sql import OWNER, T0, a_config, a_deployment, a_flow, fresh_database, next_revision, seen
 
 FILTER = {"uid": "t1", "type": "redis_set_filter", "filter_expr": "root = this.a"}
@@ -21,7 +21,7 @@ FILTER = {"uid": "t1", "type": "redis_set_filter", "filter_expr": "root = this.a
 class World:
     def __init__(self) -> None:
         self.now = T0
-        self.database, self.sets, self.drafts = fresh_database(), MemorySetStore(), MemoryDraftSets()
+        self.database, self.sets, self.drafts = fresh_database(), MemorySetStore(), MemoryUnsavedSets()
         broker = MemoryBroker()
         self.sweeper = Sweeper(
             broker,
@@ -85,22 +85,22 @@ class TestDrafts:
 class TestEndedDeployments:
     def test_rows_go_after_their_time(self, world: World) -> None:
         world.database.flows.create(a_flow())
-        world.database.deployments.desire_running(OWNER, "f1", a_deployment())
-        ending = world.database.deployments.desire_absent("f1")
+        world.database.deployments.request_deploy(OWNER, "f1", a_deployment())
+        ending = world.database.deployments.request_teardown("f1")
         assert ending is not None
         world.database.deployments.observe([seen(ending, Phase.ABSENT)])
         now = datetime.now(UTC)
         for days, left in ((89, ["d1"]), (91, [])):
             world.now = now + timedelta(days=days)
             world.sweeper.sweep()
-            assert list(world.database.deployments.ended(["d1"])) == left
+            assert list(world.database.deployments.ended_among(["d1"])) == left
 
 
 def test_a_step_that_fails_keeps_no_other_step_from_its_work(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise RuntimeError("unexpected")
 
-    monkeypatch.setattr(world.database.datasets, "unsettled", fail)
+    monkeypatch.setattr(world.database.datasets, "incomplete", fail)
     world.drafts.begin([filter_set("f9", "t9")], T0)
     world.sets.add(filter_set("f9", "t9"), ["value"])
     world.now = T0 + DRAFT_FOR + timedelta(seconds=1)

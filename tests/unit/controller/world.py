@@ -15,11 +15,11 @@ from headwater.controller.sweeper import Sweeper
 from headwater.model.binding import Bindings
 from headwater.model.deployment import Deployment, Desired
 from headwater.model.flow import Flow, PipelineConfig
-from headwater.model.worker import KafkaAccess, PubSubAccess
+from headwater.model.worker_spec import KafkaAccess, PubSubAccess
 from tests.support.memory.broker import MemoryBroker, MemorySubscriptions
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.orchestrator import MemoryOrchestrator
-from tests.support.memory.sets import MemoryDatasetNames, MemoryDraftSets, MemorySetStore
+from tests.support.memory.sets import MemoryDatasetNames, MemoryUnsavedSets, MemorySetStore
 from tests.support.sql import fresh_database
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -95,7 +95,7 @@ class World:
             self.database.datasets,
             self.names,
             self.sets,
-            MemoryDraftSets(),
+            MemoryUnsavedSets(),
             self.leadership.confirm,
             lambda: NOW,
         )
@@ -105,7 +105,7 @@ class World:
 
     def deploy(self) -> Deployment:
         self.database.flows.create(flow())
-        return self.database.deployments.desire_running("owner", FLOW, deployment())
+        return self.database.deployments.request_deploy("owner", FLOW, deployment())
 
     def run(self, ticks: int = 30, step_s: float = 0.5) -> None:
         """Let time pass; rounds run on threads, so each tick waits for those that it started."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headwater.errors import BrokerUnavailable, DeliveryFailed, SetStoreUnavailable
-from headwater.model.metric import Measured
-from headwater.model.record import Row
-from headwater.sinks.base import Refusal
+from headwater.model.metric import MetricsDelta
+from headwater.model.record import SourceRecord
+from headwater.sinks.base import RecordRejection
 from headwater.sources.base import Gap, Positions
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.sinks import MemoryProducer, MemoryTopics, MemoryTransactionalProducer
@@ -103,7 +103,7 @@ class WeatherProducer(MemoryProducer):
         self._max = max_queued
         self._broken = False
 
-    def saturated(self) -> bool:
+    def is_queue_full(self) -> bool:
         return len(self._queue) > self._max
 
     def flush(self, timeout_s: float) -> int:
@@ -122,7 +122,7 @@ class WeatherProducer(MemoryProducer):
             self._weather.on_refusal()
         self._broken = True
         self._queue.popleft()
-        self._failed.append(Refusal("refused"))
+        self._failed.append(RecordRejection("refused"))
 
     def die(self, survivors: dict[int, int]) -> None:
         """The process is killed: of each partition's queue a prefix still arrives."""
@@ -175,18 +175,18 @@ class WeatherMetrics(MemoryMetrics):
         super().__init__()
         self._weather = weather
 
-    def take(self, deployment_id: str, group: str, owner: str, partitions: Collection[int]) -> Mapping[int, int]:
+    def acquire_partitions(self, deployment_id: str, group: str, owner: str, partitions: Collection[int]) -> Mapping[int, int]:
         self._check()
-        return super().take(deployment_id, group, owner, partitions)
+        return super().acquire_partitions(deployment_id, group, owner, partitions)
 
-    def write(self, deployment_id: str, group: str, owner: str, measured: Measured) -> frozenset[int]:
+    def write(self, deployment_id: str, group: str, owner: str, delta: MetricsDelta) -> frozenset[int]:
         at_write, self._weather.at_write = self._weather.at_write, None
         if at_write is not None:
             at_write()
         if self._weather.metrics_up is None:
-            super().write(deployment_id, group, owner, measured)
+            super().write(deployment_id, group, owner, delta)
         self._check()
-        return super().write(deployment_id, group, owner, measured)
+        return super().write(deployment_id, group, owner, delta)
 
     def _check(self) -> None:
         if not self._weather.metrics_up:
@@ -206,7 +206,7 @@ class WeatherSource(MemorySource):
         self._told += gaps
         return gaps
 
-    def _read(self, partition: int, count: int) -> list[Row]:
+    def _read(self, partition: int, count: int) -> list[SourceRecord]:
         rows = super()._read(partition, count)
         if not self._weather.bombs.isdisjoint((row.partition, row.offset) for row in rows):
             raise Killed

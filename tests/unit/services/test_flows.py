@@ -10,12 +10,12 @@ from headwater.model.binding import Bindings
 from headwater.model.dataset import SetId, filter_set
 from headwater.model.flow import Flow, NewFlow
 from headwater.model.transform import CheckedScript, NewV8Transform
-from headwater.services.checks import PipelineChecker
+from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.flows import Flows, FlowStores
 from headwater.services.ids import new_id
-from headwater.stores import removal
+from headwater.stores import cleanup
 from headwater.stores.sql.database import Database
-from tests.support.memory.sets import MemoryDraftSets, MemorySetStore
+from tests.support.memory.sets import MemoryUnsavedSets, MemorySetStore
 from tests.support.sql import fresh_database
 
 SENT = NewFlow.model_validate(
@@ -57,12 +57,12 @@ def compiled() -> list[str]:
 
 
 @pytest.fixture
-def drafts() -> MemoryDraftSets:
-    return MemoryDraftSets()
+def drafts() -> MemoryUnsavedSets:
+    return MemoryUnsavedSets()
 
 
 @pytest.fixture
-def flows(database: Database, sets: MemorySetStore, drafts: MemoryDraftSets, compiled: list[str]) -> Flows:
+def flows(database: Database, sets: MemorySetStore, drafts: MemoryUnsavedSets, compiled: list[str]) -> Flows:
     def compile_(script: str, _example: str) -> CheckedScript:
         compiled.append(script)
         return CheckedScript([])
@@ -133,7 +133,7 @@ class TestChange:
         flows: Flows,
         database: Database,
         sets: MemorySetStore,
-        drafts: MemoryDraftSets,
+        drafts: MemoryUnsavedSets,
         monkeypatch: pytest.MonkeyPatch,
         is_saved: bool,
     ) -> None:
@@ -149,7 +149,7 @@ class TestChange:
         monkeypatch.setattr(database.flows, "create", unanswered)
         with pytest.raises(StoreUnavailable):
             flows.create("alice", SENT)
-        removal.remove_drafts(drafts, database.revisions, sets, NOW + timedelta(seconds=1))
+        cleanup.remove_unsaved_sets(drafts, database.revisions, sets, NOW + timedelta(seconds=1))
         assert [sets.count(target)[0] for target in tried] == ([2, 1] if is_saved else [0, 0])
 
     def test_a_save_that_is_refused_leaves_no_values(

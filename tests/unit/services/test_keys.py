@@ -64,7 +64,7 @@ class TestTypos:
         monkeypatch.setattr(world.store, "find", asked)
         for _ in range(10_000):
             mutated = _mutated(random, text)
-            assert world.keys.recall(mutated) is None
+            assert world.keys.authenticate_cached(mutated) is None
             with pytest.raises(Unauthenticated):
                 world.keys.authenticate(mutated)
 
@@ -95,11 +95,11 @@ class TestAuthenticate:
 class TestRecall:
     def test_only_what_was_found_good(self, world: World) -> None:
         text = world.keys.create("alice")
-        assert world.keys.recall(text) is None
+        assert world.keys.authenticate_cached(text) is None
         world.keys.authenticate(text)
-        assert world.keys.recall(text) is not None
+        assert world.keys.authenticate_cached(text) is not None
         world.forward(CACHE_S + 0.001)
-        assert world.keys.recall(text) is None
+        assert world.keys.authenticate_cached(text) is None
 
     def test_sees_expiry_and_own_revocation_at_once(self, world: World) -> None:
         expiring = world.keys.create("alice", expires_at=NOW + timedelta(seconds=1))
@@ -108,8 +108,8 @@ class TestRecall:
             world.keys.authenticate(text)
         world.forward(1)
         world.keys.revoke(revoked[8:20])
-        assert world.keys.recall(expiring) is None
-        assert world.keys.recall(revoked) is None
+        assert world.keys.authenticate_cached(expiring) is None
+        assert world.keys.authenticate_cached(revoked) is None
 
     def test_never_a_key_that_was_refused_since(self, world: World) -> None:
         text = world.keys.create("alice")
@@ -117,7 +117,7 @@ class TestRecall:
         world.store.revoke(text[8:20], NOW)
         with pytest.raises(Unauthenticated):
             world.keys.authenticate(text)
-        assert world.keys.recall(text) is None
+        assert world.keys.authenticate_cached(text) is None
 
 
 class TestRevoke:
@@ -142,14 +142,14 @@ class TestWriteLastUse:
 
         world.keys.authenticate(world.keys.create("alice"))
         with monkeypatch.context() as patch:
-            patch.setattr(world.store, "used", away)
+            patch.setattr(world.store, "record_use", away)
             with pytest.raises(StoreUnavailable):
                 world.keys.write_last_use()
         world.keys.write_last_use()
         assert world.keys.list()[0].last_used_at == NOW
 
     def test_writes_nothing_when_nothing_was_used(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(world.store, "used", None)
+        monkeypatch.setattr(world.store, "record_use", None)
         world.keys.write_last_use()
 
 
@@ -162,4 +162,4 @@ def test_the_id_of_a_valid_key_with_another_secret_is_no_valid_key_and_harms_non
     with pytest.raises(Unauthenticated):
         world.keys.authenticate(forged)
     assert world.keys.was_valid(text)
-    assert world.keys.recall(text) is not None
+    assert world.keys.authenticate_cached(text) is not None

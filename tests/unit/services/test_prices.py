@@ -26,7 +26,7 @@ TOKEN, QUIET = Token("base", "0xaa"), Token("base", "0xbb")
 
 def stored(ticks: dict[Token, Iterable[Tick]]) -> MemoryPrices:
     store = MemoryPrices()
-    store.take("one", "topic", range(PARTITIONS))
+    store.acquire_partitions("one", "topic", range(PARTITIONS))
     for token, some in ticks.items():
         key = token_key(*token).encode()
         store.write(partition_of(key), "one", PriceWrite(1, {key: encode(state_of(some))}, {}, {}))
@@ -68,7 +68,7 @@ def test_a_crash_is_accepted_with_its_share_of_minutes() -> None:
 
 def test_the_key_of_quoted_ticks_is_no_token() -> None:
     store, key = MemoryPrices(), quoted_key(token_key(*TOKEN).encode())
-    store.take("one", "topic", range(PARTITIONS))
+    store.acquire_partitions("one", "topic", range(PARTITIONS))
     ticks = stamp([pack_tick(NOW, 0, 1.0, 6) + b"0xbb\0"], NOW)
     store.write(partition_of(key), "one", PriceWrite(1, {}, {}, {key: ticks}))
     answer = ask(store, Token("base", f"{TOKEN.address}\0quoted"))

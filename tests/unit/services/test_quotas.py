@@ -71,7 +71,7 @@ class TestAdd:
 
     def test_removing_makes_room_also_above_a_lowered_quota(self, scene: Scene) -> None:
         scene.bounded.add(MINE, numbers(10))
-        scene.database.quotas.change(OWNER, {"set_values": 5}, [])
+        scene.database.quotas.set_limits(OWNER, {"set_values": 5}, [])
         with pytest.raises(QuotaExceeded):
             scene.bounded.add(MINE, ["new"])
         scene.bounded.remove(MINE, numbers(6))
@@ -116,7 +116,7 @@ class TestReplace:
 
     def test_with_fewer_values_passes_above_a_lowered_quota(self, scene: Scene) -> None:
         scene.bounded.add(MINE, numbers(10))
-        scene.database.quotas.change(OWNER, {"set_values": 2}, [])
+        scene.database.quotas.set_limits(OWNER, {"set_values": 2}, [])
         assert scene.bounded.replace(MINE, iter(numbers(9))).count == 9
 
 

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from headwater.model.binding import Bindings
 from headwater.model.flow import NewPipelineConfig
 from headwater.model.transform import CheckedScript
-from headwater.services.checks import PipelineChecker
+from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.ids import new_id
-from headwater.services.trials import WITHIN_S, Trials
+from headwater.services.trials import TIME_LIMIT_S, Trials
 from headwater.transforms import TRANSFORMS
-from headwater.transforms.base import Resources
+from headwater.transforms.base import TransformContext
 from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore
 
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.a", "set_values": ["x"]}
@@ -26,7 +26,7 @@ SENT = NewPipelineConfig.model_validate(
 
 def test_what_is_not_tried_in_time_says_so() -> None:
     seconds = itertools.count(0, 3)  # each look at the clock is 3 s later
-    resources = Resources("", "alice", MemorySetStore(), MemoryDatasetNames(), jit=False, log=print)
+    resources = TransformContext("", "alice", MemorySetStore(), MemoryDatasetNames(), jit=False, log=print)
     checker = PipelineChecker(Bindings(), lambda _script, _example: CheckedScript([]), lambda _: None, new_id)
     trials = Trials(
         checker,
@@ -41,4 +41,4 @@ def test_what_is_not_tried_in_time_says_so() -> None:
         ("unfinished", 1),
         ("unfinished", 0),
     ]
-    assert all(f"{WITHIN_S:.0f} s" in record.unfinished for record in records[1:])
+    assert all(f"{TIME_LIMIT_S:.0f} s" in record.unfinished for record in records[1:])

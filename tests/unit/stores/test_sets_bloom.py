@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from headwater.stores.redis.bloom import Bloom, size_bytes
+from headwater.stores.redis.sets.bloom import Bloom, size_bytes
 
 
 @pytest.mark.parametrize("capacity", [0, 1, 7, 1_000, 100_000])

@@ -9,7 +9,7 @@ import pytest
 from headwater.errors import ExpressionRefused
 from headwater.model.transform import MAX_EXPRESSION_CHARS
 from headwater.transforms.bloblang.grammar import MAX_NESTING
-from headwater.transforms.expression import MAX_TEXTS, Expression, RecordRefused, parse
+from headwater.transforms.expression import MAX_TEXTS, Expression, InvalidRecord, parse
 from tests.support.expressions import select
 
 PARSE_S = 0.05
@@ -114,7 +114,7 @@ def test_the_work_for_a_record_is_bounded(text: str, record: bytes) -> None:
     def selected(expression: Expression) -> list[str]:
         try:
             return expression.select(record)
-        except RecordRefused:  # nested too deeply
+        except InvalidRecord:  # nested too deeply
             return []
 
     expression = parse(text)

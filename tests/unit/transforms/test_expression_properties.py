@@ -6,8 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headwater.model.dataset import MAX_VALUE_CHARS
-from headwater.native import Texts
-from headwater.transforms.expression import RecordRefused, parse
+from headwater.native import BytesColumn
+from headwater.transforms.expression import InvalidRecord, parse
 from tests.support import bloblang
 from tests.support.bloblang import NAMES, Query
 from tests.support.expressions import select
@@ -106,7 +106,7 @@ def padded(draw: st.DrawFn) -> bytes | None:
 @example('this.a.""', [b'{"a": "X"}', b'{"a": {"": "X"}}'])
 def test_all_at_once_is_as_one_by_one(query: str, records: list[bytes | None]) -> None:
     expression = parse(f"root = {query}")
-    singles, doubtful = expression.select_single(Texts.of(records))
+    singles, doubtful = expression.select_single(BytesColumn.of(records))
     for row, record in enumerate(records):
         if row in doubtful:
             assert singles[row] == ""
@@ -115,10 +115,10 @@ def test_all_at_once_is_as_one_by_one(query: str, records: list[bytes | None]) -
 
 
 def test_all_at_once_is_the_usual_way() -> None:
-    values = Texts.of([b'{"a": "X"}', '{"b": ["\\u00e9\\"", -1.5E3, {"a": "é"}], "a": "Y"}'.encode()])
+    values = BytesColumn.of([b'{"a": "X"}', '{"b": ["\\u00e9\\"", -1.5E3, {"a": "é"}], "a": "Y"}'.encode()])
     for query in ("this.a", "this.a.lowercase()"):
         assert parse(f"root = {query}").select_single(values) == (["x", "y"], [])
-    numbers = Texts.of([b'{"a": 1E5}', b'{"a": false}', b'{"a": null}'])
+    numbers = BytesColumn.of([b'{"a": 1E5}', b'{"a": false}', b'{"a": null}'])
     assert parse("root = this.a").select_single(numbers) == (["1e5", "false", ""], [])
     assert parse("root = this.a.lowercase()").select_single(numbers) == (["", "", ""], [0, 1])
 
@@ -138,6 +138,6 @@ def test_any_bytes_are_judged_as_json_is(record: bytes) -> None:
     try:
         parse("root = this.zz").select(record)
         accepted = True
-    except RecordRefused:
+    except InvalidRecord:
         accepted = False
     assert accepted == is_object

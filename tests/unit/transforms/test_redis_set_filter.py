@@ -8,7 +8,7 @@ from headwater.errors import ExpressionRefused, SetStoreUnavailable
 from headwater.model.dataset import SetId, filter_set
 from headwater.model.record import RecordBatch
 from headwater.model.transform import RedisSetFilterTransform
-from headwater.transforms.base import Resources, Transform
+from headwater.transforms.base import Transform, TransformContext
 from headwater.transforms.redis_set_filter import build
 from tests.support.columns import plain
 from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore
@@ -40,7 +40,7 @@ def sets() -> CountingStore:
 
 def made(sets: MemorySetStore, expression: str = "root = this.a") -> Transform:
     config = RedisSetFilterTransform(uid="t1", type="redis_set_filter", filter_expr=expression)
-    return build(config, Resources("c1", "ann", sets, MemoryDatasetNames(), jit=False, log=print))
+    return build(config, TransformContext("c1", "ann", sets, MemoryDatasetNames(), jit=False, log=print))
 
 
 def batch(*values: bytes | None) -> RecordBatch:

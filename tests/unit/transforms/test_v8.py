@@ -3,7 +3,7 @@ import pytest
 from headwater.errors import SandboxFailed
 from headwater.model.dataset import dataset_set
 from headwater.model.transform import V8Transform
-from headwater.transforms.base import Resources
+from headwater.transforms.base import TransformContext
 from headwater.transforms.v8 import DatasetLookup, build
 from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore
 
@@ -37,6 +37,6 @@ class TestDatasetLookup:
 
 
 def test_a_script_needs_a_sandbox() -> None:
-    resources = Resources("c1", "ann", MemorySetStore(), MemoryDatasetNames(), jit=False, log=print)
-    with pytest.raises(SandboxFailed, match="Resources"):
+    resources = TransformContext("c1", "ann", MemorySetStore(), MemoryDatasetNames(), jit=False, log=print)
+    with pytest.raises(SandboxFailed, match="TransformContext"):
         build(V8Transform(uid="u1", type="v8", script="function process() {}"), resources)

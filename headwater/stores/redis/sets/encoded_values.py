@@ -12,8 +12,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from headwater.native import Bytes, Hashes, decode_hex, hash_rows
-from headwater.stores.redis import values as stored_values
+from headwater.native import Uint8Array, Uint64Array, decode_hex, hash_rows
+from headwater.stores.redis.sets import value_encoding
 
 Rows: TypeAlias = npt.NDArray[np.intp]
 
@@ -28,18 +28,18 @@ class Batch:
     """Stored forms of one width. rows: where each value stood in the sequence that was encoded."""
 
     rows: Rows
-    stored: Bytes  # (values, width)
+    stored: Uint8Array  # (values, width)
 
     @classmethod
-    def of(cls, stored: Bytes) -> "Batch":
+    def of(cls, stored: Uint8Array) -> "Batch":
         """All values of a sequence, in its order."""
         return cls(np.arange(len(stored)), stored)
 
-    def hashes(self, hash_key: int) -> Hashes:
+    def hashes(self, hash_key: int) -> Uint64Array:
         """The 64-bit keyed hash of each value; equal to values.hash_of."""
         if _SHORTEST <= self.stored.shape[1] <= _LONGEST:
             return hash_rows(self.stored, hash_key)
-        return np.array(stored_values.hashes(self.forms(), hash_key), np.uint64)
+        return np.array(value_encoding.hashes(self.forms(), hash_key), np.uint64)
 
     def forms(self) -> list[bytes]:
         """The stored forms one by one."""
@@ -73,10 +73,10 @@ def encode_all(values: Sequence[str]) -> list[bytes]:
     return found
 
 
-def hashes(stored: Sequence[bytes], hash_key: int) -> Hashes:
+def hashes(stored: Sequence[bytes], hash_key: int) -> Uint64Array:
     """The hash of each stored form, whatever their widths."""
     if len(stored) <= FEW:
-        return np.array(stored_values.hashes(stored, hash_key), np.uint64)
+        return np.array(value_encoding.hashes(stored, hash_key), np.uint64)
     found = np.empty(len(stored), np.uint64)
     for batch in _by_width(list(stored), np.arange(len(stored))):
         found[batch.rows] = batch.hashes(hash_key)
@@ -86,9 +86,9 @@ def hashes(stored: Sequence[bytes], hash_key: int) -> Hashes:
 def decode(stored: Sequence[bytes]) -> list[str]:
     """The values of stored forms."""
     joined = b"".join(stored)
-    count, width, tag = len(stored), 21, stored_values.TAGS[42]
+    count, width, tag = len(stored), 21, value_encoding.TAGS[42]
     if len(joined) != count * width or joined[::width] != tag * count or set(map(len, stored)) != {width}:
-        return [stored_values.decode(one) for one in stored]
+        return [value_encoding.decode(one) for one in stored]
     digits = joined.hex()
     return ["0x" + digits[at : at + 40] for at in range(2, len(digits), 2 * width)]
 
@@ -100,23 +100,23 @@ def _of_one_length(values: Sequence[str], rows: Rows) -> Iterator[Batch]:
     elif len(values[0]) not in _PREFIX and (joined := "".join(values)).isascii():
         yield Batch(rows, _text(joined.encode(), len(values)))
     else:
-        yield from _by_width([stored_values.encode(value) for value in values], rows)
+        yield from _by_width([value_encoding.encode(value) for value in values], rows)
 
 
-def _hex(values: Sequence[str]) -> Bytes | None:
+def _hex(values: Sequence[str]) -> Uint8Array | None:
     """The stored forms of values that are all hex of one length; None when one of them is not."""
     lines, length, count = "\n".join(values), len(values[0]), len(values)
     prefix = _PREFIX.get(length)
     if prefix is None or len(lines) != (length + 1) * count - 1 or not lines.isascii():
         return None
     # Then each line is one value: a line break in a value would be a digit that is none.
-    return decode_hex(lines.encode() + b"\n", count, prefix, stored_values.TAGS[length])
+    return decode_hex(lines.encode() + b"\n", count, prefix, value_encoding.TAGS[length])
 
 
-def _text(joined: bytes, count: int) -> Bytes:
+def _text(joined: bytes, count: int) -> Uint8Array:
     table = np.frombuffer(joined, np.uint8).reshape(count, -1)
     stored = np.empty((count, table.shape[1] + 1), np.uint8)
-    stored[:, 0] = stored_values.TEXT[0]
+    stored[:, 0] = value_encoding.TEXT[0]
     stored[:, 1:] = table
     return stored
 

@@ -13,7 +13,7 @@ from headwater.model.price.quotes import Ints, QuoteHistory, history_chunks, his
 from headwater.model.price.state import TokenState
 from headwater.model.price.tail import unpack
 from headwater.model.price.tick import quote_key
-from headwater.stores.prices import Found, PriceStore
+from headwater.stores.prices import PriceStore, StoredToken
 
 
 class QuoteReader:
@@ -49,7 +49,7 @@ def read_histories(
     """The histories that some ticks need, by quote token. Raises SetStoreUnavailable, PriceStateUnreadable."""
     reader = QuoteReader(store, unsettled, now)
     keys = reader.archive_keys
-    return reader.histories(dict(zip(keys, store.read_left(keys), strict=True)) if keys else {})
+    return reader.histories(dict(zip(keys, store.read_archived(keys), strict=True)) if keys else {})
 
 
 def _times(unsettled: Mapping[bytes, Sequence[UnsettledTicks]]) -> dict[bytes, Ints]:
@@ -61,7 +61,7 @@ def _times(unsettled: Mapping[bytes, Sequence[UnsettledTicks]]) -> dict[bytes, I
     return {key: np.concatenate(some) for key, some in times.items()}
 
 
-def _state(found: Found, now: int) -> TokenState:
+def _state(found: StoredToken, now: int) -> TokenState:
     """A token's state with its tail folded into it."""
     state = decode(found.state) if found.state else TokenState()
     state.settle(now)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import SetupError
-from headwater.stores.sql.sealed import Sealer, load_or_create_secret_key
+from headwater.stores.sql.encryption import Sealer, load_or_create_secret_key
 
 KEY = bytes(range(32))
 

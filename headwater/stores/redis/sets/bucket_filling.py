@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from headwater.native import Bytes, Hashes
+from headwater.native import Uint8Array, Uint64Array
 from headwater.stores.redis.client import Packed
-from headwater.stores.redis.layout import Layout
+from headwater.stores.redis.sets.layout import Layout
 
 BUCKETS_PER_PART = 8_192
 
@@ -15,7 +15,7 @@ _HEAD = b"*%d\r\n$4\r\n%b\r\n$%d\r\n%b\r\n"
 _EMPTY_VALUE = b"$0\r\n\r\n"
 
 
-def commands(layout: Layout, stored: Bytes, hashes: Hashes) -> Iterator[Packed]:
+def commands(layout: Layout, stored: Uint8Array, hashes: Uint64Array) -> Iterator[Packed]:
     """One command per bucket, in parts."""
     order = np.argsort(hashes)
     numbers = layout.numbers(hashes[order])
@@ -36,7 +36,7 @@ def commands(layout: Layout, stored: Bytes, hashes: Hashes) -> Iterator[Packed]:
         yield b"".join(part), len(part) // 2
 
 
-def _words(layout: Layout, stored: Bytes) -> Bytes:
+def _words(layout: Layout, stored: Uint8Array) -> Uint8Array:
     """The words of the values, a row per value."""
     count, width = stored.shape
     before, after = b"$%d\r\n" % width, b"\r\n" + (_EMPTY_VALUE if layout.kind == "hash" else b"")

@@ -15,8 +15,8 @@ import redis
 from structlog.testing import capture_logs
 
 from headwater.errors import SetupError
-from headwater.stores import embedded
-from headwater.stores.embedded import EmbeddedValkey
+from headwater.stores import embedded_valkey
+from headwater.stores.embedded_valkey import EmbeddedValkey
 
 READY_WITHIN_S = 30.0
 
@@ -70,7 +70,7 @@ def test_a_kill_loses_nothing_that_was_answered(tmp_path: Path) -> None:
 
 
 def test_what_is_written_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "SYNC_EVERY_S", 0.01)
+    monkeypatch.setattr(embedded_valkey, "SYNC_EVERY_S", 0.01)
     synced: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def fdatasync(descriptor: int) -> None:

@@ -23,12 +23,12 @@ import structlog
 
 from headwater.errors import SetStoreUnavailable
 from headwater.model.dataset import SetId
-from headwater.native import Hashes
-from headwater.stores.redis import batch
-from headwater.stores.redis.bloom import Bloom, size_bytes
+from headwater.native import Uint64Array
 from headwater.stores.redis.client import Client, Script, Word
-from headwater.stores.redis.layout import Keys, Layout
-from headwater.stores.redis.sets import VALUES_PER_LOOKUP, RedisSetStore
+from headwater.stores.redis.sets import encoded_values
+from headwater.stores.redis.sets.bloom import Bloom, size_bytes
+from headwater.stores.redis.sets.layout import Keys, Layout
+from headwater.stores.redis.sets.set_store import VALUES_PER_LOOKUP, RedisSetStore
 
 MAX_FILTER_BYTES = 512 << 20
 """All filters of a worker; 16 bits per value and a quarter more."""
@@ -167,7 +167,7 @@ class RedisSetLookup:
 
     def _filtered(self, target: SetId, known: _Known, current: _Filter, values: Sequence[str]) -> list[bool] | None:
         """None when the filter could not be brought up to date."""
-        batches = batch.encode(values)
+        batches = encoded_values.encode(values)
         hashes = _hashes(batches, len(values), current.layout.hash_key)
         version, stamp = current.position
         maybe = current.bloom.maybe(hashes)
@@ -194,7 +194,7 @@ class RedisSetLookup:
         return None
 
     def _ask(
-        self, target: SetId, current: _Filter, position: tuple[int, bytes], stored: Sequence[bytes], hashes: Hashes
+        self, target: SetId, current: _Filter, position: tuple[int, bytes], stored: Sequence[bytes], hashes: Uint64Array
     ) -> _Reply | None:
         """None when the generation is no longer the current one."""
         keys, layout = Keys.of(target), current.layout
@@ -311,7 +311,7 @@ class RedisSetLookup:
             )
             if gen is None or int(gen) != layout.gen:
                 return False
-            bloom.add(batch.hashes(list(chain.from_iterable(lists)), layout.hash_key))
+            bloom.add(encoded_values.hashes(list(chain.from_iterable(lists)), layout.hash_key))
             if self._closed.wait(rest * (self._clock() - began)):
                 return False
         return True
@@ -337,7 +337,7 @@ _NOTHING = np.zeros(0, bool)
 _NO_HASHES = np.zeros(0, np.uint64)
 
 
-def _hashes(batches: Sequence[batch.Batch], count: int, hash_key: int) -> Hashes:
+def _hashes(batches: Sequence[encoded_values.Batch], count: int, hash_key: int) -> Uint64Array:
     """The hash of each value."""
     if len(batches) == 1:
         return batches[0].hashes(hash_key)
@@ -347,14 +347,14 @@ def _hashes(batches: Sequence[batch.Batch], count: int, hash_key: int) -> Hashes
     return hashes
 
 
-def _chosen(batches: Sequence[batch.Batch], mask: Any) -> tuple[Any, list[bytes]]:
+def _chosen(batches: Sequence[encoded_values.Batch], mask: Any) -> tuple[Any, list[bytes]]:
     """Rows and stored forms of the chosen values."""
     rows: list[Any] = []
     stored: list[bytes] = []
     for one in batches:
         chosen = np.flatnonzero(mask if len(batches) == 1 else mask[one.rows])
         rows.append(one.rows[chosen])
-        stored += batch.Batch(rows[-1], one.stored[chosen]).forms()
+        stored += encoded_values.Batch(rows[-1], one.stored[chosen]).forms()
     return rows[0] if len(rows) == 1 else np.concatenate(rows), stored
 
 

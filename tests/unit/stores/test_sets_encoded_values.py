@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.stores.redis import batch, values
+from headwater.stores.redis import encoded_values, value_encoding
 
 HEX = st.binary(min_size=20, max_size=20).map(bytes.hex)
 VALUES = st.one_of(
@@ -20,7 +20,7 @@ VALUES = st.one_of(
 )
 
 
-def by_row(batches: list[batch.Batch], key: int) -> dict[int, tuple[bytes, int]]:
+def by_row(batches: list[encoded_values.Batch], key: int) -> dict[int, tuple[bytes, int]]:
     """Stored form and hash by row."""
     found: dict[int, tuple[bytes, int]] = {}
     for one in batches:
@@ -31,18 +31,18 @@ def by_row(batches: list[batch.Batch], key: int) -> dict[int, tuple[bytes, int]]
 
 @given(st.lists(VALUES, max_size=30), st.integers(0, 2**64 - 1))
 def test_any_values(some: list[str], key: int) -> None:
-    stored = [values.encode(value) for value in some]
-    expected = dict(enumerate(zip(stored, values.hashes(stored, key), strict=True)))
-    assert by_row(batch.encode(some), key) == expected
+    stored = [value_encoding.encode(value) for value in some]
+    expected = dict(enumerate(zip(stored, value_encoding.hashes(stored, key), strict=True)))
+    assert by_row(encoded_values.encode(some), key) == expected
 
 
 @given(st.integers(1, 80), st.integers(), st.integers(0, 2**64 - 1))
 def test_hash_of_every_width(width: int, seed: int, key: int) -> None:
     rng = random.Random(seed)
-    texts = ["".join(rng.choices("ghijk", k=width)) for _ in range(batch.FEW + 1)]
-    (one,) = batch.encode(texts)
-    assert one.hashes(key).tolist() == values.hashes(one.forms(), key)
+    texts = ["".join(rng.choices("ghijk", k=width)) for _ in range(encoded_values.FEW + 1)]
+    (one,) = encoded_values.encode(texts)
+    assert one.hashes(key).tolist() == value_encoding.hashes(one.forms(), key)
 
 
 def test_no_values() -> None:
-    assert batch.encode([]) == []
+    assert encoded_values.encode([]) == []

@@ -15,12 +15,12 @@ import numpy as np
 import structlog
 
 from headwater.errors import SetStoreUnavailable, Superseded
-from headwater.native import Bytes
-from headwater.stores.base import Written
-from headwater.stores.redis import filling
-from headwater.stores.redis.batch import Batch, encode
+from headwater.native import Uint8Array
+from headwater.stores.base import SetWriteResult
 from headwater.stores.redis.client import Client, Packed, Script, Word, packed
-from headwater.stores.redis.layout import REPLACED, Keys, Layout, new_stamp, parts
+from headwater.stores.redis.sets import bucket_filling
+from headwater.stores.redis.sets.encoded_values import Batch, encode
+from headwater.stores.redis.sets.layout import REPLACED, Keys, Layout, new_stamp, parts
 
 VALUES_PER_FILL = 500_000
 """More values at once are fewer and longer commands; these take about 100 MB."""
@@ -50,7 +50,7 @@ class Replacement:
         self._clock = clock
         self._bitmap = np.zeros(1 << layout.bits, bool)
 
-    def write(self, values: Iterable[str]) -> Written:
+    def write(self, values: Iterable[str]) -> SetWriteResult:
         """Replace all values. Raises Superseded, SetStoreUnavailable, what the iterable raises; all stays as it was.
 
         One exception: when the answer of the last script is lost, the values may have been replaced.
@@ -90,9 +90,9 @@ class Replacement:
             self._bitmap[staged.numbers(some)] = True
         yield packed([("SET", staged.nz, np.packbits(self._bitmap).tobytes())])
         for batch, some in zip(batches, hashes, strict=True):
-            yield from filling.commands(staged, batch.stored, some)
+            yield from bucket_filling.commands(staged, batch.stored, some)
 
-    def _flip(self, staged: Layout, count: int) -> Written:
+    def _flip(self, staged: Layout, count: int) -> SetWriteResult:
         keys = self._keys
         reply = self._client.run(_FLIP, [keys.m, keys.staging, keys.log], [staged.gen, count, new_stamp()])
         if reply is None:
@@ -102,7 +102,7 @@ class Replacement:
             _remove_all(self._client, keys, keys.dead(int(old)))
         except SetStoreUnavailable:
             log.warning("the old values of a set stay until it is replaced again", set=keys.tag)
-        return Written(count, version, count)
+        return SetWriteResult(count, version, count)
 
     def _abandon(self, staged: Layout) -> None:
         """Remove what was filled. Who removed the set, or gave this up, did not see what was written after that."""
@@ -160,7 +160,7 @@ def _remove(client: Client, keys: Keys, dead: Layout, buckets: list[int]) -> Non
 def _encoded(rest: Iterator[str]) -> list[Batch]:
     """The stored forms of the next VALUES_PER_FILL values, one batch per width."""
     taken = islice(rest, VALUES_PER_FILL)
-    found: defaultdict[int, list[Bytes]] = defaultdict(list)
+    found: defaultdict[int, list[Uint8Array]] = defaultdict(list)
     while part := list(islice(taken, VALUES_PER_ENCODE)):
         for batch in encode(part):
             found[batch.stored.shape[1]].append(batch.stored)

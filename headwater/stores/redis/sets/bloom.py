@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from headwater.native import Hashes, add_to_filter, look_into_filter
+from headwater.native import Uint64Array, bloom_add, bloom_contains
 
 BITS_PER_VALUE = 16
 _SMALL, _LARGE = 1_000, 1_000_000
@@ -48,7 +48,7 @@ class Bloom:
         """True when more values than usual are maybes: there was no room to grow."""
         return self._layers[-1].left < -self._layers[-1].capacity
 
-    def add(self, hashes: Hashes) -> None:
+    def add(self, hashes: Uint64Array) -> None:
         """From now on these are maybes."""
         with self._adding:
             new = hashes[~self.maybe(hashes)]
@@ -66,11 +66,11 @@ class Bloom:
                 self._layers.append(_Layer(capacity))
         return self._layers[-1]
 
-    def maybe(self, hashes: Hashes) -> npt.NDArray[np.bool_]:
+    def maybe(self, hashes: Uint64Array) -> npt.NDArray[np.bool_]:
         """False for each hash that was certainly not added."""
         found = np.zeros(len(hashes), np.bool_)
         for layer in self._layers:
-            look_into_filter(layer.words, hashes, found)
+            bloom_contains(layer.words, hashes, found)
         return found
 
 
@@ -82,8 +82,8 @@ class _Layer:
         self.left = capacity
         self.words = np.zeros(size_bytes(capacity) // 8, np.uint64)
 
-    def add(self, hashes: Hashes) -> None:
-        add_to_filter(self.words, hashes)
+    def add(self, hashes: Uint64Array) -> None:
+        bloom_add(self.words, hashes)
         self.left -= len(hashes)
 
 

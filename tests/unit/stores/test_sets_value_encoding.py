@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.stores.redis import values
+from headwater.stores.redis.sets import value_encoding
 
 HEX = st.text("0123456789abcdef", min_size=38, max_size=66)
 TEXTS = st.one_of(st.text(), HEX, HEX.map("0x".__add__), st.binary(min_size=20, max_size=20).map(bytes.hex))
@@ -27,26 +27,26 @@ TEXTS = st.one_of(st.text(), HEX, HEX.map("0x".__add__), st.binary(min_size=20, 
     ],
 )
 def test_form(value: str, tag: int, size: int) -> None:
-    stored = values.encode(value)
+    stored = value_encoding.encode(value)
     assert (stored[0], len(stored)) == (tag, size)
-    assert values.decode(stored) == value
+    assert value_encoding.decode(stored) == value
 
 
 @given(TEXTS, TEXTS)
 def test_one_form_each(one: str, other: str) -> None:
-    assert values.decode(values.encode(one)) == one
-    assert (values.encode(one) == values.encode(other)) == (one == other)
+    assert value_encoding.decode(value_encoding.encode(one)) == one
+    assert (value_encoding.encode(one) == value_encoding.encode(other)) == (one == other)
 
 
 @given(st.binary(min_size=1), st.integers(0, 2**64 - 1), st.integers(1, 24))
 def test_places(stored: bytes, key: int, bits: int) -> None:
-    hashed = values.hash_of(stored, key)
-    place = values.position(hashed)
-    assert values.hashes([stored], key) == [hashed]
+    hashed = value_encoding.hash_of(stored, key)
+    place = value_encoding.position(hashed)
+    assert value_encoding.hashes([stored], key) == [hashed]
     assert 0 <= place < 2**53
-    assert place >> (53 - bits) == values.bucket(hashed, bits)
+    assert place >> (53 - bits) == value_encoding.bucket(hashed, bits)
 
 
 def test_the_key_moves_values() -> None:
-    stored = values.encode("0x" + "ab" * 20)
-    assert values.hash_of(stored, 1) != values.hash_of(stored, 2)
+    stored = value_encoding.encode("0x" + "ab" * 20)
+    assert value_encoding.hash_of(stored, 1) != value_encoding.hash_of(stored, 2)

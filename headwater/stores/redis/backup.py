@@ -15,8 +15,8 @@ import redis
 from headwater.errors import SetStoreUnavailable, SetupError
 from headwater.model.dataset import SetId
 from headwater.stores.redis.client import Client
-from headwater.stores.redis.layout import Keys
-from headwater.stores.redis.sets import RedisSetStore
+from headwater.stores.redis.sets.layout import Keys
+from headwater.stores.redis.sets.set_store import RedisSetStore
 
 VALUES_PER_ENTRY: Final = 10_000
 KEYS_PER_TURN: Final = 500

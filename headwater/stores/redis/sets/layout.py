@@ -27,9 +27,9 @@ import numpy as np
 import numpy.typing as npt
 
 from headwater.model.dataset import SetId
-from headwater.native import Hashes
-from headwater.stores.redis import batch, values
+from headwater.native import Uint64Array
 from headwater.stores.redis.client import Client, Script, Word
+from headwater.stores.redis.sets import encoded_values, value_encoding
 
 BITS = 18
 ENCODING = 1
@@ -58,7 +58,7 @@ def new_stamp() -> str:
 class Placed:
     """Stored forms and their hashes, in the order of listings."""
 
-    hashes: Hashes
+    hashes: Uint64Array
     stored: list[bytes]
 
     def __getitem__(self, rows: slice) -> "Placed":
@@ -96,17 +96,17 @@ class Layout:
         prefix = self.bucket_prefix
         return [f"{prefix}{number}" for number in numbers]
 
-    def bucket_keys(self, hashes: Hashes) -> list[str]:
+    def bucket_keys(self, hashes: Uint64Array) -> list[str]:
         """The key of each value's bucket, by its hash."""
         return self.buckets(self.numbers(hashes).tolist())
 
-    def numbers(self, hashes: Hashes) -> npt.NDArray[np.intp]:
+    def numbers(self, hashes: Uint64Array) -> npt.NDArray[np.intp]:
         """The number of each value's bucket, by its hash."""
-        return (hashes >> np.uint64(values.HASH_BITS - self.bits)).astype(np.intp)
+        return (hashes >> np.uint64(value_encoding.HASH_BITS - self.bits)).astype(np.intp)
 
     def place(self, stored: Sequence[bytes]) -> Placed:
         """The stored forms in the order of listings."""
-        hashes = batch.hashes(stored, self.hash_key)
+        hashes = encoded_values.hashes(stored, self.hash_key)
         order = np.argsort(hashes)
         return Placed(hashes[order], [stored[at] for at in order.tolist()])
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from headwater.model.dataset import filter_set
-from headwater.stores.base import DraftSets, FlowStore, RevisionStore, SetStore
+from headwater.stores.base import FlowStore, RevisionStore, SetStore, UnsavedSets
 
 
 def purge(flow_id: str, flows: FlowStore, revisions: RevisionStore, sets: SetStore) -> None:
@@ -31,10 +31,10 @@ def remove_expired_filters(revisions: RevisionStore, sets: SetStore, before: dat
         expired[removed.flow_id].append(removed.uid)
     for flow_id, uids in expired.items():
         _drop(sets, flow_id, frozenset(uids).difference(*revisions.filters(flow_id).values()))
-        revisions.forget_filters(flow_id, uids)
+        revisions.delete_removed_filters(flow_id, uids)
 
 
-def remove_drafts(drafts: DraftSets, revisions: RevisionStore, sets: SetStore, before: datetime) -> None:
+def remove_unsaved_sets(drafts: UnsavedSets, revisions: RevisionStore, sets: SetStore, before: datetime) -> None:
     """Drop the sets that were written before `before` for a save that never came."""
     for target in drafts.begun_before(before):
         flow_id, _, uid = target.id.partition(".")

@@ -6,8 +6,8 @@ import pytest
 
 from headwater.errors import StoreUnavailable
 from headwater.model.dataset import filter_set
-from headwater.stores import removal
-from tests.support.memory.sets import MemoryDraftSets, MemorySetStore
+from headwater.stores import cleanup
+from tests.support.memory.sets import MemorySetStore, MemoryUnsavedSets
 from tests.support.sql import OWNER, a_config, a_deployment, a_flow, at, fresh_database, next_revision
 
 
@@ -33,10 +33,10 @@ class World:
         self.database.flows.save(self.flow)
 
     def sweep(self, before_s: float = 100) -> None:
-        removal.remove_superseded(self.database.revisions, at(before_s), at(before_s))
+        cleanup.remove_superseded(self.database.revisions, at(before_s), at(before_s))
 
     def expire(self, before_s: float) -> None:
-        removal.remove_expired_filters(self.database.revisions, self.sets, at(before_s))
+        cleanup.remove_expired_filters(self.database.revisions, self.sets, at(before_s))
 
     @property
     def left(self) -> tuple[set[int], str]:
@@ -59,7 +59,7 @@ class TestSuperseded:
 
     def test_what_a_deployment_may_run_is_left(self) -> None:
         world = World("a")
-        world.database.deployments.desire_running(OWNER, "f1", a_deployment())
+        world.database.deployments.request_deploy(OWNER, "f1", a_deployment())
         world.save("b")
         world.save("c")
         world.sets.add(filter_set("f1", "b"), ["value"])
@@ -113,7 +113,7 @@ class TestExpired:
             raise StoreUnavailable("away")
 
         with monkeypatch.context() as patched:
-            patched.setattr(world.database.revisions, "forget_filters", away)
+            patched.setattr(world.database.revisions, "delete_removed_filters", away)
             with pytest.raises(StoreUnavailable):
                 world.expire(before_s=1e6)
         assert world.left == ({2}, "b")
@@ -124,11 +124,11 @@ class TestExpired:
 class TestDrafts:
     def test_values_of_a_removed_filter_are_no_draft(self) -> None:
         """The save came, and its note could not be removed."""
-        world, drafts = World("a", "b"), MemoryDraftSets()
+        world, drafts = World("a", "b"), MemoryUnsavedSets()
         drafts.begin([filter_set("f1", "a"), filter_set("f1", "d")], at(0))
         world.sets.add(filter_set("f1", "d"), ["value"])
         world.sweep()
-        removal.remove_drafts(drafts, world.database.revisions, world.sets, at(1e6))
+        cleanup.remove_unsaved_sets(drafts, world.database.revisions, world.sets, at(1e6))
         assert world.left == ({2}, "ab")
 
 
@@ -138,7 +138,7 @@ class TestPurge:
         world.sweep()
         world.save("d")
         world.database.flows.delete(OWNER, "f1")
-        removal.purge("f1", world.database.flows, world.database.revisions, world.sets)
+        cleanup.purge("f1", world.database.flows, world.database.revisions, world.sets)
         assert world.left == (set(), "")
         assert world.database.flows.deleted() == []
         assert world.database.revisions.removed_filters() == []

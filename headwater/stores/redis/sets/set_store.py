@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from headwater.model.dataset import SetId
-from headwater.native import Hashes
-from headwater.stores.base import Page, Written
-from headwater.stores.redis import batch
+from headwater.native import Uint64Array
+from headwater.stores.base import SetWriteResult, ValuePage
 from headwater.stores.redis.client import Client, Script, Word
-from headwater.stores.redis.layout import COMPACT_SETS_SINCE, Keys, Kind, Layout, Placed, new_stamp, parts
-from headwater.stores.redis.replacement import GIVEN_UP_AFTER_S, Replacement, drop, sweep_all
-from headwater.stores.redis.values import HASH_BITS, POSITION_BITS
+from headwater.stores.redis.sets import encoded_values
+from headwater.stores.redis.sets.layout import COMPACT_SETS_SINCE, Keys, Kind, Layout, Placed, new_stamp, parts
+from headwater.stores.redis.sets.replacement import GIVEN_UP_AFTER_S, Replacement, drop, sweep_all
+from headwater.stores.redis.sets.value_encoding import HASH_BITS, POSITION_BITS
 
 VALUES_PER_WRITE = 250  # holds the server for about 2 ms
 SLOW_S, LONGEST_REST_S = 0.004, 0.1
@@ -48,15 +48,15 @@ class RedisSetStore:
         self._layouts: dict[SetId, Layout] = {}
         self._write_turn = threading.Lock()  # reads wait behind one write of each process, however many there are
 
-    def add(self, target: SetId, values: Sequence[str]) -> Written:
+    def add(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
         """See SetStore. When an answer is lost this raises: how many values were new is then unknown."""
         return self._write(target, _ADD, values)
 
-    def remove(self, target: SetId, values: Sequence[str]) -> Written:
+    def remove(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
         """See SetStore. When an answer is lost this raises: how many values were there is then unknown."""
         return self._write(target, _REMOVE, values)
 
-    def replace(self, target: SetId, values: Iterable[str]) -> Written:
+    def replace(self, target: SetId, values: Iterable[str]) -> SetWriteResult:
         """See SetStore. Writes meanwhile go to the old values and vanish with them."""
         layout = Keys.of(target).read(self._client) or self._create(target)
         written = Replacement(self._client, Keys.of(target), layout, self._clock).write(values)
@@ -66,7 +66,7 @@ class RedisSetStore:
     def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
         """See SetStore. One round trip for up to 4,000 distinct values."""
         distinct = list(dict.fromkeys(values))
-        stored = batch.encode_all(distinct)
+        stored = encoded_values.encode_all(distinct)
         while (layout := self._layout(target)) is not None:
             answers = self._contains(layout, Keys.of(target), stored)
             if answers is not None:
@@ -75,7 +75,7 @@ class RedisSetStore:
             self._forget(target)
         return [False] * len(values)
 
-    def page(self, target: SetId, cursor: int | None, count: int) -> Page:
+    def page(self, target: SetId, cursor: int | None, count: int) -> ValuePage:
         """See SetStore. A page grows beyond `count` only where two values share a position (2^-53 per pair)."""
         low = 0 if cursor is None else cursor + 1
         while (layout := self._layout(target)) is not None:
@@ -83,7 +83,7 @@ class RedisSetStore:
             if page is not None:
                 return page
             self._forget(target)
-        return Page([], None, 0)
+        return ValuePage([], None, 0)
 
     def count(self, target: SetId) -> tuple[int, int]:
         """See SetStore."""
@@ -124,8 +124,8 @@ class RedisSetStore:
     def _forget(self, target: SetId) -> None:
         self._layouts.pop(target, None)
 
-    def _write(self, target: SetId, operation: str, values: Sequence[str]) -> Written:
-        stored = batch.encode_all(list(set(values)))
+    def _write(self, target: SetId, operation: str, values: Sequence[str]) -> SetWriteResult:
+        stored = encoded_values.encode_all(list(set(values)))
         while stored:
             layout = self._layout(target)
             if layout is None:
@@ -137,9 +137,9 @@ class RedisSetStore:
                 return written
             self._forget(target)
         count, version = self.count(target)
-        return Written(0, version, count)
+        return SetWriteResult(0, version, count)
 
-    def _write_under(self, layout: Layout, keys: Keys, operation: str, stored: list[bytes]) -> Written | None:
+    def _write_under(self, layout: Layout, keys: Keys, operation: str, stored: list[bytes]) -> SetWriteResult | None:
         """Write all values under one generation; None when it is no longer the current one."""
         changed = version = count = 0
         placed = layout.place(stored)
@@ -151,7 +151,7 @@ class RedisSetStore:
                 return None
             newly, version, count = reply
             changed += newly
-        return Written(changed, version, count)
+        return SetWriteResult(changed, version, count)
 
     def _write_and_rest(self, keys_and_args: tuple[list[Word], list[Word]]) -> Any:
         began = time.monotonic()
@@ -175,11 +175,11 @@ class RedisSetStore:
         return [answer == ord("1") for _, answers in replies for answer in answers]
 
     def _lookup(self, layout: Layout, keys: Keys, stored: list[bytes]) -> tuple[bytes, bytes] | None:
-        buckets = layout.bucket_keys(batch.hashes(stored, layout.hash_key))
+        buckets = layout.bucket_keys(encoded_values.hashes(stored, layout.hash_key))
         reply = self._client.run(_CONTAINS, [keys.m, *buckets], [layout.gen, layout.kind, *stored])
         return (reply[0], reply[1]) if reply is not None else None
 
-    def _page(self, layout: Layout, keys: Keys, low: int, count: int) -> Page | None:
+    def _page(self, layout: Layout, keys: Keys, low: int, count: int) -> ValuePage | None:
         """The first values at position `low` or after; None when the generation is no longer the current one."""
         first = low >> (POSITION_BITS - layout.bits)
         (gen, total), bitmap = self._client.pipeline(
@@ -223,15 +223,15 @@ def _buckets_to_read(layout: Layout, total: int, count: int) -> int:
     return min(wanted, BUCKETS_PER_READ, ceil(VALUES_PER_READ / per_bucket))
 
 
-def _cut(found: Placed, count: int, total: int) -> Page:
+def _cut(found: Placed, count: int, total: int) -> ValuePage:
     """The page in values found up to the end of a bucket; values that share a position are never parted."""
     end = min(count, len(found))
     positions = _positions(found)
     while 0 < end < len(found) and positions[end] == positions[end - 1]:
         end += 1
     cursor = int(positions[end - 1]) if end < len(found) else None
-    return Page(batch.decode(found.stored[:end]), cursor, total)
+    return ValuePage(encoded_values.decode(found.stored[:end]), cursor, total)
 
 
-def _positions(placed: Placed) -> Hashes:
+def _positions(placed: Placed) -> Uint64Array:
     return placed.hashes >> np.uint64(HASH_BITS - POSITION_BITS)
