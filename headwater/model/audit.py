@@ -1,9 +1,8 @@
 """The audit log: who changed what, and when.
 
-Who acts travels in a context variable, set once at the rim (a request's key, the command line, the controller), and is
-read where the change is written. A parameter would have to go through every service and store method on the way; the
-variable crosses into anyio's threads by itself, because anyio runs them in a copy of the caller's context. Threads of
-any other pool start with the default: what runs there says `acting_as` itself.
+The actor is held in a context variable. It is set at the entry points (a request's API key, the command line, the
+controller) and read where a change is recorded; otherwise every service and store method would need a parameter for
+it. anyio copies the context into its threads. Code in other thread pools must use `with_actor`.
 """
 
 from collections.abc import Iterator
@@ -33,12 +32,17 @@ Action = Literal[
 ]
 
 State = Literal["pending", "done", "failed"]
-"""pending: begun outside the database; when it stays so, a crash has hidden how it ended."""
+"""pending: the change has begun outside the database. An entry stays pending when a crash has hidden the outcome."""
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who acts: the id of an API key and its owner, or one of Headwater's own parts. ip, request_id: the request's."""
+    """The actor of a change: an API key with its owner, or a part of Headwater.
+
+    Attributes:
+        key_id: The id of the API key, or the name of the part.
+        ip, request_id: Those of the HTTP request, if there is one.
+    """
 
     key_id: str
     owner: str = ""
@@ -53,19 +57,19 @@ _acting: ContextVar[Actor] = ContextVar("acting", default=HEADWATER)
 
 
 def actor() -> Actor:
-    """Who acts in this context."""
+    """Return the actor of the current context."""
     return _acting.get()
 
 
-def act_as(who: Actor) -> None:
-    """Name who acts, in this context and those that are copied from it."""
-    _acting.set(who)
+def set_actor(new_actor: Actor) -> None:
+    """Set the actor of the current context."""
+    _acting.set(new_actor)
 
 
 @contextmanager
-def acting_as(who: Actor) -> Iterator[None]:
-    """`act_as` for a block."""
-    token = _acting.set(who)
+def with_actor(new_actor: Actor) -> Iterator[None]:
+    """Set the actor for a block."""
+    token = _acting.set(new_actor)
     try:
         yield
     finally:
@@ -74,9 +78,12 @@ def acting_as(who: Actor) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is changed. owner: whose object; object: its id (a filter's set is `<config id>.<transform uid>`).
+    """A change of an object.
 
-    before and after tell the object's states by number and hash, never by content: see docs/operations.md.
+    Attributes:
+        owner: The owner of the object.
+        object: The id of the object; for the set of a filter, `<config id>.<transform uid>`.
+        before, after: Numbers and hashes of the object's revisions, never its content: see docs/operations.md.
     """
 
     action: Action
@@ -88,7 +95,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One line of the log. Ids rise with time. key_id, ip and request_id are the actor's."""
+    """One entry of the audit log. Ids increase with time. key_id, ip and request_id are those of the actor."""
 
     id: int
     at: datetime
@@ -101,7 +108,11 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class AuditQuery:
-    """Which entries to read. object: also finds what belongs to it, as filters do to their configuration."""
+    """A query for audit entries.
+
+    Attributes:
+        object: An object id. Entries of objects that belong to it are included, such as the filters of a configuration.
+    """
 
     owner: str | None = None
     object: str | None = None

@@ -1,7 +1,7 @@
-"""Where each stream is: on a topic of the own Kafka cluster, on one of another cluster, or on Google Pub/Sub.
+"""Stream bindings: map each stream to a Kafka topic of the installation's cluster or of another one, or to Pub/Sub.
 
-docs/streams.md has the file that says so. Resource names of Pub/Sub: `projects/P/topics/T`,
-`projects/P/subscriptions/S`.
+docs/streams.md describes the file of the bindings. Resource names of Google Pub/Sub have the form
+`projects/P/topics/T` or `projects/P/subscriptions/S`.
 """
 
 import re
@@ -14,12 +14,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, TypeA
 
 from headwater.model.kafka_security import SecurityProtocol, require_consistent
 from headwater.model.stream import CATALOG, find_chain, stream_name
-from headwater.model.worker import KafkaAccess, PubSubAccess
+from headwater.model.worker_spec import KafkaAccess, PubSubAccess
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaTopic:
-    """A topic of the own cluster; with `access`, of another one."""
+    """A Kafka topic. access: how to reach its cluster; None for the installation's own Kafka cluster."""
 
     topic: str
     access: KafkaAccess | None = None
@@ -27,10 +27,10 @@ class KafkaTopic:
 
 @dataclass(frozen=True, slots=True)
 class PubSubTopic:
-    """A topic that each deployment makes a subscription of its own to, in the project of `access`.
+    """A Pub/Sub topic. Each deployment creates a subscription to it, in the project of `access`.
 
     Attributes:
-        deduplicate: Whether a worker drops a message that equals the last one of its natural key.
+        deduplicate: Whether a worker drops a message that equals the last message with the same natural key.
     """
 
     topic: str
@@ -40,7 +40,7 @@ class PubSubTopic:
 
 @dataclass(frozen=True, slots=True)
 class PubSubSubscription:
-    """A subscription that somebody else made. It is read as it is, by one deployment at a time."""
+    """An existing Pub/Sub subscription. Only one deployment at a time may read it."""
 
     subscription: str
     access: PubSubAccess
@@ -50,22 +50,23 @@ Binding = KafkaTopic | PubSubTopic | PubSubSubscription
 
 
 def binding_name(binding: Binding) -> str:
-    """What a user or a log line is told of a binding."""
+    """Return the name of the topic or the subscription, for messages and specs."""
     return binding.subscription if isinstance(binding, PubSubSubscription) else binding.topic
 
 
 @dataclass(frozen=True, slots=True)
 class Bindings:
-    """Which stream is where.
+    """The bindings of all streams.
 
-    named: by stream name. A stream of the catalog that is not named there is bound to the own topic `stream.<name>`; a
-    zerolag feed is bound only when it is named.
+    Attributes:
+        named: The bindings in the settings, by stream name. A stream that is not named there is bound to the topic
+            `stream.<name>` of the installation's Kafka cluster; a zerolag stream is bound only when it is named.
     """
 
     named: Mapping[str, Binding] = field(default_factory=lambda: MappingProxyType({}))
 
     def of(self, chain: str, entity: str, *, zerolag: bool = False) -> Binding | None:
-        """Where a stream is, or None when it has no binding or is not in the catalog."""
+        """Return the binding of a stream; None when it has no binding or is not in the catalog."""
         found = find_chain(chain)
         if found is None or found.entity(entity) is None:
             return None
@@ -73,47 +74,47 @@ class Bindings:
         return self.named.get(name, None if zerolag else KafkaTopic(f"stream.{name}"))
 
     def topic(self, chain: str, entity: str, *, zerolag: bool = False) -> str | None:
-        """The stream's topic on the own cluster; None when it is not there."""
+        """Return the stream's topic on the installation's Kafka cluster; None when the stream is not there."""
         binding = self.of(chain, entity, zerolag=zerolag)
         return binding.topic if isinstance(binding, KafkaTopic) and binding.access is None else None
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        """All streams of the own cluster as (stream name, topic), catalog order."""
+        """Iterate over the streams of the installation's Kafka cluster as (stream name, topic), in catalog order."""
         for name, chain, entity, zerolag in _all_streams():
             if topic := self.topic(chain, entity, zerolag=zerolag):
                 yield name, topic
 
     def pubsub(self) -> frozenset[PubSubAccess]:
-        """All projects of Pub/Sub that streams come from, and how to reach them."""
+        """Return the Pub/Sub projects of the bindings."""
         return frozenset(b.access for b in self.named.values() if isinstance(b, PubSubTopic | PubSubSubscription))
 
     def clusters(self) -> frozenset[KafkaAccess]:
-        """All other Kafka clusters that streams come from."""
+        """Return the Kafka clusters of the bindings, except the installation's own."""
         return frozenset(b.access for b in self.named.values() if isinstance(b, KafkaTopic) and b.access is not None)
 
 
 def _all_streams() -> Iterator[tuple[str, str, str, bool]]:
-    """Name, chain, entity, zerolag."""
+    """Yield (stream name, chain, entity, zerolag) for every stream of the catalog."""
     for chain in CATALOG:
         for entity in chain.entities:
             for zerolag in (False, True):
                 yield stream_name(chain.name, entity.name, zerolag=zerolag), chain.name, entity.name, zerolag
 
 
-# The file.
+# The models of the file with the bindings.
 
 _STRICT = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 _RESOURCE = re.compile(r"projects/[^/]+/(?:topics|subscriptions)/[A-Za-z][\w.~+%-]{2,254}", re.ASCII)
-"""A resource name; the last part by the rules of Pub/Sub, without their ban on `goog` in front."""
+"""A resource name. Its last part follows the rules of Pub/Sub, but may start with `goog`."""
 
-Text = Annotated[str, Field(min_length=1)]
+NonEmptyText = Annotated[str, Field(min_length=1)]
 
 
 class _Kafka(KafkaAccess):
     model_config = _STRICT
 
-    topic: Text
-    bootstrap_servers: Text
+    topic: NonEmptyText
+    bootstrap_servers: NonEmptyText
     security_protocol: SecurityProtocol = "SASL_SSL"
 
     @model_validator(mode="after")
@@ -140,15 +141,17 @@ class _PubSub(BaseModel):
         if bool(self.topic) == bool(self.subscription):
             raise ValueError("needs a topic or a subscription, and not both")
         if self.deduplicate and self.subscription:
-            raise ValueError("deduplicate needs a topic: others may read from a subscription, and get a part of it")
+            raise ValueError(
+                "deduplicate needs a topic: other programs may read an existing subscription and receive a part of it"
+            )
         for name in filter(None, (self._topic, self._subscription)):
             if not _RESOURCE.fullmatch(name):
-                raise ValueError(f"{name} is no name of Pub/Sub: a letter, then 2 to 254 letters, digits or -_.~+%")
+                raise ValueError(f"{name} is not a Pub/Sub name: a letter, then 2 to 254 letters, digits or -_.~+%")
         return self
 
     @property
     def _topic(self) -> str:
-        """Of another project when it is named in full."""
+        """The full name of the topic. A name that is already full may be in another project."""
         return _in_project(self.project, "topics", self.topic)
 
     @property
@@ -168,7 +171,7 @@ def _in_project(project: str, kind: str, name: str) -> str:
     return name if not name or name.startswith("projects/") else f"projects/{project}/{kind}/{name}"
 
 
-class _Elsewhere(BaseModel):
+class _ExternalBinding(BaseModel):
     model_config = _STRICT
 
     kafka: _Kafka | None = None
@@ -186,20 +189,22 @@ class _Elsewhere(BaseModel):
         return place.binding()
 
 
-def _known(name: str) -> str:
+def _catalog_name(name: str) -> str:
     if name not in {known for known, *_ in _all_streams()}:
         raise ValueError(
-            "is no stream: write <chain>.<entity> or <chain>.<entity>.zerolag, as GET …/streams lists them"
+            "is not a stream of the catalog: use <chain>.<entity> or <chain>.<entity>.zerolag, as GET …/streams lists "
+            "them"
         )
     return name
 
 
 _File = TypeAdapter(
-    dict[Annotated[str, AfterValidator(_known)], Text | _Elsewhere], config=ConfigDict(hide_input_in_errors=True)
+    dict[Annotated[str, AfterValidator(_catalog_name)], NonEmptyText | _ExternalBinding],
+    config=ConfigDict(hide_input_in_errors=True),
 )
 
 
 def parse_bindings(document: object) -> Bindings:
-    """Bindings from what their file holds, read as JSON. Raises pydantic's ValidationError, which shows no value."""
+    """Parse the JSON document of the bindings' file. Raises pydantic's ValidationError, which shows no values."""
     found = _File.validate_python(document)
     return Bindings({name: KafkaTopic(b) if isinstance(b, str) else b.binding() for name, b in found.items()})

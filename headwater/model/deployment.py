@@ -1,4 +1,4 @@
-"""Deployments: the running form of a configuration, the names of what it owns, and its workers' states."""
+"""Deployments: the running form of a configuration, the names of its resources, and the states of its workers."""
 
 from dataclasses import dataclass, field, fields
 from datetime import datetime
@@ -11,15 +11,15 @@ from headwater.model.flow import PipelineConfig
 from headwater.model.sink import DEAD_LETTER_NAME
 
 
-class Desired(StrEnum):
-    """What the API asked for."""
+class DesiredPhase(StrEnum):
+    """The phase that the API has requested."""
 
     RUNNING = "running"
     ABSENT = "absent"
 
 
 class Phase(StrEnum):
-    """What the controller has seen. RUNNING means that every worker of `observed_revision` was ready."""
+    """The observed phase of a deployment. RUNNING means that every worker of `observed_revision` was ready."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -37,7 +37,7 @@ class Condition(StrEnum):
 
 
 class Status(StrEnum):
-    """Worker states; the words are those of Kubernetes."""
+    """The status of a worker, in the words of Kubernetes."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -47,10 +47,12 @@ class Status(StrEnum):
 
 
 class WorkerStatus(BaseModel):
-    """One worker as `deploy/stats` shows it.
+    """One worker as `deploy/stats` shows it. The last three attributes are internal.
 
-    Not shown: spec_hash tells which spec it runs, deaths how often it died with that one, waits whether it is alive
-    and waits for a store or broker that is away.
+    Attributes:
+        spec_hash: The spec that the worker runs.
+        deaths: The number of deaths with this spec.
+        waits: Whether the worker waits for an unavailable store or broker.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -69,7 +71,7 @@ class WorkerStatus(BaseModel):
 
 
 class LogLine(BaseModel):
-    """A line that a worker wrote (source "worker"), or a script with `console.log` (source "script")."""
+    """A log line of a worker (source "worker"), or a `console.log` line of a script (source "script")."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -82,7 +84,7 @@ class LogLine(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A revision of the configuration that a deployment was asked to run, and the epoch of its source group."""
+    """A revision of the configuration that a deploy call requested, and the epoch of its consumer group."""
 
     number: int
     config: PipelineConfig
@@ -91,25 +93,32 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """One deployment, desired and observed. A teardown ends it; a later deploy makes another, with another id.
+    """One deployment: its desired and its observed state.
 
-    generation is raised by each change of the desired state; observed_generation follows when the controller has
-    acted on it, successfully or not. credentials counts the passwords that readers were given; observed_credentials
-    follows when the broker knows the last one. Passwords are sealed at rest.
+    A teardown ends the deployment. A later deploy creates another one, with another id.
 
-    unreadable: why this version can't read a part of it, and what to do; empty when it can. Nothing is begun for such a
-    deployment, and its workers are left alone; only a teardown goes on.
-
-    stable_revision: what a rollout that fails goes back to: the last revision that was Stable; while there is none,
-    the one that ran before. previous_revisions: the revisions beside the desired one that may own something on the
-    broker still.
+    Attributes:
+        config: The configuration of the desired revision.
+        generation: Raised by each change of the desired state.
+        reader_password, worker_password: The passwords of the deployment's Kafka users. They are encrypted at rest.
+        delete_flow: Whether the configuration is deleted when the teardown has ended.
+        source_epoch: The number in the name of the consumer group; a change of the source raises it.
+        observed_revision: The revision whose workers became ready last.
+        observed_generation: The last generation that the controller has finished, successfully or not.
+        stable_revision: The revision to roll back to: the last one that was Stable or, if there is none, the one that
+            ran before.
+        credentials: The version of the readers' password. A rotation raises it.
+        observed_credentials: The last version of the readers' password that the broker knows.
+        previous_revisions: Other revisions that may still own resources on the broker.
+        unreadable: Why this version can't read the deployment, and what to do; empty when it can. Such a deployment is
+            not changed, and its workers keep running. It can only be torn down.
     """
 
     id: str
     flow_id: str
     owner: str
     config: PipelineConfig
-    desired: Desired
+    desired: DesiredPhase
     desired_revision: int
     generation: int
     reader_password: str = field(repr=False)
@@ -131,41 +140,41 @@ class Deployment:
 
     @property
     def is_reconciled(self) -> bool:
-        """True when the controller has finished with the newest desired state."""
+        """Whether the controller has finished with the current desired state, successfully or not."""
         return self.observed_generation >= self.generation
 
     @property
     def has_secrets(self) -> bool:
-        """False where its passwords can't be opened, and once it has ended."""
+        """Whether the passwords are available. They are not when they can't be decrypted, or after the teardown."""
         return bool(self.reader_password and self.worker_password)
 
     @property
-    def newest(self) -> Revision:
+    def requested_revision(self) -> Revision:
         """The desired revision."""
         return Revision(self.desired_revision, self.config, self.source_epoch)
 
     @property
     def revisions(self) -> tuple[Revision, ...]:
-        """All revisions that may own something on the broker, the desired one first."""
-        return (self.newest, *self.previous_revisions)
+        """All revisions that may own resources on the broker, the desired one first."""
+        return (self.requested_revision, *self.previous_revisions)
 
     def revision(self, number: int | None) -> Revision | None:
-        """One of `revisions`, or None."""
+        """Return the revision of this number; None when it is not in `revisions`."""
         return next((revision for revision in self.revisions if revision.number == number), None)
 
     @property
     def effective_revision(self) -> Revision:
-        """What a reader is told of: the revision that runs, else the one that is wanted."""
-        return self.revision(self.observed_revision) or self.newest
+        """The revision that responses describe: the one that runs or, if none runs, the desired one."""
+        return self.revision(self.observed_revision) or self.requested_revision
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a deployment has come, without its configuration and secrets: what a waiting call looks at."""
+    """The progress of a deployment, without its configuration and secrets. API calls that wait for it poll this."""
 
     id: str
     flow_id: str
-    desired: Desired
+    desired: DesiredPhase
     desired_revision: int
     generation: int
     phase: Phase
@@ -177,14 +186,15 @@ class Progress:
 
     @classmethod
     def of(cls, deployment: Deployment) -> Self:
-        """The progress of a deployment."""
+        """Return the progress of a deployment."""
         return cls(**{f.name: getattr(deployment, f.name) for f in fields(cls)})
 
 
-class Marker(NamedTuple):
-    """Tells, without its configuration, whether a deployment changed: two equal markers mean an equal deployment.
+class DeploymentVersion(NamedTuple):
+    """Identifies the state of a deployment, without its configuration. While it is equal, the deployment is unchanged.
 
-    Left out are the workers' states, and the retirement of previous revisions, which the controller itself writes.
+    It does not cover the states of the workers and the retirement of previous revisions, because only the controller
+    writes these.
     """
 
     id: str
@@ -201,15 +211,18 @@ class Marker(NamedTuple):
 
     @classmethod
     def of(cls, deployment: Deployment) -> Self:
-        """The marker of a deployment."""
+        """Return the version of a deployment."""
         return cls(**{name: getattr(deployment, name) for name in cls._fields})
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
-    """What the controller writes back after a round over one deployment.
+class Observation:
+    """The observed state that the controller stores after it has reconciled a deployment.
 
-    The condition STABLE makes observed_revision the stable one. retired: the other revisions own nothing any more.
+    With the condition STABLE, observed_revision becomes the stable revision.
+
+    Attributes:
+        retired: Whether the resources of all other revisions have been removed.
     """
 
     deployment_id: str
@@ -223,44 +236,46 @@ class Observed:
 
 
 def sink_topic(config_id: str, sink_name: str) -> str:
-    """The topic of a Kafka sink. The configuration's id in it keeps tenants apart."""
+    """Return the topic of a Kafka sink. It contains the configuration's id, so topics of different owners differ."""
     return f"flow.{config_id}.{sink_name}"
 
 
 def dead_letter_topic(config_id: str) -> str:
-    """The topic of the records that could not be processed."""
+    """Return the topic of the records that could not be processed."""
     return sink_topic(config_id, DEAD_LETTER_NAME)
 
 
 def output_topics(config_id: str, config: PipelineConfig) -> list[str]:
-    """The topics that a configuration owns: one per Kafka sink, and the one of the dead letters."""
+    """Return the topics that a configuration owns: one per Kafka sink, and the dead-letter topic."""
     sinks = [sink_topic(config_id, sink.name) for sink in config.sinks if sink.type == "kafka"]
     return [*sinks, dead_letter_topic(config_id)]
 
 
-def reader(deployment_id: str) -> str:
-    """The SCRAM user that the deploy answer hands out."""
+def reader_user(deployment_id: str) -> str:
+    """Return the name of the readers' SCRAM user, which the deploy response contains."""
     return f"dep-{deployment_id}"
 
 
 def worker_user(deployment_id: str) -> str:
-    """The SCRAM user of the deployment's workers."""
+    """Return the name of the SCRAM user of the deployment's workers."""
     return f"wrk-{deployment_id}"
 
 
 def consumer_group(deployment_id: str) -> str:
-    """The group that the deploy answer suggests; every group with the prefix `dep-<id>.` is allowed."""
-    return f"{reader(deployment_id)}.main"
+    """Return the consumer group that the deploy response suggests. Readers may use any group with the prefix
+    `dep-<id>.`.
+    """
+    return f"{reader_user(deployment_id)}.main"
 
 
-def transactional_ids(flow_id: str) -> str:
-    """What the transactional ids of a configuration's workers begin with; the number of the slot follows.
+def transactional_id_prefix(flow_id: str) -> str:
+    """Return the prefix of the transactional ids of a configuration's workers. The slot number follows it.
 
-    It is the same in each deployment and revision: whoever works in a slot shuts out the one before.
+    It is the same in all deployments and revisions, so that a new worker of a slot fences the previous one.
     """
     return f"headwater-{flow_id}-"
 
 
 def source_group(deployment_id: str, epoch: int) -> str:
-    """The workers' group on the source topic; epoch is raised at each change of source."""
+    """Return the workers' consumer group on the source topic. A change of the source raises the epoch."""
     return f"{worker_user(deployment_id)}.{epoch}"

@@ -1,4 +1,4 @@
-"""Pipeline configurations: what a user posts, as validated values, and the stored configuration."""
+"""Pipeline configurations: the stored configuration, and the models of the requests that create or replace one."""
 
 import re
 from collections.abc import Iterator
@@ -8,28 +8,28 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from headwater.errors import Unreadable
-from headwater.model.sent import SentModel
+from headwater.errors import StoredDataUnreadable
+from headwater.model.members import ReturnedOnly, Text
+from headwater.model.request_model import RequestModel
 from headwater.model.sink import MAX_SINKS, NewSink, Sink
 from headwater.model.stream import CATALOG
-from headwater.model.text import ReturnedOnly, Text
-from headwater.model.transform import MAX_TRANSFORMS, KnownTransform, NewTransform, Transform, V8Transform
+from headwater.model.transform import MAX_TRANSFORMS, NewTransform, Transform, TransformIdentity, V8Transform
 
 MAX_PARALLELISM = 64
 MAX_NAME_CHARS = 200
 MAX_EXTERNAL_ID_CHARS = 200
 
 EARLIEST_START = datetime(1970, 1, 1, tzinfo=UTC)
-"""Kafka counts its record times from here, and takes some negative times for words such as "latest"."""
+"""Kafka's timestamps start here. Some negative timestamps have a special meaning, such as "latest"."""
 
 DeliveryMode = Literal["at_least_once", "exactly_once"]
 
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
-"""In upper case; RFC 3339 takes `t` and `z` too."""
+"""Matches a time in upper case. RFC 3339 allows `t` and `z` too, so the text is converted to upper case before."""
 
 
 class Source(BaseModel):
-    """The stream that a pipeline reads. Checked against the catalog by services/flows.py."""
+    """The stream that a pipeline reads. services/checks.py validates it against the catalog."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -57,27 +57,28 @@ class PipelineConfig(BaseModel):
         return ""
 
     @property
-    def known_transforms(self) -> tuple[KnownTransform, ...]:
-        """What the transforms are recognised by, in order."""
-        return tuple(KnownTransform(t.uid, t.type, t.name, t.content) for t in self.transforms)
+    def transform_identities(self) -> tuple[TransformIdentity, ...]:
+        """The members by which a later request is matched to each transform, in the order of the transforms."""
+        return tuple(TransformIdentity(t.uid, t.type, t.name, t.content) for t in self.transforms)
 
-    def as_sent(self) -> Self:
-        """The pipeline as its owner knows it: without what was made from its scripts."""
-        transforms = [t.as_sent() if isinstance(t, V8Transform) else t for t in self.transforms]
+    def without_compiled_scripts(self) -> Self:
+        """Return the pipeline without the JavaScript that was compiled from its scripts."""
+        transforms = [t.without_compiled_script() if isinstance(t, V8Transform) else t for t in self.transforms]
         return self.model_copy(update={"transforms": transforms})
 
     @property
     def filter_uids(self) -> frozenset[str]:
-        """The transforms that have a set of values."""
-        return frozenset(t.uid for t in self.known_transforms if t.type == "redis_set_filter")
+        """The uids of the filters."""
+        return frozenset(t.uid for t in self.transform_identities if t.type == "redis_set_filter")
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A stored configuration at its newest revision. Times are UTC.
+    """A stored configuration at its newest revision. Times are in UTC.
 
-    external_id: the owner's own name of it, unique among the owner's configurations. damage: what else of it than its
-    pipeline can't be read, and what to do.
+    Attributes:
+        external_id: The owner's id of the configuration. It is unique among the owner's configurations.
+        unreadable_members: Which members other than the pipeline can't be read, and what to do; empty when all can.
     """
 
     id: str
@@ -90,17 +91,17 @@ class Flow:
     created_at: datetime
     updated_at: datetime
     external_id: str | None = None
-    damage: str = ""
+    unreadable_members: str = ""
 
     @property
     def unreadable(self) -> str:
-        """Why this version can't read it, and what to do; empty when it can."""
-        return self.pipeline_config.unreadable or self.damage
+        """Why this version can't read the configuration, and what to do; empty when it can."""
+        return self.pipeline_config.unreadable or self.unreadable_members
 
     def require_readable(self) -> None:
         """Raise Unreadable for a configuration that can't be read."""
         if self.unreadable:
-            raise Unreadable(self.unreadable)
+            raise StoredDataUnreadable(self.unreadable)
 
 
 def _is_time(text: str) -> bool:
@@ -113,7 +114,7 @@ def _is_time(text: str) -> bool:
 
 
 def _start_at(text: str) -> str:
-    """The word, or the time with `T` and `Z` in upper case, as all readers of times take them."""
+    """Validate start_at. A time is returned with `T` and `Z` in upper case, which every reader accepts."""
     if text in ("latest", "earliest"):
         return text
     if not _is_time(text.upper()):
@@ -122,7 +123,7 @@ def _start_at(text: str) -> str:
 
 
 def _catalog_schemas() -> Iterator[dict[str, Any]]:
-    """The catalog as JSON schemas of a source: one for each list of entities that chains share."""
+    """Yield JSON schemas of a source, one for each list of entities that several chains share."""
     for entities in {chain.entities: None for chain in CATALOG}:
         chains = [chain for chain in CATALOG if chain.entities == entities]
         yield {
@@ -134,14 +135,14 @@ def _catalog_schemas() -> Iterator[dict[str, Any]]:
         }
 
 
-class NewSource(SentModel):
-    """A source as it is sent: its type may be left out, the chain has just one."""
+class NewSource(RequestModel):
+    """The source in a request. The type may be omitted, since each chain has only one."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, json_schema_extra={"anyOf": list(_catalog_schemas())}
     )
 
-    type: str | None = Field(default=None, description="`pubsub` or `kafka`; set from the chain when left out.")
+    type: str | None = Field(default=None, description="`pubsub` or `kafka`; set from the chain when omitted.")
     chain: str = Field(description="Lowercase chain name, see GET /api/v1/flow/streams.")
     entity: str = Field(description="Kind of record, see GET /api/v1/flow/streams.")
     is_zerolag: bool = Field(default=False, description="Read the faster feed of the stream, where there is one.")
@@ -157,17 +158,19 @@ class NewSource(SentModel):
     )
 
 
-class NewPipelineConfig(SentModel):
-    """A pipeline as it is sent."""
+class NewPipelineConfig(RequestModel):
+    """The pipeline in a request."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     source: NewSource
     transforms: list[NewTransform] = Field(
-        default_factory=list, max_length=MAX_TRANSFORMS, description="What is done to each record, in this order."
+        default_factory=list,
+        max_length=MAX_TRANSFORMS,
+        description="The transforms that process each record, in this order.",
     )
     sinks: list[NewSink] = Field(
-        min_length=1, max_length=MAX_SINKS, description="Where the results go; each sink gets all. Names differ."
+        min_length=1, max_length=MAX_SINKS, description="The sinks of the results; each receives all. Names are unique."
     )
     parallelism: int = Field(default=1, ge=1, le=MAX_PARALLELISM, description="Number of workers.")
     delivery: DeliveryMode = Field(
@@ -176,8 +179,8 @@ class NewPipelineConfig(SentModel):
     )
 
 
-class NewFlow(SentModel):
-    """The body that creates or replaces a configuration. Members that are only returned are accepted and ignored."""
+class NewFlow(RequestModel):
+    """The body that creates or replaces a configuration. Members that only responses have are accepted and ignored."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -188,7 +191,7 @@ class NewFlow(SentModel):
         default=None,
         min_length=1,
         max_length=MAX_EXTERNAL_ID_CHARS,
-        description="Your own id of the configuration, unique among yours. PUT without it keeps it; null removes it.",
+        description="Your own id of the configuration, unique among yours. PUT without this keeps it; null removes it.",
     )
     pipeline_config: NewPipelineConfig
 

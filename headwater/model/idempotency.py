@@ -1,4 +1,4 @@
-"""Calls that are made once, however often they are sent: what is remembered of one."""
+"""The stored state of requests with an Idempotency-Key."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import Literal
 
 REMEMBERED_FOR = timedelta(hours=24)
-LEASE = timedelta(seconds=30)
-"""How long a call that says nothing counts as running. A process that dies leaves its calls to this."""
+CLAIM_TTL = timedelta(seconds=30)
+"""How long a claim is valid without being renewed. The claims of a process that has died expire after this time."""
 
 MAX_KEY_CHARS = 255
 KEY_PATTERN = f"^[!-~]{{1,{MAX_KEY_CHARS}}}$"
@@ -15,10 +15,10 @@ KEY_PATTERN = f"^[!-~]{{1,{MAX_KEY_CHARS}}}$"
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """A call that has ended: the SHA-256 of its body, and its answer.
+class StoredResponse:
+    """The stored response of a request, and the SHA-256 of the request body.
 
-    The answer to a call that gives out credentials is not here, only its status: it is made anew.
+    Of a response that contains credentials, only the status is stored. The response is generated again.
     """
 
     body_sha256: str
@@ -27,10 +27,12 @@ class Answered:
     body: bytes = b""
 
 
-Claim = Literal["claimed", "running"] | Answered
-"""What claiming a call finds: it is the caller's to run, someone runs it, or it has ended."""
+Claim = Literal["claimed", "running"] | StoredResponse
+"""The result of claiming a request: the caller must execute it ("claimed"), another request with the key is in progress
+("running"), or the stored response is returned.
+"""
 
 
-def call_id(owner: str, method: str, path: str, key: str) -> str:
-    """Names a call; of fixed length, whatever the lengths of its parts."""
+def idempotency_id(owner: str, method: str, path: str, key: str) -> str:
+    """Return the id of a request with an Idempotency-Key: a hash over owner, method, path and key."""
     return hashlib.sha256(f"{owner}\0{method}\0{path}\0{key}".encode()).hexdigest()

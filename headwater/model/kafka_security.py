@@ -1,4 +1,4 @@
-"""How a client authenticates to a Kafka cluster: one model for the installation's cluster and for stream bindings."""
+"""Security settings of Kafka clients: one model for the installation's cluster and for stream bindings."""
 
 from collections.abc import Callable, Collection
 from typing import Annotated, Any, Final, Literal
@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 ScramMechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 SECRETS: Final = ("password", "oauth_client_secret", "key_password")
-"""The members that are secrets. Each may be given as the path of a file, by its name with `_file` at its end."""
+"""The members that are secrets. Each may be given by a file: the member `<name>_file` is then the path."""
 FILES: Final = ("ca_file", "certificate_file", "key_file", "oauth_ca_file")
 """The members that are paths of files."""
 
@@ -33,12 +33,15 @@ SaslMechanism = Annotated[
 
 
 class KafkaSecurity(BaseModel):
-    """Plain values, so that a worker's spec can carry them. `require_consistent` says which belong together."""
+    """Security settings of a Kafka client, as plain values that fit into a worker's spec.
+
+    `require_consistent` checks the combination.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     security_protocol: SecurityProtocol = "SASL_PLAINTEXT"
-    sasl_mechanism: SaslMechanism = "SCRAM-SHA-512"  # without meaning unless the security protocol begins with SASL_
+    sasl_mechanism: SaslMechanism = "SCRAM-SHA-512"  # only used when security_protocol begins with SASL_
 
     username: str = ""
     password: str = Field(default="", repr=False)
@@ -59,17 +62,17 @@ class KafkaSecurity(BaseModel):
 
     @property
     def uses_sasl(self) -> bool:
-        """True when the client authenticates by a SASL mechanism."""
+        """Whether the client authenticates by a SASL mechanism."""
         return self.security_protocol.startswith("SASL_")
 
     @property
     def uses_tls(self) -> bool:
-        """True when the connection to the brokers is encrypted."""
+        """Whether the connection to the brokers is encrypted."""
         return self.security_protocol.endswith("SSL")
 
     @property
     def uses_scram(self) -> bool:
-        """True when the client authenticates as a SCRAM user."""
+        """Whether the client authenticates as a SCRAM user."""
         return self.uses_sasl and self.sasl_mechanism.startswith("SCRAM-")
 
 
@@ -84,7 +87,7 @@ _BY_MECHANISM: Final[dict[str, tuple[str, ...]]] = {
     "oauth_ca_file": ("OAUTHBEARER",),
     "aws_region": ("AWS_MSK_IAM",),
 }
-"""The mechanisms that each of these members belongs to."""
+"""The SASL mechanisms to which each of these members applies."""
 _TLS_MEMBERS: Final = ("ca_file", "certificate_file", "key_file", "key_password")
 _NEEDED: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(_PASSWORD_MECHANISMS, ("username", "password")),
@@ -93,8 +96,8 @@ _NEEDED: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-def members_of(security: KafkaSecurity) -> frozenset[str]:
-    """The members that have a meaning with this security protocol and this mechanism."""
+def applicable_members(security: KafkaSecurity) -> frozenset[str]:
+    """Return the members that apply to the security protocol and the SASL mechanism."""
     members = {"security_protocol"}
     if security.uses_sasl:
         members |= {"sasl_mechanism"}
@@ -105,20 +108,23 @@ def members_of(security: KafkaSecurity) -> frozenset[str]:
 
 
 def require_consistent(security: KafkaSecurity, given: Collection[str], name: Callable[[str], str] = str) -> None:
-    """Raise ValueError when a member is missing, or when a given one has no meaning beside the others.
+    """Raise ValueError when a member is missing, or when a given one does not apply.
 
-    given: the members that somebody wrote; the others have their defaults. name: what a member is called where it was
-    written. No sentence shows a value that may be a secret.
+    given: the members that were set explicitly; the others have their defaults.
+    name: returns the name of a member for the user, such as that of its setting. Messages never contain secrets.
     """
     _require_members(security, name)
-    require_fitting(security, given, name)
+    require_applicable(security, given, name)
 
 
-def require_fitting(security: KafkaSecurity, given: Collection[str], name: Callable[[str], str] = str) -> None:
-    """Raise ValueError when a given member has no meaning beside the others: see `require_consistent`."""
-    for member in sorted(set(given) - members_of(security)):
+def require_applicable(security: KafkaSecurity, given: Collection[str], name: Callable[[str], str] = str) -> None:
+    """Raise ValueError when a given member does not apply to the security protocol and the SASL mechanism.
+
+    See `require_consistent` for the parameters.
+    """
+    for member in sorted(set(given) - applicable_members(security)):
         if getattr(security, member):
-            raise ValueError(_misfit(security, member, name))
+            raise ValueError(_not_applicable(security, member, name))
 
 
 def _require_members(security: KafkaSecurity, name: Callable[[str], str]) -> None:
@@ -130,7 +136,7 @@ def _require_members(security: KafkaSecurity, name: Callable[[str], str]) -> Non
         if mechanism == "AWS_MSK_IAM" and not security.uses_tls:
             raise ValueError(f"{name('sasl_mechanism')} {mechanism} needs {name('security_protocol')} SASL_SSL")
     if bool(security.certificate_file) != bool(security.key_file):
-        raise ValueError(f"{name('certificate_file')} and {name('key_file')} need each other: give both or none")
+        raise ValueError(f"{name('certificate_file')} and {name('key_file')} need each other: set both or none")
     if security.key_password and not security.key_file:
         raise ValueError(f"{name('key_password')} needs {name('key_file')}, the file of the key that it opens")
 
@@ -139,12 +145,12 @@ def _alternatives(member: str, name: Callable[[str], str]) -> str:
     return f"{name(member)} (or {name(member + '_file')})" if member in SECRETS else name(member)
 
 
-def _misfit(security: KafkaSecurity, member: str, name: Callable[[str], str]) -> str:
+def _not_applicable(security: KafkaSecurity, member: str, name: Callable[[str], str]) -> str:
     protocol, mechanism = name("security_protocol"), name("sasl_mechanism")
     if member in _TLS_MEMBERS or not security.uses_sasl:
         wanted = "SSL or SASL_SSL" if member in _TLS_MEMBERS else "SASL_PLAINTEXT or SASL_SSL"
-        where = f"{protocol} {wanted}, and {protocol} is {security.security_protocol}"
+        where = f"{protocol} {wanted}, but {protocol} is {security.security_protocol}"
     else:
         wanted = " or ".join(_BY_MECHANISM[member])
-        where = f"{mechanism} {wanted}, and {mechanism} is {security.sasl_mechanism}"
-    return f"{name(member)} belongs to {where}: remove the one or change the other"
+        where = f"{mechanism} {wanted}, but {mechanism} is {security.sasl_mechanism}"
+    return f"{name(member)} applies only to {where}: remove the first or change the second"

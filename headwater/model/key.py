@@ -29,9 +29,11 @@ LOCAL_SCOPES = (*DEFAULT_SCOPES, "prices:write")
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A stored key: digest is the SHA-256 of the secret, so the key itself can't be read back.
+    """A stored API key.
 
-    last_used_at is cut to the minute.
+    Attributes:
+        digest: The SHA-256 of the secret. The key itself can't be computed from it.
+        last_used_at: The time of the last use, truncated to the minute.
     """
 
     id: str
@@ -44,14 +46,14 @@ class ApiKey:
     last_used_at: datetime | None = None
 
     def state(self, now: datetime) -> Literal["live", "revoked", "expired"]:
-        """Only a live key is good."""
+        """Return the state of the key at a time. Only a live key is accepted."""
         if self.revoked_at is not None:
             return "revoked"
         return "live" if self.expires_at is None or now < self.expires_at else "expired"
 
 
 def base62(number: int, width: int) -> str:
-    """`number` in base62, padded on the left to `width` characters."""
+    """Return `number` in base62, padded on the left to `width` characters."""
     digits = ""
     while number:
         number, rest = divmod(number, 62)
@@ -64,12 +66,12 @@ def _crc(text: str) -> str:
 
 
 def digest(secret: str) -> bytes:
-    """SHA-256 of the secret. It has 256 random bits, so a slow hash would add cost and no safety."""
+    """Return the SHA-256 of the secret. It has 256 random bits, so a slow hash would add cost and no safety."""
     return hashlib.sha256(secret.encode()).digest()
 
 
-def mint() -> tuple[str, str, bytes]:
-    """A new key: its text (shown once), its id and the digest to store."""
+def generate_key() -> tuple[str, str, bytes]:
+    """Generate a key. Returns its text, which is shown only once, its id and the digest to store."""
     key_id = "".join(secrets.choice(ALPHABET) for _ in range(ID_CHARS))
     secret = base62(int.from_bytes(secrets.token_bytes(32)), SECRET_CHARS)
     body = f"{PREFIX}{key_id}_{secret}"
@@ -77,12 +79,12 @@ def mint() -> tuple[str, str, bytes]:
 
 
 def is_well_formed(text: str) -> bool:
-    """Whether the form and the check digits of a key's text are right."""
-    return parse(text) is not None
+    """Whether the format and the checksum of a key's text are correct."""
+    return parse_key(text) is not None
 
 
-def parse(text: str) -> tuple[str, str] | None:
-    """Key id and secret of a key's text, or None when the form or the check digits are wrong."""
+def parse_key(text: str) -> tuple[str, str] | None:
+    """Return the key id and the secret in a key's text; None when the format or the checksum is wrong."""
     if not _FORM.fullmatch(text):
         return None
     body, check = text[:-CRC_CHARS], text[-CRC_CHARS:]

@@ -1,8 +1,7 @@
-"""Leadership among several controllers: who asks for a lease, and the fencing number that its holder writes with.
+"""Leader election among controllers: candidates for the lease, and the fencing token of its holder.
 
-The fence of a leader travels in a context variable, as the actor of the audit log does: the leader sets it once around
-what it does, and every write to the database inside that context is refused when the lease has a newer number. Threads
-of a pool start without it: what runs there says `fenced_by` itself.
+The fencing token is held in a context variable, like the actor of the audit log. Writes to the database inside the
+context are rejected when the lease has a newer token. Code in thread pools must use `fenced_by`.
 """
 
 from collections.abc import Iterator
@@ -17,10 +16,10 @@ class Candidate:
     """A process that asks for a lease.
 
     Attributes:
-        holder: An identity that is made at random at each start of the process and is never written to a file.
-        lock: Names a lock of this machine's kernel that the process holds, or is empty. No two live processes ever
-            give the same name, so a lease whose holder gave it is free: that holder has ended.
-        failing: What of the process fails at the moment, as a sentence; empty while all of it works.
+        holder: A random id that the process generates at each start. It is never written to a file.
+        lock: The name of a file lock that the process holds; empty when it holds none. Only one live process can hold
+            it, so a lease whose holder gave the same name is free: that holder has ended.
+        failing: What currently fails in the process, as a sentence; empty when everything works.
     """
 
     holder: str
@@ -30,7 +29,12 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A stored lease. holder is None once it was released; the other fields are those of the last holder."""
+    """A stored lease.
+
+    Attributes:
+        holder: The holder; None after a release. The other attributes are those of the last holder.
+        fencing: The fencing token. Each change of the holder raises it.
+    """
 
     holder: str | None
     fencing: int
@@ -40,7 +44,7 @@ class Lease:
 
 
 def claim_lease(stored: Lease | None, candidate: Candidate, now: datetime, ttl: timedelta) -> Lease:
-    """The lease after a candidate asked for it; the candidate has it when it is the holder."""
+    """Return the lease after a candidate has requested it. The candidate has the lease if it is the holder then."""
     lease = stored or Lease(None, 0, now)
     if not _is_free(lease, candidate, now):
         return replace(lease, expires_at=min(lease.expires_at, now + ttl))
@@ -55,7 +59,7 @@ def _is_free(lease: Lease, candidate: Candidate, now: datetime) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The present holder of a lease, as others see it: its identity, and what of it fails."""
+    """The current holder of a lease. failing: what currently fails in it; empty when everything works."""
 
     holder: str
     failing: str = ""
@@ -63,7 +67,7 @@ class Leader:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """The fencing number under which a leader acts; each change of a lease's holder raises the number."""
+    """The fencing token of a leader. lease: the name of the lease. number: the token."""
 
     lease: str
     number: int
@@ -73,13 +77,13 @@ _fence: ContextVar[Fence | None] = ContextVar("fence", default=None)
 
 
 def current_fence() -> Fence | None:
-    """The fence of this context; None for writes that need no lease, such as those of the API."""
+    """Return the fencing token of this context; None for writes that need no lease, such as those of the API."""
     return _fence.get()
 
 
 @contextmanager
 def fenced_by(fence: Fence) -> Iterator[None]:
-    """Refuse every write inside the block once the lease has a newer fencing number."""
+    """Reject every write to the database inside the block when the lease has a newer fencing token."""
     token = _fence.set(fence)
     try:
         yield

@@ -1,4 +1,7 @@
-"""The natural key of a record: what its chain tells it by, so that a record that is fed again lands where it was."""
+"""Computes the natural key of a record, which identifies the record on its chain.
+
+A record that is written twice has the same key both times, so it goes to the same partition.
+"""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -17,12 +20,15 @@ _Id = str | int | float | None | msgspec.UnsetType
 
 @lru_cache
 def natural_key(chain: str, entity: str) -> KeyOf:
-    """Of a record of this stream as JSON: `<chain>:<member>:…`; None when it has none or is no JSON object."""
+    """Return a function that computes the key of a JSON record of this stream: `<chain>:<member>:…`.
+
+    The function returns None when the record has no key, or is not a JSON object.
+    """
     found = find_chain(chain)
     known = found.entity(entity) if found is not None else None
     if known is None or not known.key:
         return lambda _: None
-    read, read_other = _reader(known.key), _reader(known.other_key) if known.other_key else None
+    read, read_other = _reader(known.key), _reader(known.fallback_key) if known.fallback_key else None
 
     def key_of(record: bytes) -> bytes | None:
         values = read(record)
@@ -34,7 +40,7 @@ def natural_key(chain: str, entity: str) -> KeyOf:
 
 
 def _reader(paths: Sequence[str]) -> Callable[[bytes], list[object] | None]:
-    """Reads some members of a record: None when one of them is missing or null."""
+    """Return a function that reads some members of a record. It returns None when one of them is missing or null."""
     split = [[_attribute(name) for name in path.split(".")] for path in paths]
     decode = msgspec.json.Decoder(_struct(split)).decode
     getters = [attrgetter(".".join(path)) for path in split]
@@ -51,17 +57,20 @@ def _reader(paths: Sequence[str]) -> Callable[[bytes], list[object] | None]:
 
 
 def _text(value: object) -> str:
-    """An integer that a program wrote as 17.0 is the same as 17."""
+    """Return a value as text. An integer that is written as 17.0 becomes 17."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _attribute(name: str) -> str:
-    """The attribute that stands for a member, or for a place in a list."""
+    """Return the name of the struct attribute of a member, or of a list index."""
     return f"{_PLACE}{name}" if name.isdecimal() else name
 
 
 def _struct(paths: list[list[str]]) -> type[msgspec.Struct]:
-    """A struct of these members alone: its decoder skips all others. Places in a list begin at 0, without a gap."""
+    """Return a struct of only these members, so that its decoder skips all others.
+
+    List indexes must start at 0, without gaps.
+    """
     fields: list[tuple[str, Any, Any]] = []
     for name in dict.fromkeys(path[0] for path in paths):
         below = [path[1:] for path in paths if path[0] == name and path[1:]]

@@ -1,11 +1,11 @@
-"""Quotas: how much an owner, and all owners together, may have."""
+"""Quotas: limits on the usage of an owner, and of all owners together."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from headwater.model.dataset import SetId
-from headwater.model.stored import read_config, stored_object
+from headwater.model.stored_config import read_config, stored_object
+from headwater.model.value_sets import SetId
 
 QuotaName = Literal[
     "configurations", "stored_bytes", "script_bytes", "deployments", "workers", "datasets", "set_values"
@@ -24,18 +24,23 @@ MEANINGS: Mapping[QuotaName, str] = {
 
 Usage = Mapping[QuotaName, int]
 Allowed = Mapping[QuotaName, int | None]
-"""What an owner may have; None means any number."""
+"""The quotas of an owner; None means no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaDefaults:
-    """The quotas in the settings, for each owner without its own quota and for all owners together; missing: none."""
+    """The quotas in the settings. A missing name means no limit.
+
+    Attributes:
+        per_owner: The quotas of each owner, unless the owner has a quota of its own.
+        total: The quotas of all owners together.
+    """
 
     per_owner: Mapping[QuotaName, int] = field(default_factory=dict)
     total: Mapping[QuotaName, int] = field(default_factory=dict)
 
     def allowed(self, own: Allowed) -> dict[QuotaName, int | None]:
-        """The quotas of an owner. own: the quotas that were set for this owner alone."""
+        """Return the quotas of an owner. own: the quotas that were set for this owner."""
         return {name: own[name] if name in own else self.per_owner.get(name) for name in QUOTA_NAMES}
 
 
@@ -43,8 +48,8 @@ NO_QUOTAS = QuotaDefaults()
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
-    """The usage of a stored revision. workers: the largest number of workers that it may run."""
+class RevisionUsage:
+    """The usage of a stored revision. workers: the maximum number of its workers."""
 
     stored_bytes: int
     script_bytes: int
@@ -52,16 +57,16 @@ class Content:
     filter_uids: tuple[str, ...]
 
 
-def content_of(config: str, *texts: str) -> Content:
-    """The usage of a revision. config: The stored pipeline_config, in JSON. texts: The other stored texts.
+def revision_usage(config: str, *texts: str) -> RevisionUsage:
+    """Return the usage of a revision, even if this version can't read it.
 
-    A configuration that this version can't read counts too.
+    config: the stored pipeline_config, as JSON. texts: the other stored texts.
     """
     read = stored_object(config)
-    transforms = read_config(config).known_transforms
+    transforms = read_config(config).transform_identities
     parallelism = read.get("parallelism", 1)
     workers = parallelism.get("max") if isinstance(parallelism, dict) else parallelism
-    return Content(
+    return RevisionUsage(
         stored_bytes=sum(_size(text) for text in (config, *texts)),
         script_bytes=sum(_size(one.content) for one in transforms if one.type == "v8"),
         workers=workers if isinstance(workers, int) else 1,
@@ -69,11 +74,11 @@ def content_of(config: str, *texts: str) -> Content:
     )
 
 
-def quotas_of_save(saved: Content, replaced_bytes: int) -> tuple[QuotaName, ...]:
-    """The quotas that a save is subject to. replaced_bytes: The stored bytes of the revision that it replaces.
+def quotas_of_save(saved: RevisionUsage, replaced_bytes: int) -> tuple[QuotaName, ...]:
+    """Return the quotas that a save is subject to. replaced_bytes: the stored bytes of the replaced revision.
 
-    A revision that is not larger passes the quota of stored bytes, although the replaced one is kept for a while: an
-    owner at the quota could not save anything smaller otherwise.
+    A revision that is not larger than the replaced one is not subject to the quota of stored bytes. Both are stored for
+    a while, so otherwise an owner at the quota could not even save a smaller revision.
     """
     return ("stored_bytes", "script_bytes") if saved.stored_bytes > replaced_bytes else ("script_bytes",)
 
@@ -84,10 +89,13 @@ def _size(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Values that a running write may still add to a set.
+    """Values that a write in progress may still add to a set. They count towards the quota of the owner.
 
-    until: Epoch seconds after which the reservation has expired. written: The values are in the set, whose owner is not
-    recorded yet; the reservation counts until then.
+    Attributes:
+        target: The set.
+        until: The reservation expires at this time, in epoch seconds.
+        written: Whether the values are already in the set, while the set is not recorded for its owner yet. The
+            reservation counts until it is recorded.
     """
 
     id: str
@@ -100,7 +108,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """A quota that a change would exceed. of_all: the quota of all owners together."""
+    """A quota that a change would exceed. of_all: whether it is the quota of all owners together."""
 
     name: QuotaName
     used: int
@@ -112,7 +120,7 @@ class Excess:
 def excess(
     before: Usage, after: Usage, allowed: Mapping[QuotaName, int | None], *, of_all: bool = False
 ) -> Excess | None:
-    """The first quota that a change exceeds. A change that lowers the usage never exceeds a quota."""
+    """Return the first quota that a change exceeds, or None. A change that lowers the usage never exceeds a quota."""
     for name, wanted in after.items():
         limit = allowed.get(name)
         if limit is not None and wanted > limit and wanted > before[name]:

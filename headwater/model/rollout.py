@@ -1,22 +1,26 @@
-"""How a deployment changes: by a deploy, a teardown, new credentials, and what the controller observes.
+"""Computes the changes of a deployment: by a deploy, a teardown, new credentials, and the controller's observations.
 
-Pure functions over the values of `headwater.model`; the stores call them inside their transactions.
+These are pure functions. The stores call them inside their transactions.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from headwater.errors import NotFound, TeardownGoesOn, Unreadable
-from headwater.model.deployment import Condition, Deployment, Desired, Observed, Phase
+from headwater.errors import NotFound, StoredDataUnreadable, TeardownInProgress
+from headwater.model.deployment import Condition, Deployment, DesiredPhase, Observation, Phase
 from headwater.model.flow import Flow, Source
 from headwater.model.stream import stream_name
 
 
 @dataclass(frozen=True, slots=True)
-class Rollout:
-    """A revision that a deployment was asked to run, its stream, and the epoch of the source group that reads it.
+class RequestedRevision:
+    """A revision that a deploy call requested, and how it is read.
 
-    retired: it owns nothing any more; the row stays, so that no epoch is used twice.
+    Attributes:
+        revision: The number of the revision.
+        stream: The stream of its source.
+        source_epoch: The epoch of the consumer group that reads the stream.
+        retired: Whether its resources have been removed. The row is kept, so that no epoch is used twice.
     """
 
     revision: int
@@ -26,34 +30,34 @@ class Rollout:
 
 
 def stream_of(source: Source) -> str:
-    """What decides whether positions can be carried over: the stream, not where a reader starts in it."""
+    """Return the stream of a source. Two sources with the same stream share offsets; start_at does not matter."""
     return stream_name(source.chain, source.entity, zerolag=source.is_zerolag)
 
 
 def first_rollout(new: Deployment, flow: Flow) -> Deployment:
-    """The deployment to insert for a flow that has no active one."""
+    """Return the deployment to insert for a configuration that has no active one."""
     return replace(new, flow_id=flow.id, owner=flow.owner, config=flow.pipeline_config, desired_revision=flow.revision)
 
 
 def needs_rollout(current: Deployment, flow: Flow) -> bool:
-    """True when a deploy call must raise the generation. Raises TeardownGoesOn.
+    """Whether a deploy call must raise the generation. Raises TeardownInProgress.
 
-    A try that still goes on is never started over: deploy calls at once do not race.
+    A rollout in progress is never restarted, so concurrent deploy calls do not conflict.
     """
-    if current.desired is Desired.ABSENT:
-        raise TeardownGoesOn("A teardown goes on. Deploy again when it has ended; GET …/deploy then answers 404.")
+    if current.desired is DesiredPhase.ABSENT:
+        raise TeardownInProgress("Teardown in progress. Deploy again when it has ended; GET …/deploy then returns 404.")
     if current.desired_revision != flow.revision:
         return True
     return _gave_up(current)
 
 
 def _gave_up(current: Deployment) -> bool:
-    """The last try has ended, without success."""
+    """Whether the last rollout has ended without success."""
     return current.is_reconciled and (current.phase is Phase.FAILED or current.condition is Condition.ROLLED_BACK)
 
 
-def roll_out(current: Deployment, flow: Flow, history: Sequence[Rollout]) -> Deployment:
-    """The active deployment, asked to run the flow's newest revision."""
+def roll_out(current: Deployment, flow: Flow, history: Sequence[RequestedRevision]) -> Deployment:
+    """Return the active deployment with the configuration's newest revision as its desired one."""
     return replace(
         current,
         config=flow.pipeline_config,
@@ -69,17 +73,18 @@ def roll_out(current: Deployment, flow: Flow, history: Sequence[Rollout]) -> Dep
 
 
 def _fallback(current: Deployment, asked: int) -> int | None:
-    """What a rollout of `asked` goes back to when it fails."""
+    """Return the revision to roll back to when a rollout of `asked` fails."""
     if current.stable_revision is not None or current.observed_revision == asked:
         return current.stable_revision
     return current.observed_revision
 
 
-def _source_epoch(current: Deployment, flow: Flow, history: Sequence[Rollout]) -> int:
-    """Resume where the running revision stands when the stream is the same, else start a group that is new.
+def _source_epoch(current: Deployment, flow: Flow, history: Sequence[RequestedRevision]) -> int:
+    """Return the epoch of the consumer group that the newest revision reads with.
 
-    The revision that last ran comes first: after a failed try of another stream, its positions still count. Those of
-    the try that was asked for last count where it may have read, and a new group would not begin before that.
+    When the revision that ran last has the same stream, its group is used again, even after a failed rollout of
+    another stream. Otherwise the group of the last rollout is used again, if it has the same stream and may have
+    committed offsets that a new group would not reach. In all other cases, the group is new.
     """
     stream = stream_of(flow.pipeline_config.source)
     epochs = {rollout.revision: rollout.source_epoch for rollout in history if rollout.stream == stream}
@@ -91,7 +96,10 @@ def _source_epoch(current: Deployment, flow: Flow, history: Sequence[Rollout]) -
 
 
 def _goes_on(current: Deployment, flow: Flow) -> bool:
-    """Whether a revision reads on where the try before it began: "latest" of a try that was given up is long ago."""
+    """Whether a revision continues at the offsets of the last rollout.
+
+    It does not after a failed rollout from "latest": the offset that was the latest then is out of date.
+    """
     start_at = flow.pipeline_config.source.start_at
     if start_at != current.config.source.start_at:
         return False
@@ -99,33 +107,39 @@ def _goes_on(current: Deployment, flow: Flow) -> bool:
 
 
 def tear_down(current: Deployment, *, delete_flow: bool = False) -> Deployment:
-    """The deployment, asked to go. The generation rises once, however often this is asked."""
-    asked = current.desired is Desired.ABSENT
+    """Return the deployment with the desired phase ABSENT. Only the first request raises the generation."""
+    asked = current.desired is DesiredPhase.ABSENT
     return replace(
         current,
-        desired=Desired.ABSENT,
+        desired=DesiredPhase.ABSENT,
         generation=current.generation + (not asked),
         delete_flow=current.delete_flow or delete_flow,
     )
 
 
 def filters_only_in(revisions: Collection[int], filters: Mapping[int, frozenset[str]]) -> frozenset[str]:
-    """The filters that some of the revisions have, and no other one. filters: those of each stored revision."""
+    """Return the filters that are only in these revisions. filters: the filters of each stored revision."""
     some = frozenset[str]().union(*(uids for number, uids in filters.items() if number in revisions))
     return some.difference(*(uids for number, uids in filters.items() if number not in revisions))
 
 
 def new_credentials(current: Deployment, reader_password: str) -> Deployment:
-    """The deployment with another password for its readers. Raises NotFound while a teardown goes on, Unreadable."""
-    if current.desired is Desired.ABSENT:
+    """Return the deployment with another password for its readers.
+
+    Raises NotFound when a teardown is in progress, and Unreadable.
+    """
+    if current.desired is DesiredPhase.ABSENT:
         raise not_deployed()
     if current.unreadable:
-        raise Unreadable(current.unreadable)
+        raise StoredDataUnreadable(current.unreadable)
     return replace(current, reader_password=reader_password, credentials=current.credentials + 1)
 
 
 def renew_credentials(current: Deployment, reader_password: str, worker_password: str) -> Deployment:
-    """The deployment with other passwords in place of those that can't be opened, asked to run its revision anew."""
+    """Return the deployment with new passwords in place of those that can't be decrypted, and a new generation.
+
+    The new generation makes the controller roll out the desired revision again, with the new passwords.
+    """
     return replace(
         current,
         reader_password=reader_password,
@@ -138,10 +152,11 @@ def renew_credentials(current: Deployment, reader_password: str, worker_password
     )
 
 
-def apply_observation(current: Deployment, seen: Observed) -> Deployment:
-    """The deployment with what the controller saw; unchanged when that is older news, or the deployment has ended.
+def apply_observation(current: Deployment, seen: Observation) -> Deployment:
+    """Return the deployment with an observation of the controller.
 
-    A rollout that was asked for since keeps its condition: what was seen belongs to the one before.
+    An observation of an older generation than the last one changes nothing, and neither does one of a deployment that
+    has ended. When a newer rollout was requested meanwhile, the deployment keeps the condition and the reason of that.
     """
     if current.phase is Phase.ABSENT or seen.observed_generation < current.observed_generation:
         return current
@@ -155,7 +170,7 @@ def apply_observation(current: Deployment, seen: Observed) -> Deployment:
         stable_revision=seen.observed_revision if proven else current.stable_revision,
         observed_credentials=seen.observed_credentials,
         condition=seen.condition if newest else current.condition,
-        # A worker's last words may hold anything; PostgreSQL stores no NUL.
+        # The reason may contain text of a worker, and PostgreSQL can't store NUL.
         reason=seen.reason.replace("\0", "\N{SYMBOL FOR NULL}") if newest else current.reason,
         previous_revisions=() if seen.retired and newest else current.previous_revisions,
     )
@@ -164,8 +179,8 @@ def apply_observation(current: Deployment, seen: Observed) -> Deployment:
     return replace(observed, reader_password="", worker_password="", workers=(), previous_revisions=())
 
 
-def _is_proven(current: Deployment, seen: Observed) -> bool:
-    """True when the desired revision is stable: nothing goes back to another one any more."""
+def _is_proven(current: Deployment, seen: Observation) -> bool:
+    """Whether the desired revision has become stable, so that no rollback to another one can happen."""
     is_stable = seen.condition is Condition.STABLE and seen.phase is Phase.RUNNING
     return is_stable and seen.observed_revision == current.desired_revision
 

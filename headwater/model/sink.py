@@ -1,4 +1,4 @@
-"""Configuration of the sinks: one model per `type`."""
+"""Configuration of the sinks: a stored model and a request model per `type`."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict
 from pydantic.json_schema import SkipJsonSchema
 
-from headwater.model.sent import SentModel
-from headwater.model.text import ReturnedOnly, absent
+from headwater.model.members import ReturnedOnly, is_none
+from headwater.model.request_model import RequestModel
 
 MAX_SINKS = 10
 SINK_NAME_PATTERN = r"^[A-Za-z0-9._-]{1,100}$"
@@ -38,59 +38,61 @@ class _Sink(BaseModel):
 
     name: str = Field(
         pattern=SINK_NAME_PATTERN,
-        description="Names a Kafka sink's topic, `flow.<config_id>.<name>`; a prices sink has none. `dlq` is taken.",
+        description="Names a Kafka sink's topic, `flow.<config_id>.<name>`; a prices sink has none. `dlq` is reserved.",
         json_schema_extra={"not": {"pattern": "^[Dd][Ll][Qq]$"}},
     )
 
 
-class _Stored(_Sink):
-    uid: str = Field(description="Generated. It stays while the name stays.", json_schema_extra={"readOnly": True})
+class _StoredSink(_Sink):
+    uid: str = Field(
+        description="Generated. It stays the same while the name stays the same.", json_schema_extra={"readOnly": True}
+    )
 
 
-class _New(_Sink, SentModel):
+class _NewSink(_Sink, RequestModel):
     uid: ReturnedOnly = None
 
 
 def _without_fraction(value: object) -> object:
-    """A whole number as JSON may write it: 2.0 is 2."""
+    """Convert a float without a fraction to an integer, because JSON may write 2 as 2.0."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Count = Annotated[int, Strict(), Field(ge=1), BeforeValidator(_without_fraction)]
+PositiveInt = Annotated[int, Strict(), Field(ge=1), BeforeValidator(_without_fraction)]
 
 
 class TopicMembers(BaseModel):
-    """The members of a Kafka sink that set up its topic. Members that are not set are left out of answers."""
+    """The members of a Kafka sink that set up its topic. Responses omit members that are not set."""
 
-    partitions: Count | None = Field(
+    partitions: PositiveInt | None = Field(
         default=None,
         description="Partitions of the topic; default: as many as the source has. A record of the source's partition "
-        "p goes to partition p modulo this number. The number may grow, and never shrinks.",
-        exclude_if=absent,
+        "p goes to partition p modulo this number. The number can be increased, but not decreased.",
+        exclude_if=is_none,
     )
-    retention_ms: Count | None = Field(
+    retention_ms: PositiveInt | None = Field(
         default=None,
         description="How long the topic keeps a record, in milliseconds.",
-        exclude_if=absent,
+        exclude_if=is_none,
     )
-    retention_bytes: Count | None = Field(
+    retention_bytes: PositiveInt | None = Field(
         default=None,
-        description="How many bytes the topic keeps in each partition, about.",
-        exclude_if=absent,
+        description="Approximately how many bytes the topic keeps per partition.",
+        exclude_if=is_none,
     )
     compression: Compression | None = Field(
-        default=None, description="How the records are compressed; default: `lz4`.", exclude_if=absent
+        default=None, description="How the records are compressed; default: `lz4`.", exclude_if=is_none
     )
     cleanup_policy: CleanupPolicy | None = Field(
         default=None,
         description="What Kafka does with old records; default: `delete`. With `compact` Kafka keeps the newest record "
         "of each key, and a record without a key is a dead letter.",
-        exclude_if=absent,
+        exclude_if=is_none,
     )
 
     @property
     def is_compacted(self) -> bool:
-        """True when Kafka compacts the topic, which therefore takes no record without a key."""
+        """Whether Kafka compacts the topic. It then rejects records without a key."""
         return "compact" in (self.cleanup_policy or "")
 
 
@@ -98,48 +100,48 @@ TOPIC_MEMBERS = tuple(TopicMembers.model_fields)
 """The names of the members that set up the topic of a Kafka sink."""
 
 
-class KafkaSink(TopicMembers, _Stored):
-    """Writes the records to a Kafka topic of the pipeline's own."""
+class KafkaSink(TopicMembers, _StoredSink):
+    """Writes the records to a Kafka topic that the pipeline owns."""
 
     type: Literal["kafka"]
 
 
-class PricesSink(_Stored):
-    """Takes the records as ticks of the installation's token prices. Needs the scope `prices:write`."""
+class PricesSink(_StoredSink):
+    """Writes the records as ticks of the installation's token prices. Needs the scope `prices:write`."""
 
     type: Literal["prices"]
 
 
-class NewKafkaSink(TopicMembers, _New):
-    """A Kafka sink as it is sent."""
+class NewKafkaSink(TopicMembers, _NewSink):
+    """A Kafka sink in a request."""
 
     type: Literal["kafka"]
 
 
-def _refuse_topic_member(value: object) -> None:
+def _reject_topic_member(value: object) -> None:
     if value is not None:
         raise ValueError("is a member of Kafka sinks only: a prices sink has no topic of its own; leave it out")
 
 
-TopicMemberOfOthers = Annotated[SkipJsonSchema[Any], AfterValidator(_refuse_topic_member), Field(exclude=True)]
-"""A member of Kafka sinks, which a sink of another type refuses with a sentence."""
+RejectedTopicMember = Annotated[SkipJsonSchema[Any], AfterValidator(_reject_topic_member), Field(exclude=True)]
+"""A member that only Kafka sinks have. Other sinks reject it with a clear error."""
 
 
-class NewPricesSink(_New):
-    """A prices sink as it is sent."""
+class NewPricesSink(_NewSink):
+    """A prices sink in a request."""
 
     type: Literal["prices"]
-    partitions: TopicMemberOfOthers = None
-    retention_ms: TopicMemberOfOthers = None
-    retention_bytes: TopicMemberOfOthers = None
-    compression: TopicMemberOfOthers = None
-    cleanup_policy: TopicMemberOfOthers = None
+    partitions: RejectedTopicMember = None
+    retention_ms: RejectedTopicMember = None
+    retention_bytes: RejectedTopicMember = None
+    compression: RejectedTopicMember = None
+    cleanup_policy: RejectedTopicMember = None
 
 
 Sink = Annotated[KafkaSink | PricesSink, Field(discriminator="type")]
 NewSink = Annotated[NewKafkaSink | NewPricesSink, Field(discriminator="type")]
 
 
-def feed_prices(sinks: Iterable[Sink | NewSink]) -> bool:
-    """True when one is a prices sink."""
+def has_prices_sink(sinks: Iterable[Sink | NewSink]) -> bool:
+    """Whether one of the sinks is a prices sink."""
     return any(sink.type == "prices" for sink in sinks)

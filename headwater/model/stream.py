@@ -1,6 +1,7 @@
-"""The stream catalog, from the files in model/catalog/: adding a chain of a known family is one entry in chains.toml.
+"""The stream catalog, which is read from the files in model/catalog/.
 
-Record fields follow the public schemas of the data sources; see docs/reference/streams.md.
+A chain of a known family needs only an entry in chains.toml. The record fields follow the public schemas of the data
+sources; docs/reference/streams.md lists them.
 """
 
 import json
@@ -17,8 +18,8 @@ SourceType = Literal["kafka", "pubsub"]
 _FILES = resources.files("headwater.model") / "catalog"
 
 
-class Field(NamedTuple):
-    """A member of a record. type: a type of JSON Schema."""
+class RecordField(NamedTuple):
+    """A member of a record. type: a type name of JSON Schema."""
 
     type: str
     nullable: bool
@@ -29,10 +30,13 @@ class Field(NamedTuple):
 class Entity:
     """One kind of record of a chain.
 
-    key: members, or paths with dots, that tell a record from all others of its stream; () when none do. A retraction
-    has the key of what it takes back. event_time: the member with the record's own time. prices: names of the price
-    recipes that read it. lowercase: the members that are stored in lower-case, such as addresses and hashes. other_key:
-    the key of records that lack a member of `key`.
+    Attributes:
+        key: The members, or dotted paths of members, that identify a record within its stream; empty when none do. A
+            retraction has the same key as the retracted record.
+        event_time: The member with the record's event time, if there is one.
+        prices: The names of the price recipes that read this entity.
+        lowercase: The members that are stored in lower case, such as addresses and hashes.
+        fallback_key: The key of records that lack a member of `key`.
     """
 
     name: str
@@ -40,14 +44,14 @@ class Entity:
     key: tuple[str, ...]
     event_time: str | None
     prices: tuple[str, ...]
-    fields: Mapping[str, Field] = field(hash=False)
+    fields: Mapping[str, RecordField] = field(hash=False)
     example: dict[str, Any] = field(hash=False)
     lowercase: tuple[str, ...] = ()
-    other_key: tuple[str, ...] = ()
+    fallback_key: tuple[str, ...] = ()
 
     @property
     def json_schema(self) -> dict[str, Any]:
-        """JSON Schema (2020-12) of a record. Records may have further members."""
+        """The JSON Schema (2020-12) of a record. Records may have additional members."""
         return {
             "type": "object",
             "description": self.description,
@@ -56,7 +60,7 @@ class Entity:
         }
 
 
-def _property(member: Field) -> dict[str, Any]:
+def _property(member: RecordField) -> dict[str, Any]:
     type_: Any = [member.type, "null"] if member.nullable else member.type
     return {"type": type_, "description": member.description}
 
@@ -70,7 +74,7 @@ class Chain:
     entities: tuple[Entity, ...]
 
     def entity(self, name: str) -> Entity | None:
-        """The entity of this name, or None."""
+        """Return the entity of this name, or None."""
         return next((e for e in self.entities if e.name == name), None)
 
 
@@ -81,15 +85,15 @@ def _entity(family: str, name: str, entry: Mapping[str, Any]) -> Entity:
         tuple(entry.get("key", ())),
         entry.get("event_time"),
         tuple(entry.get("prices", ())),
-        {member: _field(*told) for member, told in entry["fields"].items()},
+        {member: _field(*definition) for member, definition in entry["fields"].items()},
         json.loads((_FILES / f"{family}_{name}.json").read_text("utf-8")),
         tuple(entry.get("lowercase", ())),
-        tuple(entry.get("other_key", ())),
+        tuple(entry.get("fallback_key", ())),
     )
 
 
-def _field(type_: str, description: str) -> Field:
-    return Field(type_.removesuffix("?"), type_.endswith("?"), description)
+def _field(type_: str, description: str) -> RecordField:
+    return RecordField(type_.removesuffix("?"), type_.endswith("?"), description)
 
 
 def _toml(name: str) -> dict[str, Any]:
@@ -109,17 +113,17 @@ CATALOG: tuple[Chain, ...] = _catalog()
 
 
 def find_chain(name: str) -> Chain | None:
-    """The chain of this name, or None."""
+    """Return the chain of this name, or None."""
     return next((c for c in CATALOG if c.name == name), None)
 
 
 def event_time(chain: str, entity: str) -> str | None:
-    """The member of a stream's records that has their own time; None when there is none, or no such stream."""
+    """Return the record member that holds the event time; None when there is none, or no such stream."""
     found = find_chain(chain)
     known = found.entity(entity) if found is not None else None
     return known.event_time if known is not None else None
 
 
 def stream_name(chain: str, entity: str, *, zerolag: bool = False) -> str:
-    """The name of a stream in settings: `<chain>.<entity>`, with `.zerolag` for the faster feed."""
+    """Return the name of a stream in settings: `<chain>.<entity>`, with `.zerolag` for the faster stream."""
     return f"{chain}.{entity}.zerolag" if zerolag else f"{chain}.{entity}"

@@ -1,19 +1,20 @@
-"""Times as records tell them."""
+"""Parses the timestamps of records."""
 
 from datetime import UTC, datetime
 
 _UNITS_PER_MS = ((1e11, 1e-3), (1e14, 1.0), (1e17, 1e3))
 _NANOSECONDS_PER_MS = 1e6
-"""Numbers up to a limit are in these units: seconds, milliseconds, microseconds since the epoch; others in nanoseconds.
+"""The unit of a number follows from its size: below 1e11 it is in seconds since the epoch, below 1e14 in milliseconds,
+below 1e17 in microseconds, and otherwise in nanoseconds.
 
-The limits are far apart in time: 1e11 seconds are the year 5138, 1e11 milliseconds are 1973.
+The limits exclude confusion of real times: 1e11 seconds are in the year 5138, and 1e11 milliseconds are in 1973.
 """
 
 
-def milliseconds(at: object) -> float | None:
-    """Milliseconds since the epoch of a number or an ISO 8601 time (UTC without a zone); None for anything else.
+def to_epoch_ms(at: object) -> float | None:
+    """Convert a number or an ISO 8601 time (UTC without a zone) to ms since the epoch; None for other types.
 
-    Raises ValueError, OverflowError for a string or number that is no time.
+    Raises ValueError or OverflowError when the string or the number is not a valid time.
     """
     if isinstance(at, str):
         time = datetime.fromisoformat(at.removesuffix(" UTC"))

@@ -1,4 +1,4 @@
-"""Configuration of the transforms: one model per `type`."""
+"""Configuration of the transforms: a stored model and a request model per `type`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from typing import Annotated, Literal, NamedTuple, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from headwater.model.dataset import MAX_VALUES_PER_REQUEST, VALUE_SCHEMA
-from headwater.model.sent import SentModel
-from headwater.model.text import ReturnedOnly, Text, absent
+from headwater.model.members import ReturnedOnly, Text, is_none
+from headwater.model.request_model import RequestModel
+from headwater.model.value_sets import MAX_VALUES_PER_REQUEST, VALUE_SCHEMA
 
 MAX_TRANSFORMS = 50
 MAX_SCRIPT_BYTES = 1 << 20
@@ -17,27 +17,30 @@ MAX_EXPRESSION_CHARS = 4096
 MAX_OUTPUTS_PER_RECORD = 1000
 MAX_OUTPUT_BYTES = 1_000_000
 MAX_OUTPUTS_BYTES = 8_000_000
-"""Of all outputs of one record together."""
+"""The maximum size of all outputs of one record together."""
 TRANSFORM_NAME_PATTERN = r"^[A-Za-z0-9._-]{1,100}$"
-_NUMBERS = (1 << 61) - 1
-"""A prime. Numbers that 18 scripts in a row make stay below it; those of more are spread over all below it."""
-_COUNTED_PLACES = 10
-_SPREAD_PLACES = 1000
-"""Not the limit of outputs, which may grow: another factor would give stored outputs other numbers."""
-_POWER = 19
-"""It has no factor in common with _NUMBERS - 1, so that no two numbers have the same power."""
-_SPREAD = 1_152_921_504_606_846_883
-"""Where the other places begin, so that their powers are spread from the first one on."""
+_MODULUS = (1 << 61) - 1
+"""A prime modulus. The output numbers of up to 18 chained scripts stay below it; with more scripts they wrap around."""
+_SEQUENTIAL_OUTPUTS = 10
+_HASHED_OUTPUTS = 1000
+"""A constant of its own, and not MAX_OUTPUTS_PER_RECORD: if that limit were raised, the same outputs would get other
+numbers, and consumers could not recognise repeated outputs.
+"""
+_EXPONENT = 19
+"""It is coprime to _MODULUS - 1, so different numbers have different powers."""
+_HASH_OFFSET = 1_152_921_504_606_846_883
+"""The offset of the hashed outputs, so that even small numbers are spread over the whole range."""
 
 
-def output_number(record: int, place: int) -> int:
-    """The number of a record's output: record, the record's own number, and the output's place among its outputs.
+def output_index(record: int, position: int) -> int:
+    """Return the index of an output in the header `headwater-src`.
 
-    Up to ten outputs are counted through; those behind them get numbers that are spread over all below _NUMBERS.
+    record: the index of the input record. position: the position of the output among the outputs of the record.
+    The first ten outputs of a record have consecutive numbers. Later outputs have hashed numbers below _MODULUS.
     """
-    if place < _COUNTED_PLACES:
-        return (record * _COUNTED_PLACES + place) % _NUMBERS
-    return pow(_SPREAD + record * _SPREAD_PLACES + place, _POWER, _NUMBERS)
+    if position < _SEQUENTIAL_OUTPUTS:
+        return (record * _SEQUENTIAL_OUTPUTS + position) % _MODULUS
+    return pow(_HASH_OFFSET + record * _HASHED_OUTPUTS + position, _EXPONENT, _MODULUS)
 
 
 def _script_size(script: str) -> str:
@@ -50,15 +53,18 @@ Script = Annotated[Text, AfterValidator(_script_size)]
 
 
 class CheckedScript(NamedTuple):
-    """A script that can be saved. javascript: the script that was made from it; None when it runs as it is."""
+    """The result of a successful check. javascript: the compiled JavaScript; None when the script runs unchanged."""
 
     warnings: list[str]
     javascript: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class KnownTransform:
-    """What a stored transform is recognised by. content: the expression of a filter, or a script."""
+class TransformIdentity:
+    """The members of a stored transform by which a transform in a request is matched to it.
+
+    content: the expression of a filter, or the script.
+    """
 
     uid: str
     type: str
@@ -71,8 +77,8 @@ class _Named(BaseModel):
         default=None,
         pattern=TRANSFORM_NAME_PATTERN,
         description="Your own name of the transform, unique in its configuration. PUT finds the transform by it. "
-        "Left out, a stored name stays; null removes it.",
-        exclude_if=absent,
+        "When omitted, a stored name is kept; null removes it.",
+        exclude_if=is_none,
     )
 
 
@@ -87,7 +93,7 @@ class _V8(_Named):
 
     @property
     def content(self) -> str:
-        """What the transform does: its script."""
+        """The script, as the part of the transform that decides what it does."""
         return self.script
 
 
@@ -102,7 +108,7 @@ class _RedisSetFilter(_Named):
 
     @property
     def content(self) -> str:
-        """What the transform does: its expression."""
+        """The expression, as the part of the transform that decides what it does."""
         return self.filter_expr
 
 
@@ -110,16 +116,17 @@ class V8Transform(_V8):
     """Runs a JavaScript function `process(record)` in the sandbox."""
 
     uid: str
-    # Made from a module or from TypeScript when it was saved; None for a script that runs as it is. No answer shows it.
-    javascript: SkipJsonSchema[str | None] = Field(default=None, exclude_if=absent, repr=False)
+    # Compiled from a module or from TypeScript when the script was saved; None when the script runs unchanged. It is
+    # never part of a response.
+    javascript: SkipJsonSchema[str | None] = Field(default=None, exclude_if=is_none, repr=False)
 
     @property
     def runnable_script(self) -> str:
-        """What the sandbox loads."""
+        """The script that the sandbox loads."""
         return self.script if self.javascript is None else self.javascript
 
-    def as_sent(self) -> Self:
-        """Without what was made from the script."""
+    def without_compiled_script(self) -> Self:
+        """Return the transform without the JavaScript that was compiled from its script."""
         return self.model_copy(update={"javascript": None})
 
 
@@ -132,30 +139,31 @@ class RedisSetFilterTransform(_RedisSetFilter):
 Transform = Annotated[V8Transform | RedisSetFilterTransform, Field(discriminator="type")]
 
 
-def feeds_script(transforms: Sequence[V8Transform | RedisSetFilterTransform], place: int) -> bool:
-    """Whether a script follows the transform at a place of a pipeline, next to it or behind filters."""
-    return any(transform.type == "v8" for transform in transforms[place + 1 :])
+def output_to_script(transforms: Sequence[V8Transform | RedisSetFilterTransform], position: int) -> bool:
+    """Whether any transform after the one at this position is a script."""
+    return any(transform.type == "v8" for transform in transforms[position + 1 :])
 
 
-class _Sent(SentModel):
-    """What every transform may carry when it is sent."""
+class _Sent(RequestModel):
+    """The members that every transform in a request may have."""
 
     uid: str | None = Field(
-        default=None, description="Names the transform that this one updates. A new one gets its own; POST ignores it."
+        default=None,
+        description="The uid of the transform that this one updates. A new transform gets a new uid; POST ignores it.",
     )
     warnings: ReturnedOnly = None
 
 
 class NewV8Transform(_V8, _Sent):
-    """A script as it is sent."""
+    """A script in a request."""
 
 
 class NewRedisSetFilterTransform(_RedisSetFilter, _Sent):
-    """A filter as it is sent; a new one carries the values that its set starts with."""
+    """A filter in a request. A new filter has the initial values of its set."""
 
     set_values: list[Annotated[str, Field(json_schema_extra=VALUE_SCHEMA)]] | None = Field(
         default=None,
-        description="The first values of a new filter's set; ignored for a filter that exists. Never returned.",
+        description="The initial values of a new filter's set; ignored for an existing filter. Never returned.",
         repr=False,
         json_schema_extra={"writeOnly": True, "maxItems": MAX_VALUES_PER_REQUEST},
     )
@@ -163,4 +171,4 @@ class NewRedisSetFilterTransform(_RedisSetFilter, _Sent):
 
 NewTransform = Annotated[NewV8Transform | NewRedisSetFilterTransform, Field(discriminator="type")]
 NewTransforms = Annotated[list[NewTransform], Field(min_length=1, max_length=MAX_TRANSFORMS)]
-"""The list that replaces a configuration's transforms."""
+"""The request body that replaces a configuration's transforms."""

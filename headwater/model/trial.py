@@ -1,11 +1,11 @@
-"""Trying a configuration on sample records, without saving it."""
+"""Trials: a configuration is run on sample records, without being saved."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pydantic import Field
 
-from headwater.errors import Problem
+from headwater.errors import Fault
 from headwater.model.flow import NewFlow
 from headwater.model.record import Failure
 
@@ -14,18 +14,23 @@ MAX_SAMPLE_BYTES = 1 << 20
 
 
 class NewTrial(NewFlow):
-    """A configuration as it is sent to create it, and records to try it on."""
+    """A request for a trial: a configuration, and sample records."""
 
     records: list[Any] = Field(
         default_factory=list,
         max_length=MAX_SAMPLES,
-        description=f"JSON values as they would stand on the stream, at most {MAX_SAMPLE_BYTES >> 20} MiB in all.",
+        description=f"Sample records, as JSON values; together at most {MAX_SAMPLE_BYTES >> 20} MiB.",
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """What one transform made of what the ones before it made of a sample. outputs: records as JSON text."""
+class TrialStep:
+    """The result of one transform for a sample.
+
+    Attributes:
+        received: The number of records that the transform received.
+        outputs: The records that it passes on, as JSON text.
+    """
 
     type: str
     received: int
@@ -36,21 +41,23 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
-    """What became of one sample: "sent" when any output reaches the sinks, else "error" when any step failed.
+class TrialRecord:
+    """The result of one sample.
 
-    unfinished: why the steps end before the last transform.
+    Attributes:
+        outcome: "sent" when an output reaches the sinks, otherwise "error" when a step failed.
+        unfinished: Why processing stopped before the last transform; empty when it did not.
     """
 
     outcome: Literal["sent", "dropped", "error", "unfinished"]
     outputs: list[bytes] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[TrialStep] = field(default_factory=list)
     unfinished: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A configuration that would be accepted, its warnings, and what became of each sample."""
+    """The result of a trial: the warnings for the configuration, and the result of each sample."""
 
-    warnings: list[Problem]
-    records: list[Tried]
+    warnings: list[Fault]
+    records: list[TrialRecord]

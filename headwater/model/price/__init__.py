@@ -1,5 +1,14 @@
-"""Token prices: the state of a token as ticks are folded into it, and the statistics that it answers.
+"""Token prices: the state into which the ticks of a token are folded, and the statistics of a state.
 
-A tick is one trade: (time in ms since the epoch, order among the trades of one time, price in USD). Everything here
-depends on the set of ticks alone, never on their order of arrival or on repeats. docs/prices.md defines every figure.
+A tick is one trade: (time in ms since the epoch, order among the trades of one time, price in USD). All results depend
+only on the set of ticks, never on their order of arrival or on repetitions. docs/prices.md defines every figure.
+
+The modules use these words:
+
+- band: a price range of a factor of two. Statistics leave out the prices of bands that are not accepted.
+- recent window: the hours at the end of the state for which the state holds single ticks.
+- horizon: the start of the period that counts. Only the last tick before the horizon is kept.
+- archived ticks: ticks that are no longer part of the state, but are stored beside it.
+- bucket: an hour, or a minute of an hour, of archived ticks.
+- tail: ticks that were appended after the stored state and are not folded into it yet.
 """

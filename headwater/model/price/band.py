@@ -9,34 +9,37 @@ from typing import TypeAlias
 from headwater.model.price.series import Series, Tick
 
 Extremes: TypeAlias = tuple[float, float]
-"""The lowest and the highest price."""
+"""The lowest and the highest price of some ticks."""
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 
 
 def band_of(price: float) -> int:
-    """The band of a price: its binary exponent."""
+    """Return the band of a price, which is its binary exponent."""
     return frexp(price)[1]
 
 
 def hour_of(time: int) -> int:
-    """The start of the hour that a time lies in."""
+    """Return the start of the hour that contains a time."""
     return time - time % HOUR_MS
 
 
 class Band:
-    """What is kept of the ticks of a band.
+    """The ticks of a band, in the form that the statistics need.
 
-    lows, highs: for the lowest and highest price of any window that ends at the newest tick or later. A tick is in
-    `lows` when no later one is as low: prices rise. `highs` is the same with negated prices.
-    recent: the last tick of every moment of the newest hours or minutes. closes: the last tick of every hour of what is
-    before those.
-    hours, minutes: the hours with ticks, and for each a bit per minute with one. fresh: ticks that were taken since
-    somebody set it to 0; it is not stored.
+    Attributes:
+        lows: A monotonic queue, for the lowest price of any window that ends at the newest tick or later. It holds each
+            tick that has no later tick with the same or a lower price, so its prices increase.
+        highs: The same with negated prices, for the highest price.
+        recent: The last tick of each millisecond since `recent_start` of the state.
+        closes: The last tick of each hour before that.
+        hours: The hours with ticks.
+        minutes: For each of these hours, a bit mask of the minutes with ticks.
+        added: The number of ticks that were added since a caller set it to 0. It is not stored.
     """
 
-    __slots__ = ("closes", "fresh", "highs", "hours", "lows", "minutes", "recent")
+    __slots__ = ("added", "closes", "highs", "hours", "lows", "minutes", "recent")
 
     def __init__(
         self,
@@ -51,13 +54,13 @@ class Band:
         self.highs = Series() if highs is None else highs
         self.recent = Series() if recent is None else recent
         self.closes = Series() if closes is None else closes
-        self.fresh = 0
+        self.added = 0
         self.hours = array("q", hours)
         self.minutes = array("Q", minutes)
 
     @property
     def series(self) -> tuple[Series, Series, Series, Series]:
-        """All of its ticks, in the order of the constructor."""
+        """The four series, in the order of the constructor's parameters."""
         return self.lows, self.highs, self.recent, self.closes
 
     @property
@@ -66,105 +69,108 @@ class Band:
         return self.recent[-1] if self.recent else self.closes[-1]
 
     @property
-    def support(self) -> int:
+    def active_minutes(self) -> int:
         """The number of minutes with a tick."""
         return sum(map(int.bit_count, self.minutes))
 
     def append(self, time: int, order: int, price: float) -> None:
-        """Take a tick that is later than all: most are, so here nothing is called that need not be."""
+        """Add a tick that is newer than all others. This is the common case, so the calls in it are inlined."""
         recent = self.recent
         recent.times.append(time)
         recent.orders.append(order)
         recent.prices.append(price)
-        for chain, signed in ((self.lows, price), (self.highs, -price)):
-            prices = chain.prices
+        for queue, signed in ((self.lows, price), (self.highs, -price)):
+            prices = queue.prices
             if prices and prices[-1] >= signed:
-                _keep_lowest(chain, time, order, signed)
+                _keep_lowest(queue, time, order, signed)
             else:
-                chain.times.append(time)
-                chain.orders.append(order)
+                queue.times.append(time)
+                queue.orders.append(order)
                 prices.append(signed)
         self._mark(time)
-        self.fresh += 1
+        self.added += 1
 
     def extend(self, ticks: Sequence[tuple[int, int, float, int, bytes]]) -> None:
-        """Take ticks in order that are all later than all."""
-        moments = {tick[0]: tick for tick in ticks}
+        """Add sorted ticks that are all newer than the ticks of the band."""
+        last_of_times = {tick[0]: tick for tick in ticks}
         recent = self.recent
-        recent.times.extend(moments)
-        recent.orders.extend([tick[1] for tick in moments.values()])
-        recent.prices.extend([tick[2] for tick in moments.values()])
+        recent.times.extend(last_of_times)
+        recent.orders.extend([tick[1] for tick in last_of_times.values()])
+        recent.prices.extend([tick[2] for tick in last_of_times.values()])
         _extend_lowest(self.lows, [(time, order, price) for time, order, price, _, _ in reversed(ticks)])
         _extend_lowest(self.highs, [(time, order, -price) for time, order, price, _, _ in reversed(ticks)])
-        for minute in {time // MINUTE_MS for time in moments}:
+        for minute in {time // MINUTE_MS for time in last_of_times}:
             self._mark(minute * MINUTE_MS)
-        self.fresh += len(ticks)
+        self.added += len(ticks)
 
     def add(self, time: int, order: int, price: float) -> None:
-        """Take a tick that is recent."""
+        """Add a tick of the recent window, in any order."""
         _keep_lowest(self.lows, time, order, price)
         _keep_lowest(self.highs, time, order, -price)
         _keep_last(self.recent, time, order, price)
         self._mark(time)
-        self.fresh += 1
+        self.added += 1
 
     def add_late(self, time: int, order: int, price: float) -> None:
-        """Take a tick from before those."""
+        """Add a tick that is older than the ticks in `recent`."""
         _keep_lowest(self.lows, time, order, price)
         _keep_lowest(self.highs, time, order, -price)
-        self.close((time, order, price))
+        self.update_close((time, order, price))
         self._mark(time)
-        self.fresh += 1
+        self.added += 1
 
-    def close(self, tick: Tick) -> None:
-        """Note a tick that may be the last one of its hour."""
+    def update_close(self, tick: Tick) -> None:
+        """Store a tick as the close of its hour, if it is the last tick of the hour."""
         closes, start = self.closes, hour_of(tick[0])
-        at = closes.before(start)
-        end = closes.before(start + HOUR_MS)
+        at = closes.count_before(start)
+        end = closes.count_before(start + HOUR_MS)
         if at == end or closes[at] < tick:
-            closes.replace(at, end, tick)
+            closes.replace_range(at, end, tick)
 
-    def leave(self, time: int) -> Series:
-        """Take the ticks before a time, the start of a minute, out of the recent ones; their hours are closed."""
-        left = self.recent.cut(self.recent.before(time))
+    def remove_recent_before(self, time: int) -> Series:
+        """Remove and return the recent ticks before a time, which is the start of a minute.
+
+        The last of them in each hour becomes the close of the hour.
+        """
+        removed = self.recent.pop_first(self.recent.count_before(time))
         at = 0
-        while at < len(left):
-            at = left.before(hour_of(left.times[at]) + HOUR_MS)
-            self.close(left[at - 1])
-        return left
+        while at < len(removed):
+            at = removed.count_before(hour_of(removed.times[at]) + HOUR_MS)
+            self.update_close(removed[at - 1])
+        return removed
 
-    def forget(self, horizon: int) -> None:
-        """Forget what is before a time, the start of an hour; but for the last tick."""
+    def drop_before(self, horizon: int) -> None:
+        """Drop everything before a time, which is the start of an hour, except the last tick."""
         for series in (self.lows, self.highs):
-            series.drop(series.before(horizon))
-        self.closes.drop(self.closes.before(horizon) - 1)
+            series.drop(series.count_before(horizon))
+        self.closes.drop(self.closes.count_before(horizon) - 1)
         while self.hours and self.hours[0] < horizon:
             del self.hours[0], self.minutes[0]
 
     def extremes_after(self, time: int) -> Extremes | None:
-        """Of the ticks after a time; None when there is none."""
-        at = self.lows.until(time)
-        return (self.lows.prices[at], -self.highs.prices[self.highs.until(time)]) if at < len(self.lows) else None
+        """Return the lowest and the highest price after a time; None without a tick."""
+        at = self.lows.count_until(time)
+        return (self.lows.prices[at], -self.highs.prices[self.highs.count_until(time)]) if at < len(self.lows) else None
 
     def last_until(self, time: int) -> Tick | None:
-        """The last tick at or before a time that is known here: in the hour of that time some may be missing."""
+        """Return the last tick of the state at or before a time. Later ticks of the same hour may be archived."""
         for series in (self.recent, self.closes):
-            if count := series.until(time):
+            if count := series.count_until(time):
                 return series[count - 1]
         return None
 
     def first_after(self, tick: Tick) -> Tick | None:
-        """The first tick after this one that is known here: before the recent ones some may be missing."""
-        found = [first for series in (self.recent, self.closes) if (first := series.after(tick))]
+        """Return the first tick of the state after a tick. Earlier ticks, from before `recent`, may be archived."""
+        found = [first for series in (self.recent, self.closes) if (first := series.first_after(tick))]
         return min(found, default=None)
 
     @property
-    def traded(self) -> dict[int, int]:
-        """By hour, a bit for each minute with a tick."""
+    def minutes_by_hour(self) -> dict[int, int]:
+        """By hour, a bit mask of the minutes with ticks."""
         return dict(zip(self.hours, self.minutes, strict=True))
 
-    def minutes_of(self, hour: int) -> int:
-        """A bit for each minute of an hour with a tick."""
+    def minute_mask(self, hour: int) -> int:
+        """Return a bit mask of the minutes of an hour that have ticks."""
         at = bisect_left(self.hours, hour)
         return self.minutes[at] if at < len(self.hours) and self.hours[at] == hour else 0
 
@@ -184,38 +190,41 @@ class Band:
             self.minutes.insert(at + 1, bit)
 
 
-def _extend_lowest(chain: Series, backwards: Iterable[Tick]) -> None:
-    """Add ticks that are later than all, the last one first."""
+def _extend_lowest(queue: Series, backwards: Iterable[Tick]) -> None:
+    """Append ticks to a monotonic queue. They are given from the newest to the oldest."""
     lowest, kept = inf, list[Tick]()
     for tick in backwards:
         if tick[2] < lowest:
             lowest = tick[2]
             kept.append(tick)
-    prices = chain.prices
+    prices = queue.prices
     stop = len(prices)
     while stop and prices[stop - 1] >= lowest:
         stop -= 1
-    chain.truncate(stop)
-    chain.extend(kept[::-1])
+    queue.truncate(stop)
+    queue.extend(kept[::-1])
 
 
-def _keep_lowest(chain: Series, time: int, order: int, price: float) -> None:
-    """Add a tick, unless a later one is as low; those before it that are not lower go."""
-    prices = chain.prices
+def _keep_lowest(queue: Series, time: int, order: int, price: float) -> None:
+    """Insert a tick into a monotonic queue, unless a later tick is as low.
+
+    The earlier ticks that are not lower are removed.
+    """
+    prices = queue.prices
     stop = len(prices)
-    if stop and chain.times[-1] >= time:
-        stop = chain.place((time, order, price))
+    if stop and queue.times[-1] >= time:
+        stop = queue.index_of((time, order, price))
         if stop < len(prices) and prices[stop] <= price:
             return
     start = stop
     while start and prices[start - 1] >= price:
         start -= 1
-    chain.replace(start, stop, (time, order, price))
+    queue.replace_range(start, stop, (time, order, price))
 
 
 def _keep_last(series: Series, time: int, order: int, price: float) -> None:
-    """Add a tick, unless it is not the last one of its moment."""
-    at, tick = series.before(time), (time, order, price)
-    end = series.until(time)
+    """Insert a tick, unless there is a later one with the same time. It replaces an earlier one with the same time."""
+    at, tick = series.count_before(time), (time, order, price)
+    end = series.count_until(time)
     if at == end or series[at] < tick:
-        series.replace(at, end, tick)
+        series.replace_range(at, end, tick)

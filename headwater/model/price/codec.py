@@ -1,8 +1,17 @@
 """Encodes a token's state as bytes, little-endian, in words of eight bytes.
 
-The layout is: a head (format, number of split hours, of bands and of ticks, `since`, `kept`); the split hours; the
-ticks, newest first and then those ahead of the clock, each with decimals, length of the address and address, padded to
-words; then each band (its number, the lengths of its columns, the columns).
+The layout is:
+
+- a head: the format (a byte), the number of minute_hours (a byte), of bands (2 bytes) and of ticks (4 bytes),
+  window_start and recent_start;
+- the minute_hours;
+- the newest tick and then the ticks in `ahead`. Each has a time, an order, a price, the decimals (a byte), the length
+  of the address (2 bytes at offset 26) and the address, padded to words;
+- for each band: its number, the lengths of its five columns (20 bytes from offset 4 on), and the columns.
+
+In a state with a single band, no minute_hours, no ticks ahead and no address (see `is_single_band`), recent_start is
+word 2, the newest tick is in the words 3 to 6, the head of the band in the words 7 to 9, and its columns start at word
+10. single_band.py reads states by these word numbers.
 """
 
 import struct
@@ -20,19 +29,26 @@ _HEAD = struct.Struct("<BBHIqq")
 _TICK_HEAD = struct.Struct("<qQdBxH4x")
 BAND_HEAD = struct.Struct("<h2x5I")
 NEVER = -(1 << 62)
-"""Before all times."""
-EMPTY = _HEAD.pack(FORMAT, 0, 1, 1, NEVER, NEVER) + _TICK_HEAD.pack(NEVER, 0, 1.0, 0, 0) + BAND_HEAD.pack(*[0] * 6)
-"""Stands for the state of a token that has none."""
-_PLAIN = EMPTY[:8]
+"""A time before all other times."""
+EMPTY_STATE = (
+    _HEAD.pack(FORMAT, 0, 1, 1, NEVER, NEVER) + _TICK_HEAD.pack(NEVER, 0, 1.0, 0, 0) + BAND_HEAD.pack(*[0] * 6)
+)
+"""The placeholder for the state of a token without a stored state."""
+_SINGLE_BAND_HEAD = EMPTY_STATE[:8]
 _ADDRESS_LENGTH = slice(_HEAD.size + 26, _HEAD.size + 28)
 
 
 class Head(NamedTuple):
-    """What stands before the bands. end: where they begin."""
+    """The part of a state before the bands. See TokenState for the other attributes.
 
-    since: int
-    kept: int
-    split: set[int]
+    Attributes:
+        bands: The number of bands.
+        end: The byte offset of the first band.
+    """
+
+    window_start: int
+    recent_start: int
+    minute_hours: set[int]
     bands: int
     newest: PricedTick | None
     ahead: list[PricedTick]
@@ -40,14 +56,16 @@ class Head(NamedTuple):
 
 
 def encode(state: TokenState) -> bytes:
-    """The bytes of a state that has a newest tick, or ticks ahead. `left` is not among them."""
+    """Encode a state that has at least one tick. The ticks in `to_archive` are not included."""
     priced = [*state.ahead] if state.newest is None else [state.newest, *state.ahead]
     parts: list[bytes | array[int] | array[float]] = [
-        _HEAD.pack(FORMAT, len(state.split), len(state.bands), len(priced), state.since, state.kept),
-        array("q", sorted(state.split)),
+        _HEAD.pack(
+            FORMAT, len(state.minute_hours), len(state.bands), len(priced), state.window_start, state.recent_start
+        ),
+        array("q", sorted(state.minute_hours)),
     ]
     for tick in priced:
-        parts += (_TICK_HEAD.pack(*tick[:4], len(tick[4])), tick[4], bytes(_missing(len(tick[4]))))
+        parts += (_TICK_HEAD.pack(*tick[:4], len(tick[4])), tick[4], bytes(_padding(len(tick[4]))))
     for number, band in state.bands.items():
         parts.append(BAND_HEAD.pack(number, *map(len, band.series), len(band.hours)))
         for series in band.series:
@@ -56,24 +74,29 @@ def encode(state: TokenState) -> bytes:
     return b"".join(parts)
 
 
-def is_plain(data: bytes) -> bool:
-    """Whether a state is whole and has one band, no split hours, no ticks ahead, and an address that its key tells."""
-    if len(data) < len(EMPTY) or not data.startswith(_PLAIN) or data[_ADDRESS_LENGTH] != b"\0\0":
+def is_single_band(data: bytes) -> bool:
+    """Whether an encoded state is complete, and has a single band, no minute_hours, no ticks ahead and no address."""
+    if len(data) < len(EMPTY_STATE) or not data.startswith(_SINGLE_BAND_HEAD) or data[_ADDRESS_LENGTH] != b"\0\0":
         return False
-    _, *counts = BAND_HEAD.unpack_from(data, len(EMPTY) - BAND_HEAD.size)
-    return len(data) == len(EMPTY) + columns_size(counts)
+    _, *counts = BAND_HEAD.unpack_from(data, len(EMPTY_STATE) - BAND_HEAD.size)
+    return len(data) == len(EMPTY_STATE) + columns_size(counts)
 
 
 def columns_size(counts: Sequence[int]) -> int:
-    """The bytes of a band's columns; counts: as its head has them."""
+    """Return the size of a band's columns in bytes. counts: the lengths in the band's head."""
     return 24 * sum(counts[:4]) + 16 * counts[4]
 
 
 def decode(data: bytes) -> TokenState:
-    """What `encode` made. Raises PriceStateUnreadable."""
+    """Decode a state. Raises PriceStateUnreadable."""
     head, state = decode_head(data), TokenState()
-    state.begin_at(head.since)
-    state.kept, state.split, state.newest, state.ahead = head.kept, head.split, head.newest, set(head.ahead)
+    state.set_window_start(head.window_start)
+    state.recent_start, state.minute_hours, state.newest, state.ahead = (
+        head.recent_start,
+        head.minute_hours,
+        head.newest,
+        set(head.ahead),
+    )
     at = head.end
     for _ in range(head.bands):
         number, *counts, hours = BAND_HEAD.unpack_from(data, at)
@@ -92,7 +115,7 @@ def decode(data: bytes) -> TokenState:
 
 
 def decode_head(data: bytes) -> Head:
-    """The head of a whole state. Raises PriceStateUnreadable."""
+    """Decode the head of a state, and check that the state is complete. Raises PriceStateUnreadable."""
     if data[:1] != bytes([FORMAT]):
         raise PriceStateUnreadable
     try:
@@ -109,17 +132,17 @@ def decode_head(data: bytes) -> Head:
 
 
 def _decode_head(data: bytes) -> Head:
-    _, split, bands, ticks, since, kept = _HEAD.unpack_from(data)
-    at = _HEAD.size + 8 * split
-    hours, priced = set(array("q", data[_HEAD.size : at])) if split else set[int](), list[PricedTick]()
+    _, minute_hours, bands, ticks, window_start, recent_start = _HEAD.unpack_from(data)
+    at = _HEAD.size + 8 * minute_hours
+    hours, priced = set(array("q", data[_HEAD.size : at])) if minute_hours else set[int](), list[PricedTick]()
     for _ in range(ticks):
         time, order, price, decimals, length = _TICK_HEAD.unpack_from(data, at)
         at += _TICK_HEAD.size
         priced.append((time, order, price, decimals, data[at : at + length]))
-        at += length + _missing(length)
-    return Head(since, kept, hours, bands, priced.pop(0) if bands else None, priced, at)
+        at += length + _padding(length)
+    return Head(window_start, recent_start, hours, bands, priced.pop(0) if bands else None, priced, at)
 
 
-def _missing(length: int) -> int:
-    """The bytes that fill the last word."""
+def _padding(length: int) -> int:
+    """Return the number of padding bytes up to the next multiple of eight."""
     return -length % 8

@@ -1,4 +1,4 @@
-"""Ticks in their order, as columns: 24 bytes each, in memory and stored."""
+"""A sorted list of ticks as three columns. A tick takes 24 bytes, in memory and in the stored state."""
 
 from array import array
 from bisect import bisect_left, bisect_right
@@ -24,8 +24,8 @@ class Series:
     def __getitem__(self, at: int) -> Tick:
         return self.times[at], self.orders[at], self.prices[at]
 
-    def replace(self, start: int, stop: int, tick: Tick) -> None:
-        """Put a tick in the place of those from `start` to before `stop`; of none: insert it."""
+    def replace_range(self, start: int, stop: int, tick: Tick) -> None:
+        """Replace the ticks in [start, stop) by one tick. With start == stop, the tick is inserted."""
         times, orders, prices = self.times, self.orders, self.prices
         if start == stop:
             times.insert(start, tick[0])
@@ -37,51 +37,51 @@ class Series:
             del times[start + 1 : stop], orders[start + 1 : stop], prices[start + 1 : stop]
 
     def truncate(self, count: int) -> None:
-        """Keep the first ticks only."""
+        """Keep only the first `count` ticks."""
         if count < len(self.times):
             del self.times[count:], self.orders[count:], self.prices[count:]
 
     def extend(self, ticks: Sequence[Tick]) -> None:
-        """Add ticks that come behind all."""
+        """Append sorted ticks that are later than all others."""
         times, orders, prices = zip(*ticks, strict=True)
         self.times.extend(times)
         self.orders.extend(orders)
         self.prices.extend(prices)
 
-    def cut(self, count: int) -> "Series":
-        """Take the first ticks out."""
+    def pop_first(self, count: int) -> "Series":
+        """Remove and return the first `count` ticks."""
         first = Series()
         first.times, first.orders, first.prices = self.times[:count], self.orders[:count], self.prices[:count]
         self.drop(count)
         return first
 
     def ticks(self, start: int, stop: int) -> Iterable[Tick]:
-        """Those from `start` to before `stop`."""
+        """Return the ticks in [start, stop)."""
         return zip(self.times[start:stop], self.orders[start:stop], self.prices[start:stop], strict=True)
 
     def drop(self, count: int) -> None:
-        """Remove the first ticks."""
+        """Remove the first `count` ticks."""
         if count > 0:
             del self.times[:count], self.orders[:count], self.prices[:count]
 
-    def place(self, tick: Tick) -> int:
-        """The number of ticks that come before this one."""
+    def index_of(self, tick: Tick) -> int:
+        """Return the index of the first tick that is not before this one."""
         at = bisect_left(self.times, tick[0])
         while at < len(self.times) and self[at] < tick:
             at += 1
         return at
 
-    def after(self, tick: Tick) -> Tick | None:
-        """The first tick that comes after this one."""
-        at = self.place(tick)
+    def first_after(self, tick: Tick) -> Tick | None:
+        """Return the first tick after this one."""
+        at = self.index_of(tick)
         while at < len(self.times) and self[at] == tick:
             at += 1
         return self[at] if at < len(self.times) else None
 
-    def until(self, time: int) -> int:
-        """The number of ticks at or before a time."""
+    def count_until(self, time: int) -> int:
+        """Return the number of ticks at or before a time."""
         return bisect_right(self.times, time)
 
-    def before(self, time: int) -> int:
-        """The number of ticks before a time."""
+    def count_before(self, time: int) -> int:
+        """Return the number of ticks before a time."""
         return bisect_left(self.times, time)

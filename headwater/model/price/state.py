@@ -1,70 +1,85 @@
-"""All that is kept of a token."""
+"""The state of a token, into which its ticks are folded."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from math import frexp
 from operator import itemgetter
 
+from headwater.model.price.archive import TimeBucket
 from headwater.model.price.band import HOUR_MS, MINUTE_MS, Band, hour_of
-from headwater.model.price.left import Chunk
 from headwater.model.price.series import Tick
 
 RECENT_MS = HOUR_MS
-"""The newest hours are those from this long before the newest tick."""
+"""The recent window starts with the hour that contains the moment this long before the newest tick."""
 HORIZON_MS = 25 * HOUR_MS
-"""From the hour of this long before the newest tick on, prices are judged and windows may begin."""
+"""The horizon is the start of the hour that contains the moment this long before the newest tick."""
 
-MANY = 1_024
-"""With more recent ticks than these, only those of the newest tick's minute and the one before are kept."""
+MAX_RECENT_TICKS = 1_024
+"""With more recent ticks than this, only the ticks of the last two minutes stay in the state."""
 
-FEW = 4
-"""So few ticks are taken one by one."""
+MIN_BATCH = 4
+"""Fewer ticks than this are folded one by one."""
 
 PricedTick = tuple[int, int, float, int, bytes]
-"""A tick, and the token's decimals and address as it tells them; b"" where the address is in lower case."""
+"""A tick with the decimals and the address of its token; the address is b"" when it is in lower case."""
 
 
-def horizon_of(since: int) -> int:
-    """The horizon of a state whose newest hours begin there."""
-    return since + RECENT_MS - HORIZON_MS
+def horizon_of(window_start: int) -> int:
+    """Return the horizon of a state, given the start of its recent window."""
+    return window_start + RECENT_MS - HORIZON_MS
 
 
-def since_of(newest: int) -> int:
-    """Where the newest hours begin, by the newest tick's time."""
+def window_start_of(newest: int) -> int:
+    """Return the start of the recent window, given the time of the newest tick."""
     return hour_of(newest - RECENT_MS)
 
 
 class TokenState:
-    """What the ticks of a token come to. `now`s are in ms since the epoch.
+    """The folded state of a token's ticks. All times, `now` too, are in ms since the epoch.
 
-    newest: None before the first tick. since: where the newest hours begin. kept: from where on the bands have the
-    recent ticks: `since`, or later when they are many. ahead: ticks whose time has not come. left: ticks before `kept`,
-    also those that come late: whoever stores them takes them out. split: hours whose ticks leave minute by minute.
+    Attributes:
+        bands: The folded ticks, by band number.
+        newest: The newest tick; None before the first tick.
+        window_start: The start of the recent window.
+        next_window_at: A tick at or after this time advances the recent window.
+        recent_start: The time from which on the bands hold all ticks: window_start, or later with too many ticks.
+        ahead: Ticks with a time in the future.
+        to_archive: Ticks before recent_start, by bucket. The caller that stores them clears this.
+        minute_hours: The hours whose ticks are archived in a bucket per minute.
     """
 
-    __slots__ = ("ahead", "bands", "kept", "left", "newest", "since", "split", "turns_at")
+    __slots__ = (
+        "ahead",
+        "bands",
+        "minute_hours",
+        "newest",
+        "next_window_at",
+        "recent_start",
+        "to_archive",
+        "window_start",
+    )
 
     def __init__(self) -> None:
         self.bands: dict[int, Band] = {}
         self.newest: PricedTick | None = None
-        self.begin_at(-RECENT_MS - HOUR_MS)
-        self.kept = self.since
+        self.set_window_start(-RECENT_MS - HOUR_MS)
+        self.recent_start = self.window_start
         self.ahead: set[PricedTick] = set()
-        self.left: dict[Chunk, list[Tick]] = {}
-        self.split: set[int] = set()
+        self.to_archive: dict[TimeBucket, list[Tick]] = {}
+        self.minute_hours: set[int] = set()
 
-    def begin_at(self, since: int) -> None:
-        """Set where the newest hours begin; they begin later with a tick at `turns_at`."""
-        self.since = since
-        self.turns_at = since + RECENT_MS + HOUR_MS
+    def set_window_start(self, window_start: int) -> None:
+        """Set the start of the recent window."""
+        self.window_start = window_start
+        self.next_window_at = window_start + RECENT_MS + HOUR_MS
 
     @property
     def horizon(self) -> int:
-        """What is before is of no account, but for the last tick."""
-        return horizon_of(self.since)
+        """The start of the period that counts. Ticks before it are ignored, except for the last one."""
+        return horizon_of(self.window_start)
 
     def fold(self, tick: PricedTick, now: int) -> None:
-        """Take a tick; one whose time has not come waits for it."""
+        """Fold a tick. A tick with a time in the future is kept in `ahead`."""
         time, order, price, _, _ = tick
         if time > now:
             self.ahead.add(tick)
@@ -73,37 +88,37 @@ class TokenState:
         later = newest is None or newest[0] < time
         if newest is None or newest < tick:
             self.newest = tick
-            if time >= self.turns_at:
-                self._turn(since_of(time))
+            if time >= self.next_window_at:
+                self._advance_window(window_start_of(time))
         number = frexp(price)[1]  # band_of, without the call
         band = self.bands.get(number)
         if band is None:
             band = self.bands[number] = Band()
         if later:
             band.append(time, order, price)
-        elif time >= self.kept:
+        elif time >= self.recent_start:
             band.add(time, order, price)
         elif time >= self.horizon:
             band.add_late(time, order, price)
-            self.left.setdefault(self._chunk(time), []).append((time, order, price))
+            self.to_archive.setdefault(self._bucket_of(time), []).append((time, order, price))
         else:
-            band.close((time, order, price))
-            band.forget(self.horizon)
+            band.update_close((time, order, price))
+            band.drop_before(self.horizon)
 
     def fold_all(self, ticks: Iterable[PricedTick], now: int) -> None:
-        """Take ticks in any order. Those that are later than all before are taken together, band by band."""
-        told = sorted(ticks)
-        start = 0 if self.newest is None else bisect_right(told, self.newest[0], key=itemgetter(0))
-        end = bisect_right(told, now, lo=start, key=itemgetter(0))
-        if end - start < FEW:
+        """Fold ticks, given in any order. Ticks that are newer than the state are folded together, band by band."""
+        ordered = sorted(ticks)
+        start = 0 if self.newest is None else bisect_right(ordered, self.newest[0], key=itemgetter(0))
+        end = bisect_right(ordered, now, lo=start, key=itemgetter(0))
+        if end - start < MIN_BATCH:
             start = end
-        for tick in (*told[:start], *told[end:]):
+        for tick in (*ordered[:start], *ordered[end:]):
             self.fold(tick, now)
         if start < end:
-            self._extend(told[start:end])
+            self._extend(ordered[start:end])
 
     def _extend(self, ticks: Sequence[PricedTick]) -> None:
-        """Take ticks in order that are later than all."""
+        """Fold sorted ticks that are all newer than the state."""
         of_bands: dict[int, list[PricedTick]] = {}
         for tick in ticks:
             of_bands.setdefault(frexp(tick[2])[1], []).append(tick)
@@ -111,46 +126,49 @@ class TokenState:
             self.bands.setdefault(number, Band()).extend(some)
         self.newest = ticks[-1]
         time = ticks[-1][0]
-        if time >= self.turns_at:
-            self._turn(since_of(time))
+        if time >= self.next_window_at:
+            self._advance_window(window_start_of(time))
 
-    def settle(self, now: int) -> None:
-        """Take the ticks whose time has come."""
+    def fold_due(self, now: int) -> None:
+        """Fold the ticks in `ahead` whose time is not in the future any more."""
         due = sorted(tick for tick in self.ahead if tick[0] <= now)
         self.ahead.difference_update(due)
         for tick in due:
             self.fold(tick, now)
 
-    def thin(self) -> None:
-        """Let most of many recent ticks leave. For whoever is about to store the state: its size is bounded then."""
-        if self.newest is None or sum(len(band.recent) for band in self.bands.values()) <= MANY:
+    def bound_size(self) -> None:
+        """Move recent ticks to `to_archive` when there are more than MAX_RECENT_TICKS.
+
+        Call this before the state is stored, to bound its size.
+        """
+        if self.newest is None or sum(len(band.recent) for band in self.bands.values()) <= MAX_RECENT_TICKS:
             return
         time = self.newest[0]
-        kept = time - time % MINUTE_MS - MINUTE_MS
-        if kept > self.kept:
-            self.split.update(range(hour_of(self.kept), kept, HOUR_MS))
-            self._keep_from(kept)
+        recent_start = time - time % MINUTE_MS - MINUTE_MS
+        if recent_start > self.recent_start:
+            self.minute_hours.update(range(hour_of(self.recent_start), recent_start, HOUR_MS))
+            self._archive_before(recent_start)
 
-    def _turn(self, since: int) -> None:
-        """The newest hours begin later: what is before them leaves, what is before the horizon is forgotten."""
-        self.begin_at(since)
-        self._keep_from(max(since, self.kept))
+    def _advance_window(self, window_start: int) -> None:
+        """Advance the recent window: archive the ticks before it, and drop everything before the horizon."""
+        self.set_window_start(window_start)
+        self._archive_before(max(window_start, self.recent_start))
         horizon = self.horizon
         for band in self.bands.values():
-            band.forget(horizon)
-        self.split = {hour for hour in self.split if hour >= horizon}
+            band.drop_before(horizon)
+        self.minute_hours = {hour for hour in self.minute_hours if hour >= horizon}
 
-    def _keep_from(self, time: int) -> None:
-        self.kept = time
+    def _archive_before(self, time: int) -> None:
+        self.recent_start = time
         for band in self.bands.values():
-            left = band.leave(time)
-            at = left.before(self.horizon)
-            while at < len(left):
-                chunk = self._chunk(left.times[at])
-                end = left.before(chunk.end)
-                self.left.setdefault(chunk, []).extend(left.ticks(at, end))
-                at = end
+            removed = band.remove_recent_before(time)
+            start = removed.count_before(self.horizon)
+            while start < len(removed):
+                bucket = self._bucket_of(removed.times[start])
+                end = removed.count_before(bucket.end)
+                self.to_archive.setdefault(bucket, []).extend(removed.ticks(start, end))
+                start = end
 
-    def _chunk(self, time: int) -> Chunk:
+    def _bucket_of(self, time: int) -> TimeBucket:
         hour = hour_of(time)
-        return Chunk.of_minute(time) if hour in self.split else Chunk(hour)
+        return TimeBucket.of_minute(time) if hour in self.minute_hours else TimeBucket(hour)

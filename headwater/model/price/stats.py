@@ -1,4 +1,4 @@
-"""The statistics of a token at a moment, and which prices count."""
+"""The statistics of a token at a time, and the decision which prices count."""
 
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -7,18 +7,18 @@ from itertools import chain
 from operator import or_
 from typing import NamedTuple, Protocol
 
+from headwater.model.price.archive import ArchivedTicks, TimeBucket
 from headwater.model.price.band import HOUR_MS, Extremes, band_of
-from headwater.model.price.left import Chunk, Left
 from headwater.model.price.series import Tick
 from headwater.model.price.state import PricedTick
 
 HOUR, DAY = HOUR_MS, 24 * HOUR_MS
 STALE_MS = 7 * DAY
-GREATEST = sys.float_info.max
-"""Changes are finite."""
-FEWEST_MINUTES = 3
-SHARE_OF_MINUTES = 100
-"""One minute in so many has to have a tick in an established band."""
+MAX_CHANGE = sys.float_info.max
+"""Changes in percent are capped at this value, so that they stay finite."""
+MIN_ACTIVE_MINUTES = 3
+ESTABLISHED_SHARE = 100
+"""An established band has ticks in at least one of this many active minutes of all bands."""
 
 
 class Stats(NamedTuple):
@@ -27,8 +27,9 @@ class Stats(NamedTuple):
     Attributes:
         mint: The address as on chain; empty where that is in lower case.
         time_ms: The time of the latest trade.
-        order: The place of the latest trade among those of its time.
-        held_since: The time of the first trade after the latest one whose price is not accepted yet; None without one.
+        order: The order of the latest trade among the trades of its time.
+        held_since: The time of the first trade after the latest accepted one, whose price is not accepted yet; None
+            when there is none.
     """
 
     mint: str
@@ -45,127 +46,140 @@ class Stats(NamedTuple):
     held_since: int | None = None
 
 
-class Figures(Protocol):
-    """The figures of a band; see Band."""
+class BandFigures(Protocol):
+    """What the evaluation needs of a band. See Band for the methods.
+
+    Implementations: Band, and BandView, TailedBand and MergedBand in view.py.
+    """
 
     @property
     def last(self) -> Tick: ...
     @property
-    def support(self) -> int: ...
+    def active_minutes(self) -> int: ...
     def extremes_after(self, time: int) -> Extremes | None: ...
     def last_until(self, time: int) -> Tick | None: ...
     def first_after(self, tick: Tick) -> Tick | None: ...
-    def minutes_of(self, hour: int) -> int: ...
+    def minute_mask(self, hour: int) -> int: ...
     @property
-    def traded(self) -> Mapping[int, int]: ...
+    def minutes_by_hour(self) -> Mapping[int, int]: ...
 
 
-class Evaluable(Protocol):
-    """A token's state; see TokenState."""
+class EvaluableState(Protocol):
+    """A state of a token that can be evaluated; see TokenState. StateView in view.py implements it too."""
 
     @property
     def newest(self) -> PricedTick | None: ...
     @property
-    def kept(self) -> int: ...
+    def recent_start(self) -> int: ...
     @property
     def horizon(self) -> int: ...
     @property
-    def split(self) -> Collection[int]: ...
+    def minute_hours(self) -> Collection[int]: ...
     @property
-    def left(self) -> Mapping[Chunk, Sequence[Tick]]: ...
+    def to_archive(self) -> Mapping[TimeBucket, Sequence[Tick]]: ...
     @property
-    def bands(self) -> Mapping[int, Figures]: ...
+    def bands(self) -> Mapping[int, BandFigures]: ...
 
 
-def accepted(state: Evaluable) -> Collection[int]:
-    """The bands whose prices count.
+def accepted_bands(state: EvaluableState) -> Collection[int]:
+    """Return the bands whose prices count.
 
-    A band is established with ticks in at least FEWEST_MINUTES minutes since the horizon, and in one of
-    SHARE_OF_MINUTES of all minutes that bands have. Established bands and their neighbours count; all do while none is.
+    A band is established when it has ticks in at least MIN_ACTIVE_MINUTES minutes since the horizon, and in at least
+    one in ESTABLISHED_SHARE of the active minutes of all bands. Established bands and their neighbours are accepted.
+    While no band is established, all bands are accepted.
     """
     bands = state.bands
     if len(bands) == 1:
         return bands.keys()
-    support = {number: band.support for number, band in bands.items()}
-    need = max(FEWEST_MINUTES, -(-sum(support.values()) // SHARE_OF_MINUTES))
+    support = {number: band.active_minutes for number, band in bands.items()}
+    need = max(MIN_ACTIVE_MINUTES, -(-sum(support.values()) // ESTABLISHED_SHARE))
     established = [number for number, minutes in support.items() if minutes >= need]
     near = {number + step for number in established for step in (-1, 0, 1)}
     return near & bands.keys() or bands.keys()
 
 
-def missing(state: Evaluable, now: int, *, filter_outliers: bool = True, part: Evaluable | None = None) -> list[Chunk]:
-    """The chunks whose ticks `evaluate` needs beside the state.
+def needed_buckets(
+    state: EvaluableState, now: int, *, filter_outliers: bool = True, part: EvaluableState | None = None
+) -> list[TimeBucket]:
+    """Return the archived buckets that `evaluate` needs in addition to the state.
 
-    part: One of the states that `state` is merged from, when the chunks of that one are asked for.
+    part: one of the states that `state` was merged from; then the buckets of this part are returned.
     """
     part = part or state
     if state.newest is None or part.newest is None:
         return []
     now = _now(state, now)
-    numbers = _bands(state, filter_outliers=filter_outliers)
+    band_numbers = _counted_bands(state, filter_outliers=filter_outliers)
     wanted = [
-        chunk for start in (now - DAY, now - HOUR) if start < part.kept for chunk in base_chunks(part, start, numbers)
+        bucket
+        for start in (now - DAY, now - HOUR)
+        if start < part.recent_start
+        for bucket in base_buckets(part, start, band_numbers)
     ]
-    if len(numbers) < len(state.bands):
-        wanted += _held_chunks(part, _latest(state, numbers), state.bands.keys() - numbers)
+    if len(band_numbers) < len(state.bands):
+        wanted += _held_buckets(part, _latest(state, band_numbers), state.bands.keys() - band_numbers)
     return [*dict.fromkeys(wanted)]
 
 
-def base_chunks(state: Evaluable, start: int, numbers: Collection[int]) -> Iterator[Chunk]:
-    """Where the last tick at or before `start` may be. Of a split hour: in that minute, or in the one traded before."""
-    hour, minute = Chunk.of_minute(start)
-    yield Chunk(hour)
-    if hour in state.split:
-        traded = _traded(state, hour, numbers)
-        if traded >> minute & 1:
-            yield Chunk(hour, minute)
-        if before := traded & (1 << minute) - 1:
-            yield Chunk(hour, before.bit_length() - 1)
+def base_buckets(state: EvaluableState, start: int, band_numbers: Collection[int]) -> Iterator[TimeBucket]:
+    """Yield the buckets that may contain the last tick at or before `start`.
+
+    When the hour is archived by minute, these are the minute of `start` and the last earlier minute with ticks.
+    """
+    hour, minute = TimeBucket.of_minute(start)
+    yield TimeBucket(hour)
+    if hour in state.minute_hours:
+        mask = _minute_mask(state, hour, band_numbers)
+        if mask >> minute & 1:
+            yield TimeBucket(hour, minute)
+        if before := mask & (1 << minute) - 1:
+            yield TimeBucket(hour, before.bit_length() - 1)
 
 
-def _held_chunks(state: Evaluable, latest: Tick, rejected: Collection[int]) -> Iterator[Chunk]:
-    """Where the first tick after the latest accepted one may be, among those that are not accepted."""
-    start, minute = Chunk.of_minute(latest[0])
-    for hour in range(start, state.kept, HOUR):
-        traded = _traded(state, hour, rejected)
+def _held_buckets(state: EvaluableState, latest: Tick, rejected: Collection[int]) -> Iterator[TimeBucket]:
+    """Yield the buckets that may contain the first tick of a rejected band after the latest accepted tick."""
+    start, minute = TimeBucket.of_minute(latest[0])
+    for hour in range(start, state.recent_start, HOUR):
+        mask = _minute_mask(state, hour, rejected)
         if hour == start:
-            traded &= -1 << minute
-        if not traded:
+            mask &= -1 << minute
+        if not mask:
             continue
-        yield Chunk(hour)
-        first = (traded & -traded).bit_length() - 1
-        later = traded & traded - 1
+        yield TimeBucket(hour)
+        first = (mask & -mask).bit_length() - 1
+        later = mask & mask - 1
         is_certain = (hour, first) != (start, minute)
-        if hour in state.split:
-            yield Chunk(hour, first)
+        if hour in state.minute_hours:
+            yield TimeBucket(hour, first)
             if not is_certain and later:
-                yield Chunk(hour, (later & -later).bit_length() - 1)
+                yield TimeBucket(hour, (later & -later).bit_length() - 1)
         if is_certain or later:
             return
 
 
-def _traded(state: Evaluable, hour: int, numbers: Collection[int]) -> int:
-    """A bit for each minute of an hour with a tick in one of the bands."""
-    return reduce(or_, (state.bands[number].minutes_of(hour) for number in numbers if number in state.bands), 0)
+def _minute_mask(state: EvaluableState, hour: int, band_numbers: Collection[int]) -> int:
+    """Return a bit mask of the minutes of an hour in which one of the bands has ticks."""
+    return reduce(or_, (state.bands[number].minute_mask(hour) for number in band_numbers if number in state.bands), 0)
 
 
 def evaluate(
-    state: Evaluable, now: int, stored: Collection[Left] = (), *, filter_outliers: bool = True
+    state: EvaluableState, now: int, archived: Collection[ArchivedTicks] = (), *, filter_outliers: bool = True
 ) -> Stats | None:
-    """The statistics at a moment, which is not before the newest tick; None without a tick.
+    """Return the statistics at a time; None without ticks. A time before the newest tick is replaced by that tick's.
 
-    stored: what is stored of the `missing` chunks. filter_outliers: leave out prices of bands that are not accepted.
+    archived: the archived ticks of the needed buckets.
+    filter_outliers: whether to leave out the prices of bands that are not accepted.
     """
     newest = state.newest
     if newest is None:
         return None
     now = _now(state, now)
-    numbers = _bands(state, filter_outliers=filter_outliers)
-    bands = [state.bands[number] for number in numbers]
-    latest = _latest(state, numbers)
+    band_numbers = _counted_bands(state, filter_outliers=filter_outliers)
+    bands = [state.bands[number] for number in band_numbers]
+    latest = _latest(state, band_numbers)
     low_24h, high_24h = _extremes(bands, now - DAY, latest[2])
     low_1h, high_1h = _extremes(bands, now - HOUR, latest[2])
-    day_base = _base(state, numbers, now - DAY, stored)
+    day_base = _base(state, band_numbers, now - DAY, archived)
     return Stats(
         mint=newest[4].decode(),
         time_ms=latest[0],
@@ -175,59 +189,69 @@ def evaluate(
         low_1h=low_1h,
         high_1h=high_1h,
         change_24h=_change(latest, day_base),
-        change_1h=_change(latest, _base(state, numbers, now - HOUR, stored)),
+        change_1h=_change(latest, _base(state, band_numbers, now - HOUR, archived)),
         decimals=newest[3],
         order=latest[1],
-        held_since=_held_since(state, numbers, latest, stored) if len(numbers) < len(state.bands) else None,
+        held_since=_held_since(state, band_numbers, latest, archived) if len(band_numbers) < len(state.bands) else None,
     )
 
 
-def _latest(state: Evaluable, numbers: Iterable[int]) -> Tick:
-    return max([state.bands[number].last for number in numbers])
+def _latest(state: EvaluableState, band_numbers: Iterable[int]) -> Tick:
+    return max([state.bands[number].last for number in band_numbers])
 
 
-def _held_since(state: Evaluable, numbers: Collection[int], latest: Tick, stored: Iterable[Left]) -> int | None:
-    """The time of the first tick after the latest accepted one; all of those are in bands that are not accepted."""
-    rejected = state.bands.keys() - numbers
+def _held_since(
+    state: EvaluableState, band_numbers: Collection[int], latest: Tick, archived: Iterable[ArchivedTicks]
+) -> int | None:
+    """Return the time of the first tick after the latest accepted tick; None when there is none.
+
+    Such a tick is always in a rejected band.
+    """
+    rejected = state.bands.keys() - band_numbers
     if max([state.bands[number].last for number in rejected]) < latest:
         return None
     found = [state.bands[number].first_after(latest) for number in rejected]
-    found += [left.first_after(latest, rejected) for left in stored]
-    leaving = chain.from_iterable(state.left.values())
-    found += [tick for tick in leaving if tick > latest and band_of(tick[2]) in rejected]
+    found += [ticks.first_after(latest, rejected) for ticks in archived]
+    pending = chain.from_iterable(state.to_archive.values())
+    found += [tick for tick in pending if tick > latest and band_of(tick[2]) in rejected]
     return min(tick for tick in found if tick is not None)[0]
 
 
-def _bands(state: Evaluable, *, filter_outliers: bool) -> Collection[int]:
-    return accepted(state) if filter_outliers else state.bands.keys()
+def _counted_bands(state: EvaluableState, *, filter_outliers: bool) -> Collection[int]:
+    return accepted_bands(state) if filter_outliers else state.bands.keys()
 
 
-def _now(state: Evaluable, now: int) -> int:
+def _now(state: EvaluableState, now: int) -> int:
     return now if state.newest is None else max(now, state.newest[0])
 
 
-def _extremes(bands: Sequence[Figures], start: int, latest: float) -> Extremes:
-    """The lowest and highest price after `start`; the latest one when there was no trade."""
-    if len(bands) == 1:  # as of most tokens
+def _extremes(bands: Sequence[BandFigures], start: int, latest: float) -> Extremes:
+    """Return the lowest and the highest price after `start`; the latest price when there was no trade."""
+    if len(bands) == 1:  # a shortcut: most tokens have a single band
         return bands[0].extremes_after(start) or (latest, latest)
     found = [extremes for band in bands if (extremes := band.extremes_after(start)) is not None]
     return (min([low for low, _ in found]), max([high for _, high in found])) if found else (latest, latest)
 
 
-def _base(state: Evaluable, numbers: Collection[int], start: int, stored: Iterable[Left]) -> Tick | None:
-    """The last tick at or before `start`; one from before the horizon is not judged."""
-    if len(state.bands) == 1 and start >= state.kept:
+def _base(
+    state: EvaluableState, band_numbers: Collection[int], start: int, archived: Iterable[ArchivedTicks]
+) -> Tick | None:
+    """Return the last tick of an accepted band at or before `start`.
+
+    A tick from before the horizon counts in any band.
+    """
+    if len(state.bands) == 1 and start >= state.recent_start:
         [band] = state.bands.values()
         return band.last_until(start)
-    found = [state.bands[number].last_until(start) for number in numbers]
-    if len(numbers) < len(state.bands):
+    found = [state.bands[number].last_until(start) for number in band_numbers]
+    if len(band_numbers) < len(state.bands):
         found += [band.last_until(min(start, state.horizon - 1)) for band in state.bands.values()]
-    if start < state.kept:
-        found += [left.last_until(start, numbers) for left in stored]
-        leaving = chain.from_iterable(state.left.values())
-        found += [tick for tick in leaving if tick[0] <= start and band_of(tick[2]) in numbers]
+    if start < state.recent_start:
+        found += [ticks.last_until(start, band_numbers) for ticks in archived]
+        pending = chain.from_iterable(state.to_archive.values())
+        found += [tick for tick in pending if tick[0] <= start and band_of(tick[2]) in band_numbers]
     return max((tick for tick in found if tick is not None), default=None)
 
 
 def _change(latest: Tick, base: Tick | None) -> float | None:
-    return None if base is None else min((latest[2] - base[2]) / base[2] * 100, GREATEST)
+    return None if base is None else min((latest[2] - base[2]) / base[2] * 100, MAX_CHANGE)

@@ -1,6 +1,6 @@
-"""A token's ticks behind its state, as they came: written at once, folded together later.
+"""The tail of a token: ticks that were appended after the stored state and are folded into it later.
 
-A tail holds values of the ticks topic, each behind its length in a byte.
+A tail is a sequence of values of the ticks topic. Each is prefixed by its length in one byte.
 """
 
 import struct
@@ -15,37 +15,37 @@ from headwater.model.price.state import PricedTick
 from headwater.model.price.tick import from_topic
 
 TAIL_BYTES = 512
-"""A longer tail is about to be folded, and so much at once is folded without becoming one."""
-ENTRY = 26
-"""Bytes of a tick whose key tells its address, with its length."""
-UNNAMED_ENTRY: np.dtype[Any] = np.dtype(
+"""A longer tail is folded into the state. A larger batch of ticks is folded without being appended first."""
+ENTRY_BYTES = 26
+"""The size of an entry without an address, with its length byte."""
+ENTRY_DTYPE: np.dtype[Any] = np.dtype(
     [("length", "u1"), ("time", "<i8"), ("order", "<u8"), ("price", "<f8"), ("decimals", "u1")]
 )
-"""Such an entry as columns."""
-_MOST_OF_ONE = 255
-_LENGTHS = [bytes([length]) for length in range(_MOST_OF_ONE + 1)]
+"""The numpy dtype of an entry without an address."""
+_MAX_VALUE_BYTES = 255
+_LENGTHS = [bytes([length]) for length in range(_MAX_VALUE_BYTES + 1)]
 
 
 def fits(values: Sequence[bytes]) -> bool:
-    """Whether `pack` takes these values of the ticks topic."""
+    """Whether these values of the ticks topic may be appended to a tail."""
     lengths = [*map(len, values)]
-    return sum(lengths) <= TAIL_BYTES and max(lengths) <= _MOST_OF_ONE
+    return sum(lengths) <= TAIL_BYTES and max(lengths) <= _MAX_VALUE_BYTES
 
 
 def pack(values: Sequence[bytes]) -> bytes:
-    """What is appended to a tail."""
+    """Encode values of the ticks topic as entries of a tail."""
     return b"".join([_LENGTHS[len(value)] + value for value in values])
 
 
-def is_unnamed(tail: bytes) -> bool:
-    """Whether a tail is whole and the key tells the address of all its ticks."""
-    return tail[::ENTRY] == _LENGTHS[ENTRY - 1] * (len(tail) // ENTRY)
+def has_no_addresses(tail: bytes) -> bool:
+    """Whether a tail is complete and none of its ticks has an explicit address."""
+    return tail[::ENTRY_BYTES] == _LENGTHS[ENTRY_BYTES - 1] * (len(tail) // ENTRY_BYTES)
 
 
 def unpack(tail: bytes) -> list[PricedTick]:
-    """The ticks of a tail. Raises PriceStateUnreadable when it is cut off."""
+    """Decode the ticks of a tail. Raises PriceStateUnreadable when it is truncated."""
     step = tail[0] + 1
-    if tail[::step] == tail[:1] * (len(tail) // step):  # all are of one length: as good as always
+    if tail[::step] == tail[:1] * (len(tail) // step):  # nearly always, all entries have the same length
         return [*_entry_struct(step).iter_unpack(tail)]
     values, at = list[bytes](), 0
     while at < len(tail):
@@ -59,5 +59,5 @@ def unpack(tail: bytes) -> list[PricedTick]:
 
 @cache
 def _entry_struct(step: int) -> struct.Struct:
-    """A value of the ticks topic and its length, which take so many bytes together."""
-    return struct.Struct(f"<xqQdB{step - ENTRY}s")
+    """Return the layout of an entry of `step` bytes."""
+    return struct.Struct(f"<xqQdB{step - ENTRY_BYTES}s")

@@ -1,10 +1,11 @@
-"""Ticks on their way: from the record that a pipeline makes, to the record of the ticks topic, to the price state.
+"""Converts ticks: from the records of pipelines to the records of the ticks topic, and from these to PricedTick.
 
-On the topic, the key is `<chain>:<address in lower case>`, and the partition follows from it. The value is 25 bytes
-(time, order, price, decimals; little-endian), and the address as on chain where it is not in lower case.
+On the topic, the key is `<chain>:<address in lower case>`, and the partition follows from the key. The value is 25
+bytes (time, order, price, decimals; little-endian), followed by the on-chain address if that is not in lower case.
 
-The key of a tick that is quoted in another token ends with QUOTED. Its price is in units of the quote token, whose
-address in lower case follows the 25 bytes; behind SEPARATOR comes the token's own address, or nothing as above.
+The key of a tick that is quoted in another token ends with QUOTED. Its price is in units of the quote token. The 25
+bytes are followed by the address of the quote token in lower case, SEPARATOR, and the token's own on-chain address if
+that is not in lower case.
 """
 
 import math
@@ -18,31 +19,31 @@ import msgspec
 
 from headwater.model.price.state import PricedTick
 from headwater.model.record import RecordBatch
-from headwater.model.timestamps import milliseconds
+from headwater.model.timestamps import to_epoch_ms
 
 TICKS_TOPIC = "headwater.ticks"
 PARTITIONS = 16
-"""Another number means another topic, and prices built anew."""
+"""A change of this number requires a new topic, and a rebuild of all prices."""
 MAX_AHEAD_MS = 300_000
 MAX_DECIMALS = 255
 MAX_NAME_CHARS = 200
-FEWEST_SECONDS = 10**8
-"""Smaller numbers are no times: as seconds they lie before March 1973."""
+MIN_TIMESTAMP = 10**8
+"""Smaller numbers are rejected as timestamps: in seconds, they would be before March 1973."""
 _LOG_BITS, _BLOCK_BITS = 24, 40
 _DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 SEPARATOR = b"\0"
 QUOTED = SEPARATOR + b"quoted"
-"""No address has a NUL."""
+"""The end of the key of quoted ticks. No address contains a NUL."""
 
 _VALUE = struct.Struct("<qQdB")
 VALUE_BYTES = _VALUE.size
-_UNNAMED_VALUE = struct.Struct("<qQdB0s")
+_VALUE_WITHOUT_ADDRESS = struct.Struct("<qQdB0s")
 _PRICE, _PRICE_AT = struct.Struct("<d"), 16
 
 
 class BadTick(Exception):
-    """A record that is no tick: it goes to the dead letters with `error` and `message`."""
+    """A record is not a valid tick. It goes to the dead letters with `error` and `message`."""
 
     def __init__(self, error: str, message: str) -> None:
         super().__init__(message)
@@ -66,32 +67,38 @@ _decode = msgspec.json.Decoder(_Record).decode
 
 
 def token_key(chain: str, address: str) -> str:
-    """What stands for a token: addresses match in any case. No chain has a colon in it."""
+    """Return the key of a token: chain and address in lower case, since addresses are matched case-insensitively.
+
+    Chain names contain no colon.
+    """
     return f"{chain}:{address}".lower()
 
 
 def quoted_key(token: bytes) -> bytes:
-    """The key of a token's quoted ticks, by the key of the token."""
+    """Return the key of a token's quoted ticks, given the key of the token."""
     return token + QUOTED
 
 
 def is_quoted(key: bytes) -> bool:
-    """Whether it is the key of quoted ticks."""
+    """Whether a key is that of quoted ticks."""
     return key.endswith(QUOTED)
 
 
 def quote_key(key: bytes, quote: bytes) -> bytes:
-    """The key of a quote token, by a key of a token on the same chain and the quote's address in lower case."""
+    """Return the key of a quote token: the chain of `key`, and the address `quote`, which is in lower case."""
     return key[: key.index(b":") + 1] + quote
 
 
 def partition_of(key: bytes) -> int:
-    """The partition of a token, by its key or that of its quoted ticks."""
+    """Return the partition of a token, given its key or that of its quoted ticks."""
     return crc32(key.removesuffix(QUOTED)) % PARTITIONS
 
 
 def to_topic(value: bytes | None, now: int) -> tuple[bytes, bytes]:
-    """Key and value on the ticks topic of a record as a pipeline makes it. now: ms since the epoch. Raises BadTick."""
+    """Convert a record of a pipeline to the key and the value on the ticks topic.
+
+    now: ms since the epoch. Raises BadTick.
+    """
     record = _parse(value)
     chain, address = _chain(record.chain), _address("token_address", record.token_address)
     key = token_key(chain, address).encode()
@@ -107,9 +114,9 @@ def to_topic(value: bytes | None, now: int) -> tuple[bytes, bytes]:
 
 
 def _quote(record: _Record, address: str) -> str:
-    """The address of the quote token in lower case."""
+    """Return the address of the quote token in lower case."""
     if record.price_usd is not None:
-        raise BadTick("BadTick", "A tick has price_usd, or else price_quote and quote_address; not both.")
+        raise BadTick("BadTick", "Set either price_usd, or price_quote and quote_address, but not both.")
     quote = _address("quote_address", record.quote_address).lower()
     if quote == address.lower():
         raise BadTick("BadTick", "quote_address is the token's own address.")
@@ -117,33 +124,33 @@ def _quote(record: _Record, address: str) -> str:
 
 
 def pack(time: int, order: int, price: float, decimals: int) -> bytes:
-    """The value of a tick whose key tells its address."""
+    """Encode the value of a tick whose address is in lower case."""
     return _VALUE.pack(time, order, price, decimals)
 
 
 def ticks_of(records: RecordBatch) -> RecordBatch:
-    """The records that `to_topic` may have made: most often the same batch."""
-    if len(records) and records.keys.smallest >= 0 and records.values.smallest >= _VALUE.size:
+    """Return the records of a batch that have the form of ticks; usually all of them."""
+    if len(records) and records.keys.min_size >= 0 and records.values.min_size >= _VALUE.size:
         return records
     sizes = zip(records.keys.sizes, records.values.sizes, strict=True)
     return records.select(key >= 0 and value >= _VALUE.size for key, value in sizes)
 
 
 def from_topic(values: Sequence[bytes]) -> list[PricedTick]:
-    """The ticks of records of the ticks topic that `ticks_of` gives."""
+    """Decode values of the ticks topic, from records that `ticks_of` has selected."""
     if {*map(len, values)} == {_VALUE.size}:
-        return [*_UNNAMED_VALUE.iter_unpack(b"".join(values))]
+        return [*_VALUE_WITHOUT_ADDRESS.iter_unpack(b"".join(values))]
     return [(*_VALUE.unpack_from(value), value[_VALUE.size :]) for value in values]
 
 
 def price_of(value: bytes) -> float:
-    """The price in such a record."""
+    """Return the price in a value of the ticks topic."""
     price: float = _PRICE.unpack_from(value, _PRICE_AT)[0]
     return price
 
 
 def time_of(value: bytes) -> int:
-    """The time in such a record."""
+    """Return the time in a value of the ticks topic, in ms since the epoch."""
     return int.from_bytes(value[:8], "little", signed=True)
 
 
@@ -151,30 +158,30 @@ def _parse(value: bytes | None) -> _Record:
     try:
         return _decode(value or b"")
     except (msgspec.DecodeError, RecursionError) as error:
-        raise BadTick("InvalidJSON", f"A tick is a JSON object: {error}.") from error
+        raise BadTick("InvalidJSON", f"A tick must be a JSON object: {error}.") from error
 
 
 def _name(member: str, given: Any) -> str:
     if not isinstance(given, str) or not 0 < len(given) <= MAX_NAME_CHARS or not given.isprintable():
-        raise BadTick("BadTick", f"{member} has to be a string of 1 to {MAX_NAME_CHARS} printable characters.")
+        raise BadTick("BadTick", f"{member} must be a string of 1 to {MAX_NAME_CHARS} printable characters.")
     return given
 
 
 def _chain(given: Any) -> str:
     chain = _name("chain", given)
-    if ":" in chain:  # it ends the chain in a token's key
-        raise BadTick("BadTick", "chain has a colon in it.")
+    if ":" in chain:  # in a token's key, a colon ends the chain
+        raise BadTick("BadTick", "chain must not contain a colon.")
     return chain
 
 
 def _address(member: str, given: Any) -> str:
-    """As on chain; hexadecimal addresses, which may come in any case, in lower case."""
+    """Return an address as on chain. Hexadecimal addresses, which may be in any case, are converted to lower case."""
     address = _name(member, given)
     return address.lower() if address[:2] in ("0x", "0X") else address
 
 
 def _number(member: str, given: Any) -> float:
-    """A JSON number, or a decimal string."""
+    """Return the value of a JSON number or a decimal string."""
     if isinstance(given, str):
         if _is_decimal(given):
             return float(given)
@@ -183,46 +190,46 @@ def _number(member: str, given: Any) -> float:
             return float(given)
         except OverflowError:
             return math.inf
-    raise BadTick("BadTick", f"{member} has to be a number or a decimal string.")
+    raise BadTick("BadTick", f"{member} must be a number or a decimal string.")
 
 
 def _price(member: str, given: Any) -> float:
     price = _number(member, given)
     if not 0 < price < math.inf:
-        raise BadTick("BadTick", f"{member} has to be finite and above 0.")
+        raise BadTick("BadTick", f"{member} must be finite and above 0.")
     return price
 
 
 def _whole(member: str, given: Any, bits: int) -> int:
-    """0 where it is left out."""
+    """Return an integer of at most `bits` bits; 0 when the member is omitted."""
     if given is None:
         return 0
     number = _number(member, given) if not isinstance(given, int) else given
     if not 0 <= number < 1 << bits or number != int(number):
-        raise BadTick("BadTick", f"{member} has to be an integer from 0 to {(1 << bits) - 1}.")
+        raise BadTick("BadTick", f"{member} must be an integer from 0 to {(1 << bits) - 1}.")
     return int(number)
 
 
 def _decimals(given: Any) -> int:
     if given is None:
-        raise BadTick("BadTick", "The decimals of the token are unknown: decimals has to be an integer.")
+        raise BadTick("BadTick", "The decimals of the token are unknown: decimals must be an integer.")
     number = _number("decimals", given)
     if number not in range(MAX_DECIMALS + 1):
-        raise BadTick("BadTick", f"decimals has to be an integer from 0 to {MAX_DECIMALS}.")
+        raise BadTick("BadTick", f"decimals must be an integer from 0 to {MAX_DECIMALS}.")
     return int(number)
 
 
 def _time(given: Any, now: int) -> int:
     try:
         number = float(given) if isinstance(given, str) and _is_decimal(given) else given
-        time = None if _is_too_short(number) else milliseconds(number)
+        time = None if _is_too_short(number) else to_epoch_ms(number)
     except (ValueError, OverflowError):
         time = None
     if time is None or not 0 <= time < 1 << 53:
         raise BadTick(
             "BadTick",
-            "timestamp has to be a time: RFC 3339 (a date with hyphens), or a number since the epoch, in seconds of at "
-            "least 9 digits or in ms, us or ns.",
+            "timestamp must be an RFC 3339 time (with hyphens in the date), or a number since the epoch: seconds, with "
+            "at least 9 digits, or ms, us or ns.",
         )
     if time > now + MAX_AHEAD_MS:
         raise BadTick("BadTick", "timestamp is more than five minutes ahead of the clock.")
@@ -230,10 +237,10 @@ def _time(given: Any, now: int) -> int:
 
 
 def _is_too_short(number: Any) -> bool:
-    """Whether a number is no time of a chain: 20260102 is rather a date than a second of 1970."""
-    return isinstance(number, int | float) and abs(number) < FEWEST_SECONDS
+    """Whether a number is too small for a timestamp: 20260102 is a date rather than a second of 1970."""
+    return isinstance(number, int | float) and abs(number) < MIN_TIMESTAMP
 
 
 def _is_decimal(text: str) -> bool:
-    """Whether a string is a decimal number: ASCII digits, at most one point, perhaps a sign and an exponent."""
+    """Whether a string is a decimal number: ASCII digits with at most one point, and an optional sign and exponent."""
     return _DECIMAL.fullmatch(text) is not None

@@ -1,4 +1,7 @@
-"""A stored state and its tail as readers need them: figures come straight from the bytes, nothing is folded."""
+"""Read-only views of a stored state and its tail.
+
+BandFigures are computed directly from the encoded bytes. The tail is folded only when it contains ticks in the future.
+"""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,31 +10,34 @@ from operator import or_
 from types import MappingProxyType
 from typing import NamedTuple
 
+from headwater.model.price.archive import TimeBucket
 from headwater.model.price.band import Extremes, band_of
 from headwater.model.price.codec import BAND_HEAD, Head, columns_size, decode, decode_head
-from headwater.model.price.left import Chunk
 from headwater.model.price.series import Tick
-from headwater.model.price.state import PricedTick, TokenState, horizon_of, since_of
-from headwater.model.price.stats import Evaluable, Figures
+from headwater.model.price.state import PricedTick, TokenState, horizon_of, window_start_of
+from headwater.model.price.stats import BandFigures, EvaluableState
 from headwater.model.price.tail import unpack
 
 _UNSIGNED = (1 << 64) - 1
-_NO_HEAD = Head(since=0, kept=0, split=set(), bands=0, newest=None, ahead=[], end=0)
+_NO_HEAD = Head(window_start=0, recent_start=0, minute_hours=set(), bands=0, newest=None, ahead=[], end=0)
 
 
 class StateView(NamedTuple):
-    """Implements Evaluable; its ticks `ahead` are not among its figures."""
+    """A stored state without its future ticks. It implements stats.EvaluableState."""
 
     newest: PricedTick | None
-    kept: int
+    recent_start: int
     horizon: int
-    split: set[int]
-    bands: Mapping[int, Figures]
-    left: Mapping[Chunk, Sequence[Tick]] = MappingProxyType({})
+    minute_hours: set[int]
+    bands: Mapping[int, BandFigures]
+    to_archive: Mapping[TimeBucket, Sequence[Tick]] = MappingProxyType({})
 
 
 class BandView:
-    """A band of a stored state: implements stats.Figures. words, doubles: all of the state; at: its columns."""
+    """A band of a stored state. It implements stats.BandFigures.
+
+    words, doubles: views of the whole encoded state. at: the word index of the first column of the band.
+    """
 
     __slots__ = ("_closes", "_counts", "_doubles", "_highs", "_hours", "_lows", "_recent", "_words")
 
@@ -52,13 +58,13 @@ class BandView:
         return self._tick(self._recent, recent, recent - 1) if recent else self._tick(self._closes, closes, closes - 1)
 
     @property
-    def traded(self) -> dict[int, int]:
+    def minutes_by_hour(self) -> dict[int, int]:
         start, count = self._hours, self._counts[4]
         hours, bits = self._words[start : start + count], self._words[start + count : start + 2 * count]
         return dict(zip(hours, bits, strict=True))
 
     @property
-    def support(self) -> int:
+    def active_minutes(self) -> int:
         start, count = self._hours, self._counts[4]
         return sum(map(int.bit_count, self._words[start + count : start + 2 * count]))
 
@@ -88,7 +94,7 @@ class BandView:
                 found.append(self._tick(start, count, at))
         return min(found, default=None)
 
-    def minutes_of(self, hour: int) -> int:
+    def minute_mask(self, hour: int) -> int:
         start, count = self._hours, self._counts[4]
         at = bisect_left(self._words, hour, start, start + count)
         return self._words[at + count] if at < start + count and self._words[at] == hour else 0
@@ -99,9 +105,10 @@ class BandView:
 
 
 class TailedBand:
-    """A band with ticks of a tail: implements stats.Figures. base: what the state has of it. ticks: in order.
+    """A band of the state combined with ticks of the tail. It implements stats.BandFigures.
 
-    horizon: of the state with its tail, which may lie behind the one that `base` was made for.
+    base: the band of the state, if there is one. ticks: the sorted ticks of the tail.
+    horizon: the horizon of the state with its tail, which may be later than that of the state alone.
     """
 
     __slots__ = ("_base", "_horizon", "_prices", "_ticks", "_times")
@@ -118,14 +125,14 @@ class TailedBand:
         return max(self._base.last, self._ticks[-1][:3]) if self._ticks else self._base.last
 
     @property
-    def support(self) -> int:
-        return sum(map(int.bit_count, self.traded.values()))
+    def active_minutes(self) -> int:
+        return sum(map(int.bit_count, self.minutes_by_hour.values()))
 
     @property
-    def traded(self) -> dict[int, int]:
-        minutes = self._base.traded if self._base else {}
+    def minutes_by_hour(self) -> dict[int, int]:
+        minutes = self._base.minutes_by_hour if self._base else {}
         for time in self._times:
-            hour, minute = Chunk.of_minute(time)
+            hour, minute = TimeBucket.of_minute(time)
             minutes[hour] = minutes.get(hour, 0) | 1 << minute
         return {hour: bits for hour, bits in minutes.items() if hour >= self._horizon}
 
@@ -148,16 +155,16 @@ class TailedBand:
         last = self._ticks[at - 1][:3]
         return last if found is None or found < last else found
 
-    def minutes_of(self, hour: int) -> int:
-        return self._base.minutes_of(hour) if self._base else 0
+    def minute_mask(self, hour: int) -> int:
+        return self._base.minute_mask(hour) if self._base else 0
 
 
 class MergedBand:
-    """A band of several states of one token: implements stats.Figures. horizon: of the states together."""
+    """A band of several states of one token. It implements stats.BandFigures. horizon: that of the merged state."""
 
     __slots__ = ("_horizon", "_parts")
 
-    def __init__(self, parts: Sequence[Figures], horizon: int) -> None:
+    def __init__(self, parts: Sequence[BandFigures], horizon: int) -> None:
         self._parts, self._horizon = parts, horizon
 
     @property
@@ -165,14 +172,14 @@ class MergedBand:
         return max(part.last for part in self._parts)
 
     @property
-    def support(self) -> int:
-        return sum(map(int.bit_count, self.traded.values()))
+    def active_minutes(self) -> int:
+        return sum(map(int.bit_count, self.minutes_by_hour.values()))
 
     @property
-    def traded(self) -> dict[int, int]:
+    def minutes_by_hour(self) -> dict[int, int]:
         minutes = dict[int, int]()
         for part in self._parts:
-            for hour, bits in part.traded.items():
+            for hour, bits in part.minutes_by_hour.items():
                 if hour >= self._horizon:
                     minutes[hour] = minutes.get(hour, 0) | bits
         return minutes
@@ -189,12 +196,15 @@ class MergedBand:
         found = (part.first_after(tick) for part in self._parts)
         return min((first for first in found if first), default=None)
 
-    def minutes_of(self, hour: int) -> int:
-        return reduce(or_, (part.minutes_of(hour) for part in self._parts))
+    def minute_mask(self, hour: int) -> int:
+        return reduce(or_, (part.minute_mask(hour) for part in self._parts))
 
 
-def merged(states: Sequence[Evaluable]) -> Evaluable:
-    """One or more states of a token as one. It has no split hours: ask `missing` for each part of it."""
+def merged(states: Sequence[EvaluableState]) -> EvaluableState:
+    """Merge several states of a token for an evaluation.
+
+    The merged state has no minute_hours, so `needed_buckets` must be called for each part.
+    """
     parts = [state for state in states if state.newest is not None] or states[:1]
     if len(parts) == 1:
         return parts[0]
@@ -204,34 +214,37 @@ def merged(states: Sequence[Evaluable]) -> Evaluable:
         number: MergedBand([part.bands[number] for part in parts if number in part.bands], horizon)
         for number in numbers
     }
-    left: dict[Chunk, list[Tick]] = {}
+    to_archive: dict[TimeBucket, list[Tick]] = {}
     for part in parts:
-        for chunk, ticks in part.left.items():
-            left.setdefault(chunk, []).extend(ticks)
+        for bucket, ticks in part.to_archive.items():
+            to_archive.setdefault(bucket, []).extend(ticks)
     newest = max(part.newest for part in parts if part.newest is not None)
-    return StateView(newest, max(part.kept for part in parts), horizon, set(), bands, left)
+    return StateView(newest, max(part.recent_start for part in parts), horizon, set(), bands, to_archive)
 
 
-def read_at(data: bytes | None, tail: bytes | None, now: int) -> Evaluable:
-    """A token at a moment: its state, which codec.encode made, and its tail. Raises PriceStateUnreadable."""
+def read_at(data: bytes | None, tail: bytes | None, now: int) -> EvaluableState:
+    """Return the state of a token at a time, from its encoded state and its tail. Raises PriceStateUnreadable."""
     return view_of(data, unpack(tail) if tail else [], now)
 
 
-def view_of(data: bytes | None, ticks: Iterable[PricedTick], now: int) -> Evaluable:
-    """A token at a moment: its state, and ticks in any order that came since. Raises PriceStateUnreadable."""
+def view_of(data: bytes | None, ticks: Iterable[PricedTick], now: int) -> EvaluableState:
+    """Return the state of a token at a time, from its encoded state and later ticks, given in any order.
+
+    Raises PriceStateUnreadable.
+    """
     ticks = sorted(ticks)
     head = decode_head(data) if data else _NO_HEAD
     if (ticks and ticks[-1][0] > now) or (head.ahead and min(head.ahead)[0] <= now):
         state = decode(data) if data else TokenState()
-        state.settle(now)
+        state.fold_due(now)
         state.fold_all(ticks, now)
         return state
     bands: Mapping[int, BandView] = _bands(data, head) if data else {}
     if not ticks:
-        return StateView(head.newest, head.kept, horizon_of(head.since), head.split, bands)
+        return StateView(head.newest, head.recent_start, horizon_of(head.window_start), head.minute_hours, bands)
     newest = ticks[-1] if head.newest is None else max(head.newest, ticks[-1])
-    horizon = horizon_of(since_of(newest[0]))
-    return StateView(newest, head.kept, horizon, head.split, _tailed(bands, ticks, horizon))
+    horizon = horizon_of(window_start_of(newest[0]))
+    return StateView(newest, head.recent_start, horizon, head.minute_hours, _tailed(bands, ticks, horizon))
 
 
 def _bands(data: bytes, head: Head) -> dict[int, BandView]:
@@ -245,10 +258,10 @@ def _bands(data: bytes, head: Head) -> dict[int, BandView]:
     return bands
 
 
-def _tailed(bands: Mapping[int, BandView], ticks: Sequence[PricedTick], horizon: int) -> dict[int, Figures]:
+def _tailed(bands: Mapping[int, BandView], ticks: Sequence[PricedTick], horizon: int) -> dict[int, BandFigures]:
     prices = [tick[2] for tick in ticks]
     lowest = band_of(min(prices))
-    if lowest == band_of(max(prices)) and bands.keys() <= {lowest}:  # as with most tokens
+    if lowest == band_of(max(prices)) and bands.keys() <= {lowest}:  # a shortcut: most tokens have a single band
         return {lowest: TailedBand(bands.get(lowest), ticks, horizon)}
     found: dict[int, list[PricedTick]] = {number: [] for number in bands}
     for tick in ticks:

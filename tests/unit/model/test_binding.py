@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from headwater.model.binding import Bindings, KafkaTopic, PubSubSubscription, PubSubTopic, parse_bindings
 from headwater.model.stream import CATALOG, stream_name
-from headwater.model.worker import KafkaAccess, PubSubAccess
+from headwater.model.worker_spec import KafkaAccess, PubSubAccess
 
 STREAMS = [(chain.name, entity.name) for chain in CATALOG for entity in chain.entities]
 KAFKA = {"topic": "t", "bootstrap_servers": "b:1", "username": "ann", "password": "pw"}

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from headwater.model.binding import KafkaTopic, parse_bindings
-from headwater.model.worker import KafkaAccess
+from headwater.model.worker_spec import KafkaAccess
 
 PLACE = {"topic": "t", "bootstrap_servers": "b:1"}
 USER = {"username": "ann", "password": "geheim"}
@@ -60,21 +60,21 @@ def test_accepted(members: dict[str, str]) -> None:
         (IAM | {"security_protocol": "SASL_PLAINTEXT"}, "AWS_MSK_IAM needs security_protocol SASL_SSL"),
         (
             USER | {"oauth_scope": "s"},
-            "oauth_scope belongs to sasl_mechanism OAUTHBEARER, and sasl_mechanism is SCRAM-SHA-512: remove the one",
+            "oauth_scope applies only to sasl_mechanism OAUTHBEARER, but sasl_mechanism is SCRAM-SHA-512: remove the first",
         ),
         (
             OAUTH | USER,
-            "password belongs to sasl_mechanism PLAIN or SCRAM-SHA-256 or SCRAM-SHA-512, and .* OAUTHBEARER",
+            "password applies only to sasl_mechanism PLAIN or SCRAM-SHA-256 or SCRAM-SHA-512, but .* OAUTHBEARER",
         ),
         (IAM | {"oauth_client_id": "x"}, "oauth_client_id belongs to sasl_mechanism OAUTHBEARER"),
         (
             {"security_protocol": "PLAINTEXT", "sasl_mechanism": "PLAIN"},
-            "sasl_mechanism belongs to security_protocol SASL_PLAINTEXT or SASL_SSL, and .* is PLAINTEXT",
+            "sasl_mechanism applies only to security_protocol SASL_PLAINTEXT or SASL_SSL, but .* is PLAINTEXT",
         ),
         ({"security_protocol": "SSL", "username": "ann"}, "username belongs to security_protocol SASL_PLAINTEXT or"),
         (
             USER | {"security_protocol": "SASL_PLAINTEXT", "ca_file": "/ca.pem"},
-            "ca_file belongs to security_protocol SSL or SASL_SSL, and security_protocol is SASL_PLAINTEXT",
+            "ca_file applies only to security_protocol SSL or SASL_SSL, but security_protocol is SASL_PLAINTEXT",
         ),
         (CERTIFICATE | {"key_file": ""}, "certificate_file and key_file need each other"),
         ({"security_protocol": "SSL", "key_password": "geheim"}, "key_password needs key_file"),

@@ -7,56 +7,56 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.model.key import ALPHABET, ID_CHARS, PREFIX, SECRET_CHARS, base62, digest, mint, parse
+from headwater.model.key import ALPHABET, ID_CHARS, PREFIX, SECRET_CHARS, base62, digest, generate_key, parse_key
 
 
 class TestMint:
     def test_has_the_form(self) -> None:
-        text, key_id, _ = mint()
+        text, key_id, _ = generate_key()
         assert re.fullmatch(r"hw_live_[0-9A-Za-z]{12}_[0-9A-Za-z]{49}", text)
         assert text[len(PREFIX) :][:ID_CHARS] == key_id
 
     def test_is_found_again(self) -> None:
-        text, key_id, stored = mint()
-        parsed = parse(text)
+        text, key_id, stored = generate_key()
+        parsed = parse_key(text)
         assert parsed is not None
         assert parsed[0] == key_id
         assert len(parsed[1]) == SECRET_CHARS
         assert digest(parsed[1]) == stored
 
     def test_is_never_the_same(self) -> None:
-        assert len({mint()[0] for _ in range(100)}) == 100
+        assert len({generate_key()[0] for _ in range(100)}) == 100
 
 
 class TestParse:
     @given(st.integers(0, 68), st.sampled_from(ALPHABET + "_- é"))
     def test_refuses_a_typo(self, position: int, character: str) -> None:
-        text = mint()[0]
+        text = generate_key()[0]
         typo = text[:position] + character + text[position + 1 :]
-        assert typo == text or parse(typo) is None
+        assert typo == text or parse_key(typo) is None
 
     @given(st.integers(0, 67))
     def test_refuses_two_characters_that_changed_places(self, position: int) -> None:
-        text = mint()[0]
+        text = generate_key()[0]
         swapped = text[:position] + text[position + 1] + text[position] + text[position + 2 :]
-        assert swapped == text or parse(swapped) is None
+        assert swapped == text or parse_key(swapped) is None
 
     @pytest.mark.parametrize("character", ["\0", "-", "é", "\n"])
     def test_refuses_what_is_no_base62_even_with_right_check_digits(self, character: str) -> None:
-        text = mint()[0][:-6]
+        text = generate_key()[0][:-6]
         for position in (len(PREFIX), len(PREFIX) + ID_CHARS, len(text) - 1):
             forged = text[:position] + character + text[position + 1 :]
-            assert parse(forged + base62(zlib.crc32(forged.encode()), 6)) is None
+            assert parse_key(forged + base62(zlib.crc32(forged.encode()), 6)) is None
 
     @pytest.mark.parametrize("change", ["", " ", "\n"])
     def test_refuses_another_length(self, change: str) -> None:
-        text = mint()[0]
-        assert parse(text + change if change else text[:-1]) is None
+        text = generate_key()[0]
+        assert parse_key(text + change if change else text[:-1]) is None
 
     @given(st.text(max_size=100))
     def test_refuses_any_text(self, text: str) -> None:
-        assert parse(text) is None
-        assert parse(PREFIX + text) is None
+        assert parse_key(text) is None
+        assert parse_key(PREFIX + text) is None
 
 
 class TestBase62:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.model.quota import Excess, content_of, excess
+from headwater.model.quota import Excess, excess, revision_usage
 
 
 def config(**members: object) -> str:
@@ -15,23 +15,23 @@ def config(**members: object) -> str:
 
 def test_bytes_are_those_of_utf_8() -> None:
     text = config(transforms=[{"uid": "a", "type": "v8", "script": "/* größe */"}])
-    found = content_of(text, "Größe", "x")
+    found = revision_usage(text, "Größe", "x")
     assert found.script_bytes == len("/* größe */".encode())
     assert found.stored_bytes == len(text.encode()) + len("Größe".encode()) + 1
 
 
 def test_filters_are_those_that_have_sets() -> None:
     transforms = [{"uid": "a", "type": "v8", "script": ""}, {"uid": "b", "type": "redis_set_filter"}]
-    assert content_of(config(transforms=transforms)).filter_uids == ("b",)
+    assert revision_usage(config(transforms=transforms)).filter_uids == ("b",)
 
 
 @pytest.mark.parametrize(("parallelism", "workers"), [(1, 1), (64, 64), ({"min": 2, "max": 7}, 7)])
 def test_workers_are_the_most_that_may_run(parallelism: object, workers: int) -> None:
-    assert content_of(config(parallelism=parallelism)).workers == workers
+    assert revision_usage(config(parallelism=parallelism)).workers == workers
 
 
 def test_a_configuration_of_another_version_counts_too() -> None:
-    found = content_of('{"transforms": null, "unknown": true}')
+    found = revision_usage('{"transforms": null, "unknown": true}')
     assert (found.script_bytes, found.workers, found.filter_uids) == (0, 1, ())
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headwater.model.record import RecordBatch, occurrences, runs
+from headwater.model.record import RecordBatch, count_values, find_runs
 from tests.support.columns import Record, numbered, numbers, plain
 
 TEXTS = st.none() | st.binary(max_size=20)
@@ -66,8 +66,8 @@ class TestBatch:
 @example([*range(200)] * 2)
 @example([5, 5, 7, 5])
 def test_runs(values: list[int]) -> None:
-    assert occurrences(numbers(values)) == Counter(values)
-    found, ends = runs(np.array(values, np.int64))
+    assert count_values(numbers(values)) == Counter(values)
+    found, ends = find_runs(np.array(values, np.int64))
     assert [
         value for value, start, end in zip(found, [0, *ends], ends, strict=False) for _ in range(start, end)
     ] == values

@@ -1,7 +1,7 @@
 """A stored script, and what was made from it when it was saved."""
 
 from headwater.model.flow import PipelineConfig
-from headwater.model.stored import read_config, write_config
+from headwater.model.stored_config import read_config, write_config
 from headwater.model.transform import V8Transform
 
 BEFORE = (
@@ -30,4 +30,4 @@ def test_what_was_made_is_stored_and_runs() -> None:
     stored = read_config(write_config(config.model_copy(update={"transforms": [made]})))
     assert script_of(stored).runnable_script == "made"
     assert script_of(stored).content == script_of(stored).script == "function process(r) { return r }"
-    assert write_config(stored.as_sent()) == BEFORE
+    assert write_config(stored.without_compiled_scripts()) == BEFORE

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.model.price import left, state, tail
+from headwater.model.price import archive, state, tail
+from headwater.model.price.archive import ArchivedTicks, TimeBucket
 from headwater.model.price.band import hour_of
 from headwater.model.price.codec import decode, encode
-from headwater.model.price.left import Chunk, Left
-from headwater.model.price.plain import evaluate_plain
 from headwater.model.price.series import Tick
+from headwater.model.price.single_band import evaluate_single_band
 from headwater.model.price.state import TokenState
-from headwater.model.price.stats import Evaluable, Stats, evaluate, missing
+from headwater.model.price.stats import EvaluableState, Stats, evaluate, needed_buckets
 from headwater.model.price.tick import pack
 from headwater.model.price.view import read_at
 from tests.support.prices import DAY, HOUR, MINUTE, brute_force, figures
@@ -31,7 +31,7 @@ class Stored:
         self.mint = mint
         self.state: bytes | None = None
         self.tail: bytes | None = None
-        self.left: dict[Chunk, bytes] = {}
+        self.archived: dict[TimeBucket, bytes] = {}
 
     def append(self, ticks: Iterable[Tick]) -> None:
         packed = [pack(*tick, 6) + self.mint[: tick[1] % 5] for tick in ticks]
@@ -41,28 +41,28 @@ class Stored:
         folded = TokenState() if self.state is None else decode(self.state)
         told = [(*tick, 6, self.mint[: tick[1] % 5]) for tick in ticks]
         folded.fold_all([*(tail.unpack(self.tail) if self.tail else ()), *told], now)
-        folded.thin()
-        for chunk, leaving in folded.left.items():
-            self.left[chunk] = left.encode(chunk, [*leaving, *self._stored(chunk).ticks()])
+        folded.bound_size()
+        for bucket, ticks in folded.to_archive.items():
+            self.archived[bucket] = archive.encode(bucket, [*ticks, *self._stored(bucket).ticks()])
         self.state, self.tail = encode(folded), None
 
-    def _stored(self, chunk: Chunk) -> Left:
-        return Left(chunk, self.left.get(chunk, b""))
+    def _stored(self, bucket: TimeBucket) -> ArchivedTicks:
+        return ArchivedTicks(bucket, self.archived.get(bucket, b""))
 
     def evaluate(self, now: int, *, filter_outliers: bool = True) -> Stats | None:
         read = read_at(self.state, self.tail, now)
         stats = self._evaluated(read, now, filter_outliers=filter_outliers)
         folded = decode(self.state) if self.state else TokenState()
-        folded.settle(now)
+        folded.fold_due(now)
         folded.fold_all(tail.unpack(self.tail) if self.tail else (), now)
         assert self._evaluated(folded, now, filter_outliers=filter_outliers) == stats
-        hour = Chunk(hour_of(now - DAY))
-        [plain] = evaluate_plain([(self.state, self.tail, self.left.get(hour))], hour.hour, now)
+        hour = TimeBucket(hour_of(now - DAY))
+        [plain] = evaluate_single_band([(self.state, self.tail, self.archived.get(hour))], hour.hour, now)
         assert plain in (None, stats)
         return stats
 
-    def _evaluated(self, state: Evaluable, now: int, *, filter_outliers: bool) -> Stats | None:
-        stored = [self._stored(chunk) for chunk in missing(state, now, filter_outliers=filter_outliers)]
+    def _evaluated(self, state: EvaluableState, now: int, *, filter_outliers: bool) -> Stats | None:
+        stored = [self._stored(bucket) for bucket in needed_buckets(state, now, filter_outliers=filter_outliers)]
         return evaluate(state, now, stored, filter_outliers=filter_outliers)
 
 
@@ -121,11 +121,13 @@ def test_many_tokens_at_once(told: list[list[Tick]], wait: int, draw: random.Ran
         for stored, ticks in zip(found, told, strict=True):
             for batch in batches(ticks, draw):
                 draw.choice([stored.append, stored.append, stored.fold])(batch)
-    hour = Chunk(hour_of(now - DAY))
-    plain = evaluate_plain([(one.state, one.tail, one.left.get(hour)) for one in found], hour.hour, now)
+    hour = TimeBucket(hour_of(now - DAY))
+    plain = evaluate_single_band([(one.state, one.tail, one.archived.get(hour)) for one in found], hour.hour, now)
     for stored, ticks, stats in zip(found, told, plain, strict=True):
-        is_plain = stored.mint == b"" and ticks and all(1 <= price < 2 and time <= now for time, _, price in ticks)
-        if is_plain and many:
+        is_single_band = (
+            stored.mint == b"" and ticks and all(1 <= price < 2 and time <= now for time, _, price in ticks)
+        )
+        if is_single_band and many:
             assert stats is not None
         if stats is not None:
             assert stats.decimals == 6
@@ -201,7 +203,7 @@ def test_the_newest_tick_of_a_tail_tells_the_decimals(time: int, decimals: int) 
     stored.tail = tail.pack([pack(time, 0, 1.0, 9), pack(START - 5, 0, 1.0, 30)])
     now = START + MINUTE
     by_itself = evaluate(read_at(stored.state, stored.tail, now), now)
-    [by_columns] = evaluate_plain([(stored.state, stored.tail, None)], hour_of(now - DAY), now)
+    [by_columns] = evaluate_single_band([(stored.state, stored.tail, None)], hour_of(now - DAY), now)
     assert by_itself == by_columns
     assert by_columns is not None
     assert by_columns.decimals == decimals

@@ -1,0 +1,51 @@
+"""Positions in lists that are ordered newest first, and the cursors that encode them."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+MAX_LIST_LIMIT = 1_000
+CURSOR_PATTERN = r"^[0-9]{1,17}-[0-9a-z]{1,64}$"
+PART_BYTES = 1 << 20
+"""Objects are read in parts of about this size, so that a long list does not need much memory."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class ListPosition:
+    """The position of an object in a list. size: the size of the stored object in bytes; 0 when it is unknown."""
+
+    created_at: datetime
+    id: str
+    size: int = 0
+
+    @property
+    def order(self) -> tuple[datetime, str]:
+        """The sort key. Lists are in descending order of it."""
+        return self.created_at, self.id
+
+    def cursor(self) -> str:
+        """Return the cursor of the page that starts after this position."""
+        return f"{(self.created_at - _EPOCH) // timedelta(microseconds=1)}-{self.id}"
+
+
+def parse_cursor(cursor: str) -> ListPosition:
+    """Return the position that a cursor encodes. Raises ValueError when the text is not a cursor."""
+    if not re.fullmatch(CURSOR_PATTERN, cursor):
+        raise ValueError("must be a cursor from the Link header of the previous page")
+    microseconds, _, object_id = cursor.partition("-")
+    return ListPosition(_EPOCH + timedelta(microseconds=int(microseconds)), object_id)
+
+
+def split_by_size(positions: Sequence[ListPosition]) -> Iterator[Sequence[ListPosition]]:
+    """Split positions into parts of about PART_BYTES. A larger object forms a part of its own."""
+    part: list[ListPosition] = []
+    for position in positions:
+        if part and sum(one.size for one in part) + position.size > PART_BYTES:
+            yield part
+            part = []
+        part.append(position)
+    if part:
+        yield part

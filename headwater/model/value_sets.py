@@ -1,0 +1,110 @@
+"""Sets of values: the validation that filters and datasets share, and the limits of both."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from headwater.errors import Fault, InvalidInput
+
+MAX_VALUE_CHARS = 1024
+MAX_VALUES_PER_REQUEST = 250_000
+MAX_PAGE = 10_000
+DEFAULT_PAGE = 100
+MAX_DATASET_PAGE = 500_000
+DEFAULT_DATASET_PAGE = 10_000
+MAX_CURSOR = 2**53 - 1
+MAX_DATASET_NAME_CHARS = 200
+MAX_REPORTED_FAULTS = 20
+_BLANKS = (
+    *(*range(0x09, 0x0E), *range(0x1C, 0x21), 0x85, 0xA0, 0x1680),
+    *(*range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000),
+)
+"""All white space of Unicode, which is what `str.isspace` accepts."""
+_ZERO_WIDTH = (
+    *(0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F)),
+    *(*range(0x2060, 0x2065), *range(0x2066, 0x206A), 0xFEFF),
+)
+"""The byte order mark, and the joiners and marks of direction that editors and web pages put around pasted text."""
+TRIMMED = "".join(map(chr, (*_BLANKS, *_ZERO_WIDTH)))
+"""The characters that are removed at both ends of a value."""
+_NOT_TRIMMED = r"[^\s\u001c-\u001f\u0085\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]"
+VALUE_SCHEMA = {"type": "string", "minLength": 1, "maxLength": MAX_VALUE_CHARS, "pattern": _NOT_TRIMMED}
+"""The JSON schema of a value. The length limits apply after trimming, which a schema can't express."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetId:
+    """Identifies a stored set.
+
+    Attributes:
+        kind: "fs" for the values of a filter, "ds" for a dataset.
+        id: `<config_id>.<transform_uid>` of the filter, or the id of the dataset.
+    """
+
+    kind: Literal["fs", "ds"]
+    id: str
+
+
+def filter_set(config_id: str, transform_uid: str) -> SetId:
+    """Return the id of the set of a redis_set_filter transform."""
+    return SetId("fs", f"{config_id}.{transform_uid}")
+
+
+def dataset_set(dataset_id: str) -> SetId:
+    """Return the id of the set of a dataset."""
+    return SetId("ds", dataset_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A named set of an owner. state: "pending" until scripts can look up its name, then "live"."""
+
+    id: str
+    owner: str
+    name: str
+    state: Literal["pending", "live", "deleting"]
+    created_at: datetime
+    updated_at: datetime
+
+
+def trim(value: str) -> str:
+    """Return the value without the characters of TRIMMED at both ends."""
+    return value.strip(TRIMMED)
+
+
+def normalise(value: str) -> str:
+    """Return the stored form of a value: trimmed and in lower case, because values are compared case-insensitively."""
+    return trim(value).lower()
+
+
+def _is_unicode(value: str) -> bool:
+    """Whether a text has no lone surrogate, which JSON can express and UTF-8 can't."""
+    return value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def _is_valid(value: str) -> bool:
+    return 0 < len(value) <= MAX_VALUE_CHARS and _is_unicode(value)
+
+
+def normalise_all(values: Sequence[str], first: int = 0) -> list[str]:
+    """Return the stored forms of a request's values, in order. first: the index of the first value in the request.
+
+    Raises InvalidInput with a pointer for each invalid value (at most MAX_REPORTED_FAULTS). A value is invalid when it
+    is empty after trimming, longer than MAX_VALUE_CHARS or not valid Unicode text.
+    """
+    stored = list(map(str.lower, map(str.strip, values)))
+    if not "".join(stored).isascii():  # for ASCII text, `str.strip` does the same in half the time
+        stored = list(map(normalise, values))
+    invalid = [i for i, value in enumerate(stored) if not _is_valid(value)] if _may_have_invalid(stored) else []
+    if invalid:
+        text = f"must have 1 to {MAX_VALUE_CHARS} characters after trimming, and no lone surrogate"
+        problems = [Fault(f"/values/{first + i}", text) for i in invalid[:MAX_REPORTED_FAULTS]]
+        raise InvalidInput("Some values are empty, too long or not Unicode text; nothing was changed.", problems)
+    return stored
+
+
+def _may_have_invalid(stored: Sequence[str]) -> bool:
+    """Check all values quickly. False means that all are valid; True means that each must be checked."""
+    lengths = set(map(len, stored))
+    return 0 in lengths or max(lengths, default=0) > MAX_VALUE_CHARS or not "".join(stored).isascii()

@@ -1,0 +1,33 @@
+"""Cursors, and parts of a list."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.model.pagination import PART_BYTES, ListPosition, parse_cursor, split_by_size
+
+TIMES = st.datetimes(datetime(1970, 1, 1), datetime(5000, 1, 1), timezones=st.just(UTC))
+IDS = st.from_regex(r"\A[0-9a-z]{1,64}\Z")
+
+
+@given(TIMES, IDS)
+def test_a_cursor_names_its_place_exactly(created_at: datetime, object_id: str) -> None:
+    place = ListPosition(created_at, object_id)
+    assert parse_cursor(place.cursor()) == place
+
+
+@pytest.mark.parametrize("text", ["", "1", "-", "1-", "-a", "1-A", "1-a b", "1.5-a", "٧-a", "1" * 18 + "-a", "1-a\n"])
+def test_what_is_no_cursor_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="must be a cursor"):
+        parse_cursor(text)
+
+
+@given(st.lists(st.integers(0, 2 * PART_BYTES)))
+def test_parts_keep_the_order_and_are_small(sizes: list[int]) -> None:
+    places = [ListPosition(datetime(2026, 1, 1, tzinfo=UTC), str(number), size) for number, size in enumerate(sizes)]
+    parts = list(split_by_size(places))
+    assert [place for part in parts for place in part] == places
+    assert all(len(part) == 1 or sum(place.size for place in part) <= PART_BYTES for part in parts)
+    assert all(parts)

@@ -1,0 +1,102 @@
+"""Stored pipelines that this version can read, and those that it can't."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.model.flow import PipelineConfig
+from headwater.model.stored_config import UnreadableConfig, read_config, write_config
+from headwater.model.transform import MAX_SCRIPT_BYTES, MAX_TRANSFORMS, TransformIdentity
+
+SCRIPT = {"uid": "s", "type": "v8", "script": "x"}
+FILTER = {"uid": "f", "type": "redis_set_filter", "filter_expr": "root = this.a", "name": "n"}
+STORED: dict[str, Any] = {
+    "source": {"type": "kafka", "chain": "base", "entity": "log"},
+    "transforms": [SCRIPT, FILTER],
+    "sinks": [{"uid": "k", "type": "kafka", "name": "out"}],
+}
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from([*STORED, *FILTER, "x"]), inner),
+    max_leaves=12,
+)
+
+
+def unreadable(**members: Any) -> UnreadableConfig:
+    config = read_config(json.dumps(STORED | members))
+    assert isinstance(config, UnreadableConfig)
+    return config
+
+
+def test_what_can_be_read_is_the_plain_model() -> None:
+    config = read_config(json.dumps(STORED))
+    assert type(config) is PipelineConfig
+    assert config.unreadable == ""
+    assert read_config(write_config(config)) == config
+
+
+@pytest.mark.parametrize(
+    ("members", "why"),
+    [
+        ({"parallelism": 65}, "/pipeline_config/parallelism: input should be less than or equal to 64"),
+        ({"transforms": [SCRIPT] * (MAX_TRANSFORMS + 1)}, "/pipeline_config/transforms: list should have at most 50"),
+        (
+            {"transforms": [SCRIPT | {"script": "x" * (MAX_SCRIPT_BYTES + 1)}]},
+            "/pipeline_config/transforms/0/script: must be at most 1048576 bytes",
+        ),
+        ({"transforms": [{"uid": "w", "type": "wasm"}]}, "/pipeline_config/transforms/0: input tag 'wasm'"),
+        ({"newer": 1}, "/pipeline_config/newer: extra inputs are not permitted"),
+        ({"sinks": []}, "/pipeline_config/sinks: list should have at least 1 item"),
+    ],
+)
+def test_it_says_what_is_wrong_and_what_to_do(members: dict[str, Any], why: str) -> None:
+    said = unreadable(**members).unreadable
+    assert why in said
+    assert said.endswith("Save it again with PUT, or delete it.")
+    assert len(said) < 300
+
+
+def test_parts_that_can_be_read_are_known() -> None:
+    config = unreadable(
+        transforms=[{"uid": "w", "type": "wasm"}, SCRIPT, FILTER, 5, {"type": "v8"}],
+        sinks=[{"uid": "k", "type": "s3", "name": "new"}, {"uid": "l", "type": "kafka", "name": "out"}],
+        parallelism=1000,
+    )
+    assert [sink.name for sink in config.sinks] == ["out"]
+    assert config.source.chain == "base"
+    assert config.transform_identities == (
+        TransformIdentity("w", "wasm", None, ""),
+        TransformIdentity("s", "v8", None, "x"),
+        TransformIdentity("f", "redis_set_filter", "n", "root = this.a"),
+    )
+    assert config.filter_uids == {"f"}
+
+
+def test_of_a_text_that_is_cut_off_all_uids_may_be_filters() -> None:
+    config = read_config(json.dumps(STORED)[:-4])
+    assert config.filter_uids >= {"s", "f"}
+
+
+def test_a_text_that_is_nested_too_deeply_fails_for_itself() -> None:
+    text = "[" * 100_000
+    config = read_config(text)
+    assert isinstance(config, UnreadableConfig)
+    assert config.document == text
+    assert config.transform_identities == ()
+
+
+@given(value=JSON | st.fixed_dictionaries(dict.fromkeys(STORED, JSON)))
+def test_whatever_is_stored_is_read(value: Any) -> None:
+    """And written back as it was."""
+    text = json.dumps(value)
+    config = read_config(text)
+    assert write_config(config) == text or type(config) is PipelineConfig
+    if isinstance(config, UnreadableConfig):
+        assert config.document == json.loads(text)
+        assert config.unreadable
+        assert len(config.transform_identities) >= len(config.filter_uids)
+        assert isinstance(config.sinks, list)
