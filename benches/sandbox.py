@@ -14,14 +14,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from headwater.engine.pipeline import build_transforms
+from headwater.engine import pipeline
 from headwater.model.record import RecordBatch
 from headwater.model.transform import V8Transform
 from headwater.sandbox import Sandbox
 from headwater.sandbox.child import SandboxedChild
+from headwater.sandbox.sandbox import MembershipQuery, MembershipResult
 from headwater.sandbox.script_batch import ScriptBatch
-from headwater.sandbox.sandbox import MembershipResult, MembershipQuery
 from headwater.transforms import TRANSFORMS
-from headwater.transforms.base import TransformContext, Transform
+from headwater.transforms.base import Transform, TransformContext
 from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore
 
 BATCH_RECORDS = 500
@@ -133,14 +134,14 @@ def measure_chain(
 
 def through(transforms: list[Transform], batch: RecordBatch, batches: int) -> Iterator[RecordBatch]:
     """What the transforms make of a batch that comes again and again, two at a time."""
-    in_flight_batches = deque[chain.InFlightBatch]()
+    in_flight_batches = deque[pipeline.InFlightBatch]()
     for number in range(batches):
-        in_flight_batches.append(chain.InFlightBatch(batch, transforms, 0.0))
+        in_flight_batches.append(pipeline.InFlightBatch(batch, transforms, 0.0))
         while in_flight_batches and (len(in_flight_batches) == 2 or number == batches - 1):
             for in_flight in in_flight_batches:
                 in_flight.step(wait=in_flight is in_flight_batches[0])
             if in_flight_batches[0].finished:
-                yield in_flight_batches.popleft().kept
+                yield in_flight_batches.popleft().output
 
 
 def answer(members: frozenset[str], question: MembershipQuery) -> MembershipResult:

@@ -22,8 +22,8 @@ from headwater.app.http_server import allow_open_files, origins_of, server_confi
 from headwater.app.memory import share_heaps, spare_a_server
 from headwater.app.operator_names import operator_names
 from headwater.app.streams import load_bindings
-from headwater.brokers.base import Broker
-from headwater.brokers.cluster_admin import KafkaBroker
+from headwater.brokers.base import ClusterAdmin
+from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.controller.leadership import LEASE
 from headwater.errors import OrchestratorUnavailable
 from headwater.model.binding import Bindings, KafkaTopic
@@ -31,9 +31,8 @@ from headwater.model.flow import Source
 from headwater.model.price.tick import TICKS_TOPIC
 from headwater.model.sink import SinkLimits
 from headwater.model.worker_spec import KafkaAccess
-from headwater.sandbox import validation_sandbox, validate
+from headwater.sandbox import validate, validation_sandbox
 from headwater.services.audit import AuditedSets
-from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.datasets import Datasets
 from headwater.services.deployments import Deployments, KafkaEndpoint, Login
 from headwater.services.filters import Filters
@@ -41,22 +40,23 @@ from headwater.services.flows import Flows, FlowStores
 from headwater.services.idempotency import IdempotencyService
 from headwater.services.ids import new_id, utc_now
 from headwater.services.keys import Keys
-from headwater.services.rate_limits import RateLimits
 from headwater.services.metrics import PipelineMetrics
+from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.prices import Prices
 from headwater.services.quotas import QuotaSets, QuotaStores
+from headwater.services.rate_limits import RateLimits
 from headwater.services.redaction import redactor
 from headwater.services.trials import Trials
 from headwater.settings import Settings
-from headwater.stores.base import Leases
-from headwater.stores.redis.token_buckets import RedisTokenBuckets
+from headwater.stores.protocols.control import Leases
 from headwater.stores.redis.client import Client, connect
-from headwater.stores.redis.sets.unsaved_sets import RedisUnsavedSets
-from headwater.stores.redis.metrics import RedisMetrics
 from headwater.stores.redis.dataset_names import RedisDatasetNames
+from headwater.stores.redis.metrics import RedisMetrics
 from headwater.stores.redis.prices import RedisPrices
 from headwater.stores.redis.reservations import RedisReservations
 from headwater.stores.redis.sets.set_store import RedisSetStore
+from headwater.stores.redis.sets.unsaved_sets import RedisUnsavedSets
+from headwater.stores.redis.token_buckets import RedisTokenBuckets
 from headwater.stores.sql.database import Database
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import TransformContext
@@ -93,7 +93,7 @@ def serve(settings: Settings, fd: int | None) -> None:
 def _services(addresses: Addresses, database: Database, client: Client) -> Services:
     settings = addresses.settings
     bindings = load_bindings(settings)
-    broker = KafkaBroker(addresses.kafka(), addresses.replication())
+    broker = KafkaClusterAdmin(addresses.kafka(), addresses.replication())
     any_topic = next((topic for _, topic in bindings), TICKS_TOPIC)
     quotas = QuotaStores(database.quotas, RedisSetStore(client), RedisReservations(client))
     sets, names = QuotaSets(quotas), RedisDatasetNames(client)
@@ -150,9 +150,9 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
     )
 
 
-def _lag(bindings: Bindings, broker: Broker) -> Callable[[Source, str], int | None]:
+def _lag(bindings: Bindings, broker: ClusterAdmin) -> Callable[[Source, str], int | None]:
     """The lag of a group on the cluster that its stream is on; None when nobody tells."""
-    clusters: dict[KafkaAccess, Broker] = {access: KafkaBroker(access, 1) for access in bindings.clusters()}
+    clusters: dict[KafkaAccess, ClusterAdmin] = {access: KafkaClusterAdmin(access, 1) for access in bindings.clusters()}
 
     def lag(source: Source, group: str) -> int | None:
         binding = bindings.of(source.chain, source.entity, zerolag=source.is_zerolag)

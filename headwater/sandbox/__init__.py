@@ -1,6 +1,6 @@
-"""Runs users' JavaScript in a locked child process. See docs/sandbox.md for the lock and its limits."""
+"""Runs users' JavaScript in a sandboxed child process. docs/sandbox.md explains the sandbox and its limits."""
 
-from headwater.sandbox.supervisor import Sandbox
-from headwater.sandbox.validation import check, sandbox_for_a_check, validate
+from headwater.sandbox.sandbox import Sandbox
+from headwater.sandbox.validation.validate import check, validate, validation_sandbox
 
-__all__ = ["Sandbox", "check", "sandbox_for_a_check", "validate"]
+__all__ = ["Sandbox", "check", "validate", "validation_sandbox"]

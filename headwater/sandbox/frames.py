@@ -1,6 +1,7 @@
-"""Frames between the supervisor and its child: type (u8), length (u32, little-endian), payload.
+"""Frames between the parent and its child: type (u8), length (u32, little-endian), payload.
 
-The child is not trusted: a frame is measured before it is read, and reading never takes descriptors along.
+The child is not trusted. The length of a frame is checked before its payload is read, and file descriptors that the
+child attaches are never received.
 """
 
 import enum
@@ -9,52 +10,54 @@ import socket
 import struct
 from typing import NamedTuple
 
-from headwater.native import blank_bytes, writable
+from headwater.native import uninitialized_bytes, writable_view
 
 MAX_FRAME_BYTES = 64 << 20
 SOCKET_BUFFER_BYTES = 4 << 20
 _HEADER = struct.Struct("<BI")
 _MAX_PARTS = 4
-"""Of a frame: its header, and of a batch the header, the columns and the records."""
+"""The most parts of one frame: the frame header, and for BATCH the batch header, the columns and the records."""
 
 
 class Kind(enum.IntEnum):
-    """Types of frames; the first word says who sends it."""
+    """Types of frames. The first word of each comment names the sender."""
 
     HELLO = 0  # child: started
-    BATCH = 1  # parent: script (u16), flags (u8), limit in ms (u16); a line of columns, of long integers, per record
+    # parent: script number (u16), flags (u8), time limit in ms (u16); then lines: columns, long integers, records
+    BATCH = 1
     KEYS = 2  # child: [name, [value, …], …] as JSON
     RESULTS = 3  # child: a line per record; SUMMARY follows
     ANSWERS = 4  # parent: a line per name, "?" or a digit per value
-    LOAD = 5  # parent: script number (u16), whether it keeps something from record to record (u8), then the script
+    LOAD = 5  # parent: script number (u16), whether the script keeps state (u8), source text
     LOADED = 6  # child: the script is ready
-    TRACE = 7  # child: number of the record that it starts with
+    TRACE = 7  # child: number of the record that it starts to process
     REFUSED = 8  # child: an error line: the script can't be loaded
     BROKEN = 9  # child: the harness itself failed
-    ASK = 10  # child: a question as in KEYS, for which the script waits; nothing else may be on its way
+    # child: a question as in KEYS. The script blocks until REPLY; no other frame is in flight meanwhile.
+    ASK = 10
     REPLY = 11  # parent: the answer to ASK, as in ANSWERS
     SUMMARY = 12  # child: log lines, and a line that counts them and the records of RESULTS
-    STRIP = 20  # parent, to a checking child: a text that does not compile as a script
+    STRIP = 20  # parent, only to a child that validates scripts: a text that does not compile as a script
     STRIPPED = 21  # child: the text without the types of TypeScript; empty when it is a script
 
 
 class Frame(NamedTuple):
-    """One frame."""
+    """One frame: its type, as the child sent it, and its payload."""
 
     kind: int
     payload: bytes
 
 
-class Closed(Exception):
-    """The child's end is closed: it is dead or dying."""
+class ChannelClosed(Exception):
+    """The child closed its end of the socket: it has ended or is about to."""
 
 
-class Malformed(Exception):
-    """The child broke the protocol."""
+class ProtocolError(Exception):
+    """The child violated the protocol."""
 
 
 class Channel:
-    """The parent's end of the frame socket. Never blocks but in `wait`. Used by one thread at a time."""
+    """The parent's end of the socket. Only `wait` blocks. A channel is used by one thread at a time."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
@@ -65,56 +68,57 @@ class Channel:
         self._filled = 0
 
     def fileno(self) -> int:
-        """The socket's descriptor."""
+        """Return the socket's descriptor."""
         return self._socket.fileno()
 
     def close(self) -> None:
-        """Close our end. The child reads end-of-file and exits."""
+        """Close the parent's end. The child then reads end-of-file and exits."""
         self._socket.close()
 
     def send(self, kind: Kind, *parts: bytes | memoryview) -> None:
-        """Queue one frame and send as much as the socket takes. Raises Closed, Malformed.
+        """Queue one frame, and send as much as the socket accepts. Raises ChannelClosed, ProtocolError.
 
-        One frame may still be on its way. When a second one is, the child has replied to a frame that it did not read.
+        At most one earlier frame may still be partly unsent. If a second frame is unsent too, the child replied to a
+        frame that it never read.
         """
         if len(self._outgoing) > _MAX_PARTS:
-            raise Malformed("replies to frames that were not read")
+            raise ProtocolError("the child replied to a frame that it has not read")
         header = _HEADER.pack(kind, sum(map(len, parts)))
         self._outgoing += [memoryview(part) for part in (header, *parts)]
         self.flush()
 
     def flush(self) -> None:
-        """Send what is queued, as far as the socket takes it. Raises Closed."""
+        """Send the queued bytes, as far as the socket accepts them. Raises ChannelClosed."""
         while self._outgoing:
             try:
                 sent = self._socket.sendmsg(self._outgoing)
             except BlockingIOError:
                 return
             except OSError as error:
-                raise Closed from error
+                raise ChannelClosed from error
             while self._outgoing and sent >= len(self._outgoing[0]):
                 sent -= len(self._outgoing.pop(0))
             if sent:
                 self._outgoing[0] = self._outgoing[0][sent:]
 
     def receive(self) -> Frame | None:
-        """The next frame, or None while it is not there in full. Raises Closed, Malformed."""
+        """Return the next frame, or None while it has not arrived completely. Raises ChannelClosed, ProtocolError."""
         self.flush()
         if self._payload is None:
             if not self._fill(memoryview(self._header)):
                 return None
             _, length = _HEADER.unpack(self._header)
             if length > MAX_FRAME_BYTES:
-                raise Malformed(f"a frame of {length} bytes")
-            self._payload, self._filled = blank_bytes(length), 0
-        if not self._fill(writable(self._payload)):
+                raise ProtocolError(f"the child sent a frame of {length} bytes")
+            self._payload, self._filled = uninitialized_bytes(length), 0
+        if not self._fill(writable_view(self._payload)):
             return None
         frame = Frame(self._header[0], self._payload)
         self._payload, self._filled = None, 0
         return frame
 
     def wait(self, timeout_s: float) -> None:
-        """Return when a frame may be there, at the latest after `timeout_s`."""
+        """Block until a frame may have arrived, for at most `timeout_s`."""
         poll = select.poll()
         poll.register(self._socket, select.POLLIN | (select.POLLOUT if self._outgoing else 0))
         poll.poll(max(0.0, timeout_s) * 1000)
@@ -126,15 +130,15 @@ class Channel:
             except BlockingIOError:
                 return False
             except OSError as error:
-                raise Closed from error
+                raise ChannelClosed from error
             if not count:
-                raise Closed
+                raise ChannelClosed
             self._filled += count
         return True
 
 
 def pair() -> tuple[Channel, socket.socket]:
-    """A connected pair: our end, and the end that becomes the child's standard input and output."""
+    """Return a connected pair: the parent's end, and the end that becomes the child's standard input and output."""
     ours, theirs = socket.socketpair()
     for end in (ours, theirs):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)

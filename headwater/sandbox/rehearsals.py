@@ -1,23 +1,25 @@
-"""Decides which segments of a script that keeps state are rehearsed.
+"""Decides which segments of a stateful script are rehearsed to collect their `flow.contains` questions.
 
-A rehearsal runs the script over the segment in a realm of its own, to find out what the script asks. These questions
-are looked up in bulk, so that the run that counts waits for few answers. Everything else that a rehearsal does is
-thrown away. Its realm is loaded under a number of its own, and anew from time to time, since the script's state grows
-there too.
+A rehearsal runs the script over the segment in a separate realm, to find out which values it asks for. These are looked
+up in bulk, so that the real run blocks on few answers. All other results of a rehearsal are discarded. The rehearsal
+realm has its own number. It is reloaded from time to time, because the script's state grows there too.
 """
 
 from typing import Final
 
-REHEARSAL: Final = 0x8000
-"""Added to a script's number, it is the number of the realm of its rehearsals."""
+REHEARSAL_REALM_BIT: Final = 0x8000
+"""A script's number with this bit set is the number of its rehearsal realm."""
 FEW_RECORDS: Final = 4
-"""A segment of so many records or fewer is not rehearsed."""
-_USES: Final = 64
-"""How many segments are rehearsed in a realm before it is loaded anew."""
-_PAUSE_UNASKED: Final = 8
-"""How many segments are not rehearsed after one in which the script asked nothing."""
-_PAUSE_DIED: Final = 256
-"""How many segments are not rehearsed after a child died: the state in two realms may not fit into its memory."""
+"""A segment with at most this many records is not rehearsed."""
+_SEGMENTS_PER_REALM: Final = 64
+"""The number of segments that are rehearsed in a realm before it is reloaded."""
+_PAUSE_WITHOUT_QUESTIONS: Final = 8
+"""The number of segments without a rehearsal after one in which the script asked nothing."""
+_PAUSE_AFTER_DEATH: Final = 256
+"""The number of segments without a rehearsal after a failure.
+
+A child may have died because the script's state in two realms did not fit into its memory.
+"""
 
 
 class Rehearsals:
@@ -28,7 +30,10 @@ class Rehearsals:
         self._pauses: dict[int, int] = {}
 
     def are_due(self, script: int, records: int) -> bool:
-        """Whether to rehearse a segment of so many records. Counts the segment."""
+        """Return whether to rehearse a segment with this number of records.
+
+        Counts the segment, so call it once per segment.
+        """
         if records <= FEW_RECORDS:
             return False
         pause = self._pauses.get(script, 0)
@@ -36,16 +41,16 @@ class Rehearsals:
         return pause == 0
 
     def needs_new_realm(self, script: int) -> bool:
-        """Whether the realm has to be loaded anew for this rehearsal. Counts the rehearsal."""
+        """Return whether the realm must be reloaded for this rehearsal. Counts the rehearsal."""
         uses = self._uses.get(script, 0)
-        self._uses[script] = (uses + 1) % _USES
+        self._uses[script] = (uses + 1) % _SEGMENTS_PER_REALM
         return uses == 0
 
-    def asked(self, script: int, *, questions: int) -> None:
-        """Take note that a rehearsed segment has run, in which the script asked so often."""
+    def record_questions(self, script: int, *, questions: int) -> None:
+        """Record how many questions the script asked in a rehearsed segment."""
         if not questions:
-            self._pauses[script] = _PAUSE_UNASKED
+            self._pauses[script] = _PAUSE_WITHOUT_QUESTIONS
 
-    def failed(self, script: int) -> None:
-        """Take note that the realm could not be loaded, or that the child died over a rehearsed segment."""
-        self._pauses[script] = _PAUSE_DIED
+    def record_failure(self, script: int) -> None:
+        """Record that the realm could not be loaded, or that the child died during a rehearsed segment."""
+        self._pauses[script] = _PAUSE_AFTER_DEATH

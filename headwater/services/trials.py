@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headwater.errors import SandboxFailed
-from headwater.model.dataset import filter_set
+from headwater.model.value_sets import filter_set
 from headwater.model.flow import NewPipelineConfig
 from headwater.model.record import RecordBatch
 from headwater.model.transform import Transform as TransformConfig
-from headwater.model.transform import output_to_script, output_number
-from headwater.model.trial import Step, Trial, Tried
+from headwater.model.transform import output_to_script, output_index
+from headwater.model.trial import TrialStep, Trial, TrialRecord
 from headwater.sandbox.bigint_marks import remove_marks
 from headwater.services.pipeline_checker import CheckedPipeline, PipelineChecker
 from headwater.services.ids import Clock
@@ -97,26 +97,26 @@ class Trials:
 
     def _try(
         self, transforms: Sequence[tuple[TransformConfig, Transform]], batch: RecordBatch, budget: _Budget
-    ) -> Tried:
-        steps: list[Step] = []
+    ) -> TrialRecord:
+        steps: list[TrialStep] = []
         try:
             for config, transform in transforms:
                 if not batch:
                     break
                 budget.check_time()
                 outcome = transform.start(batch).result()
-                outputs = _shown(outcome.kept)
+                outputs = _shown(outcome.output)
                 budget.spend([*outputs, *outcome.logs])
-                dropped = len(batch) - _kept(config, batch, outcome.kept) - len(outcome.failures)
-                steps.append(Step(config.type, len(batch), dropped, outputs, outcome.failures, outcome.logs))
-                batch = outcome.kept
+                dropped = len(batch) - _kept(config, batch, outcome.output) - len(outcome.failures)
+                steps.append(TrialStep(config.type, len(batch), dropped, outputs, outcome.failures, outcome.logs))
+                batch = outcome.output
             outputs = _shown(batch)
             budget.spend(outputs)
         except _Stopped as stopped:
-            return Tried("unfinished", [], steps, str(stopped))
+            return TrialRecord("unfinished", [], steps, str(stopped))
         if outputs:
-            return Tried("sent", outputs, steps)
-        return Tried("error" if any(step.failures for step in steps) else "dropped", [], steps)
+            return TrialRecord("sent", outputs, steps)
+        return TrialRecord("error" if any(step.failures for step in steps) else "dropped", [], steps)
 
 
 def _batch(sample: bytes, number: int, now: Clock) -> RecordBatch:
@@ -128,7 +128,7 @@ def _kept(config: TransformConfig, batch: RecordBatch, outputs: RecordBatch) -> 
     if config.type != "v8":
         return len(outputs)
     kept = set(outputs.indexes)
-    return sum(output_number(index, 0) in kept for index in batch.indexes)
+    return sum(output_index(index, 0) in kept for index in batch.indexes)
 
 
 def _shown(batch: RecordBatch) -> list[bytes]:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from headwater.model.record import Outcome, RecordBatch
 from headwater.sandbox.sandbox import Sandbox
-from headwater.stores.base import DatasetNames, SetLookup
+from headwater.stores.protocols.sets import DatasetNames, SetLookup
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain, compress
 
-from headwater.model.dataset import SetId, filter_set
+from headwater.model.value_sets import SetId, filter_set
 from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.model.transform import RedisSetFilterTransform
 from headwater.native import JsonFieldValues
 from headwater.sandbox.bigint_marks import any_marked, remove_marks
-from headwater.stores.base import SetLookup
+from headwater.stores.protocols.sets import SetLookup
 from headwater.transforms.base import Pending, TransformContext
 from headwater.transforms.expression import Expression, InvalidRecord, parse
 
@@ -50,7 +50,7 @@ class RedisSetFilter:
     def _selected(self, batch: RecordBatch) -> JsonFieldValues:
         """The text of each record. Between scripts, texts that may be a marked number are doubtful too."""
         singles, doubtful = self._expression.select_single(batch.values)
-        if batch.for_script and any_marked(batch.values.text):
+        if batch.for_script and any_marked(batch.values.buffer):
             marked = [row for row, text in enumerate(singles) if _MARKED_NUMBER.fullmatch(text)]
             for row in marked:
                 singles[row] = ""

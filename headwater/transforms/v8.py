@@ -1,6 +1,6 @@
 """Runs the user's JavaScript function `process` over records, in the worker's sandbox.
 
-The outputs of a record are numbered, see `output_number`. An output's number depends on nothing but the places of the
+The outputs of a record are numbered, see `output_index`. An output's number depends on nothing but the places of the
 outputs, so a repeat has the same.
 """
 
@@ -11,13 +11,13 @@ from itertools import chain
 from typing import cast
 
 from headwater.errors import SandboxFailed
-from headwater.model.dataset import MAX_VALUE_CHARS, dataset_set
+from headwater.model.value_sets import MAX_VALUE_CHARS, dataset_set
 from headwater.model.record import Failure, Int64Column, Outcome, RecordBatch, RowIndexes
-from headwater.model.transform import V8Transform, output_number
+from headwater.model.transform import V8Transform, output_index
 from headwater.native import BytesColumn
 from headwater.sandbox.sandbox import MembershipQuery, MembershipResult, Sandbox
 from headwater.sandbox.script_batch import ScriptBatch
-from headwater.stores.base import DatasetNames, SetLookup
+from headwater.stores.protocols.sets import DatasetNames, SetLookup
 from headwater.transforms.base import Pending, TransformContext
 
 
@@ -63,7 +63,7 @@ class V8:
         self, uid: str, script: str, sandbox: Sandbox, lookup: DatasetLookup, *, output_to_script: bool = False
     ) -> None:
         self._uid = uid
-        self._feeds_script = output_to_script
+        self._output_to_script = output_to_script
         self._sandbox = sandbox
         self._number = sandbox.add(script, lookup)
 
@@ -72,7 +72,7 @@ class V8:
         return self._uid
 
     def start(self, batch: RecordBatch) -> Pending:
-        job = self._sandbox.submit(self._number, batch, output_to_script=self._feeds_script)
+        job = self._sandbox.submit(self._number, batch, output_to_script=self._output_to_script)
         return _Running(self._uid, self._sandbox, job)
 
     def close(self) -> None:
@@ -112,9 +112,9 @@ def _single(job: ScriptBatch) -> RecordBatch:
     batch, outputs = job.batch, job.outputs
     indexes = batch.indexes
     if any(indexes):
-        indexes = Int64Column("q", [output_number(index, 0) for index in indexes])
+        indexes = Int64Column("q", [output_index(index, 0) for index in indexes])
     passed = replace(batch, values=outputs, indexes=indexes, for_script=job.output_to_script)
-    filled = outputs.filled()
+    filled = outputs.non_empty_rows()
     return passed if len(filled) == len(batch) else passed.take(filled)
 
 
@@ -124,7 +124,7 @@ def _several(job: ScriptBatch) -> RecordBatch:
     rows = RowIndexes("i", [row for row, values in enumerate(outputs) for _ in values])
     numbers = [number for values in outputs for number in range(len(values))]
     batch = job.batch.take(rows)
-    indexes = Int64Column("q", map(output_number, batch.indexes, numbers))
+    indexes = Int64Column("q", map(output_index, batch.indexes, numbers))
     values = BytesColumn.of(chain.from_iterable(outputs))
     return replace(batch, values=values, indexes=indexes, for_script=job.output_to_script)
 

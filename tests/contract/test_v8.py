@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import SetStoreUnavailable
-from headwater.model.dataset import dataset_set
+from headwater.model.value_sets import dataset_set
 from headwater.model.record import Failure
-from headwater.model.transform import MAX_TRANSFORMS, V8Transform, output_number
+from headwater.model.transform import MAX_TRANSFORMS, V8Transform, output_index
 from headwater.sandbox import Sandbox
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.dataset_names import RedisDatasetNames
@@ -30,7 +30,7 @@ class TestOutputs:
             bench.transform("function process(d) { return d.n === 1 ? null : { ...d, seen: true } }")
             .start(given_)
             .result()
-            .kept
+            .output
         )
         assert plain(kept) == [
             (b'{"n":0,"seen":true}', b"k0", TIME_MS, 0, 1000, 0),
@@ -49,16 +49,16 @@ class TestOutputs:
 
     def test_an_array_is_several_records(self, bench: Bench) -> None:
         script = "function process(d) { return Array.from({ length: d.n }, (_, i) => ({ n: d.n, i })) }"
-        kept = bench.transform(script).start(batch(lines({"n": 2}, {"n": 0}, {"n": 10}))).result().kept
+        kept = bench.transform(script).start(batch(lines({"n": 2}, {"n": 0}, {"n": 10}))).result().output
         assert kept.values[:3] == [b'{"n":2,"i":0}', b'{"n":2,"i":1}', b'{"n":10,"i":0}']
         assert kept.offsets.tolist() == [1000] * 2 + [1002] * 10
         assert kept.indexes.tolist() == [0, 1, *range(10)]
 
     def test_outputs_of_outputs_have_numbers_of_their_own(self, bench: Bench) -> None:
-        first = bench.transform("function process(d) { return [d, d, d] }").start(batch(lines({}))).result().kept
-        twice = bench.transform("function process(d) { return [{ a: 1 }, { a: 2 }] }").start(first).result().kept
+        first = bench.transform("function process(d) { return [d, d, d] }").start(batch(lines({}))).result().output
+        twice = bench.transform("function process(d) { return [{ a: 1 }, { a: 2 }] }").start(first).result().output
         assert twice.indexes.tolist() == [0, 1, 10, 11, 20, 21]
-        once = bench.transform("function process(d) { return d }").start(first).result().kept
+        once = bench.transform("function process(d) { return d }").start(first).result().output
         assert once.indexes.tolist() == [0, 10, 20]
         assert first.indexes.tolist() == [0, 1, 2]
 
@@ -66,7 +66,7 @@ class TestOutputs:
         fork = bench.transform("function process(d) { return [d, d] }")
         same, outputs = bench.transform("function process(d) { return d }"), batch(lines({}, {}))
         for number in range(MAX_TRANSFORMS):
-            outputs = (fork if number % 10 == 0 else same).start(outputs).result().kept
+            outputs = (fork if number % 10 == 0 else same).start(outputs).result().output
         names = list(zip(outputs.offsets, outputs.indexes, strict=True))
         assert len({*names}) == len(names) == 2 * 2**5
 
@@ -90,9 +90,9 @@ class TestOutputs:
         outcome = bench.transform(script).start(batch(lines({"n": 1000}, {"n": 1001}, {"n": 12}))).result()
         assert [failure.row for failure in outcome.failures] == [1]
         assert outcome.failures[0].message == "process returned more than 1,000 records for one"
-        made = [json.loads(value or b"")["i"] for value in outcome.kept.values]
+        made = [json.loads(value or b"")["i"] for value in outcome.output.values]
         assert made == [*range(1, 2000, 2), *range(1, 24, 2)]
-        assert outcome.kept.indexes.tolist() == [output_number(0, place) for n in (1000, 12) for place in range(n)]
+        assert outcome.output.indexes.tolist() == [output_index(0, place) for n in (1000, 12) for place in range(n)]
 
     def test_eight_million_bytes_for_one_record_and_no_more(self, bench: Bench) -> None:
         script = """function process(d) {
@@ -392,11 +392,11 @@ class TestProtocol:
         while done < 3:
             done = sum(one.done() for one in reversed(pending))
             assert all(one.done() for one in pending[:done])
-        assert all(len(one.result().kept) == 200 for one in pending)
+        assert all(len(one.result().output) == 200 for one in pending)
 
     def test_a_later_batchs_result_may_be_asked_for_first(self, bench: Bench) -> None:
         first, second = self.started(bench, 2)
-        assert len(second.result().kept) == 200
+        assert len(second.result().output) == 200
         assert first.done()
 
     def test_a_store_that_is_away_keeps_the_batches(self, bench: Bench) -> None:
@@ -408,10 +408,10 @@ class TestProtocol:
             with pytest.raises(SetStoreUnavailable):
                 one.result()
         bench.sets.away = False
-        assert [len(one.result().kept) for one in (first, second)] == [200, 200]
+        assert [len(one.result().output) for one in (first, second)] == [200, 200]
 
     def test_an_empty_batch(self, bench: Bench) -> None:
-        assert len(bench.transform(self.SCRIPT).start(batch([])).result().kept) == 0
+        assert len(bench.transform(self.SCRIPT).start(batch([])).result().output) == 0
 
     def test_the_batch_is_not_changed(self, bench: Bench) -> None:
         given_ = batch([b'{"n":1,\n"v":"x"}', None, b"[]"])
@@ -430,7 +430,9 @@ def test_every_write_shows_in_the_next_batch(valkey_server: ValkeyServer) -> Non
         def passed() -> list[int] | str:
             given_ = batch(lines(*({"a": f"0xA{n}", "b": f"0xb{n}"} for n in range(300))))
             outcome = transform.start(given_).result()
-            return outcome.failures[0].error if outcome.failures else [offset - 1000 for offset in outcome.kept.offsets]
+            return (
+                outcome.failures[0].error if outcome.failures else [offset - 1000 for offset in outcome.output.offsets]
+            )
 
         assert passed() == "UnknownDataset"
         names.put("ann", "wallets", "d1")
@@ -446,5 +448,5 @@ def test_every_write_shows_in_the_next_batch(valkey_server: ValkeyServer) -> Non
         with pytest.raises(SetStoreUnavailable):
             pending.result()
         valkey_server.start()
-        assert len(pending.result().kept) in (0, 1)
+        assert len(pending.result().output) in (0, 1)
     client.close()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headwater.sandbox import job
+from headwater.sandbox import script_batch
 from tests.support.sandbox import batch, lines
 from tests.support.v8 import Bench
 
@@ -38,13 +38,13 @@ class TestParts:
                 [{"n": n, "x": n * 13 % 900}] if n % 7 else [] if n % 2 else [{"n": n}, {"é": "é" * (n * 13 % 900)}]
             )
         ]
-        assert [json.loads(value or b"") for value in outcome.kept.values] == expected
+        assert [json.loads(value or b"") for value in outcome.output.values] == expected
         assert [(failure.row, failure.message) for failure in outcome.failures] == [(n, f"r{n}") for n in failed]
         assert outcome.logs == [f"l{n}" for n in range(0, MANY, 50) if n not in failed]
 
     def test_slices_of_time_that_are_over_at_once(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         """As when the process is stopped just as it begins with a batch: no record is lost, repeated or blamed."""
-        monkeypatch.setattr(job, "SLICE_MS", 1)
+        monkeypatch.setattr(script_batch, "SEGMENT_LIMIT_MS", 1)
         script = "function process(d) { return { n: d.n, m: flow.contains('wallets', ['w' + d.n]) } }"
         transform = bench.transform(script)
         bench.fill("wallets", [f"w{n}" for n in range(0, 60_000, 3)])
@@ -52,7 +52,7 @@ class TestParts:
             records = [{"n": n, "long": 2**60} for n in range(first, first + 2_000)]
             outcome = transform.start(batch(lines(*records))).result()
             assert outcome.failures == []
-            made = [json.loads(value or b"") for value in outcome.kept.values]
+            made = [json.loads(value or b"") for value in outcome.output.values]
             assert made == [{"n": n, "m": n % 3 == 0} for n in range(first, first + 2_000)]
 
     def test_records_of_many_sizes(self, bench: Bench) -> None:
@@ -77,7 +77,7 @@ class TestParts:
         transform = bench.transform(script)
         batches = [lines(*({"n": n, "b": b, "first": first} for n in range(MANY))) for b in range(4)]
         pending = [transform.start(batch(values)) for values in batches]
-        made = [[json.loads(value or b"") for value in one.result().kept.values] for one in pending]
+        made = [[json.loads(value or b"") for value in one.result().output.values] for one in pending]
         for b, records in enumerate(made):
             assert [(one["n"], one["b"]) for one in records] == [(n, b) for n in range(MANY)]
             assert [one["m"] for one in records] == [n < first or n % 9 == 0 for n in range(MANY)]
@@ -97,7 +97,7 @@ class TestParts:
         script = "function process(d) { for (let i = 0; i < 300000; i++); console.log(d.n); return d }"
         records = [{"n": n} for n in range(40)]
         outcome = bench.transform(script).start(batch(lines(*records))).result()
-        assert ([*outcome.kept.values], outcome.failures) == (lines(*records), [])
+        assert ([*outcome.output.values], outcome.failures) == (lines(*records), [])
         assert outcome.logs == [str(n) for n in range(40)]
 
 

@@ -11,10 +11,10 @@ import pytest
 from headwater.model.binding import Bindings
 from headwater.model.flow import NewPipelineConfig
 from headwater.model.transform import CheckedScript
-from headwater.model.trial import Tried
+from headwater.model.trial import TrialRecord
 from headwater.sandbox.validation.validate import validation_sandbox
-from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.ids import new_id
+from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.trials import Trials
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import TransformContext
@@ -31,7 +31,7 @@ def resources(_owner: str) -> Iterator[TransformContext]:
         yield TransformContext("", "ann", MemorySetStore(), MemoryDatasetNames(), jit=False, log=print, sandbox=sandbox)
 
 
-def tried(transforms: list[dict[str, Any]], *samples: bytes) -> list[Tried]:
+def tried(transforms: list[dict[str, Any]], *samples: bytes) -> list[TrialRecord]:
     checker = PipelineChecker(Bindings(), lambda _script, _example: CheckedScript([]), lambda _: None, new_id)
     trials = Trials(checker, TRANSFORMS, resources, lambda: datetime(2026, 1, 2, tzinfo=UTC), monotonic)
     sent = {

@@ -8,9 +8,10 @@ from typing import NamedTuple, Self
 
 import deno
 
+from headwater.engine import pipeline
 from headwater.engine.pipeline import build_transforms
-from headwater.model.dataset import dataset_set, filter_set, normalise
 from headwater.model.transform import RedisSetFilterTransform, Transform, V8Transform
+from headwater.model.value_sets import dataset_set, filter_set, normalise
 from headwater.sandbox import Sandbox
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import Transform as Built
@@ -85,13 +86,13 @@ class SandboxChains:
         """What the chain makes of each record; its outputs are in the order of their offsets."""
         configs = [self._config(step) for step in steps]
         transforms = build_transforms(configs, {**TRANSFORMS, "v8": self._script}, self._resources)
-        in_flight = chain.InFlightBatch(batch(records), transforms, 0.0)
+        in_flight = pipeline.InFlightBatch(batch(records), transforms, 0.0)
         while not in_flight.finished:
             in_flight.step(wait=True)
         made: Made = [[] for _ in records]
-        for value, offset in zip(in_flight.kept.values, in_flight.kept.offsets, strict=True):
+        for value, offset in zip(in_flight.output.values, in_flight.output.offsets, strict=True):
             made[offset - 1000].append((value or b"").decode())
-        for rejected in in_flight.rejected:
+        for rejected in in_flight.failed_records:
             made[rejected.offset - 1000].append(rejected.failure.error)
         return made
 

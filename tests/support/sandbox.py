@@ -7,8 +7,8 @@ import msgspec
 
 from headwater.model.record import RecordBatch
 from headwater.sandbox import Sandbox
-from headwater.sandbox.job import Job
-from headwater.sandbox.supervisor import Answer, Question
+from headwater.sandbox.sandbox import MembershipQuery, MembershipResult
+from headwater.sandbox.script_batch import ScriptBatch
 
 TIME_MS = 1_700_000_000_123
 
@@ -27,7 +27,7 @@ def lines(*records: Any) -> list[bytes]:
     return [msgspec.json.encode(record) for record in records]
 
 
-def lookup(sets: Mapping[str, set[str]]) -> Callable[[Question], Answer]:
+def lookup(sets: Mapping[str, set[str]]) -> Callable[[MembershipQuery], MembershipResult]:
     """Answers from plain sets; other names are unknown."""
     return lambda question: [
         None if name not in sets else [value.lower() in sets[name] for value in values] for name, values in question
@@ -36,7 +36,7 @@ def lookup(sets: Mapping[str, set[str]]) -> Callable[[Question], Answer]:
 
 def run(
     sandbox: Sandbox, script: str, values: Sequence[bytes | None], sets: Mapping[str, set[str]] | None = None
-) -> Job:
+) -> ScriptBatch:
     """One batch through a script."""
     job = sandbox.submit(sandbox.add(script, lookup(sets or {})), batch(values))
     sandbox.wait(job)

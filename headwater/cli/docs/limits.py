@@ -7,18 +7,18 @@ from pathlib import Path
 
 from headwater.brokers.base import OUTPUT_TOPIC_CONFIG
 from headwater.cli.docs.markdown import document, table
-from headwater.model import dataset, flow, idempotency, sink, stream, transform, trial
-from headwater.sandbox import engine, job, results
+from headwater.model import flow, idempotency, sink, stream, transform, trial, value_sets
+from headwater.sandbox import deno_command, results, script_batch
 from headwater.services import keys, prices, trials
 from headwater.services.recipes.pools import MAX_POOLS
-from headwater.stores.base import MAX_LOG_LINES
+from headwater.stores.protocols.deployments import MAX_LOG_LINES
 from headwater.transforms.bloblang.grammar import MAX_NESTING
-from headwater.transforms.bloblang.values import MAX_WORK_BYTES
+from headwater.transforms.bloblang.json_values import MAX_WORK_BYTES
 from headwater.transforms.expression import MAX_TEXTS
 
 HEAD = ("What", "Limit")
 LIMITS = sink.SinkLimits()
-HARNESS = Path(engine.__file__).with_name("harness") / "records.js"
+HARNESS = Path(deno_command.__file__).with_name("harness") / "records.js"
 
 
 def page() -> str:
@@ -37,11 +37,14 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
         "Requests",
         [
             ("request body, all but those with `values`", _bytes(guard.MAX_BODY_BYTES)),
-            ("faults that one answer lists", f"{dataset.MAX_REPORTED_PROBLEMS}"),
-            ("configurations that are checked at once, per process; others wait", f"{turns.MAX_AT_ONCE}"),
-            ("of these for one owner", f"{turns.MAX_PER_OWNER}"),
-            ("bodies with `values` that are read at once, per process; others wait", f"{uploads.MAX_UPLOADS_AT_ONCE}"),
-            ("of these for one owner", f"{uploads.MAX_UPLOADS_PER_OWNER}"),
+            ("faults that one answer lists", f"{value_sets.MAX_REPORTED_FAULTS}"),
+            ("configurations that are checked at once, per process; others wait", f"{turns.MAX_CONCURRENT_CHECKS}"),
+            ("of these for one owner", f"{turns.MAX_CONCURRENT_CHECKS_PER_OWNER}"),
+            (
+                "bodies with `values` that are read at once, per process; others wait",
+                f"{uploads.MAX_CONCURRENT_UPLOADS}",
+            ),
+            ("of these for one owner", f"{uploads.MAX_CONCURRENT_UPLOADS_PER_OWNER}"),
             ("characters of an owner's name", f"1 to {keys.MAX_OWNER_CHARS}"),
             ("characters of an `Idempotency-Key`, visible ASCII", f"1 to {idempotency.MAX_KEY_CHARS}"),
             ("how long its answer is kept", f"{idempotency.REMEMBERED_FOR // timedelta(hours=1)} hours"),
@@ -78,26 +81,26 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
         "Filter values and datasets",
         [
             ("values of one set", "10 million and more"),
-            ("characters of a value, trimmed", f"1 to {dataset.MAX_VALUE_CHARS:,}"),
+            ("characters of a value, trimmed", f"1 to {value_sets.MAX_VALUE_CHARS:,}"),
             (
                 "values of a request",
-                f"1 to {dataset.MAX_VALUES_PER_REQUEST:,}; PUT of filter values: 0 and up, without an end",
+                f"1 to {value_sets.MAX_VALUES_PER_REQUEST:,}; PUT of filter values: 0 and up, without an end",
             ),
-            ("`count` of a page of filter values", f"1 to {dataset.MAX_PAGE:,}, default {dataset.DEFAULT_PAGE}"),
+            ("`count` of a page of filter values", f"1 to {value_sets.MAX_PAGE:,}, default {value_sets.DEFAULT_PAGE}"),
             (
                 "`limit` of a page of dataset entries",
-                f"1 to {dataset.MAX_DATASET_PAGE:,}, default {dataset.DEFAULT_DATASET_PAGE:,}",
+                f"1 to {value_sets.MAX_DATASET_PAGE:,}, default {value_sets.DEFAULT_DATASET_PAGE:,}",
             ),
-            ("`cursor`", f"0 to {dataset.MAX_CURSOR:,}"),
-            ("characters of a dataset's name", f"1 to {dataset.MAX_DATASET_NAME_CHARS}"),
+            ("`cursor`", f"0 to {value_sets.MAX_CURSOR:,}"),
+            ("characters of a dataset's name", f"1 to {value_sets.MAX_DATASET_NAME_CHARS}"),
             ("uploads of a full request at once", "5 are normal load"),
         ],
     )
     yield (
         "Records",
         [
-            ("CPU time of a script for one record", f"{job.CPU_LIMIT_S * 1000:.0f} ms"),
-            ("heap of a script", f"{engine.HEAP_MB} MB"),
+            ("CPU time of a script for one record", f"{script_batch.CPU_LIMIT_S * 1000:.0f} ms"),
+            ("heap of a script", f"{deno_command.HEAP_MB} MB"),
             ("values of one call of `flow.contains`", f"{_of_harness('MAX_VALUES'):,}"),
             ("texts that a filter expression selects; of more, none is in the set", f"{MAX_TEXTS:,}"),
             (

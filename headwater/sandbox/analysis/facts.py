@@ -1,4 +1,4 @@
-"""Facts about a script: what its names mean, which values they may hold, and what its functions may return."""
+"""Collects facts about a script: the meaning of its names, the values that they may hold, and function results."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from tree_sitter import Node
 
 from headwater.sandbox.analysis import known_builtins
-from headwater.sandbox.analysis.reach import NOTHING, Reach, join
+from headwater.sandbox.analysis.reachability import NOTHING, Reachability, join
 from headwater.sandbox.analysis.scopes import FUNCTIONS, Binding, Scopes
 from headwater.sandbox.analysis.tree import Script
 
@@ -15,52 +15,52 @@ PRIMITIVES: Final = frozenset(
     {"number", "string", "template_string", "true", "false", "null", "undefined", "unary_expression"}
     | {"update_expression", "this", "super", "computed_property_name", "comment"}
 )
-"""Expressions whose values are primitive, or made by this call."""
+"""Expressions whose values are primitive, or were created by this call of `process`."""
 _MAX_PATH: Final = 3
-"""How many members the path of a global has at most."""
+"""The most member accesses in the path of a global, such as `Object.keys`."""
 
 
 class MayKeepState(Exception):
-    """The script may keep something from record to record."""
+    """The script may keep state between records."""
 
 
 class Facts:
     """Facts of one script.
 
     Attributes:
-        scopes: its bindings.
-        own_methods: the names under which the script itself may put functions into objects.
-        functions: by binding, the function that it always means.
-        held: by binding, what its values may reach, as far as it is known yet.
-        returned: by the id of a function's node, what its results may reach, as far as it is known yet.
-        is_changed: whether something was added to `held` or `returned`.
+        scopes: The bindings of the script.
+        own_methods: The names under which the script may store functions in objects.
+        functions: The function to which a binding always refers, by binding.
+        values_of_names: The reachability of the values of a binding as far as it is known, by binding.
+        returned: The reachability of a function's results as far as it is known, by the id of the function's node.
+        is_changed: Whether something was added to `values_of_names` or `returned`.
     """
 
     def __init__(self, script: Script, scopes: Scopes) -> None:
         self._script = script
         self.scopes = scopes
-        self.held: dict[Binding, Reach] = {}
-        self.returned: dict[int, Reach] = {}
+        self.values_of_names: dict[Binding, Reachability] = {}
+        self.returned: dict[int, Reachability] = {}
         self.is_changed = False
         self.own_methods = self._names_of_methods()
         self.functions = self._find_functions()
 
-    # ---- what the text says ----
+    # ---- facts from the text ----
 
     def text_of(self, node: Node) -> str:
-        """The text of a node."""
+        """Return the text of a node."""
         return self._script.text_of(node)
 
-    def is_read(self, name: str) -> bool:
-        """Whether a method of this name changes nothing of what it is called on."""
-        return name in known_builtins.READS and name not in self.own_methods
+    def is_pure_method(self, name: str) -> bool:
+        """Return whether a method of this name does not change the object on which it is called."""
+        return name in known_builtins.PURE_METHODS and name not in self.own_methods
 
     def binding(self, node: Node) -> Binding | None:
-        """The binding of an identifier; None for a global."""
+        """Return the binding of an identifier; None for a global."""
         return self.scopes.bindings.get(node.id)
 
     def path(self, node: Node | None) -> str:
-        """The dotted path of a global, empty when it is none."""
+        """Return the dotted path of a global such as `Object.keys`; "" for another expression."""
         root = node
         for _ in range(_MAX_PATH):
             if root is not None and root.type == "member_expression":
@@ -70,22 +70,22 @@ class Facts:
         return "".join(self._script.text_of(node).split()).replace("?.", ".")
 
     def property(self, node: Node) -> str:
-        """The name in `object.name`; empty for another node."""
+        """Return the name in `object.name`; "" for another node."""
         return self.field_text(node, "property") if node.type == "member_expression" else ""
 
     def field_text(self, node: Node, field: str) -> str:
-        """The text of a field of a node, without quotes."""
+        """Return the text of a field of a node, without quotes."""
         found = node.child_by_field_name(field)
         return "" if found is None else self._script.text_of(found).strip("\"'")
 
     @staticmethod
     def arguments(node: Node) -> list[Node]:
-        """The arguments of a call."""
+        """Return the arguments of a call."""
         arguments = node.child_by_field_name("arguments")
         return [] if arguments is None else [each for each in arguments.named_children if each.type != "comment"]
 
     def callee(self, node: Node) -> Node | None:
-        """The function of the script that an expression means; None where that is not clear."""
+        """Return the function of the script to which an expression refers; None if that is not certain."""
         while node.type == "parenthesized_expression" and node.named_children:
             node = node.named_children[-1]
         if node.type in FUNCTIONS:
@@ -94,7 +94,8 @@ class Facts:
         return None if binding is None else self.functions.get(binding)
 
     def _names_of_methods(self) -> frozenset[str]:
-        """The names under which the script may put functions into objects. Raises MayKeepState for hidden ones."""
+        """Return the names under which the script may store functions in objects. Raises MayKeepState for computed
+        names."""
         names: set[str] = set()
         for node, _ in self.scopes.nodes:
             kind = node.type
@@ -108,7 +109,7 @@ class Facts:
                         names.add(self._name_of_method(name))
                     elif name is not None:
                         names.add(self.text_of(name).strip("\"'"))
-            elif kind == "array" and self._may_be_entry(node):
+            elif kind == "array" and self._may_become_method(node):
                 raise MayKeepState
             elif kind == "object":
                 names.update(
@@ -120,7 +121,7 @@ class Facts:
         return frozenset(names)
 
     def _name_of_method(self, name: Node | None) -> str:
-        """A name as it is written, or that of a symbol."""
+        """Return a name as it is written, or the name of a symbol. Raises MayKeepState for a computed name."""
         text = "\\" if name is None else self.text_of(name)
         if "\\" in text or (text.startswith("[") and not text[1:].lstrip().startswith("Symbol.")):
             raise MayKeepState
@@ -137,14 +138,14 @@ class Facts:
             raise MayKeepState
         return ""
 
-    def _may_be_entry(self, node: Node) -> bool:
-        """Whether `Object.fromEntries` may make a method of what an array holds."""
+    def _may_become_method(self, node: Node) -> bool:
+        """Return whether an array may be an entry for `Object.fromEntries` whose value is a function."""
         if b"fromEntries" not in self._script.source:
             return False
         return any(self._may_be_function(each) for each in node.named_children)
 
     def _may_be_function(self, value: Node) -> bool:
-        """Whether a value is a function of the script or a name of one, as far as it is written."""
+        """Return whether the text of a value is a function of the script, or the name of one."""
         binding = self.binding(value)
         if binding is None or binding.kind == "parameter":
             return value.type in FUNCTIONS
@@ -152,7 +153,7 @@ class Facts:
         return meant.type in FUNCTIONS
 
     def _find_functions(self) -> dict[Binding, Node]:
-        """The functions that names always mean."""
+        """Return the functions to which bindings always refer."""
         functions: dict[Binding, Node] = {}
         for each in {*self.scopes.bindings.values()}:
             declaration, function = each.declaration, None
@@ -172,60 +173,63 @@ class Facts:
                         functions.pop(binding, None)
         return functions
 
-    # ---- what is found out ----
+    # ---- facts that the analysis adds ----
 
-    def fill(self, place: Node, value: Reach) -> None:
-        """Note that a value is put into an object of the top level, which a name holds."""
+    def add_to_object(self, place: Node, value: Reachability) -> None:
+        """Record that a value is stored in an object of the top level, which a name holds."""
         while place.type in MEMBERS:
-            value, inner = value.kept(), place.child_by_field_name("object")
+            value, inner = value.in_surviving_object(), place.child_by_field_name("object")
             if inner is None:
                 raise MayKeepState
             place = inner
         binding = self.binding(place)
         if binding is None or place.type != "identifier":
             raise MayKeepState
-        self.hold(binding, value)
+        self.add_value(binding, value)
 
-    def hold(self, binding: Binding | None, value: Reach) -> None:
-        """Note that a name may hold a value. Raises MayKeepState for a global."""
+    def add_value(self, binding: Binding | None, value: Reachability) -> None:
+        """Record that a name may hold a value. Raises MayKeepState for a global."""
         if binding is None:
             raise MayKeepState
-        before = self.held.get(binding, NOTHING)
+        before = self.values_of_names.get(binding, NOTHING)
         after = join((before, value))
         if after != before:
-            self.held[binding] = after
+            self.values_of_names[binding] = after
             self.is_changed = True
 
-    def add_result(self, function: Node, value: Reach) -> None:
-        """Note that a function may return a value."""
+    def add_result(self, function: Node, value: Reachability) -> None:
+        """Record that a function may return a value."""
         before = self.returned.get(function.id, NOTHING)
         after = join((before, value))
         if after != before:
             self.returned[function.id] = after
             self.is_changed = True
 
-    def destructure(self, pattern: Node, value: Reach) -> None:
-        """Note what the names of a pattern take from a value."""
+    def destructure(self, pattern: Node, value: Reachability) -> None:
+        """Record the parts of a value that the names of a pattern may hold."""
         todo = [(pattern, value)] if value.deep else []
         while todo:
             node, given = todo.pop()
             match node.type:
                 case "identifier" | "shorthand_property_identifier_pattern":
-                    self.hold(self.binding(node), given)
+                    self.add_value(self.binding(node), given)
                 case "assignment_pattern" | "object_assignment_pattern":
                     todo += [(child, given) for child in node.children_by_field_name("left")]
                 case "pair_pattern":
                     todo += [(child, given) for child in node.children_by_field_name("value")]
                 case "rest_pattern":
-                    todo += [(child, given.held() if given.near else given.kept()) for child in node.named_children]
+                    todo += [
+                        (child, given.in_new_object() if given.near else given.in_surviving_object())
+                        for child in node.named_children
+                    ]
                 case "object_pattern" | "array_pattern":
-                    todo += [(child, given.part()) for child in node.named_children]
+                    todo += [(child, given.member()) for child in node.named_children]
                 case kind if kind in MEMBERS and given.deep:
                     raise MayKeepState
 
 
 def parameters(function: Node) -> list[Node]:
-    """The patterns of a function's parameters."""
+    """Return the patterns of a function's parameters."""
     single = function.child_by_field_name("parameter")
     if single is not None:
         return [single]
@@ -234,7 +238,7 @@ def parameters(function: Node) -> list[Node]:
 
 
 def targets(node: Node) -> Iterator[Node]:
-    """What an assignment writes to: names and members."""
+    """Yield the names and members to which an assignment writes."""
     todo = [node]
     while todo:
         found = todo.pop()

@@ -13,13 +13,13 @@ _VALUES = ("function_expression", "generator_function", "arrow_function")
 _MAX_ALIASES = 5
 
 
-def by_name(script: Script) -> dict[str, Node]:
-    """The functions by their names, in order."""
+def top_level_functions(script: Script) -> dict[str, Node]:
+    """Return the functions of the top level by name, in the order of the text."""
     return {name: value for name, value in _bindings(script.root) if value.type in (*_DECLARATIONS, *_VALUES)}
 
 
-def entry(script: Script) -> Node | None:
-    """The function that is called with a record; None where the text does not show it."""
+def entry_point(script: Script) -> Node | None:
+    """Return the function that is called with each record; None if the text does not show it."""
     bindings = dict(_bindings(script.root))
     found = next((bindings[name] for name in (*ENTRY_NAMES, "default") if name in bindings), None)
     for _ in range(_MAX_ALIASES):
@@ -30,12 +30,12 @@ def entry(script: Script) -> Node | None:
 
 
 def is_async(function: Node) -> bool:
-    """Whether a function is declared `async`."""
+    """Return whether a function is declared `async`."""
     return any(child.type == "async" for child in function.children)
 
 
 def _bindings(root: Node) -> Iterator[tuple[str, Node]]:
-    """The names that the top level gives to values, and those under which it exports them."""
+    """Yield the names and values of the top level's declarations, assignments and exports."""
     for statement in root.children:
         if statement.type == "export_statement":
             yield from _exported(statement)
@@ -67,7 +67,7 @@ def _declared(statement: Node) -> Iterator[tuple[str, Node]]:
 
 
 def _assigned(statement: Node) -> Iterator[tuple[str, Node]]:
-    """`process = f`, `module.exports = f`, `module.exports = { process: f }` and `exports.process = f`."""
+    """Yield the names and values of assignments such as `module.exports = f` and `exports.process = f`."""
     assignment = statement.named_children[0] if statement.named_children else None
     if assignment is None or assignment.type != "assignment_expression":
         return

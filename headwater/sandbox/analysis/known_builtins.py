@@ -1,4 +1,4 @@
-"""Built-in functions and objects, by what they do with the values that they are given."""
+"""Built-in functions and objects, grouped by their effect on arguments and on the object that they belong to."""
 
 from typing import Final
 
@@ -7,29 +7,29 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-GIVE_PRIMITIVES: Final = _names(
+RETURN_PRIMITIVES: Final = _names(
     """has includes indexOf lastIndexOf some every join toString startsWith endsWith test search toLowerCase toUpperCase
     trim trimStart trimEnd charAt charCodeAt codePointAt localeCompare hasOwnProperty findIndex findLastIndex toFixed
     toPrecision toLocaleString format getTime toISOString isSubsetOf isSupersetOf isDisjointFrom forEach padStart padEnd
     replace replaceAll substring substr repeat normalize select getUTCFullYear getUTCMonth getUTCDate getUTCDay
     getUTCHours getUTCMinutes getUTCSeconds"""
 )
-GIVE_MEMBERS: Final = _names("get at find findLast")
-READ_TO_THE_END: Final = _names("Array.from Object.fromEntries Object.groupBy Map.groupBy Set Map WeakMap WeakSet")
-"""Functions that read an iterator which they are given to its end."""
-SORT: Final = _names("sort toSorted")
-ITERATORS: Final = _names("keys values entries matchAll")
-READS: Final = (
-    GIVE_PRIMITIVES
-    | GIVE_MEMBERS
-    | ITERATORS
+RETURN_MEMBERS: Final = _names("get at find findLast")
+ITERATOR_CONSUMERS: Final = _names("Array.from Object.fromEntries Object.groupBy Map.groupBy Set Map WeakMap WeakSet")
+"""Functions that read an iterator argument to its end."""
+SORTING_METHODS: Final = _names("sort toSorted")
+ITERATOR_METHODS: Final = _names("keys values entries matchAll")
+PURE_METHODS: Final = (
+    RETURN_PRIMITIVES
+    | RETURN_MEMBERS
+    | ITERATOR_METHODS
     | _names(
         """exec match split slice filter map flatMap flat concat reduce reduceRight toSorted toReversed toSpliced with
         formatToParts resolvedOptions union intersection difference symmetricDifference encode"""
     )
 )
-"""Methods of built-in objects that change nothing of what they are called on."""
-CALL_BACK: Final = {
+"""Methods of built-in objects that don't change the object on which they are called."""
+CALLBACK_ARGUMENT: Final = {
     **dict.fromkeys(
         _names(
             "some every find findLast findIndex findLastIndex filter map flatMap reduce reduceRight forEach toSorted"
@@ -38,14 +38,14 @@ CALL_BACK: Final = {
     ),
     **dict.fromkeys(_names("replace replaceAll Array.from Object.groupBy Map.groupBy JSON.stringify JSON.parse"), 1),
 }
-"""Functions that call a function that they are given, and which of their arguments that is."""
-FILL: Final = _names("push unshift add set sort reverse fill")
-"""Methods that change what they are called on; the script's top level may fill its tables with them."""
-CHANGE: Final = FILL | _names(
+"""The index of the callback argument of functions that call it."""
+FILLING_METHODS: Final = _names("push unshift add set sort reverse fill")
+"""Methods that change the object on which they are called; the top level may fill its tables with them."""
+MUTATING_METHODS: Final = FILLING_METHODS | _names(
     """pop shift splice copyWithin delete clear next return throw decode compile getOrInsert getOrInsertComputed resize
     transfer transferToFixedLength take drop call apply bind valueOf subarray __defineGetter__ __defineSetter__"""
 )
-"""Methods that change what they are called on or give it away, beside those whose names begin with "set"."""
+"""Methods that change the object on which they are called, or let it escape, beside those that begin with "set"."""
 PURE_CALLS: Final = _names(
     """String Number BigInt Boolean Symbol parseInt parseFloat isNaN isFinite atob btoa encodeURIComponent
     decodeURIComponent encodeURI decodeURI escape unescape JSON.stringify Array.isArray Object.hasOwn Object.is
@@ -53,21 +53,21 @@ PURE_CALLS: Final = _names(
     Number.isFinite Number.isNaN Number.parseInt Number.parseFloat BigInt.asUintN BigInt.asIntN Date.parse Date.UTC
     Date.now flow.contains structuredClone"""
 )
-"""Functions whose results hold nothing of their arguments."""
+"""Functions whose results don't reference their arguments."""
 COPIES: Final = _names(
     """Object.values Object.entries Object.fromEntries Object.freeze Object.groupBy Map.groupBy Array.from Array.of
     Array JSON.parse"""
 )
-"""Functions whose results may hold their arguments, or members of them."""
+"""Functions whose results may reference their arguments, or members of the arguments."""
 COPY_MEMBERS: Final = _names("Object.values Object.entries Array.from")
-"""The functions of COPIES whose results hold members of the arguments, but never the arguments themselves."""
+"""The functions of COPIES whose results reference members of the arguments, but never the arguments themselves."""
 PURE_OBJECTS: Final = _names("Math console")
 CONSTANT_OBJECTS: Final = _names("Math Number Symbol")
 VALUES: Final = _names(
     "undefined NaN Infinity Boolean String Number BigInt parseInt parseFloat isNaN isFinite encodeURIComponent "
     "decodeURIComponent"
 )
-"""Globals that may be handed on, since nothing of theirs can be changed."""
+"""Globals that may be passed on, because they can't be changed."""
 COLLECTIONS: Final = _names("Set Map Array")
 CLASSES: Final = COLLECTIONS | _names(
     """Object WeakMap WeakSet Error TypeError RangeError SyntaxError TextEncoder TextDecoder Date Uint8Array Uint16Array
@@ -77,4 +77,4 @@ CLASSES: Final = COLLECTIONS | _names(
 )
 FORBIDDEN_GLOBALS: Final = _names("globalThis eval Function Reflect Proxy arguments Iterator")
 FORBIDDEN_MEMBERS: Final = _names("constructor prototype __proto__ caller callee buffer")
-"""Members that lead from an object to others that live on."""
+"""Members that lead from an object to surviving objects."""

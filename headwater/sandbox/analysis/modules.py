@@ -1,6 +1,6 @@
-"""Turns modules into scripts. What is left of a module's text keeps its line and column.
+"""Converts ES and CommonJS modules to scripts. The remaining source keeps its line and column numbers.
 
-A script that was made so begins with an added line, which the harness recognises and does not count.
+A generated script begins with an added line, which the harness recognises and does not count.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,8 +12,8 @@ from headwater.sandbox.analysis.nodes import bound_names, every_node, text_of
 from headwater.sandbox.analysis.tree import Script
 
 ENTRY_NAMES = ("process", "transform")
-_MADE = "/*made from a module*/"
-_STRICT = f"{_MADE}'use strict';\n"
+_GENERATED_MARKER = "/*made from a module*/"
+_STRICT = f"{_GENERATED_MARKER}'use strict';\n"
 _EXPORTS = "var module = { exports: {} }, exports = module.exports;\n"
 _DEFAULT = "default"
 
@@ -28,24 +28,24 @@ for (const exported of [module.exports, module.exports.process]) {{
 
 _NO_IMPORT = "there is no `import`: paste what the script needs into it"
 _ONLY_TYPES = f"{_NO_IMPORT}, and import what are only types by `import type`"
-_NOT_READ = "this is no export or import of JavaScript"
+_UNSUPPORTED_FORM = "this is no export or import of JavaScript"
 
 
 def is_module(script: Script) -> bool:
-    """Whether the top level imports or exports."""
+    """Return whether the top level imports or exports."""
     return any(node.type in ("import_statement", "export_statement") for node in script.root.children)
 
 
 def from_common_js(script: Script) -> str:
-    """The script that a CommonJS module becomes, which sets `module.exports` or members of `exports`."""
+    """Convert a CommonJS module, which sets `module.exports` or members of `exports`, to a script."""
     hash_bangs = [node for node in script.root.children if node.type == "hash_bang_line"]
     text = _edited(script.source, [(node.start_byte, node.end_byte, "") for node in hash_bangs])
-    made = f"{_MADE}'use strict';" if _is_strict(script.root) else _MADE
+    made = f"{_GENERATED_MARKER}'use strict';" if _is_strict(script.root) else _GENERATED_MARKER
     return made + _EXPORTS + text + (_COMPARE_EXPORT if "process" in declared(script.root) else _FIND_EXPORT)
 
 
 def _is_strict(root: Node) -> bool:
-    """Whether a text begins with "use strict", perhaps behind other directives and comments."""
+    """Return whether a text begins with "use strict", possibly after other directives and comments."""
     for statement in root.children:
         text = text_of(statement).rstrip("; \t\r\n") if statement.type == "expression_statement" else ""
         if text in ('"use strict"', "'use strict'"):
@@ -57,20 +57,23 @@ def _is_strict(root: Node) -> bool:
 
 
 def require_no_import(script: Script) -> None:
-    """Raise ScriptRefused for `import(…)` and `import.meta`, wherever they are."""
+    """Raise ScriptRefused if the script contains `import(…)` or `import.meta`."""
     for node in every_node(script.root) if "import" in script.text else ():
         if node.type == "import" and node.is_named:
             raise refusal(script, node, _NO_IMPORT)
 
 
 def refusal(script: Script, node: Node, reason: str) -> ScriptRefused:
-    """The refusal of a part of a script, with its place."""
+    """Return the error for a part of a script, with its line and column."""
     line, column = script.position(node)
     return ScriptRefused(f"The script can't be loaded: line {line}, column {column}: {reason}.", line, column)
 
 
 def exported_entries(statement: Node) -> Iterator[tuple[str, Node]]:
-    """The entry points in a list of exports and the local names of them: `process` and `f` in `{ f as process, g }`."""
+    """Yield the entry points in a list of exports with their local names.
+
+    `{ f as process, g }` exports the entry point `process`, whose local name is `f`.
+    """
     for clause in statement.named_children:
         if clause.type == "export_clause" and any(name in text_of(clause) for name in (*ENTRY_NAMES, _DEFAULT)):
             for specifier in clause.named_children:
@@ -80,7 +83,7 @@ def exported_entries(statement: Node) -> Iterator[tuple[str, Node]]:
 
 
 def declared(root: Node) -> set[str]:
-    """The names of the functions, classes and variables that the top level declares."""
+    """Return the names of the functions, classes and variables that the top level declares."""
     return {text_of(name) for statement in root.children for name in _names(_without_export(statement))}
 
 
@@ -100,9 +103,9 @@ def _names(statement: Node) -> Iterator[Node]:
 
 
 class Module:
-    """An ECMAScript module: the edits that make a script of it, and the local names of its exports.
+    """Converts an ECMAScript module to a script by editing its imports and exports.
 
-    Raises ScriptRefused for a module that imports something, or whose imports and exports are not understood.
+    Raises ScriptRefused for a module that imports something, or whose imports and exports have an unsupported form.
     """
 
     def __init__(self, script: Script) -> None:
@@ -113,11 +116,11 @@ class Module:
         self._default: Callable[[], None] | None = None
         self._read()
 
-    def script_of(self, text: str) -> str:
-        """The script that a text of the module becomes.
+    def to_script(self, text: str) -> str:
+        """Convert a text of the module to a script.
 
-        text: the one that was parsed, or one with its parts at the same bytes. Raises ScriptRefused when the module has
-        two functions to choose from.
+        text: the parsed text, or a text that has the same nodes at the same byte offsets. Raises ScriptRefused when
+        the module exports another function beside `process`.
         """
         local = next((self._exports[name] for name in (*ENTRY_NAMES, _DEFAULT) if name in self._exports), "process")
         made = _STRICT + _edited(text.encode(), self._edits)
@@ -138,27 +141,29 @@ class Module:
         if self._default is not None:
             self._default()
 
-    def _blank(self, node: Node) -> None:
-        """Leave a semicolon for a part that is understood, so that what is before and behind stay two statements.
+    def _erase(self, node: Node) -> None:
+        """Replace a statement by a semicolon, so that the code before and after it stays two statements.
 
-        The parser finds a list of exports in `export enum A { B }` too.
+        Raises ScriptRefused for a statement with syntax errors.
+
+        The parser finds a list of exports also in `export enum A { B }`.
         """
         if node.has_error:
-            raise refusal(self._script, node, _NOT_READ)
+            raise refusal(self._script, node, _UNSUPPORTED_FORM)
         self._edits.append((node.start_byte, node.end_byte, ";"))
 
     def _import(self, statement: Node) -> None:
-        """Take out an import of types, of which the stripper has left empty braces. Raises ScriptRefused for others."""
+        """Erase an import of types, of which the type stripper left empty braces. Raises ScriptRefused for others."""
         clauses = [child for child in statement.named_children if child.type == "import_clause"]
         if not clauses or text_of(clauses[0]).strip("{} \t\r\n"):
             raise refusal(self._script, statement, _ONLY_TYPES if clauses else _NO_IMPORT)
-        self._blank(statement)
+        self._erase(statement)
 
     def _export(self, statement: Node) -> None:
         if statement.child_by_field_name("source") is not None:
             raise refusal(self._script, statement, _NO_IMPORT)
         if any(child.is_error for child in statement.children):
-            raise refusal(self._script, statement, _NOT_READ)
+            raise refusal(self._script, statement, _UNSUPPORTED_FORM)
         declaration = statement.child_by_field_name("declaration")
         value = statement.child_by_field_name("value")
         if declaration is not None:
@@ -178,17 +183,17 @@ class Module:
 
     def _export_list(self, statement: Node) -> None:
         self._exports.update({name: text_of(local) for name, local in exported_entries(statement)})
-        self._blank(statement)
+        self._erase(statement)
 
     def _export_default(self, statement: Node, value: Node) -> None:
-        """Turn `export default` into a declaration of `process`, unless an export of that name is there already."""
+        """Convert `export default` to a declaration of `process`, unless the module exports that name already."""
         taken = any(name in self._exports for name in ENTRY_NAMES)
         if value.type == "identifier" and (taken or text_of(value) == "process"):
-            self._blank(statement)
+            self._erase(statement)
         elif value.type == "identifier":
-            self._blank(statement)
+            self._erase(statement)
             self._exports[_DEFAULT] = text_of(value)
-        elif taken or (value.type == "object" and "process" in self._declared and _has_short(value, "process")):
+        elif taken or (value.type == "object" and "process" in self._declared and _has_shorthand(value, "process")):
             self._edits.append((statement.start_byte, value.start_byte, "0,"))
         elif "process" in self._declared:
             raise refusal(self._script, statement, _TWO_FUNCTIONS)
@@ -202,13 +207,13 @@ class Module:
             self._edits.append((statement.start_byte, value.start_byte, "var process ="))
 
 
-def _has_short(value: Node, name: str) -> bool:
-    """Whether an object literal has a shorthand member of this name, as `{ process }` has."""
+def _has_shorthand(value: Node, name: str) -> bool:
+    """Return whether an object literal such as `{ process }` has a shorthand member of this name."""
     return any(one.type == "shorthand_property_identifier" and text_of(one) == name for one in value.named_children)
 
 
 def _edited(source: bytes, edits: list[tuple[int, int, str]]) -> str:
-    """The text with each edit's range of bytes blanked, and its replacement at the beginning of the range."""
+    """Return the text with the byte range of each edit blanked, and the replacement at the start of the range."""
     parts, at = [], 0
     for start, end, replacement in sorted(edits):
         parts += [source[at:start].decode(), _blanked(source[start:end].decode(), replacement)]
@@ -217,7 +222,7 @@ def _edited(source: bytes, edits: list[tuple[int, int, str]]) -> str:
 
 
 def _blanked(source: str, replacement: str) -> str:
-    """Blanks of as many UTF-16 units as a text has, its line breaks kept. The replacement is in the first line."""
+    """Return spaces for the UTF-16 units of a text, with its line breaks; the replacement is in the first line."""
     blank = "".join(char if char in "\n\r\u2028\u2029" else "  " if char > "\uffff" else " " for char in source)
     line = next((i for i, char in enumerate(blank) if char != " "), len(blank))
     if len(replacement) <= line:

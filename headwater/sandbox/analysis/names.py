@@ -1,4 +1,4 @@
-"""Which names a script uses that nothing in it declares."""
+"""Finds the names that a script uses but does not declare."""
 
 from collections.abc import Iterator
 
@@ -12,10 +12,10 @@ _DECLARATIONS = frozenset({"function_declaration", "generator_function_declarati
 
 
 def free_names(script: Script) -> dict[str, list[Node]]:
-    """The uses of each name that is declared nowhere around them, in the order of their first use.
+    """Return the uses of each name that no enclosing scope declares, in the order of first use.
 
-    A name that the script assigns to, or asks `typeof` of, counts as declared. So does the name of a function in a
-    block, which is declared in the function around the block too.
+    A name counts as declared if the script assigns to it or applies `typeof` to it. So does a function declared in a
+    block, because JavaScript also declares it in the enclosing function.
     """
     scopes = resolve(script)
     nodes = [node for node, _ in scopes.nodes]
@@ -30,7 +30,7 @@ def free_names(script: Script) -> dict[str, list[Node]]:
 
 
 def _declared(node: Node) -> Iterator[Node]:
-    """The names that a node declares for the whole script."""
+    """Yield the names that a node declares for the whole script."""
     match node.type:
         case "assignment_expression":
             yield from _assigned(node.child_by_field_name("left"))

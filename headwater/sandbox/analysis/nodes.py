@@ -1,4 +1,4 @@
-"""Helpers for nodes of a syntax tree. All are iterative: a script may be nested deeper than Python's stack."""
+"""Helpers for nodes of a syntax tree. All are iterative, because a script may nest deeper than Python's stack."""
 
 from collections.abc import Iterator
 
@@ -9,12 +9,12 @@ _WITH_DEFAULT = ("assignment_pattern", "object_assignment_pattern")
 
 
 def text_of(node: Node) -> str:
-    """The text of a node."""
+    """Return the text of a node."""
     return (node.text or b"").decode(errors="replace")
 
 
 def every_node(root: Node) -> Iterator[Node]:
-    """A node and all nodes below it, parents first, also those that tree-sitter counts as unnamed."""
+    """Yield a node and all nodes below it, parents first, including tree-sitter's anonymous nodes."""
     cursor = root.walk()
     while True:
         node = cursor.node
@@ -28,9 +28,9 @@ def every_node(root: Node) -> Iterator[Node]:
 
 
 def bound_names(pattern: Node) -> Iterator[Node]:
-    """The names that a pattern binds: `a` and `b` in `{ a, x: [b = c] }`.
+    """Yield the names that a pattern binds: `a` and `b` in `{ a, x: [b = c] }`.
 
-    A member such as `a.b`, which an assignment may write to, is no name.
+    A member such as `a.b`, which can also be an assignment target, is not yielded.
     """
     waiting = [pattern]
     while waiting:

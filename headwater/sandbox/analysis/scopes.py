@@ -1,7 +1,8 @@
-"""Which declaration each identifier of a script refers to.
+"""Resolves each identifier of a script to its declaration.
 
-The rules are those of ECMA-262, section "Syntax-Directed Operations: Scope Analysis". `var` belongs to the function
-around it; functions, `let`, `const` and classes belong to the block. Identifiers without a declaration are globals.
+The rules are those of ECMA-262, section "Syntax-Directed Operations: Scope Analysis". `var` declares a name in the
+enclosing function; functions, `let`, `const` and classes declare it in the block. Identifiers without a declaration
+are globals.
 """
 
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ FUNCTIONS: Final = frozenset(
         "field_definition",
     }
 )
-"""Nodes whose code runs at another time or has its own `this`. The value of a class field is such code too."""
+"""Nodes whose code runs at another time or has its own `this`, including the values of class fields."""
 _BLOCKS: Final = FUNCTIONS | {
     "program",
     "statement_block",
@@ -53,10 +54,10 @@ class Binding:
 
     Attributes:
         name: The name.
-        kind: The word or type of node that declares it, such as `let` or "parameter".
-        declaration: The node that first declares it.
-        function: The function around it; None at the top level.
-        is_unique: Whether nothing else declares it.
+        kind: The keyword or node type of the declaration, such as `let` or "parameter".
+        declaration: The node that declares the name first.
+        function: The enclosing function; None at the top level.
+        is_unique: Whether the name has only one declaration.
     """
 
     name: str
@@ -74,7 +75,7 @@ class _Scope:
     bindings: dict[str, Binding] = field(default_factory=dict)
 
     def around_function(self) -> "_Scope":
-        """The scope that `var` declares in: that of the function around, or of the program."""
+        """Return the scope in which `var` declares names: that of the enclosing function, or of the program."""
         scope = self
         while scope.parent is not None and scope.node.type not in FUNCTIONS:
             scope = scope.parent
@@ -94,11 +95,12 @@ class Scopes:
     """The bindings of a script.
 
     Attributes:
-        bindings: By the id of an identifier's node, the binding that it refers to.
-        free: The identifiers that nothing declares.
-        nodes: All nodes but names, strings and numbers, each with the function around it; None at the top level.
-        depth: How deep nodes are nested.
-        is_ambiguous: A parameter's default uses a name that the function's body declares by `var` as well.
+        bindings: The binding of each identifier, by the id of its node.
+        free: The identifiers without a declaration.
+        nodes: All nodes except names, strings and numbers, each with its enclosing function; None at the top level.
+        depth: The largest nesting depth of the nodes.
+        is_ambiguous: Whether a parameter default uses a name that the function body also declares with `var`, so that
+            two bindings exist.
     """
 
     bindings: dict[int, Binding]
@@ -139,7 +141,7 @@ class _Resolver:
         return Scopes(bindings, free, self._nodes, self._depth, is_ambiguous)
 
     def _collect(self) -> None:
-        """Go through the tree with a cursor, which is several times as fast as lists of children."""
+        """Walk the tree with a cursor, which is several times as fast as lists of children."""
         cursor, scopes = self._script.root.walk(), [self._program]
         while True:
             node = cursor.node
@@ -156,7 +158,7 @@ class _Resolver:
                 scopes.pop()
 
     def _enter(self, node: Node, kind: str, outside: _Scope) -> _Scope:
-        """Take a node; returns the scope of its children."""
+        """Process a node, and return the scope of its children."""
         if kind in _REFERENCES:
             self._used.append((node, outside))
             return outside

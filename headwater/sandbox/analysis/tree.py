@@ -1,4 +1,4 @@
-"""The syntax tree of a script, made by tree-sitter.
+"""Parses a script to a syntax tree with tree-sitter.
 
 Node types are those of the grammar https://github.com/tree-sitter/tree-sitter-javascript.
 """
@@ -14,7 +14,7 @@ _READ_BYTES: Final = 1 << 16
 
 
 class Position(NamedTuple):
-    """A place in a script; both count from 1, columns in UTF-16 code units as V8 has them."""
+    """A place in a script. Both count from 1; columns count UTF-16 code units, as in V8's messages."""
 
     line: int
     column: int
@@ -22,7 +22,7 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A parsed script. source: its text in UTF-8, which the offsets of nodes count."""
+    """A parsed script. source: its text in UTF-8; the byte offsets of nodes refer to it."""
 
     text: str
     source: bytes
@@ -35,15 +35,15 @@ class Script:
 
     @property
     def has_errors(self) -> bool:
-        """Whether some part of the text is no JavaScript for the grammar."""
+        """Whether the grammar could not parse some part of the text."""
         return self.root.has_error
 
     def text_of(self, node: Node) -> str:
-        """The text of a node."""
+        """Return the text of a node."""
         return self.source[node.start_byte : node.end_byte].decode(errors="replace")
 
     def position(self, node: Node) -> Position:
-        """Where a node begins."""
+        """Return where a node begins."""
         row, column_bytes = node.start_point
         line_start = node.start_byte - column_bytes
         before = self.source[line_start : node.start_byte].decode(errors="replace")
@@ -53,14 +53,16 @@ class Script:
 def parse(text: str) -> Script:
     """Parse a script, whatever its text is: broken parts become error nodes.
 
-    A broken text of 1 MiB takes seconds. The parser keeps the interpreter's lock but while it calls back, so it is
-    given callbacks: other threads go on meanwhile.
+    A text of 1 MiB with syntax errors takes seconds. The parser releases the GIL only during callbacks, so it gets
+    callbacks to let other threads run.
     """
     source = text.encode(errors="replace")
-    tree = Parser(_LANGUAGE).parse(lambda start, _: source[start : start + _READ_BYTES], progress_callback=_go_on)
+    tree = Parser(_LANGUAGE).parse(
+        lambda start, _: source[start : start + _READ_BYTES], progress_callback=_never_cancel
+    )
     assert tree is not None
     return Script(text, source, tree)
 
 
-def _go_on(_offset: int, _has_error: bool) -> bool:
+def _never_cancel(_offset: int, _has_error: bool) -> bool:
     return False

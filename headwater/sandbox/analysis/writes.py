@@ -1,4 +1,4 @@
-"""The members of objects that a script writes to while records are processed."""
+"""Finds the members of objects to which a script writes while records are processed."""
 
 import re
 
@@ -17,7 +17,7 @@ _WRITES = frozenset({"assignment_expression", "augmented_assignment_expression",
 
 
 def holder(target: Node) -> Node:
-    """The object that a path of members begins with: `a` in `a.b[c].d`."""
+    """Return the object at the start of a path of members: `a` in `a.b[c].d`."""
     while target.type in ("member_expression", "subscript_expression"):
         inner = target.child_by_field_name("object")
         assert inner is not None
@@ -26,30 +26,30 @@ def holder(target: Node) -> Node:
 
 
 def writes_in_functions(script: Script) -> list[Node]:
-    """The members that are written to in functions that run for records, as far as that can be seen."""
+    """Return the member expressions to which functions write that run per record, as far as the text shows."""
     walk = _Walk()
     walk.read(script.root)
-    return [target for target, functions in walk.writes if not functions & walk.called_at_top]
+    return [target for target, functions in walk.writes if not functions & walk.called_at_top_level]
 
 
 def _is_defining(called: Node) -> bool:
-    """Whether a function writes to its first argument. The text of a long chain of calls is not read."""
+    """Return whether a function writes to its first argument. The text of a long chain of calls is not read."""
     is_short = called.end_byte - called.start_byte <= _MAX_DEFINING_BYTES
     return is_short and _DEFINING.fullmatch(text_of(called)) is not None
 
 
 class _Walk:
-    """Goes through a tree with the names of the functions around each node.
+    """Walks a tree with the names of the functions that enclose each node.
 
     Attributes:
-        writes: The targets of writes, each with the names of the functions around it.
-        called_at_top: The names of functions that the top level calls.
+        writes: The targets of writes, each with the names of its enclosing functions.
+        called_at_top_level: The names of functions that the top level calls.
     """
 
     def __init__(self) -> None:
         self.writes: list[tuple[Node, frozenset[str]]] = []
-        self.called_at_top: set[str] = set()
-        self._run_at_top: set[int] = set()
+        self.called_at_top_level: set[str] = set()
+        self._inlined_at_top_level: set[int] = set()
 
     def read(self, root: Node) -> None:
         cursor = root.walk()
@@ -67,9 +67,9 @@ class _Walk:
                 around.pop()
 
     def _enter(self, node: Node, functions: frozenset[str] | None) -> frozenset[str] | None:
-        """Take a node. Returns the names of the functions around its children; None at the top level."""
+        """Process a node. Returns the names of the functions that enclose its children; None at the top level."""
         kind = node.type
-        if kind in _FUNCTIONS and node.id not in self._run_at_top:
+        if kind in _FUNCTIONS and node.id not in self._inlined_at_top_level:
             name = node.child_by_field_name("name")
             return (functions or frozenset()) | {text_of(name) if name is not None else ""}
         if kind == "call_expression":
@@ -87,8 +87,8 @@ class _Walk:
             while called is not None and called.type == "parenthesized_expression":
                 called = called.named_children[0]
             if called is not None and called.type == "identifier":
-                self.called_at_top.add(text_of(called))
-            self._run_at_top.update(one.id for one in [called, *given] if one is not None)
+                self.called_at_top_level.add(text_of(called))
+            self._inlined_at_top_level.update(one.id for one in [called, *given] if one is not None)
         elif called is not None and given and _is_defining(called):
             self._write(given[0], functions)
 

@@ -1,9 +1,9 @@
-// Gives a script `console`: what it prints goes to the worker's log, and never fails a record.
+// Defines `console` for scripts. Printed lines go to the worker's log; printing never fails a record.
 ((realm) => {
   'use strict';
-  const { uncurry, isArray, provide, create, slice, indexOf, match, stringify, stringifyCarefully, Text, call, headOf } = realm;
+  const { uncurry, isArray, provide, create, slice, indexOf, match, stringify, stringifySlowPath, NativeString, currentCall, headOf } = realm;
   const { kindOf, lengthOf } = realm, { keys: keysOf, is, getPrototypeOf } = Object, { isView } = ArrayBuffer, isError = Error.isError;
-  const Failure = Error, Bytes = Uint8Array, ObjectPrototype = Object.prototype, toNumber = Number, { parseInt, parseFloat } = Number;
+  const NativeError = Error, Bytes = Uint8Array, ObjectPrototype = Object.prototype, toNumber = Number, { parseInt, parseFloat } = Number;
   const bigText = uncurry(BigInt.prototype.toString), regexpText = uncurry(RegExp.prototype.toString), timeOf = uncurry(Date.prototype.getTime);
   const isoText = uncurry(Date.prototype.toISOString), sourceText = uncurry(Function.prototype.toString);
   const mapEntries = uncurry(Map.prototype.entries), setValues = uncurry(Set.prototype.values), mapSize = realm.getter(Map.prototype, 'size');
@@ -27,7 +27,7 @@
     const { stack } = error;
     return typeof stack === 'string' && stack !== '' && !isInner ? stack : '[' + headOf(error) + ']';
   };
-  // Items until there is text enough. item(i): the text of one, or undefined behind the last.
+  // Joins items until the text is long enough. item(i): the text of item i, or undefined after the last one.
   const list = (opening, closing, item) => {
     let text = opening;
     for (let i = 0; text.length <= MAX_LINE; i++) {
@@ -80,15 +80,15 @@
     for (let i = 0; i < above.length; i++) if (above[i] === value) return true;
     return false;
   };
-  // above: the objects that the value is in, null for one that is printed itself.
+  // above: the chain of enclosing objects; null for a top-level argument.
   const show = (value, above) => {
     switch (typeof value) {
       case 'string': return above === null ? value : stringify(slice(value, 0, MAX_LINE));
       case 'bigint': return bigText(value) + 'n';
-      case 'number': return is(value, -0) ? '-0' : Text(value);
+      case 'number': return is(value, -0) ? '-0' : NativeString(value);
       case 'function': return showFunction(value);
       case 'object': break;
-      default: return Text(value);
+      default: return NativeString(value);
     }
     if (value === null) return 'null';
     const open = above ?? [];
@@ -97,7 +97,7 @@
     open[open.length] = value;
     try { return showObject(value, open); } finally { open.length -= 1; }
   };
-  const shown = (value) => {
+  const safeShow = (value) => {
     try { return show(value, null); } catch { return '[unprintable]'; }
   };
 
@@ -107,8 +107,8 @@
     if (typeof value === 'bigint') return bigText(value) + 'n';
     return typeof value === 'symbol' || typeof value === 'object' ? 'NaN' : show(convert(value), null);
   };
-  const asJson = (value) => Text(stringifyCarefully(value));
-  const filled = (letter, value) => {
+  const asJson = (value) => NativeString(stringifySlowPath(value));
+  const formatSpecifier = (letter, value) => {
     try {
       switch (letter) {
         case 's': return show(value, null);
@@ -122,8 +122,8 @@
     } catch { return '[unprintable]'; }
   };
   const SPECIFIERS = 'sdifjoOc';
-  // The first text with values in the places of its specifiers, and how many of all values it took.
-  const fill = (values) => {
+  // Replaces the format specifiers in the first value by the following values. Returns the text and how many were used.
+  const applyFormat = (values) => {
     const first = values[0];
     let text = '', used = 1, from = 0;
     for (let at = indexOf(first, '%'); at >= 0 && text.length <= MAX_LINE; at = indexOf(first, '%', from)) {
@@ -131,29 +131,29 @@
       text += slice(first, from, at);
       from = at + 2;
       if (letter === '%') text += '%';
-      else if (letter !== '' && indexOf(SPECIFIERS, letter) >= 0 && used < values.length) text += filled(letter, values[used++]);
+      else if (letter !== '' && indexOf(SPECIFIERS, letter) >= 0 && used < values.length) text += formatSpecifier(letter, values[used++]);
       else text += '%' + letter;
     }
     return { text: text + slice(first, from), used };
   };
-  // The text of a line. Values that its first one has no places for follow it.
+  // Returns the text of a line. Values without a format specifier are appended.
   const format = (values) => {
-    let { text, used } = typeof values[0] === 'string' && values.length > 1 ? fill(values) : { text: '', used: 0 };
-    for (let i = used; i < values.length && text.length <= MAX_LINE; i++) text += (i ? ' ' : '') + shown(values[i]);
+    let { text, used } = typeof values[0] === 'string' && values.length > 1 ? applyFormat(values) : { text: '', used: 0 };
+    for (let i = used; i < values.length && text.length <= MAX_LINE; i++) text += (i ? ' ' : '') + safeShow(values[i]);
     return text;
   };
 
   // ---- lines ----
 
-  // The present record's: how far its lines are indented; its counters and its timers, by their labels.
+  // The state of the current record: the indentation of its lines; its counters and its timers, by label.
   let indent = '', counts = null, timers = null;
   const begin = () => {
-    if (call.lines !== null) return;
+    if (currentCall.lines !== null) return;
     indent = ''; counts = create(null); timers = create(null);
-    call.lines = [];
+    currentCall.lines = [];
   };
   const print = (text) => {
-    const { lines } = call;
+    const { lines } = currentCall;
     if (lines.length < MAX_LINES) lines[lines.length] = slice(indent + text, 0, MAX_LINE);
   };
   const labelOf = (values) => values[0] === undefined ? 'default' : `${values[0]}`;
@@ -162,7 +162,7 @@
     for (let i = start; i < values.length && i < end; i++) some[i - start] = values[i];
     return some;
   };
-  const about = (what, values) => {
+  const withLabel = (what, values) => {
     if (values.length > 0 && typeof values[0] === 'string') values[0] = what + ': ' + values[0];
     return values.length === 0 ? what : typeof values[0] === 'string' ? format(values) : what + ': ' + format(values);
   };
@@ -185,18 +185,18 @@
 
   // ---- tables ----
 
-  // At most so many rows as there are lines: each with its index and what it holds.
+  // Returns the rows of a table with their index and value, at most MAX_LINES.
   const rowsOf = (data) => {
     const rows = [], kind = kindOf(data);
     const add = (index, value) => { rows[rows.length] = { index, value }; };
     if (kind === 'Map') {
       const entries = mapEntries(data);
-      for (let { done, value } = nextEntry(entries); !done && rows.length < MAX_LINES; { done, value } = nextEntry(entries)) add(shown(value[0]), value[1]);
+      for (let { done, value } = nextEntry(entries); !done && rows.length < MAX_LINES; { done, value } = nextEntry(entries)) add(safeShow(value[0]), value[1]);
     } else if (kind === 'Set') {
       const values = setValues(data);
-      for (let { done, value } = nextValue(values); !done && rows.length < MAX_LINES; { done, value } = nextValue(values)) add(Text(rows.length), value);
+      for (let { done, value } = nextValue(values); !done && rows.length < MAX_LINES; { done, value } = nextValue(values)) add(NativeString(rows.length), value);
     } else if (isArray(data)) {
-      for (let i = 0; i < data.length && i < MAX_LINES; i++) add(Text(i), data[i]);
+      for (let i = 0; i < data.length && i < MAX_LINES; i++) add(NativeString(i), data[i]);
     } else {
       for (let i = 0, keys = keysOf(data); i < keys.length && i < MAX_LINES; i++) add(keys[i], data[keys[i]]);
     }
@@ -214,7 +214,7 @@
     }
     return columns;
   };
-  const cell = (value) => slice(shown(value), 0, MAX_CELL);
+  const cell = (value) => slice(safeShow(value), 0, MAX_CELL);
   const linesOf = (rows, columns) => {
     let hasValues = false;
     for (let i = 0; i < rows.length; i++) hasValues = hasValues || !isObject(rows[i].value);
@@ -247,8 +247,8 @@
     __proto__: null, log: printAll, info: printAll, warn: printAll, error: printAll, debug: printAll, dirxml: printAll, table, group,
     groupCollapsed: group,
     dir(values) { print(show(values[0], [])); },
-    trace(values) { print(about('Trace', values) + slice(new Failure().stack, 'Error'.length)); },
-    assert(values) { if (!values[0]) print(about('Assertion failed', part(values, 1, values.length))); },
+    trace(values) { print(withLabel('Trace', values) + slice(new NativeError().stack, 'Error'.length)); },
+    assert(values) { if (!values[0]) print(withLabel('Assertion failed', part(values, 1, values.length))); },
     groupEnd() { indent = slice(indent, 2); },
     count(values) { count(labelOf(values)); },
     countReset(values) { counts[labelOf(values)] = 0; },
@@ -260,7 +260,7 @@
   const console = create(null);
   for (const name of keysOf(methods)) {
     const run = methods[name];
-    realm.replace(console, name, { [name](...values) { try { begin(); run(values); } catch { /* a line less */ } } }[name]);
+    realm.replace(console, name, { [name](...values) { try { begin(); run(values); } catch { /* drop the line */ } } }[name]);
   }
   provide('console', console);
 });

@@ -1,19 +1,17 @@
-// Runs a script over batches of records, in the script's realm: reads, calls, writes, and answers `flow.contains`.
-// Evaluates to a function that takes the realm's handles and returns what the outer harness calls.
-//
-// A call of `flow.contains` with values that are not known yet is answered false, and the values are noted. After all
-// records have run, the parent is asked for all noted values at once, and the records that got a wrong answer run again.
-// Only answers to these records are remembered: a map of all values would cost more than asking for some of them twice.
-//
-// Where a record must run only once, the script waits for each answer: when the script keeps state from record to record,
-// which may hold an assumed answer, and when a record runs alone. What such a script is likely to ask is found out before,
-// by a rehearsal in another realm.
+// Runs a script over batches of records in the script's realm: parses records, calls the script, writes its outputs, and
+// answers `flow.contains`. Evaluates to a function that takes the realm's handles and returns the functions for main.js.
+// `flow.contains` returns false for values whose answer is not known yet, and notes them. After all records have run, the
+// parent is asked for all noted values at once, and the records that got a wrong answer run again. Only the answers to
+// these records are kept: a map of all values would cost more than asking for some of them twice.
+// When a record must run only once, the script blocks for each answer. That is so for a stateful script, whose state could
+// depend on an assumed answer, and for a record that runs alone. A rehearsal in another realm finds the likely questions
+// of such a script before.
 ((realm) => {
   'use strict';
-  const { uncurry, isArray, parse, stringify, hidden, freeze, create, slice, indexOf, match, Text } = realm;
-  const { withExact, stringifyMarked, stringifyCarefully, parseMarked, noticeCircle, beginCalls, asNative, SPACES } = realm;
-  const { wallClock, seal, call, FROZEN } = realm;
-  const NativeArray = Array, Bytes = Uint8Array, NativeMap = Map, Wrong = TypeError, { setPrototypeOf } = Object, { isView } = ArrayBuffer;
+  const { uncurry, isArray, parse, stringify, hidden, freeze, create, slice, indexOf, match, NativeString } = realm;
+  const { restoreLongIntegers, stringifyMarked, stringifySlowPath, parseMarked, noteCircularReference, beginCalls, asNative, SPACES } = realm;
+  const { wallClock, seal, currentCall, FROZEN } = realm;
+  const NativeArray = Array, Bytes = Uint8Array, NativeMap = Map, NativeTypeError = TypeError, { setPrototypeOf } = Object, { isView } = ArrayBuffer;
   const isError = Error.isError;
   const split = uncurry(String.prototype.split), tagOf = uncurry(Object.prototype.toString);
   const join = uncurry(Array.prototype.join), fill = uncurry(Array.prototype.fill), rowAt = uncurry(Array.prototype.indexOf);
@@ -21,51 +19,51 @@
   const numberText = uncurry(Number.prototype.toString), bigText = uncurry(BigInt.prototype.toString);
 
   const MAX_VALUES = 1000, MAX_UNKNOWN = 64, MAX_PASSES = 16;
-  // A rehearsal, and a run that waits for answers, end after a record when so much time is over.
-  const ENOUGH_MS = 125;
+  // A rehearsal, and a run with synchronous questions, stop after the current record once this much time has passed.
+  const SOFT_LIMIT_MS = 125;
   // Stored values have 1 to 1,024 characters, of at most two UTF-16 units each.
   const MAX_VALUE_UNITS = 2048, MAX_NAME_UNITS = 400;
   const MAX_OUTPUTS = 1000, MAX_OUTPUT_UNITS = 1000000, MAX_OUTPUTS_UNITS = 8000000;
   // A third of 32 MB: a UTF-16 unit takes up to three bytes. One record's outputs always fit.
   const MAX_BATCH_UNITS = 11000000, MAX_ASKED_UNITS = 4000000, MAX_UNITS_BEFORE = MAX_BATCH_UNITS - MAX_OUTPUTS_UNITS;
   const MAX_LOG_LINES = 200, MAX_MESSAGE = 1024, MAX_NAME = 100;
-  // The clock is read once for so many records, as long as they are quick.
+  // The clock is read once for this many records, as long as they are quick.
   const SLOW_MS = 50, TIMED_TOGETHER = 8;
   const NOT_RESOLVED = 0, RESOLVED = 1, UNKNOWN_NAME = 2;
-  // So many records leave together. Texts that stay for long are expensive: the engine copies them, and takes and gives
-  // back memory.
-  const PART = 64, FRAME = 5;
+  // Outputs are moved to the frame in groups of this many records. Strings that live long are expensive: the garbage
+  // collector copies them and grows the heap.
+  const FLUSHED_RECORDS = 64, FRAME_HEADER_BYTES = 5;
   const LOCATION = /script\.js:(\d{1,9}):(\d{1,9})/;
-  const HALT = freeze({ __proto__: null });
+  const STOP_SIGNAL = freeze({ __proto__: null });
   // A map whose methods the script can't replace.
   const methods = freeze({ __proto__: null, get: Map.prototype.get, set: Map.prototype.set });
   const dictionary = () => setPrototypeOf(new NativeMap(), methods);
 
-  let script = null, trace = null, source = null, put = null, ask = null;
-  // One batch. Its text comes in parts. firsts: their first rows; lines: those of the part at hand, from row `first` to the
-  // one before `ahead`. places: per row 0, or where numbers of 16 digits and more begin.
-  let firsts = null, part = 0, lines = null, first = 0, ahead = 0;
-  let columns = null, places = null, slow = null, logs = null, datasets = null;
-  // waits: `flow.contains` is answered the truth at once. unfinished: rows whose questions depend on too many answers.
-  let end = 0, waits = false, rehearses = false, interrupted = false, passes = 0, units = 0, unfinished = null, began = 0;
-  // Whether a script made the batch's records, and whether another one gets what is made of them.
-  let fromScript = false, feedsScript = false, alone = false, write = stringify;
-  const chooseWriter = () => { write = feedsScript ? stringifyMarked : call.careful ? stringifyCarefully : stringify; };
-  // Its results. left: so many records have left for the frame of results, which ends at `written`; outputs has the others.
-  let outputs = null, left = 0, written = FRAME, logged = 0;
-  // One pass. todo: its rows, or null for all; stopped: those that run again whatever the answers are.
-  let todo = null, stopped = null, asking = null, askedUnits = 0, timed = 0, since = 0;
-  // Batches that wait for answers, a list from the oldest to the newest.
+  let script = null, trace = null, readPart = null, writeLines = null, askSync = null;
+  // The current batch. Its text is read in parts. firsts: the first row of each part; lines: the lines of the current part,
+  // from row `first` to the row before `nextRow`. longIntegerOffsets: by row 0, or where integers of 16 digits begin.
+  let firsts = null, part = 0, lines = null, first = 0, nextRow = 0;
+  let columns = null, longIntegerOffsets = null, slow = null, logs = null, datasets = null;
+  // waits: `flow.contains` blocks until it has the true answer. unfinished: rows that did not settle within MAX_PASSES.
+  let end = 0, waits = false, rehearses = false, interrupted = false, passes = 0, units = 0, unfinished = null, passBegan = 0;
+  // Whether another script wrote the records of the batch, and whether the outputs go to another script.
+  let inputFromScript = false, outputToScript = false, alone = false, write = stringify;
+  const chooseWriter = () => { write = outputToScript ? stringifyMarked : currentCall.useSlowPath ? stringifySlowPath : stringify; };
+  // Its results. movedCount: the number of outputs in the frame RESULTS, which ends at `written`; outputs: the others.
+  let outputs = null, movedCount = 0, written = FRAME_HEADER_BYTES, logged = 0;
+  // The current pass. todo: its rows, or null for all; stopped: the rows that run again whatever the answers are.
+  let todo = null, stopped = null, asking = null, askedUnits = 0, timedUpTo = 0, groupBegan = 0;
+  // Batches that wait for answers, a linked list from the oldest to the newest.
   let oldest = null, newest = null;
-  // One call. noted: how many values it asked. `verdict` outranks whatever the script makes of an exception of ours; an
-  // empty one says that the call was stopped.
+  // The current call. noted: the number of values that it asked for. verdict: the final output of this call, even if the
+  // script catches our exception; '' means that the call was stopped and the record has to run again.
   let noted = 0, verdict = null;
 
   // ---- errors ----
 
   const fail = (name, message) => {
     verdict = errorLine(name, message, '');
-    throw HALT;
+    throw STOP_SIGNAL;
   };
   const errorLine = (name, message, stack) => {
     const found = match(LOCATION, stack);
@@ -79,15 +77,15 @@
     } catch { return ''; }
   };
   const jsonOf = (value) => {
-    try { return stringifyCarefully(value) || ''; } catch { return ''; }
+    try { return stringifySlowPath(value) || ''; } catch { return ''; }
   };
   const BIGINT_ADVICE = '. Integers beyond 2^53 - 1 come as BigInt: convert with Number(x), or with BigInt(x) on both sides';
   const ofBigInt = /^Cannot (mix BigInt and other types|convert a BigInt value to a number)/;
-  // The engine says the same of objects that a script has frozen itself, and often does not name the object.
+  // V8 has the same message for objects that a script has frozen itself, and often does not name the object.
   const ofFrozen = /^Cannot (?:assign to read only property|delete property|(?:add|define) property|redefine property:) (?!'?\d)/;
   const ofBuiltIn = /^Cannot (?:assign to read only|delete) property '.*' of (?:object |function )?'?(?:\[object (?!Object\])\w+\]|.*\[native code\] \})'?$/s;
   const explained = (message) => {
-    noticeCircle(message);
+    noteCircularReference(message);
     chooseWriter();
     if (match(ofBigInt, message) !== null) return message + BIGINT_ADVICE;
     if (match(ofFrozen, message) === null) return message;
@@ -99,7 +97,7 @@
       return errorLine(name || 'Error', name || message ? message : jsonOf(error), textOf(error, 'stack'));
     }
     let text = '';
-    try { text = Text(error); } catch { /* a symbol or an object without text */ }
+    try { text = NativeString(error); } catch { /* a symbol or an object without text */ }
     return errorLine('Error', text, '');
   };
 
@@ -113,15 +111,15 @@
       case 'undefined': return '';
       default:
         if (value === null) return '';
-        throw new Wrong('flow.contains: values are strings or numbers');
+        throw new NativeTypeError('flow.contains: values are strings or numbers');
     }
   };
   const noDataset = (name) => fail('UnknownDataset', 'flow.contains: you have no dataset ' + stringify(name));
-  // asked: this pass's values, rows: whose they are; unnamed: rows that asked no value, but whether the dataset is there.
-  // facts: the answers to all values of records that run again.
+  // asked: the values of this pass; rows: the record of each value; unnamed: the records that asked without a value, so
+  // that only the existence of the dataset matters. knownAnswers: the answers for records that run again.
   const newDataset = (name) => {
     const dataset = {
-      name, state: NOT_RESOLVED, isAsked: false, asked: [], rows: [], unnamed: [], answers: '', facts: null,
+      name, state: NOT_RESOLVED, isAsked: false, asked: [], rows: [], unnamed: [], answers: '', knownAnswers: null,
     };
     datasets.set(name, dataset);
     return dataset;
@@ -133,55 +131,56 @@
     if (dataset.state === UNKNOWN_NAME) noDataset(name);
     return dataset;
   };
-  const enlist = (dataset) => {
+  const addToQuestion = (dataset) => {
     dataset.isAsked = true;
     asking[asking.length] = dataset;
     askedUnits += dataset.name.length;
   };
   const askName = (dataset) => {
-    if (!dataset.isAsked) enlist(dataset);
-    dataset.unnamed[dataset.unnamed.length] = call.row;
+    if (!dataset.isAsked) addToQuestion(dataset);
+    dataset.unnamed[dataset.unnamed.length] = currentCall.row;
     noted += 1;
   };
-  // The values that the facts don't have, or null when one of the others is a member.
-  const newTo = (facts, values, count) => {
+  // Returns the values without a known answer; null if one of the known values is a member.
+  const unknownValues = (knownAnswers, values, count) => {
     const unknown = [];
     for (let i = 0; i < count; i++) {
-      const value = textOfValue(values[i]), fact = facts.get(value);
+      const value = textOfValue(values[i]), fact = knownAnswers.get(value);
       if (fact === '1') return null;
       if (fact === undefined) unknown[unknown.length] = value;
     }
     return unknown;
   };
-  // Fails where the stack has no room for what the outer harness calls, which would fail with an error of its own realm.
+  // Throws RangeError here if the stack is nearly full. Otherwise the overflow would happen in the outer realm and leak
+  // one of its error objects.
   const STACK_FRAMES = 200;
   const requireStack = (frames) => frames > 0 && requireStack(frames - 1);
-  // Asks for what is not known, and waits for the answer.
+  // Asks for the values without a known answer, and blocks until the answer arrives.
   const isMember = (dataset, values, count) => {
-    if (dataset.facts === null) dataset.facts = dictionary();
-    const { facts } = dataset, unknown = newTo(facts, values, count), asked = [];
+    if (dataset.knownAnswers === null) dataset.knownAnswers = dictionary();
+    const { knownAnswers } = dataset, unknown = unknownValues(knownAnswers, values, count), asked = [];
     if (unknown === null) return true;
     for (let i = 0; i < unknown.length; i++) {
       if (unknown[i] !== '' && unknown[i].length <= MAX_VALUE_UNITS) asked[asked.length] = unknown[i];
     }
     if (asked.length === 0 && dataset.state === RESOLVED) return false;
     requireStack(STACK_FRAMES);
-    const answers = ask('[' + stringify(dataset.name) + ',' + stringify(setPrototypeOf(asked, null)) + ']');
+    const answers = askSync('[' + stringify(dataset.name) + ',' + stringify(setPrototypeOf(asked, null)) + ']');
     dataset.state = answers === '?' ? UNKNOWN_NAME : RESOLVED;
     if (answers === '?') noDataset(dataset.name);
-    for (let i = 0; i < asked.length; i++) facts.set(asked[i], answers[i]);
+    for (let i = 0; i < asked.length; i++) knownAnswers.set(asked[i], answers[i]);
     return indexOf(answers, '1') >= 0;
   };
   const contains = (name, values) => {
-    if (typeof name !== 'string' || !isArray(values)) throw new Wrong('flow.contains(name, values) takes a string and an array');
+    if (typeof name !== 'string' || !isArray(values)) throw new NativeTypeError('flow.contains(name, values) takes a string and an array');
     let count = values.length;
-    if (!(count <= MAX_VALUES)) throw new Wrong('flow.contains: more than 1000 values');
-    if (datasets === null) throw new Wrong('flow.contains works while a record is processed only');
-    if (noted >= MAX_VALUES) throw HALT; // the script caught the last one
-    const dataset = datasetOf(name), before = noted, { asked, rows, facts } = dataset;
+    if (!(count <= MAX_VALUES)) throw new NativeTypeError('flow.contains: more than 1000 values');
+    if (datasets === null) throw new NativeTypeError('flow.contains works while a record is processed only');
+    if (noted >= MAX_VALUES) throw STOP_SIGNAL; // The script caught the previous stop signal.
+    const dataset = datasetOf(name), before = noted, { asked, rows, knownAnswers } = dataset;
     if (waits) return isMember(dataset, values, count);
-    if (facts !== null) {
-      values = newTo(facts, values, count);
+    if (knownAnswers !== null) {
+      values = unknownValues(knownAnswers, values, count);
       if (values === null) return true;
       count = values.length;
     }
@@ -189,14 +188,14 @@
       let value = values[i];
       if (typeof value !== 'string') value = textOfValue(value);
       if (value === '' || value.length > MAX_VALUE_UNITS) continue;
-      if (!dataset.isAsked) enlist(dataset);
-      rows[asked.length] = call.row;
+      if (!dataset.isAsked) addToQuestion(dataset);
+      rows[asked.length] = currentCall.row;
       asked[asked.length] = value;
       askedUnits += value.length;
       noted += 1;
     }
     if (dataset.state === NOT_RESOLVED && noted === before) askName(dataset);
-    if (noted > MAX_UNKNOWN) { verdict = ''; throw HALT; }
+    if (noted > MAX_UNKNOWN) { verdict = ''; throw STOP_SIGNAL; }
     return false;
   };
   const flow = create(null);
@@ -205,12 +204,13 @@
 
   // ---- one record ----
 
-  // Rows are taken in order. The parts before a frontier have been seen, in an earlier pass or in this one.
-  const turnTo = (row) => {
+  // Rows are visited in ascending order; `firsts` of all parts up to the current one is known from this pass or an
+  // earlier one.
+  const loadPartOf = (row) => {
     do part += 1; while (firsts[part + 1] <= row);
-    lines = split(source(part), '\n');
+    lines = split(readPart(part), '\n');
     first = firsts[part];
-    ahead = firsts[part + 1] = first + lines.length;
+    nextRow = firsts[part + 1] = first + lines.length;
   };
   const requireObject = (record) => {
     if (typeof record !== 'object' || record === null || isArray(record)) fail('NotAnObject', 'the record is no JSON object');
@@ -218,14 +218,14 @@
   const refuse = (what) =>
     fail('InvalidOutput', 'process returned ' + what + ': return the record to keep it, null to drop it, or an array of records');
   const withArticle = (noun) => (match(/^[AEIO]/i, noun) === null ? 'a ' : 'an ') + noun;
-  // Of a Map, an Error or a generator nothing is left as JSON; of an array of numbers, its places.
+  // A Map, an Error or a generator becomes `{}` in JSON, and a typed array an object with index keys: refuse both.
   const requirePlain = (output, place) => {
     const kind = slice(tagOf(output), 8, -1);
     if (place === undefined ? kind !== 'Object' : isView(output)) refuse(withArticle(kind));
   };
-  // Whether a text is too large without its marks, each of which takes two units.
+  // Fails if a text is too large without its marks, each of which takes two units.
   const requireRoom = (text) => {
-    if (text.length - (feedsScript ? 2 * call.marks : 0) > MAX_OUTPUT_UNITS) fail('OutputTooLarge', 'the returned record is larger than 1,000,000 bytes');
+    if (text.length - (outputToScript ? 2 * currentCall.marks : 0) > MAX_OUTPUT_UNITS) fail('OutputTooLarge', 'the returned record is larger than 1,000,000 bytes');
   };
   const writeOne = (output) => {
     if (typeof output !== 'object' || output === null) refuse(withArticle(typeof output));
@@ -235,7 +235,7 @@
     const third = text[2];
     if (third === undefined || third === '0') requirePlain(output, third);
     if (text.length > MAX_OUTPUT_UNITS) requireRoom(text);
-    return feedsScript && call.marks !== 0 ? slice(SPACES, 0, call.marks) + text : text;
+    return outputToScript && currentCall.marks !== 0 ? slice(SPACES, 0, currentCall.marks) + text : text;
   };
   const writeAll = (result) => {
     let text = '', count = 0, size = 0;
@@ -245,22 +245,22 @@
       count += 1;
       if (count > MAX_OUTPUTS) fail('InvalidOutput', 'process returned more than 1,000 records for one');
       const one = writeOne(output);
-      size += one.length - (feedsScript ? 2 * call.marks : 0);
+      size += one.length - (outputToScript ? 2 * currentCall.marks : 0);
       if (size > MAX_OUTPUTS_UNITS + SPACES.length * count) fail('OutputTooLarge', 'the returned records are larger than 8,000,000 bytes together');
       text += (count > 1 ? '\t' : '') + one;
     }
     return text;
   };
-  // Without a JIT each call of a function of ours costs as much as a few lines of this one.
+  // One long function, because without a JIT a function call costs as much as a few of its lines.
   const run = (row) => {
     noted = 0; verdict = null;
-    call.row = row; call.seeded = false; call.lines = null;
+    currentCall.row = row; currentCall.seeded = false; currentCall.lines = null;
     let output = '', isRead = false;
     try {
-      const text = lines[row - first], record = fromScript && text[0] === ' ' ? parseMarked(text) : parse(text);
+      const text = lines[row - first], record = inputFromScript && text[0] === ' ' ? parseMarked(text) : parse(text);
       isRead = true;
       if (text[0] !== '{') requireObject(record);
-      const result = script(places[row] === 0 ? record : withExact(record, text, places[row]));
+      const result = script(longIntegerOffsets[row] === 0 ? record : restoreLongIntegers(record, text, longIntegerOffsets[row]));
       if (result !== undefined && result !== null) output = isArray(result) ? writeAll(result) : writeOne(result);
     } catch (error) {
       if (verdict === null) output = isRead ? describe(error) : errorLine('InvalidJSON', textOf(error, 'message'), '');
@@ -272,50 +272,50 @@
 
   const keepLines = (row) => {
     if (logs === null) logs = fill(new NativeArray(end), null);
-    logs[row] = call.lines;
+    logs[row] = currentCall.lines;
   };
   const keep = (row, output) => {
-    outputs[row - left] = output;
+    outputs[row - movedCount] = output;
     units += output.length;
-    if (logs !== null || call.lines !== null) keepLines(row);
+    if (logs !== null || currentCall.lines !== null) keepLines(row);
     if (verdict === '') stopped[stopped.length] = row;
   };
-  // Looks at the time of the pass's records before the one at j. Returns before which one to look again. When records
-  // together took too long each of them counts as slow: alone it will be judged by its own time.
-  const lookAtTime = (j) => {
-    const time = wallClock(), took = time - since;
-    for (; took > SLOW_MS && timed < j; timed++) slow[slow.length] = todo === null ? timed : todo[timed];
-    timed = j; since = time;
+  // Checks the clock after the records before index j. Returns the index before which to check again. When a group of
+  // records took too long, each of them counts as slow; each is then run alone and judged by its own time.
+  const checkClock = (j) => {
+    const time = wallClock(), took = time - groupBegan;
+    for (; took > SLOW_MS && timedUpTo < j; timedUpTo++) slow[slow.length] = todo === null ? timedUpTo : todo[timedUpTo];
+    timedUpTo = j; groupBegan = time;
     return j + (waits || took > SLOW_MS / TIMED_TOGETHER ? 1 : TIMED_TOGETHER);
   };
-  // Moves all outputs to the frame of results. Nothing interrupts what follows the call.
-  const leave = () => {
+  // Moves all outputs to the frame RESULTS. V8 can't interrupt between the return of `writeLines` and the assignments.
+  const flushOutputs = () => {
     if (outputs.length === 0) return;
-    const reached = put(written, join(outputs, '\n'));
-    written = reached; left += outputs.length; outputs = [];
-    // What has left is not given up when the time is over now.
-    call.row = left;
+    const reached = writeLines(written, join(outputs, '\n'));
+    written = reached; movedCount += outputs.length; outputs = [];
+    // Records that were flushed are not dropped by a timeout that comes now.
+    currentCall.row = movedCount;
   };
   const pass = () => {
-    asking = []; stopped = []; askedUnits = 0; passes += 1; part = -1; ahead = 0; timed = 0; since = began = wallClock();
+    asking = []; stopped = []; askedUnits = 0; passes += 1; part = -1; nextRow = 0; timedUpTo = 0; groupBegan = passBegan = wallClock();
     const count = todo === null ? end : todo.length;
-    // A record that runs once is looked at alone, since it can't be tried once more beside its neighbours.
+    // When each record runs only once, check the clock after each record, because it can't be run again to measure it.
     let j = 0, look = waits ? 1 : TIMED_TOGETHER;
     for (; j < count; j++) {
-      if (j === look) look = lookAtTime(j);
+      if (j === look) look = checkClock(j);
       const row = todo === null ? j : todo[j];
       if (row >= end) break;
-      if ((waits || rehearses) && row > 0 && (since - began > ENOUGH_MS || units > MAX_UNITS_BEFORE)) { end = row; break; }
-      if (row >= ahead) turnTo(row);
+      if ((waits || rehearses) && row > 0 && (groupBegan - passBegan > SOFT_LIMIT_MS || units > MAX_UNITS_BEFORE)) { end = row; break; }
+      if (row >= nextRow) loadPartOf(row);
       if (trace !== null) trace(row);
       const output = run(row);
       if (rehearses) { if (askedUnits > MAX_ASKED_UNITS) break; continue; }
       if (!waits && row > 0 && (units + output.length > MAX_BATCH_UNITS || askedUnits > MAX_ASKED_UNITS)) { end = row; break; }
       keep(row, output);
-      if (todo === null && outputs.length === PART && asking.length === 0) leave();
+      if (todo === null && outputs.length === FLUSHED_RECORDS && asking.length === 0) flushOutputs();
     }
-    call.row = -1;
-    lookAtTime(j);
+    currentCall.row = -1;
+    checkClock(j);
     return question();
   };
   const question = () => {
@@ -325,30 +325,30 @@
     }
     return text && text + ']';
   };
-  // Marks by row: those that have this mark, in order.
-  const marked = (marks) => {
+  // Returns the rows that are set in a byte array, in order.
+  const rowsOf = (marks) => {
     const rows = [];
     for (let row = byteAt(marks, 1); row >= 0; row = byteAt(marks, 1, row + 1)) rows[rows.length] = row;
     return rows;
   };
-  const mark = (marks, rows) => {
+  const setRows = (marks, rows) => {
     for (let i = 0; i < rows.length; i++) if (rows[i] < end) marks[rows[i]] = 1;
   };
-  const learn = (dataset, answers, wrong) => {
+  const applyAnswers = (dataset, answers, wrong) => {
     dataset.answers = answers;
     dataset.state = answers === '?' ? UNKNOWN_NAME : RESOLVED;
-    if (answers === '?') { mark(wrong, dataset.rows); mark(wrong, dataset.unnamed); }
+    if (answers === '?') { setRows(wrong, dataset.rows); setRows(wrong, dataset.unnamed); }
     const { rows } = dataset, members = [];
     for (let i = indexOf(answers, '1'); i >= 0; i = indexOf(answers, '1', i + 1)) members[members.length] = rows[i];
-    mark(wrong, members);
+    setRows(wrong, members);
   };
-  // Keeps the answers to the values of records that run again.
-  const remember = (dataset, wrong) => {
+  // Keeps the answers for records that run again.
+  const keepAnswers = (dataset, wrong) => {
     const { asked, rows, answers } = dataset;
-    if (dataset.facts === null) dataset.facts = dictionary();
-    for (let i = 0; i < rows.length; i++) if (wrong[rows[i]] === 1) dataset.facts.set(asked[i], answers[i]);
+    if (dataset.knownAnswers === null) dataset.knownAnswers = dictionary();
+    for (let i = 0; i < rows.length; i++) if (wrong[rows[i]] === 1) dataset.knownAnswers.set(asked[i], answers[i]);
   };
-  const forget = (dataset) => {
+  const resetQuestion = (dataset) => {
     dataset.isAsked = false;
     dataset.asked = []; dataset.rows = []; dataset.unnamed = [];
   };
@@ -357,11 +357,11 @@
     for (let i = 0; lines !== null && i < lines.length && logged < MAX_LOG_LINES; i++, logged++) text += stringify(lines[i]) + '\n';
     return text;
   };
-  const again = (wrong) => {
-    todo = marked(wrong);
+  const scheduleRetries = (wrong) => {
+    todo = rowsOf(wrong);
     for (let i = 0; i < todo.length; i++) {
-      units -= outputs[todo[i] - left].length;
-      outputs[todo[i] - left] = '';
+      units -= outputs[todo[i] - movedCount].length;
+      outputs[todo[i] - movedCount] = '';
     }
     if (passes >= MAX_PASSES) { unfinished = todo; todo = []; }
   };
@@ -369,33 +369,32 @@
   return {
     __proto__: null,
     setScript(found) { script = found; },
-    // read(number): a part of the batch's text; write(at, lines): puts lines into the frame of results, returns its end;
-    // wait(question): the answers to a question that the script waits for.
-    connect(read, write, wait) { source = read; put = write; ask = wait; },
+    // read(number): returns a part of the batch's text; write(at, lines): writes lines into the frame RESULTS and returns
+    // its end; wait(question): blocks for the answers to a question.
+    connect(read, write, wait) { readPart = read; writeLines = write; askSync = wait; },
     seal,
     describe,
     // Whether an error says that a script declares an `Error` of its own.
     saysErrorIsDeclared: (error) => isError(error) && textOf(error, 'message') === "Identifier 'Error' has already been declared",
-    // From now on the first use of the time or a random number is noted, until `outsideUse` is asked: an error line, or ''.
-    watchTopLevel() { call.watched = true; },
+    // From now on the first use of the time or a random number is noted. `outsideUse` returns it as an error line, or ''.
+    watchTopLevel() { currentCall.isWatched = true; },
     outsideUse() {
-      const { outside } = call;
-      call.watched = false;
-      return outside === null ? '' : errorLine('OutsideOfRecord', outside.what, outside.stack);
+      const { topLevelUse } = currentCall;
+      currentCall.isWatched = false;
+      return topLevelUse === null ? '' : errorLine('OutsideOfRecord', topLevelUse.what, topLevelUse.stack);
     },
     trace(report) { trace = report; },
-    // Makes ready for `pass`, which may be interrupted at once: no record runs then. head: as JSON, how many there are and
-    // the places of long numbers in them: a row and its places, a row and its places, …; text: the records' columns as
-    // JSON, which few scripts ask for.
-    begin(head, text, isAlone, isFromScript, feeds, mustWait) {
+    // Prepares `pass`, which may be interrupted before the first record. head: JSON with the number of records, and for each
+    // row with long integers the row and their offsets; text: the record columns as JSON, which few scripts need.
+    begin(head, text, isAlone, isFromScript, toScript, mustWait) {
       const long = parse(head);
       let parsed = null;
-      columns = call.columns = () => parsed === null ? parsed = parse(text) : parsed;
+      columns = currentCall.columns = () => parsed === null ? parsed = parse(text) : parsed;
       end = long[0]; firsts = [0];
-      places = fill(new NativeArray(end), 0);
-      for (let i = 1; i < long.length; i += 2) places[long[i]] = long[i + 1];
-      outputs = []; left = 0; written = FRAME; slow = []; logs = todo = null; datasets = dictionary();
-      alone = isAlone; waits = mustWait; rehearses = false; fromScript = isFromScript; feedsScript = feeds;
+      longIntegerOffsets = fill(new NativeArray(end), 0);
+      for (let i = 1; i < long.length; i += 2) longIntegerOffsets[long[i]] = long[i + 1];
+      outputs = []; movedCount = 0; written = FRAME_HEADER_BYTES; slow = []; logs = todo = null; datasets = dictionary();
+      alone = isAlone; waits = mustWait; rehearses = false; inputFromScript = isFromScript; outputToScript = toScript;
       interrupted = false; passes = 0; units = 0; unfinished = [];
       beginCalls(alone);
       chooseWriter();
@@ -403,80 +402,81 @@
     },
     // Runs all records. Returns the question to the parent, or '' when there is none.
     pass,
-    // Runs records for what they ask, and forgets what they make. Returns as `pass` does.
+    // Runs the records only to collect their questions. Returns the same as `pass`.
     rehearse() { rehearses = true; return pass(); },
-    // What was asked in a rehearsal that was interrupted.
-    asked() { call.row = -1; return question(); },
-    // Answers to questions that a rehearsal found.
-    know(text, answers) {
+    // Returns the question of an interrupted rehearsal.
+    asked() { currentCall.row = -1; return question(); },
+    // Stores the answers to the question of a rehearsal.
+    preloadAnswers(text, answers) {
       const parts = parse(text), lines = split(answers, '\n');
       for (let i = 0; i < lines.length; i++) {
         const dataset = newDataset(parts[2 * i]), values = parts[2 * i + 1], answer = lines[i];
         dataset.state = answer === '?' ? UNKNOWN_NAME : RESOLVED;
-        dataset.facts = dictionary();
-        for (let j = 0; j < values.length && answer !== '?'; j++) dataset.facts.set(values[j], answer[j]);
+        dataset.knownAnswers = dictionary();
+        for (let j = 0; j < values.length && answer !== '?'; j++) dataset.knownAnswers.set(values[j], answer[j]);
       }
     },
-    // Sets the batch aside that has asked, until its answers come.
+    // Sets the current batch aside until its answers arrive.
     suspend() {
       const batch = {
-        __proto__: null, firsts, columns, places, slow, logs, outputs, left, written, datasets, end, interrupted, passes, units,
-        alone, fromScript, feedsScript, todo, stopped, asking, next: null,
+        __proto__: null, firsts, columns, longIntegerOffsets, slow, logs, outputs, movedCount, written, datasets, end, interrupted, passes, units,
+        alone, inputFromScript, outputToScript, todo, stopped, asking, next: null,
       };
       if (oldest === null) oldest = batch; else newest.next = batch;
       newest = batch;
     },
-    // Goes on with the batch that was set aside first.
+    // Makes the batch that was set aside first the current one again.
     resume() {
       const batch = oldest;
       oldest = batch.next;
       if (oldest === null) newest = null;
-      ({ firsts, columns, places, slow, logs, outputs, left, written, datasets, end, interrupted, passes, units } = batch);
-      ({ alone, fromScript, feedsScript, todo, stopped, asking } = batch);
+      ({ firsts, columns, longIntegerOffsets, slow, logs, outputs, movedCount, written, datasets, end, interrupted, passes, units } = batch);
+      ({ alone, inputFromScript, outputToScript, todo, stopped, asking } = batch);
       waits = rehearses = false; unfinished = [];
       beginCalls(alone);
       chooseWriter();
-      call.columns = columns;
+      currentCall.columns = columns;
     },
-    // Takes the answers to the last question, and runs the records again that were told wrong.
-    feed(text) {
+    // Applies the answers to the last question, and runs the records again for which `flow.contains` had returned a
+    // wrong value.
+    answer(text) {
       const lines = split(text, '\n'), wrong = new Bytes(end);
-      mark(wrong, stopped);
-      for (let i = 0; i < asking.length; i++) learn(asking[i], lines[i], wrong);
-      again(wrong);
+      setRows(wrong, stopped);
+      for (let i = 0; i < asking.length; i++) applyAnswers(asking[i], lines[i], wrong);
+      scheduleRetries(wrong);
       for (let i = 0; i < asking.length; i++) {
-        if (todo.length) remember(asking[i], wrong);
-        forget(asking[i]);
+        if (todo.length) keepAnswers(asking[i], wrong);
+        resetQuestion(asking[i]);
       }
       return todo.length ? pass() : '';
     },
-    // After a timeout: gives up the record that was running, and those behind it. Returns as `pass` does.
-    cut() {
-      const row = call.row;
-      call.row = -1;
-      if (row >= 0) lookAtTime(todo === null ? row : rowAt(todo, row));
+    // After a timeout: drops the record that was running, and the records after it. Returns the same as `pass`.
+    truncate() {
+      const row = currentCall.row;
+      currentCall.row = -1;
+      if (row >= 0) checkClock(todo === null ? row : rowAt(todo, row));
       if (row < end) {
         interrupted = true;
         end = row < 0 ? 0 : row;
       }
-      if (end === 0) { outputs = []; left = 0; written = FRAME; }
+      if (end === 0) { outputs = []; movedCount = 0; written = FRAME_HEADER_BYTES; }
       return end === 0 ? '' : question();
     },
-    // Puts the outputs that are left into the frame: a line per record. Returns their summary: log lines, and then
+    // Moves the remaining outputs to the frame, a line per record. Returns the summary: log lines, and then
     // "<records> <1: interrupted> <log lines> <slow rows> <unfinished rows>".
     finish() {
       const slowRows = new Bytes(end);
       let log = '';
-      mark(slowRows, slow); logged = 0;
+      setRows(slowRows, slow); logged = 0;
       for (let row = 0; logs !== null && row < end; row++) log += logText(logs[row]);
-      outputs.length = end - left;
-      leave();
-      call.row = -1;
-      const head = end + ' ' + (interrupted ? 1 : 0) + ' ' + logged + ' ' + join(marked(slowRows), ',') + ' ' + join(unfinished, ',');
-      lines = firsts = columns = places = outputs = slow = logs = datasets = todo = stopped = asking = unfinished = call.columns = null;
+      outputs.length = end - movedCount;
+      flushOutputs();
+      currentCall.row = -1;
+      const head = end + ' ' + (interrupted ? 1 : 0) + ' ' + logged + ' ' + join(rowsOf(slowRows), ',') + ' ' + join(unfinished, ',');
+      lines = firsts = columns = longIntegerOffsets = outputs = slow = logs = datasets = todo = stopped = asking = unfinished = currentCall.columns = null;
       return log + head;
     },
-    // Where the frame of results ends.
+    // Returns the end offset of the frame RESULTS.
     written() { return written; },
   };
 });

@@ -1,26 +1,25 @@
-// Makes the stacks of errors show the script's own frames, and keeps the engine's call sites from the script: they are
-// objects of the outer realm.
+// Limits error stacks to the script's own frames, and hides V8's call sites from the script, because they are objects of
+// the outer realm.
 //
-// For the text of a stack the engine calls `prepareStackTrace` of what the global object has as `Error`. So that property
-// can't be redefined, and whatever a script assigns to it gets our `prepareStackTrace` before it is there.
+// To format a stack, V8 calls `globalThis.Error.prepareStackTrace`. So `globalThis.Error` is an accessor that can't be
+// redefined, and any object that a script assigns to it first gets our `prepareStackTrace`.
 ((realm) => {
   'use strict';
-  const { freeze, hidden, Text, FROZEN } = realm;
-  const Wrong = TypeError, { defineProperty, isFrozen } = Object, Native = Error, SCRIPT = 'script.js', HARNESS = 'harness.js';
+  const { freeze, hidden, NativeString, FROZEN } = realm;
+  const NativeTypeError = TypeError, { defineProperty, isFrozen } = Object, NativeError = Error, SCRIPT = 'script.js', HARNESS = 'harness.js';
 
   const textOf = (error, key, otherwise) => {
     try {
       const value = error[key];
-      return value === undefined ? otherwise : Text(value);
+      return value === undefined ? otherwise : NativeString(value);
     } catch { return otherwise; }
   };
   const headOf = (error) => {
     const name = textOf(error, 'name', 'Error'), message = textOf(error, 'message', '');
     return name + (name !== '' && message !== '' ? ': ' : '') + message;
   };
-  // Functions of the engine have no file. Below the first frame of the outer realm, whose file names are long, there is no
-  // frame of the script.
-  // At the end of the stack any call may fail, with an error of the outer realm too: none gets out.
+  // Built-in functions have no file. The first frame of the outer realm (its file is a data: URL) is below all frames of
+  // the script. Near a stack overflow any call may throw, even an error of the outer realm: catch all of them here.
   const prepareStackTrace = (error, sites) => {
     let text = '';
     try {
@@ -30,21 +29,21 @@
         if (file === SCRIPT) text += '\n    at ' + sites[i].toString();
         else if (typeof file === 'string' && file !== HARNESS) break;
       }
-    } catch { /* what there is so far is a stack */ }
+    } catch { /* return the text so far */ }
     return text;
   };
-  // Every attribute is named: else a proxy may say that the property is there when it is not.
+  // All four attributes are given: with fewer, a Proxy could claim to have the property without having it.
   const pin = (error) => defineProperty(error, 'prepareStackTrace', {
     __proto__: null, value: prepareStackTrace, writable: false, enumerable: false, configurable: false,
   });
-  pin(Native);
+  pin(NativeError);
   freeze(prepareStackTrace);
-  hidden(Native, 'stackTraceLimit', 10);
+  hidden(NativeError, 'stackTraceLimit', 10);
 
-  let current = Native;
+  let current = NativeError;
   const get = () => current;
   const set = (value) => {
-    if (isFrozen(Native)) throw new Wrong(FROZEN);
+    if (isFrozen(NativeError)) throw new NativeTypeError(FROZEN);
     if (typeof value === 'function' || (typeof value === 'object' && value !== null)) pin(value);
     current = value;
   };

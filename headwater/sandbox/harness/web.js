@@ -1,9 +1,9 @@
-// Gives a script `atob`, `btoa`, `TextEncoder`, `TextDecoder` and `structuredClone`, as the web has them.
+// Defines `atob`, `btoa`, `TextEncoder`, `TextDecoder` and `structuredClone` for scripts, as the web standards specify.
 ((realm) => {
   'use strict';
-  const { uncurry, isArray, provide, getter, tag, kindOf, typedName, lengthOf, slice, match, Text, hidden } = realm;
-  const { defineProperty, getPrototypeOf, keys: keysOf } = Object, { apply } = Reflect, isError = Error.isError, Failure = Error;
-  const Bytes = Uint8Array, Units = Uint16Array, Wrong = TypeError, OutOfRange = RangeError, NativeArray = Array, NativeMap = Map;
+  const { uncurry, isArray, provide, getter, tag, kindOf, typedName, lengthOf, slice, match, NativeString, hidden } = realm;
+  const { defineProperty, getPrototypeOf, keys: keysOf } = Object, { apply } = Reflect, isError = Error.isError, NativeError = Error;
+  const Bytes = Uint8Array, Units = Uint16Array, NativeTypeError = TypeError, NativeRangeError = RangeError, NativeArray = Array, NativeMap = Map;
   const NativeSet = Set, NativeDate = Date, NativeRegExp = RegExp, NativeView = DataView, toObject = Object, { isView } = ArrayBuffer;
   const Typed = getPrototypeOf(Bytes.prototype), isDetached = getter(ArrayBuffer.prototype, 'detached');
   const bufferOf = getter(Typed, 'buffer'), offsetOf = getter(Typed, 'byteOffset'), sizeOf = getter(Typed, 'byteLength');
@@ -23,23 +23,23 @@
     }
   }
   const argument = (values, what) => {
-    if (values.length === 0) throw new Wrong(what + ' takes an argument');
+    if (values.length === 0) throw new NativeTypeError(what + ' takes an argument');
     return values[0];
   };
   const optionsOf = (options) => {
     if (options === undefined || options === null) return {};
-    if (typeof options !== 'object' && typeof options !== 'function') throw new Wrong('options must be an object');
+    if (typeof options !== 'object' && typeof options !== 'function') throw new NativeTypeError('options must be an object');
     return options;
   };
 
   // ---- bytes and texts ----
 
-  const PIECE = 4096;
+  const CHUNK_UNITS = 4096;
   const textOfUnits = (array, Kind, width) => {
     const buffer = bufferOf(array), start = offsetOf(array), length = lengthOf(array);
     let text = '';
-    for (let i = 0; i < length; i += PIECE) {
-      text += apply(fromCharCode, null, new Kind(buffer, start + i * width, length - i < PIECE ? length - i : PIECE));
+    for (let i = 0; i < length; i += CHUNK_UNITS) {
+      text += apply(fromCharCode, null, new Kind(buffer, start + i * width, length - i < CHUNK_UNITS ? length - i : CHUNK_UNITS));
     }
     return text;
   };
@@ -61,7 +61,7 @@
     },
   };
 
-  // Writes a text as UTF-8, as far as there is room for whole characters. Returns how many units it took and bytes it wrote.
+  // Writes a text as UTF-8 as far as whole characters fit. Returns the number of units read and of bytes written.
   const writeUtf8 = (text, bytes, room) => {
     let read = 0, at = 0;
     for (; read < text.length; read++) {
@@ -104,23 +104,23 @@
       return exact;
     }
     encodeInto(value, bytes) {
-      if (!this.#isEncoder || typedName(bytes) !== 'Uint8Array') throw new Wrong('encodeInto takes a text and a Uint8Array');
+      if (!this.#isEncoder || typedName(bytes) !== 'Uint8Array') throw new NativeTypeError('encodeInto takes a text and a Uint8Array');
       return writeUtf8(wellFormed(value), bytes, lengthOf(bytes));
     }
   }
 
-  // The bytes of a buffer or a view, not copied.
+  // Returns the bytes of a buffer or a view without copying.
   const bytesOf = (input) => {
     if (input === undefined) return new Bytes(0);
     const kind = typeof input === 'object' && input !== null ? kindOf(input) : '';
     if (kind === 'ArrayBuffer') return isDetached(input) ? new Bytes(0) : new Bytes(input);
     if (kind === 'DataView') return new Bytes(viewBuffer(input), viewOffset(input), viewSize(input));
-    if (!isView(input)) throw new Wrong('decode takes an ArrayBuffer, a typed array or a DataView');
+    if (!isView(input)) throw new NativeTypeError('decode takes an ArrayBuffer, a typed array or a DataView');
     return isDetached(bufferOf(input)) ? new Bytes(0) : new Bytes(bufferOf(input), offsetOf(input), sizeOf(input));
   };
-  const without = (bytes, count) => new Bytes(bufferOf(bytes), offsetOf(bytes) + count, lengthOf(bytes) - count);
+  const skipBytes = (bytes, count) => new Bytes(bufferOf(bytes), offsetOf(bytes) + count, lengthOf(bytes) - count);
   const REPLACEMENT = '\ufffd';
-  // As the Encoding Standard decodes UTF-8: what can't go on as a character becomes one replacement.
+  // Decodes UTF-8 as the Encoding Standard does: each maximal invalid sequence becomes one replacement character.
   const utf8WithReplacements = (bytes) => {
     const length = lengthOf(bytes);
     let text = '', code = 0, missing = 0, lower = 0x80, upper = 0xbf;
@@ -150,7 +150,7 @@
     }
     return missing > 0 ? text + REPLACEMENT : text;
   };
-  const notValid = (encoding) => new Wrong('the bytes are not valid ' + encoding);
+  const notValid = (encoding) => new NativeTypeError('the bytes are not valid ' + encoding);
   const decodeUtf8 = (bytes, fatal) => {
     const binary = binaryText(bytes);
     if (match(BEYOND_ASCII, binary) === null) return binary;
@@ -164,7 +164,7 @@
     if (fatal && (isCut || !isWellFormed(text))) throw notValid('utf-16le');
     return toWellFormed(text) + (isCut && (last & 0xfc00) !== 0xd800 ? REPLACEMENT : '');
   };
-  // Bytes as little-endian units, which is how the machine has them.
+  // Copies bytes into 16-bit units; both the bytes and the machine are little-endian.
   const copied = (units, bytes) => {
     copyInto(new Bytes(bufferOf(units)), new Bytes(bufferOf(bytes), offsetOf(bytes), lengthOf(units) * 2));
     return units;
@@ -183,23 +183,23 @@
   };
   const ENCODINGS = {
     __proto__: null,
-    'utf-8': { decode: decodeUtf8, mark: [0xef, 0xbb, 0xbf], labels: 'utf-8 utf8 unicode-1-1-utf-8 unicode11utf8 unicode20utf8 x-unicode20utf8' },
-    'utf-16le': { decode: decodeUtf16, mark: [0xff, 0xfe], labels: 'utf-16le utf-16 csunicode iso-10646-ucs-2 ucs-2 unicode unicodefeff' },
+    'utf-8': { decode: decodeUtf8, bom: [0xef, 0xbb, 0xbf], labels: 'utf-8 utf8 unicode-1-1-utf-8 unicode11utf8 unicode20utf8 x-unicode20utf8' },
+    'utf-16le': { decode: decodeUtf16, bom: [0xff, 0xfe], labels: 'utf-16le utf-16 csunicode iso-10646-ucs-2 ucs-2 unicode unicodefeff' },
     'windows-1252': {
-      decode: decodeWindows, mark: null,
+      decode: decodeWindows, bom: null,
       labels: 'windows-1252 ansi_x3.4-1968 ascii cp1252 cp819 csisolatin1 ibm819 iso-8859-1 iso-ir-100 iso8859-1 iso88591 ' +
         'iso_8859-1 iso_8859-1:1987 l1 latin1 us-ascii x-cp1252',
     },
   };
   const LABELS = { __proto__: null };
   for (const name of Object.keys(ENCODINGS)) for (const label of ENCODINGS[name].labels.split(' ')) LABELS[label] = name;
-  const startsWithMark = (bytes, mark) => {
-    for (let i = 0; i < mark.length; i++) if (bytes[i] !== mark[i]) return false;
+  const startsWithBom = (bytes, bom) => {
+    for (let i = 0; i < bom.length; i++) if (bytes[i] !== bom[i]) return false;
     return true;
   };
   const labelOf = (value) => {
     const label = `${value}`, name = LABELS[lowerCase(match(/^[\t\n\f\r ]*(.*?)[\t\n\f\r ]*$/s, label)[1])];
-    if (name === undefined) throw new OutOfRange('TextDecoder: no encoding ' + slice(label, 0, 100) + ': there are utf-8, utf-16le and windows-1252 (latin1)');
+    if (name === undefined) throw new NativeRangeError('TextDecoder: no encoding ' + slice(label, 0, 100) + ': there are utf-8, utf-16le and windows-1252 (latin1)');
     return name;
   };
   class TextDecoder {
@@ -213,9 +213,9 @@
     get fatal() { return this.#fatal; }
     get ignoreBOM() { return this.#ignoreBOM; }
     decode(input = undefined, options = undefined) {
-      const { decode, mark } = ENCODINGS[this.#encoding], bytes = bytesOf(input);
-      if (optionsOf(options).stream) throw new Wrong('TextDecoder does not keep a part for the next call: decode the whole without { stream: true }');
-      return decode(!this.#ignoreBOM && mark !== null && startsWithMark(bytes, mark) ? without(bytes, mark.length) : bytes, this.#fatal);
+      const { decode, bom } = ENCODINGS[this.#encoding], bytes = bytesOf(input);
+      if (optionsOf(options).stream) throw new NativeTypeError('TextDecoder does not keep a part for the next call: decode the whole without { stream: true }');
+      return decode(!this.#ignoreBOM && bom !== null && startsWithBom(bytes, bom) ? skipBytes(bytes, bom.length) : bytes, this.#fatal);
     }
   }
   for (const made of [TextEncoder, TextDecoder]) {
@@ -226,7 +226,7 @@
 
   const refuseClone = (value) => {
     let text = typeof value;
-    try { text = typeof value === 'object' ? '#<' + tag(value) + '>' : Text(value); } catch { /* its type will do */ }
+    try { text = typeof value === 'object' ? '#<' + tag(value) + '>' : NativeString(value); } catch { /* its type will do */ }
     throw new DOMException(slice(text, 0, 100) + ' could not be cloned', 'DataCloneError', 25);
   };
   const remembered = uncurry(NativeMap.prototype.get), remember = uncurry(NativeMap.prototype.set), isKnown = uncurry(NativeMap.prototype.has);
@@ -251,24 +251,24 @@
     return result;
   };
   const cloneError = (value, memory) => {
-    const name = value.name, Kind = ERRORS[typeof name === 'string' ? name : 'Error'] ?? Failure;
-    const result = kept(new Kind(), value, memory), stack = value.stack;
+    const name = value.name, Kind = ERRORS[typeof name === 'string' ? name : 'Error'] ?? NativeError;
+    const result = registerClone(new Kind(), value, memory), stack = value.stack;
     if (hasOwn(value, 'message')) define(result, 'message', `${value.message}`, false);
     define(result, 'stack', typeof stack === 'string' ? stack : '', false);
     if (hasOwn(value, 'cause')) define(result, 'cause', clone(value.cause, memory), false);
     return result;
   };
-  const cloneView = (value, kind, memory) => kept(
+  const cloneView = (value, kind, memory) => registerClone(
     kind === 'DataView' ? new NativeView(clone(viewBuffer(value), memory), viewOffset(value), viewSize(value))
       : new KINDS[kind](clone(bufferOf(value), memory), offsetOf(value), lengthOf(value)), value, memory);
   const cloneMap = (value, memory) => {
-    const result = kept(new NativeMap(), value, memory), parts = [];
+    const result = registerClone(new NativeMap(), value, memory), parts = [];
     eachOfMap(value, (member, key) => { parts[parts.length] = key; parts[parts.length] = member; });
     for (let i = 0; i < parts.length; i += 2) remember(result, clone(parts[i], memory), clone(parts[i + 1], memory));
     return result;
   };
   const cloneSet = (value, memory) => {
-    const result = kept(new NativeSet(), value, memory), parts = [];
+    const result = registerClone(new NativeSet(), value, memory), parts = [];
     eachOfSet(value, (member) => { parts[parts.length] = member; });
     for (let i = 0; i < parts.length; i++) addTo(result, clone(parts[i], memory));
     return result;
@@ -279,24 +279,24 @@
     copyInto(bytes, new Bytes(value));
     return bufferOf(bytes);
   };
-  const kept = (result, value, memory) => {
+  const registerClone = (result, value, memory) => {
     remember(memory, value, result);
     return result;
   };
   const valueOf = { __proto__: null };
   for (const Kind of [Boolean, Number, String, BigInt]) valueOf[Kind.name] = uncurry(Kind.prototype.valueOf);
   const cloneObject = (value, memory) => {
-    if (isArray(value)) return cloneMembers(value, kept(new NativeArray(value.length), value, memory), memory);
+    if (isArray(value)) return cloneMembers(value, registerClone(new NativeArray(value.length), value, memory), memory);
     if (isError(value)) return cloneError(value, memory);
     const kind = kindOf(value);
-    if (kind === '') return match(UNCLONEABLE, tag(value)) === null ? cloneMembers(value, kept({}, value, memory), memory) : refuseClone(value);
+    if (kind === '') return match(UNCLONEABLE, tag(value)) === null ? cloneMembers(value, registerClone({}, value, memory), memory) : refuseClone(value);
     if (isView(value)) return cloneView(value, kind, memory);
     if (kind === 'Map') return cloneMap(value, memory);
     if (kind === 'Set') return cloneSet(value, memory);
-    if (kind === 'Date') return kept(new NativeDate(timeOf(value)), value, memory);
-    if (kind === 'RegExp') return kept(new NativeRegExp(sourceOf(value), flagsOf(value)), value, memory);
-    if (kind === 'ArrayBuffer') return kept(cloneBuffer(value), value, memory);
-    return kind === 'Symbol' ? refuseClone(value) : kept(toObject(valueOf[kind](value)), value, memory);
+    if (kind === 'Date') return registerClone(new NativeDate(timeOf(value)), value, memory);
+    if (kind === 'RegExp') return registerClone(new NativeRegExp(sourceOf(value), flagsOf(value)), value, memory);
+    if (kind === 'ArrayBuffer') return registerClone(cloneBuffer(value), value, memory);
+    return kind === 'Symbol' ? refuseClone(value) : registerClone(toObject(valueOf[kind](value)), value, memory);
   };
   const clone = (value, memory) => {
     if (typeof value === 'function' || typeof value === 'symbol') return refuseClone(value);
@@ -305,7 +305,7 @@
   };
   const transferAll = (list, memory) => {
     if (list === undefined) return;
-    if (!isArray(list)) throw new Wrong('structuredClone: transfer takes an array');
+    if (!isArray(list)) throw new NativeTypeError('structuredClone: transfer takes an array');
     for (let i = 0; i < list.length; i++) {
       if (kindOf(list[i]) !== 'ArrayBuffer' || isKnown(memory, list[i]) || isDetached(list[i])) refuseClone(list[i]);
       remember(memory, list[i], transfer(list[i]));

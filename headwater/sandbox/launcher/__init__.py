@@ -1,5 +1,5 @@
-"""Locks itself up, then becomes the JavaScript engine: limits, Landlock, seccomp, exec.
+"""Restricts its own process (rlimits, Landlock, seccomp) and then executes the JavaScript engine.
 
-A program of its own: it runs under `python -I -S`, needs nothing but the standard library and imports nothing of
-headwater. Linux x86-64 only. The supervisor reads the tables of `seccomp` and `syscalls`, and nothing else.
+The launcher is a separate program. It runs under `python -I -S` on Linux x86-64, and imports only the standard library.
+The parent imports only the tables in `seccomp` and `syscalls`, and the checks in `landlock`.
 """

@@ -1,8 +1,10 @@
-"""The steps, in order. Arguments: channel descriptor, data limit in bytes, "jit" or "jitless", "maps" or "no-maps",
-then the engine's argv.
+"""Applies the restrictions in order, and then executes the engine.
 
-What goes wrong is told over the channel, as one message that starts with "E"; else the channel carries "L" and the
-seccomp listener.
+Arguments: the channel's descriptor, the data limit in bytes, "jit" or "jitless", "maps" or "no-maps", and the engine's
+argv.
+
+On an error the launcher sends one message over the channel that starts with "E". Otherwise it sends "L" with the file
+descriptor of the seccomp listener.
 """
 
 import contextlib
@@ -16,7 +18,7 @@ from pathlib import Path
 from . import landlock, seccomp
 from .syscalls import PRCTL_NO_NEW_PRIVS, PRCTL_PDEATHSIG, prctl
 
-_OOM_SCORE = "500"
+_OOM_SCORE_ADJ = "500"
 _OPEN_FILES = 64
 _ENVIRONMENT = {
     "HOME": "/nonexistent",
@@ -27,7 +29,7 @@ _ENVIRONMENT = {
 
 
 def main() -> None:
-    """Lock this process up and become the engine."""
+    """Restrict this process, and execute the engine in it."""
     channel_number, data_bytes, mode, maps, *argv = sys.argv[1:]
     channel = socket.socket(fileno=int(channel_number))
     channel.set_inheritable(False)
@@ -37,20 +39,20 @@ def main() -> None:
         step = "Landlock"
         landlock.restrict(Path(argv[0]), own_maps=maps == "maps")
         step = "seccomp"
-        filtering = seccomp.program(os.getpid(), channel.fileno(), jit=mode == "jit")
-        listener = seccomp.install(filtering)
+        filter_program = seccomp.program(os.getpid(), channel.fileno(), jit=mode == "jit")
+        listener = seccomp.install(filter_program)
     except OSError as error:
         channel.send(f"E{step}: {error}".encode())
         os._exit(1)
     socket.send_fds(channel, [b"L"], [listener])
     os.close(listener)
-    os.execve(argv[0], argv, _ENVIRONMENT)  # noqa: S606  # becoming the engine, without a shell, is the point
+    os.execve(argv[0], argv, _ENVIRONMENT)  # noqa: S606  # this process becomes the engine, without a shell
 
 
 def _limit(data_bytes: int) -> None:
-    # Where /proc is read-only the kernel picks its victim without our hint; nothing else depends on it.
+    # Where /proc is read-only, the OOM killer chooses without our hint; nothing else depends on it.
     with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE)
+        Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE_ADJ)
     limits = {
         resource.RLIMIT_DATA: data_bytes,
         resource.RLIMIT_CORE: 0,

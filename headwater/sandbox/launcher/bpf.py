@@ -1,6 +1,7 @@
 """Classic BPF for seccomp: instructions over `struct seccomp_data`, packed for the kernel.
 
-The data that a filter sees: number (u32), architecture (u32), instruction pointer (u64), six arguments (u64 each).
+The fields of `struct seccomp_data` that a filter can load: number (u32), architecture (u32), instruction pointer (u64),
+six arguments (u64 each).
 """
 
 import struct
@@ -15,12 +16,12 @@ ALLOW, NOTIFY, KILL = 0x7FFF0000, 0x7FC00000, 0x80000000
 
 
 def refuse(errno: int) -> int:
-    """The action: the call fails with this error number."""
+    """Return the action SECCOMP_RET_ERRNO: the system call fails with this errno."""
     return 0x00050000 | errno
 
 
 class Instruction(NamedTuple):
-    """One BPF instruction; the jumps count instructions to skip."""
+    """One BPF instruction. if_true, if_false: the number of instructions to skip after a comparison."""
 
     code: int
     if_true: int
@@ -29,59 +30,59 @@ class Instruction(NamedTuple):
 
 
 def load_number() -> Instruction:
-    """Take up the call's number."""
+    """Load the system call number into the accumulator."""
     return Instruction(_LOAD, 0, 0, _NUMBER)
 
 
 def load_architecture() -> Instruction:
-    """Take up the architecture that the call was made for."""
+    """Load the architecture of the system call into the accumulator."""
     return Instruction(_LOAD, 0, 0, _ARCHITECTURE)
 
 
 def load_low(argument: int) -> Instruction:
-    """Take up the low 32 bits of an argument (0 to 5)."""
+    """Load the low 32 bits of an argument (0 to 5) into the accumulator."""
     return Instruction(_LOAD, 0, 0, _ARGUMENTS + 8 * argument)
 
 
 def load_high(argument: int) -> Instruction:
-    """Take up the high 32 bits of an argument."""
+    """Load the high 32 bits of an argument (0 to 5) into the accumulator."""
     return Instruction(_LOAD, 0, 0, _ARGUMENTS + 8 * argument + 4)
 
 
 def mask(bits: int) -> Instruction:
-    """Keep these bits of what was taken up."""
+    """Mask the accumulator with these bits."""
     return Instruction(_AND, 0, 0, bits)
 
 
-def act(action: int) -> Instruction:
-    """End with an action."""
+def return_action(action: int) -> Instruction:
+    """End the filter with an action."""
     return Instruction(_RETURN, 0, 0, action)
 
 
-def when_equal(value: int, body: Iterable[Instruction]) -> list[Instruction]:
-    """Run `body` when what was taken up equals `value`, else go on behind it."""
+def if_equal(value: int, body: Iterable[Instruction]) -> list[Instruction]:
+    """Run `body` if the accumulator equals `value`; otherwise skip it."""
     steps = list(body)
     return [Instruction(_JUMP_EQUAL, 0, len(steps), value), *steps]
 
 
-def unless_equal(value: int, body: Iterable[Instruction]) -> list[Instruction]:
-    """Run `body` unless what was taken up equals `value`."""
+def if_not_equal(value: int, body: Iterable[Instruction]) -> list[Instruction]:
+    """Run `body` if the accumulator does not equal `value`; otherwise skip it."""
     steps = list(body)
     return [Instruction(_JUMP_EQUAL, len(steps), 0, value), *steps]
 
 
-def when_at_least(value: int, body: Iterable[Instruction]) -> list[Instruction]:
-    """Run `body` when what was taken up is `value` or more."""
+def if_at_least(value: int, body: Iterable[Instruction]) -> list[Instruction]:
+    """Run `body` if the accumulator is `value` or more; otherwise skip it."""
     steps = list(body)
     return [Instruction(_JUMP_AT_LEAST, 0, len(steps), value), *steps]
 
 
-def when_any_bit(bits: int, body: Iterable[Instruction]) -> list[Instruction]:
-    """Run `body` when one of these bits is set."""
+def if_any_bit(bits: int, body: Iterable[Instruction]) -> list[Instruction]:
+    """Run `body` if any of these bits is set in the accumulator; otherwise skip it."""
     steps = list(body)
     return [Instruction(_JUMP_ANY_BIT, 0, len(steps), bits), *steps]
 
 
 def pack(program: Iterable[Instruction]) -> bytes:
-    """The array of `struct sock_filter`."""
+    """Return the array of `struct sock_filter`."""
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in program)

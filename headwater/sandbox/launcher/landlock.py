@@ -1,4 +1,6 @@
-"""Landlock: no file but the engine's own program and libraries, no TCP, no signals or sockets to the outside."""
+"""Applies Landlock: the process can read only the engine's binary and libraries; TCP, abstract sockets and signals to
+other processes are denied.
+"""
 
 import os
 import struct
@@ -28,12 +30,12 @@ _OWN_MAPS = Path("/proc/self/maps")
 
 
 def version() -> int:
-    """The kernel's Landlock version. Raises OSError: the kernel has none, or it is switched off at boot."""
+    """Return the kernel's Landlock version. Raises OSError when Landlock is missing or switched off at boot."""
     return syscall("landlock_create_ruleset", None, 0, _VERSION_QUERY)
 
 
 def libraries() -> list[Path]:
-    """The files of the libraries that the engine is linked with. Raises FileNotFoundError with the missing one."""
+    """Return the files of the libraries that the engine is linked with. Raises FileNotFoundError for a missing one."""
     return [_find(name) for name in _LIBRARIES]
 
 
@@ -45,9 +47,10 @@ def _find(name: str) -> Path:
 
 
 def restrict(engine: Path, *, own_maps: bool = False) -> None:
-    """Leave this process with reading and executing the engine, and reading its libraries. Raises OSError.
+    """Restrict this process: it may execute and read the engine, and read the engine's libraries; nothing else. Raises
+    OSError.
 
-    own_maps: it may read the list of its own memory mappings too, which says where the stack of its main thread ends.
+    own_maps: also allow reading /proc/self/maps, from which the type stripper finds the end of its main thread's stack.
     """
     ruleset = _ruleset(version())
     _allow(ruleset, (engine, LOADER), _EXECUTE | _READ_FILE)

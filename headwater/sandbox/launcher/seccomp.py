@@ -1,7 +1,8 @@
-"""The filter: which system calls the engine has while it starts, and which for the rest of its life.
+"""The seccomp filter: the system calls that the engine may make while it starts, and afterwards.
 
-While it starts, the calls outside ALWAYS go to the supervisor (user notification), which lets those of STARTING pass.
-At the engine's hello the supervisor closes the listener; from then on the kernel answers all of them with ENOSYS.
+While the engine starts, each call outside of ALWAYS_ALLOWED is reported to the parent (user notification), which allows
+the calls in ALLOWED_AT_START. After the HELLO frame the parent closes the listener; from then on these calls fail with
+ENOSYS.
 """
 
 import ctypes
@@ -9,10 +10,10 @@ import errno
 import struct
 
 from . import bpf
-from .bpf import ALLOW, KILL, NOTIFY, Instruction, act, refuse, when_equal
+from .bpf import ALLOW, KILL, NOTIFY, Instruction, if_equal, refuse, return_action
 from .syscalls import NUMBERS, syscall
 
-ALWAYS = (
+ALWAYS_ALLOWED = (
     "read",
     "write",
     "close",
@@ -44,7 +45,7 @@ ALWAYS = (
     "epoll_wait",
     "epoll_pwait",
 )
-STARTING = (
+ALLOWED_AT_START = (
     "execve",
     "open",
     "openat",
@@ -83,8 +84,8 @@ STARTING = (
     "mprotect",
     "pkey_mprotect",
 )
-# Deno tries to tidy a cache directory up that it does not have here.
-TRIED_IN_VAIN = ("mkdir", "unlink")
+# Deno tries to clean up its cache directory, which does not exist in the sandbox. These refusals are not logged.
+EXPECTED_REFUSALS = ("mkdir", "unlink")
 
 _AUDIT_ARCH_X86_64 = 0xC000003E
 _X32_BIT = 0x40000000
@@ -93,74 +94,81 @@ _PTHREAD_CREATE_FLAGS = 0x3D0F00
 _PR_SET_NAME, _PR_SET_VMA = 15, 0x53564D41
 _PROT_EXEC = 0x4
 _MAP_TYPE, _MAP_PRIVATE, _MAP_ANONYMOUS = 0x0F, 0x02, 0x20
-# A growing mapping is stack to the kernel, a huge page has a counter of its own: neither counts as data (RLIMIT_DATA).
+# The kernel counts a growing mapping as stack and huge pages separately, so RLIMIT_DATA would not limit them.
 _MAP_GROWSDOWN_OR_HUGETLB = 0x100 | 0x40000
 
 _NOT_PERMITTED = refuse(errno.EPERM)
 
 
-def _only_here() -> list[Instruction]:
-    """x86-64 calls alone; the 32-bit and x32 tables have other numbers."""
+def _only_x86_64() -> list[Instruction]:
+    """Kill the process for a system call of another ABI: the 32-bit and x32 tables have other numbers."""
     return [
         bpf.load_architecture(),
-        *bpf.unless_equal(_AUDIT_ARCH_X86_64, [act(KILL)]),
+        *bpf.if_not_equal(_AUDIT_ARCH_X86_64, [return_action(KILL)]),
         bpf.load_number(),
-        *bpf.when_at_least(_X32_BIT, [act(KILL)]),
+        *bpf.if_at_least(_X32_BIT, [return_action(KILL)]),
     ]
 
 
-def _only_with(name: str, allowed: tuple[int, ...]) -> list[Instruction]:
-    """Allow a call when its first argument is one of these, else refuse it."""
+def _if_first_argument_in(name: str, allowed: tuple[int, ...]) -> list[Instruction]:
+    """Allow a system call if its first argument is one of these values; otherwise refuse it."""
     body = [
         bpf.load_high(0),
-        *bpf.unless_equal(0, [act(_NOT_PERMITTED)]),
+        *bpf.if_not_equal(0, [return_action(_NOT_PERMITTED)]),
         bpf.load_low(0),
-        *(step for value in allowed for step in when_equal(value, [act(ALLOW)])),
-        act(_NOT_PERMITTED),
+        *(step for value in allowed for step in if_equal(value, [return_action(ALLOW)])),
+        return_action(_NOT_PERMITTED),
     ]
-    return when_equal(NUMBERS[name], body)
+    return if_equal(NUMBERS[name], body)
 
 
-def _no_new_code(name: str) -> list[Instruction]:
-    """Executable memory can be made only while starting."""
-    body = [bpf.load_low(2), *bpf.when_any_bit(_PROT_EXEC, [act(NOTIFY)]), bpf.load_number()]
-    return when_equal(NUMBERS[name], body)
+def _refuse_executable_memory(name: str) -> list[Instruction]:
+    """Allow executable memory only while the engine starts."""
+    body = [bpf.load_low(2), *bpf.if_any_bit(_PROT_EXEC, [return_action(NOTIFY)]), bpf.load_number()]
+    return if_equal(NUMBERS[name], body)
 
 
 def _mappings() -> list[Instruction]:
-    """Private memory that RLIMIT_DATA counts; files only while starting."""
+    """Allow mmap of private anonymous memory, which RLIMIT_DATA limits; other private mappings only while the engine
+    starts.
+    """
     body = [
         bpf.load_low(3),
-        *bpf.when_any_bit(_MAP_GROWSDOWN_OR_HUGETLB, [act(_NOT_PERMITTED)]),
+        *bpf.if_any_bit(_MAP_GROWSDOWN_OR_HUGETLB, [return_action(_NOT_PERMITTED)]),
         bpf.mask(_MAP_TYPE),
-        *bpf.unless_equal(_MAP_PRIVATE, [act(_NOT_PERMITTED)]),
+        *bpf.if_not_equal(_MAP_PRIVATE, [return_action(_NOT_PERMITTED)]),
         bpf.load_low(3),
-        *bpf.when_any_bit(_MAP_ANONYMOUS, [act(ALLOW)]),
-        act(NOTIFY),
+        *bpf.if_any_bit(_MAP_ANONYMOUS, [return_action(ALLOW)]),
+        return_action(NOTIFY),
     ]
-    return when_equal(NUMBERS["mmap"], body)
+    return if_equal(NUMBERS["mmap"], body)
 
 
 def program(pid: int, channel: int, *, jit: bool) -> list[Instruction]:
-    """The filter for the process `pid`. channel: the descriptor that hands the listener over; exec closes it."""
-    no_new_code = [] if jit else [step for n in ("mmap", "mprotect", "pkey_mprotect") for step in _no_new_code(n)]
+    """Return the filter for the process `pid`. channel: the descriptor for sending the listener; exec closes it."""
+    no_new_code = (
+        [] if jit else [step for n in ("mmap", "mprotect", "pkey_mprotect") for step in _refuse_executable_memory(n)]
+    )
     return [
-        *_only_here(),
-        *_only_with("clone", (_PTHREAD_CREATE_FLAGS,)),
-        *_only_with("tgkill", (pid,)),
-        *_only_with("prctl", (_PR_SET_NAME, _PR_SET_VMA)),
-        *_only_with("sendmsg", (channel,)),
+        *_only_x86_64(),
+        *_if_first_argument_in("clone", (_PTHREAD_CREATE_FLAGS,)),
+        *_if_first_argument_in("tgkill", (pid,)),
+        *_if_first_argument_in("prctl", (_PR_SET_NAME, _PR_SET_VMA)),
+        *_if_first_argument_in("sendmsg", (channel,)),
         *no_new_code,
         *_mappings(),
-        *(step for name in ALWAYS for step in when_equal(NUMBERS[name], [act(ALLOW)])),
-        # Its flags are behind a pointer, which a filter can't read; libc falls back to clone.
-        *when_equal(NUMBERS["clone3"], [act(refuse(errno.ENOSYS))]),
-        act(NOTIFY),
+        *(step for name in ALWAYS_ALLOWED for step in if_equal(NUMBERS[name], [return_action(ALLOW)])),
+        # The flags of clone3 are behind a pointer, which BPF can't follow. With ENOSYS, libc falls back to clone.
+        *if_equal(NUMBERS["clone3"], [return_action(refuse(errno.ENOSYS))]),
+        return_action(NOTIFY),
     ]
 
 
 def install(instructions: list[Instruction]) -> int:
-    """Put this thread under the filter; returns the listener's descriptor. Raises OSError (EBUSY: one is there)."""
+    """Install the filter for this thread, and return the listener's descriptor.
+
+    Raises OSError, with EBUSY when a filter with a listener is already installed.
+    """
     packed = bpf.pack(instructions)
     buffer = ctypes.create_string_buffer(packed, len(packed))
     header = struct.pack("<HxxxxxxQ", len(instructions), ctypes.addressof(buffer))

@@ -1,4 +1,4 @@
-"""System calls by number (Linux x86-64), and the way to make one that Python has no function for."""
+"""The numbers of system calls (Linux x86-64), and a function for calls that Python does not wrap."""
 
 import ctypes
 import os
@@ -89,7 +89,7 @@ _NAMES = {number: name for name, number in NUMBERS.items()}
 
 
 def name_of(number: int) -> str:
-    """The call's name, or its number when it is none of ours (`ausyscall` or `man 2 syscalls` has all names)."""
+    """Return the call's name, or its number when it is none of ours (`ausyscall` or `man 2 syscalls` has all names)."""
     return _NAMES.get(number, f"number {number}")
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from headwater.native import library
+from headwater.native import ffi as library
 from tests.integration.native import sanitized
 
 SOURCES: Final = library.LIBRARY.parent
@@ -31,12 +31,12 @@ FLAGS: Final = [
 ]
 KERNEL_TESTS: Final = [
     "tests/unit/native",
-    "tests/unit/sandbox/test_lines.py",
-    "tests/unit/sandbox/test_job.py",
+    "tests/unit/sandbox/test_json_lines.py",
+    "tests/unit/sandbox/test_script_batch.py",
     "tests/unit/sinks",
-    "tests/unit/stores/test_sets_batch.py",
+    "tests/unit/stores/test_sets_encoded_values.py",
     "tests/unit/stores/test_sets_bloom.py",
-    "tests/unit/stores/test_sets_values.py",
+    "tests/unit/stores/test_sets_value_encoding.py",
     "tests/unit/transforms/test_redis_set_filter.py",
 ]
 BRIDGE_TESTS: Final = ["tests/contract/test_bridge.py", "tests/contract/test_sink.py"]

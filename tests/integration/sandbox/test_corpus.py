@@ -10,7 +10,7 @@ from confluent_kafka import Message
 
 from headwater.model.transform import V8Transform
 from headwater.orchestrators.usage import resident_bytes
-from headwater.sandbox.supervisor import RECYCLE_ABOVE_BYTES
+from headwater.sandbox.sandbox import RECYCLE_ABOVE_BYTES
 from tests.integration.engine.harness import PARTITIONS, Pipeline, WorkerProcess, headers, wait_for
 from tests.integration.sandbox.corpus import CASES, Case
 from tests.support.kafka import KafkaServer

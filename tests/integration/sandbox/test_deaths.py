@@ -16,12 +16,13 @@ import msgspec
 import pytest
 
 from headwater.errors import SandboxFailed, SetStoreUnavailable
-from headwater.sandbox import Sandbox, supervisor
-from headwater.sandbox.child import LockedChild
-from headwater.sandbox.engine import Engine
-from headwater.sandbox.job import Job
+from headwater.sandbox import Sandbox
+from headwater.sandbox import sandbox as sandbox_module
+from headwater.sandbox.child import SandboxedChild
+from headwater.sandbox.deno_command import DenoCommand
 from headwater.sandbox.results import ScriptError
-from headwater.sandbox.supervisor import Answer, Question
+from headwater.sandbox.sandbox import MembershipQuery, MembershipResult
+from headwater.sandbox.script_batch import ScriptBatch
 from tests.support.sandbox import batch, lines, lookup
 
 SCRIPT = """
@@ -36,11 +37,11 @@ EXPECTED = [{"n": n, "sum": sum(i % (n + 1) for i in range(400)), "member": n % 
 MEMBERS = {"x": {"member"}}
 
 
-def outputs(job: Job) -> list[object]:
+def outputs(job: ScriptBatch) -> list[object]:
     return [msgspec.json.decode(line or b"") for line in job.outputs]
 
 
-def finish(job: Job, sandbox: Sandbox, deadline_s: float = 60) -> None:
+def finish(job: ScriptBatch, sandbox: Sandbox, deadline_s: float = 60) -> None:
     """As the engine does: move it on until it is done."""
     end = time.monotonic() + deadline_s
     while not job.finished:
@@ -83,10 +84,10 @@ def test_kills_at_random_moments_lose_and_blame_nothing() -> None:
         assert 1 <= sandbox.crash_events <= 12
 
 
-def asked(act: Callable[[], None]) -> Callable[[Question], Answer]:
+def asked(act: Callable[[], None]) -> Callable[[MembershipQuery], MembershipResult]:
     """A lookup that does something when it is asked."""
 
-    def answer(question: Question) -> Answer:
+    def answer(question: MembershipQuery) -> MembershipResult:
         act()
         return lookup(MEMBERS)(question)
 
@@ -187,7 +188,7 @@ class TestBatchesSideBySide:
 
 
 def test_a_stopped_child_is_given_up_and_blames_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "STARVED_AFTER_S", 1.0)
+    monkeypatch.setattr(sandbox_module, "CPU_STARVATION_TIMEOUT_S", 1.0)
     with Sandbox() as sandbox:
         number = sandbox.add(SCRIPT, lookup(MEMBERS))
         assert sandbox.pid is not None
@@ -202,9 +203,9 @@ def test_a_machine_too_busy_to_load_a_script_again_blames_nobody(monkeypatch: py
     script = "function process(d) { if (d.bad) for (;;); return d }"
     with Sandbox() as sandbox:
         number = sandbox.add(script, lookup({}))
-        before, load = sandbox.pid, LockedChild.load
+        before, load = sandbox.pid, SandboxedChild.load
         late = iter([ScriptError("Timeout", "the top level of the script ran for more than 1 s")])
-        monkeypatch.setattr(LockedChild, "load", lambda *args: next(late, None) or load(*args))
+        monkeypatch.setattr(SandboxedChild, "load", lambda *args: next(late, None) or load(*args))
         job = sandbox.submit(number, batch(lines({"n": 1}, {"bad": 1}, {"n": 2})))
         finish(job, sandbox)
         assert ([*job.outputs], [*job.errors]) == ([b'{"n":1}', b"", b'{"n":2}'], [1])
@@ -217,7 +218,7 @@ def test_a_machine_too_busy_to_load_a_script_again_blames_nobody(monkeypatch: py
 def test_a_store_that_is_away_keeps_the_batch() -> None:
     answers = iter([SetStoreUnavailable("away"), SetStoreUnavailable("away")])
 
-    def away(question: Question) -> Answer:
+    def away(question: MembershipQuery) -> MembershipResult:
         error = next(answers, None)
         if error is not None:
             raise error
@@ -235,8 +236,8 @@ def test_a_store_that_is_away_keeps_the_batch() -> None:
 
 
 def test_a_child_that_has_grown_is_swapped_between_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "RECYCLE_ABOVE_BYTES", 1)
-    monkeypatch.setattr(supervisor, "RECYCLE_INTERVAL_S", 0.0)
+    monkeypatch.setattr(sandbox_module, "RECYCLE_ABOVE_BYTES", 1)
+    monkeypatch.setattr(sandbox_module, "RECYCLE_INTERVAL_S", 0.0)
     with Sandbox() as sandbox:
         number = sandbox.add(SCRIPT, lookup(MEMBERS))
         pids: set[int | None] = set()
@@ -249,8 +250,8 @@ def test_a_child_that_has_grown_is_swapped_between_batches(monkeypatch: pytest.M
 
 
 def test_promises_that_are_never_freed_do_not_stop_the_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "RECYCLE_INTERVAL_S", 0.1)
-    monkeypatch.setattr(supervisor, "RECYCLE_ABOVE_BYTES", 100 << 20)
+    monkeypatch.setattr(sandbox_module, "RECYCLE_INTERVAL_S", 0.1)
+    monkeypatch.setattr(sandbox_module, "RECYCLE_ABOVE_BYTES", 100 << 20)
     script = """
       const litter = async (d) => { await 1; return d };
       function process(d) { for (let i = 0; i < 40; i++) litter(d); return d }
@@ -351,5 +352,5 @@ def test_sandboxes_side_by_side() -> None:
 
 
 def test_an_engine_that_does_not_start() -> None:
-    with Sandbox(engine=Engine(("/bin/true",), 320 << 20, jit=False)) as sandbox, pytest.raises(SandboxFailed):
+    with Sandbox(engine=DenoCommand(("/bin/true",), 320 << 20, jit=False)) as sandbox, pytest.raises(SandboxFailed):
         sandbox.add(SCRIPT, lookup(MEMBERS))

@@ -13,8 +13,8 @@ import pytest
 
 from headwater.errors import SandboxFailed, SetupError
 from headwater.sandbox import check
-from headwater.sandbox.child import LockedChild
-from headwater.sandbox.engine import Engine, deno_engine
+from headwater.sandbox.child import SandboxedChild
+from headwater.sandbox.deno_command import DenoCommand, deno_command
 from headwater.sandbox.frames import Kind
 from headwater.sandbox.launcher import landlock
 
@@ -35,7 +35,7 @@ def compiled(source: str, directory: Path) -> str:
     return str(program)
 
 
-def answers(child: LockedChild) -> dict[str, int]:
+def answers(child: SandboxedChild) -> dict[str, int]:
     end = time.monotonic() + 20
     while (frame := child.receive()) is None:
         assert time.monotonic() < end, "the probe does not answer"
@@ -46,13 +46,13 @@ def answers(child: LockedChild) -> dict[str, int]:
 
 
 @pytest.fixture
-def probe(tmp_path: Path) -> Engine:
-    return Engine((compiled("probe.c", tmp_path),), DATA_BYTES, jit=False)
+def probe(tmp_path: Path) -> DenoCommand:
+    return DenoCommand((compiled("probe.c", tmp_path),), DATA_BYTES, jit=False)
 
 
-@pytest.mark.parametrize("checking", [False, True])
-def test_native_code_can_do_nothing_from_any_thread(probe: Engine, checking: bool) -> None:
-    child = LockedChild.start(replace(probe, checking=checking))
+@pytest.mark.parametrize("validates", [False, True])
+def test_native_code_can_do_nothing_from_any_thread(probe: DenoCommand, validates: bool) -> None:
+    child = SandboxedChild.start(replace(probe, validates=validates))
     child.send(Kind.BATCH, b"")
     found = answers(child)
     child.kill()
@@ -65,8 +65,8 @@ def test_native_code_can_do_nothing_from_any_thread(probe: Engine, checking: boo
         assert {name: code for name, code in mine.items() if name not in allowed and code not in REFUSED} == {}
 
 
-def test_with_the_jit_only_code_can_be_mapped_too(probe: Engine) -> None:
-    child = LockedChild.start(Engine(probe.argv, DATA_BYTES, jit=True))
+def test_with_the_jit_only_code_can_be_mapped_too(probe: DenoCommand) -> None:
+    child = SandboxedChild.start(DenoCommand(probe.argv, DATA_BYTES, jit=True))
     child.send(Kind.BATCH, b"")
     found = answers(child)
     child.kill()
@@ -76,7 +76,7 @@ def test_with_the_jit_only_code_can_be_mapped_too(probe: Engine) -> None:
 
 
 def test_while_it_starts_no_file_is_open_to_it(tmp_path: Path) -> None:
-    child = LockedChild.start(Engine((compiled("early_probe.c", tmp_path),), DATA_BYTES, jit=False))
+    child = SandboxedChild.start(DenoCommand((compiled("early_probe.c", tmp_path),), DATA_BYTES, jit=False))
     found = answers(child)
     child.kill()
     assert found.pop("allowed: read the loader") == 0
@@ -85,7 +85,7 @@ def test_while_it_starts_no_file_is_open_to_it(tmp_path: Path) -> None:
 
 
 def test_the_engine_has_no_writable_code_without_the_jit() -> None:
-    child = LockedChild.start(deno_engine(jit=False))
+    child = SandboxedChild.start(deno_command(jit=False))
     maps = Path(f"/proc/{child.pid}/maps").read_text()
     environment = Path(f"/proc/{child.pid}/environ").read_bytes()
     limits = Path(f"/proc/{child.pid}/limits").read_text()
@@ -102,18 +102,18 @@ def test_a_call_that_is_not_expected_is_named(tmp_path: Path) -> None:
     source.write_text("#include <sys/socket.h>\nint main(void) { return socket(1, 1, 0) < 0 ? 3 : 0; }")
     program = compiled(str(source), tmp_path)
     with pytest.raises(SandboxFailed, match=r"exit status 3.*number 41"):
-        LockedChild.start(Engine((program,), DATA_BYTES, jit=False))
+        SandboxedChild.start(DenoCommand((program,), DATA_BYTES, jit=False))
 
 
 def test_an_engine_that_says_nothing_is_given_up() -> None:
-    engine = Engine(("/bin/cat",), DATA_BYTES, jit=False)
+    engine = DenoCommand(("/bin/cat",), DATA_BYTES, jit=False)
     with pytest.raises(SandboxFailed, match="no answer in time"):
-        LockedChild.start(engine, timeout_s=1.0)
+        SandboxedChild.start(engine, timeout_s=1.0)
 
 
 def test_a_program_that_is_not_there() -> None:
     with pytest.raises(SandboxFailed, match=r"Landlock: .*No such file"):
-        LockedChild.start(Engine(("/nonexistent/engine",), DATA_BYTES, jit=False))
+        SandboxedChild.start(DenoCommand(("/nonexistent/engine",), DATA_BYTES, jit=False))
 
 
 class TestCheck:

@@ -11,8 +11,8 @@ import pytest
 
 from headwater.errors import SetStoreUnavailable
 from headwater.sandbox import Sandbox
-from headwater.sandbox.job import Job
-from headwater.sandbox.supervisor import Answer, Question
+from headwater.sandbox.sandbox import MembershipQuery, MembershipResult
+from headwater.sandbox.script_batch import ScriptBatch
 from tests.integration.sandbox.test_deaths import Killer, finish
 from tests.support.sandbox import batch, lines, lookup
 
@@ -31,7 +31,7 @@ RECORDS = [{"n": n, "v": f"v{n % 37}"} for n in range(200)]
 MEMBERS = {"x": {f"v{n}" for n in range(0, 37, 3)}, "y": {"v1"}}
 
 
-def made(job: Job) -> list[dict[str, object]]:
+def made(job: ScriptBatch) -> list[dict[str, object]]:
     assert not job.errors
     return [msgspec.json.decode(line or b"") for line in job.outputs]
 
@@ -59,7 +59,7 @@ def test_a_kill_while_the_script_waits_begins_its_state_anew() -> None:
     kills = iter([True])
     with Sandbox(spare=False) as sandbox:
 
-        def answer(question: Question) -> Answer:
+        def answer(question: MembershipQuery) -> MembershipResult:
             if next(kills, False) and sandbox.pid:
                 os.kill(sandbox.pid, signal.SIGKILL)
             return lookup(MEMBERS)(question)
@@ -91,7 +91,7 @@ def test_scripts_with_and_without_state_share_a_child() -> None:
 
 @pytest.mark.parametrize("pause_s", [0.06, pytest.param(0.4, marks=pytest.mark.long)])
 def test_slow_lookups_blame_nobody(pause_s: float) -> None:
-    def answer(question: Question) -> Answer:
+    def answer(question: MembershipQuery) -> MembershipResult:
         time.sleep(pause_s)
         return lookup(MEMBERS)(question)
 
@@ -135,7 +135,7 @@ def test_a_store_that_goes_away_in_the_middle_of_a_batch() -> None:
     """
     rng = random.Random(1)
 
-    def answer(question: Question) -> Answer:
+    def answer(question: MembershipQuery) -> MembershipResult:
         if rng.random() < 0.5:
             raise SetStoreUnavailable("away")
         return lookup(MEMBERS)(question)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from headwater.errors import ScriptRefused
 from headwater.model.transform import MAX_SCRIPT_BYTES
 from headwater.sandbox import Sandbox, validate
-from headwater.sandbox.engine import deno_engine
-from headwater.sandbox.hints import MAX_WARNINGS
+from headwater.sandbox.deno_command import deno_command
 from headwater.sandbox.results import ScriptError
+from headwater.sandbox.validation.lint import MAX_WARNINGS
 from tests.integration.sandbox.corpus import ANY_BLAME, CASES, Case
 from tests.support.sandbox import lines, result, run
 
@@ -308,8 +308,8 @@ class TestCheckingChild:
     """The stripper is in the child of a save alone, which is locked as the others are."""
 
     def test_workers_have_no_stripper(self) -> None:
-        assert "stripTypeScriptTypes }" not in json.dumps(deno_engine(jit=False).argv)
-        assert deno_engine(jit=False).checking is False
+        assert "stripTypeScriptTypes }" not in json.dumps(deno_command(jit=False).argv)
+        assert deno_command(jit=False).validates is False
 
     @pytest.mark.parametrize(
         "body",
@@ -319,18 +319,18 @@ class TestCheckingChild:
         ],
     )
     def test_scripts_do_not_see_it(self, body: str) -> None:
-        with Sandbox(spare=False, engine=deno_engine(jit=False, checking=True)) as sandbox:
+        with Sandbox(spare=False, engine=deno_command(jit=False, validates=True)) as sandbox:
             assert result(sandbox, body) == {"t": "undefined"}
 
     def test_it_strips_after_its_hello(self) -> None:
-        with Sandbox(spare=False, engine=deno_engine(jit=False, checking=True)) as sandbox:
-            assert sandbox.without_types("if (a) { let b: string }") == "if (a) { let b         }"
-            assert sandbox.without_types("let a = 1") == ""
+        with Sandbox(spare=False, engine=deno_command(jit=False, validates=True)) as sandbox:
+            assert sandbox.strip_types("if (a) { let b: string }") == "if (a) { let b         }"
+            assert sandbox.strip_types("let a = 1") == ""
 
     def test_it_goes_on_after_a_text_that_ends_it(self) -> None:
-        with Sandbox(spare=False, engine=deno_engine(jit=False, checking=True)) as sandbox:
-            assert isinstance(sandbox.without_types("let a: any = " + "[" * 100_000), ScriptError)
-            assert sandbox.without_types("let a: any") == "let a     "
+        with Sandbox(spare=False, engine=deno_command(jit=False, validates=True)) as sandbox:
+            assert isinstance(sandbox.strip_types("let a: any = " + "[" * 100_000), ScriptError)
+            assert sandbox.strip_types("let a: any") == "let a     "
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.slow], ids=lambda case: case.name)

@@ -8,7 +8,7 @@ import pytest
 from headwater.errors import ScriptRefused
 from headwater.model.transform import CheckedScript
 from headwater.sandbox import Sandbox, validate
-from headwater.sandbox.missing import GLOBALS
+from headwater.sandbox.validation.script_globals import GLOBALS
 from tests.support.sandbox import lines, run
 
 OK = CheckedScript([])

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from headwater.sandbox import frames
-from headwater.sandbox.frames import MAX_FRAME_BYTES, Channel, Closed, Frame, Kind, Malformed
+from headwater.sandbox.frames import MAX_FRAME_BYTES, Channel, ChannelClosed, Frame, Kind, ProtocolError
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ class TestReceive:
     def test_too_large_is_refused_before_it_is_read(self, ends: tuple[Channel, socket.socket]) -> None:
         channel, other = ends
         other.send(struct.pack("<BI", Kind.RESULTS, MAX_FRAME_BYTES + 1))
-        with pytest.raises(Malformed):
+        with pytest.raises(ProtocolError):
             channel.receive()
 
     @pytest.mark.parametrize("sent", [b"", b"\x03\x05", struct.pack("<BI", 3, 4) + b"abc"])
@@ -56,7 +56,7 @@ class TestReceive:
         channel, other = ends
         other.send(sent)
         other.close()
-        with pytest.raises(Closed):
+        with pytest.raises(ChannelClosed):
             channel.receive()
 
 
@@ -85,11 +85,11 @@ class TestSend:
         channel, _ = ends
         channel.send(Kind.BATCH, b"header", b"columns", bytes(16 << 20))
         channel.send(Kind.BATCH, b"header", b"columns", b"records")
-        with pytest.raises(Malformed):
+        with pytest.raises(ProtocolError):
             channel.send(Kind.BATCH, b"header", b"columns", b"records")
 
     def test_to_nobody(self, ends: tuple[Channel, socket.socket]) -> None:
         channel, other = ends
         other.close()
-        with pytest.raises(Closed):
+        with pytest.raises(ChannelClosed):
             channel.send(Kind.BATCH, b"")

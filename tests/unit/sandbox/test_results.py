@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.sandbox.frames import Malformed
+from headwater.sandbox.frames import ProtocolError
 from headwater.sandbox.results import ScriptError, parse_error, parse_question, parse_results
 
 
@@ -13,7 +13,7 @@ class TestResults:
         results = parse_results(b'{"a":1}\n\n', b"2 0 0  ", 2)
         assert (results.end, results.interrupted, [*results.lines], results.logs) == (2, False, [b'{"a":1}', b""], [])
         assert results.clean
-        assert not results.several
+        assert not results.has_multiple_outputs
 
     def test_interrupted_at_the_first(self) -> None:
         results = parse_results(b"", b"0 1 0  ", 3)
@@ -25,7 +25,7 @@ class TestResults:
         assert results.lines == [b'!"E","m",1,2', b"{}\t{}"]
         assert results.logs == ["said ?"]
         assert not results.clean
-        assert results.several
+        assert results.has_multiple_outputs
 
     @pytest.mark.parametrize(
         ("payload", "summary"),
@@ -48,14 +48,14 @@ class TestResults:
         ],
     )
     def test_what_can_not_be(self, payload: bytes, summary: bytes) -> None:
-        with pytest.raises(Malformed):
+        with pytest.raises(ProtocolError):
             parse_results(payload, summary, 2)
 
     @given(st.binary(max_size=60), st.binary(max_size=30))
     def test_any_bytes_parse_or_are_malformed(self, payload: bytes, summary: bytes) -> None:
         try:
             results = parse_results(payload, summary, 3)
-        except Malformed:
+        except ProtocolError:
             return
         assert len(results.lines) == results.end <= 3
 
@@ -73,7 +73,7 @@ class TestError:
         "line", [b"!", b"!1,2,3,4", b'!"a","b",0', b'!"a","b",0,0,0', b"![[[", b"!" + b"[" * 100_000]
     )
     def test_what_can_not_be(self, line: bytes) -> None:
-        with pytest.raises(Malformed):
+        with pytest.raises(ProtocolError):
             parse_error(line)
 
 
@@ -89,5 +89,5 @@ class TestQuestion:
         [b"", b"{}", b'["a"]', b'[["a"],["b"]]', b'["a","b"]', b'["a",[1]]', rb'["\ud800",[1]]', rb'["\ud800"]'],
     )
     def test_what_can_not_be(self, payload: bytes) -> None:
-        with pytest.raises(Malformed):
+        with pytest.raises(ProtocolError):
             parse_question(payload)

@@ -7,7 +7,7 @@ import pytest
 
 from headwater.sandbox.launcher import bpf, seccomp
 from headwater.sandbox.launcher.bpf import ALLOW, KILL, NOTIFY, Instruction, refuse
-from headwater.sandbox.launcher.seccomp import ALWAYS, STARTING
+from headwater.sandbox.launcher.seccomp import ALLOWED_AT_START, ALWAYS_ALLOWED
 from headwater.sandbox.launcher.syscalls import NUMBERS, name_of
 
 X86_64, I386 = 0xC000003E, 0x40000003
@@ -68,11 +68,11 @@ def test_every_call_has_its_group(jitless: list[Instruction]) -> None:
         name = name_of(number)
         if name in by_argument:
             continue
-        assert evaluate(jitless, number) == (ALLOW if name in ALWAYS else NOTIFY), name
+        assert evaluate(jitless, number) == (ALLOW if name in ALWAYS_ALLOWED else NOTIFY), name
 
 
 def test_calls_that_start_are_not_always_allowed() -> None:
-    assert {*ALWAYS} & {*STARTING} == {"mprotect", "pkey_mprotect"}
+    assert {*ALWAYS_ALLOWED} & {*ALLOWED_AT_START} == {"mprotect", "pkey_mprotect"}
 
 
 @pytest.mark.parametrize("flags", [0, PTHREAD | 0x10000000, PTHREAD & ~0x10000, PTHREAD | 1 << 40, 0x11])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.sandbox.typescript import unsupported
+from headwater.sandbox.validation.typescript import unsupported
 
 MESSAGE = "TypeScript {} is not supported in strip-only mode at file:///stripTypeScriptTypes.ts:{}:{}"
 

@@ -1,4 +1,4 @@
-"""Refusals of TypeScript whose types can't simply be taken out, such as enums: the place, and the way out."""
+"""Error messages, with position and advice, for TypeScript syntax that can't be erased, such as enums."""
 
 import re
 import unicodedata
@@ -9,7 +9,7 @@ _MESSAGE = re.compile(r"(.*) at file:\S*:(\d+):(\d+)", re.DOTALL)
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _LINE_END_OF_JAVASCRIPT = re.compile(r"\r\n|[\n\r\u2028\u2029]")
 _TAB_COLUMNS = 4
-_FORMS = {
+_UNSUPPORTED_SYNTAX = {
     "enum": ("enum|const", "there are no enums: write `const Color = Object.freeze({ Red: 0, Green: 1 })`"),
     "namespace": ("namespace|module", "there are no namespaces: write functions and constants of their own"),
     "module": ("namespace|module", "there are no namespaces: write functions and constants of their own"),
@@ -21,29 +21,29 @@ _FORMS = {
     "export assignment": ("export", "write `export default process`"),
     "angle-bracket": ("<", "write `value as Type` in place of `<Type>value`"),
 }
-"""By a word of the engine's message: a pattern of the tokens that the form may begin with, and the way out."""
+"""By a word in Deno's message: a pattern of the tokens with which the unsupported syntax may begin, and the advice."""
 
 
 def unsupported(text: str, message: str) -> ScriptRefused | None:
-    """The refusal by the engine's message, with the way out where one is known; None for a message without a place."""
+    """Convert Deno's message to an error with advice, where there is advice; None for a message without a place."""
     found = _MESSAGE.fullmatch(message)
     if found is None:
         return None
-    tokens, advice = next((form for word, form in _FORMS.items() if word in found[1]), ("", found[1]))
+    tokens, advice = next((form for word, form in _UNSUPPORTED_SYNTAX.items() if word in found[1]), ("", found[1]))
     line, column = _place(text, int(found[2]), int(found[3]), tokens)
     return ScriptRefused(f"The script can't be loaded: line {line}, column {column}: {advice}.", line, column)
 
 
 def _place(text: str, line: int, shown_column: int, tokens: str) -> tuple[int, int]:
-    """Line and column as JavaScript counts them.
+    """Return line and column as JavaScript counts them.
 
-    The engine counts columns as a terminal shows them, with tabs of a width that is not known. So the nearest token is
-    taken that the form may begin with.
+    Deno counts columns as a terminal displays them, with an unknown tab width. So the result is the nearest token that
+    the syntax may begin with.
     """
     starts = [0, *(end.end() for end in _LINE_END.finditer(text))]
     start = starts[min(line, len(starts)) - 1]
     source = _LINE_END.split(text[start:], maxsplit=1)[0]
-    near = start + _index(source, shown_column)
+    near = start + _index_of_display_column(source, shown_column)
     at = min(
         (start + token.start() for token in re.finditer(tokens, source)), key=lambda i: abs(i - near), default=near
     )
@@ -51,16 +51,16 @@ def _place(text: str, line: int, shown_column: int, tokens: str) -> tuple[int, i
     return len(before), len(before[-1].encode("utf-16-le", errors="surrogatepass")) // 2 + 1
 
 
-def _index(source: str, shown_column: int) -> int:
+def _index_of_display_column(source: str, shown_column: int) -> int:
     shown = 1
     for i, char in enumerate(source):
         if shown >= shown_column:
             return i
-        shown += _columns(char)
+        shown += _display_width(char)
     return len(source)
 
 
-def _columns(char: str) -> int:
+def _display_width(char: str) -> int:
     if char == "\t":
         return _TAB_COLUMNS
     if unicodedata.category(char) in ("Mn", "Me", "Cf", "Cc"):

@@ -76,8 +76,8 @@ def results(text: bytes, summary: bytes) -> list[Frame]:
 
 def sandbox(monkeypatch: pytest.MonkeyPatch, replies: Callable[[], Iterator[Reply]]) -> Sandbox:
     made = Sandbox(spare=False)
-    made._pool.close()
-    monkeypatch.setattr(made, "_pool", Pool(Child(reply) for reply in replies()))
+    made._starter.close()
+    monkeypatch.setattr(made, "_starter", Pool(Child(reply) for reply in replies()))
     return made
 
 

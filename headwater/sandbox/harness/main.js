@@ -1,15 +1,14 @@
-// Outer harness: the engine's main module. Reads frames, keeps one realm per script, writes frames.
-//
+// The main module that Deno runs. It reads frames, keeps one realm per script, and writes frames.
 // It never returns to the event loop, so no promise job, timer, import or operation that a script starts ever runs.
-// Only strings cross into a script's realm. `SOURCES` has the texts of the files that run there. `stripTypeScriptTypes` is
-// null, except where scripts are checked before they are saved.
+// Only strings cross into a script's realm. `SOURCES` holds the source texts of the files that run there.
+// `stripTypeScriptTypes` is null, except in a child that validates scripts before they are saved.
 import vm from 'node:vm';
 
 const HELLO = 0, BATCH = 1, KEYS = 2, RESULTS = 3, ANSWERS = 4, LOAD = 5, LOADED = 6, TRACE = 7, REFUSED = 8, BROKEN = 9;
 const ASK = 10, REPLY = 11, SUMMARY = 12, STRIP = 20, STRIPPED = 21;
-const TRACED = 1, ALONE = 2, FROM_SCRIPT = 4, FEEDS_SCRIPT = 8, REHEARSED = 16;
-// Added to a script's number, it is the number of the realm in which the script is rehearsed.
-const REHEARSAL = 0x8000;
+const TRACED = 1, ALONE = 2, INPUT_FROM_SCRIPT = 4, OUTPUT_TO_SCRIPT = 8, REHEARSE_FLAG = 16;
+// A script's number with this bit set is the number of its rehearsal realm.
+const REHEARSAL_REALM_BIT = 0x8000;
 const TOP_LEVEL_MS = 1000, REHEARSAL_MS = 80;
 const NEWLINE = 10, PART_BYTES = 1 << 16;
 
@@ -26,32 +25,33 @@ const evaluate = (compiled, context, options) => call(runInContext, compiled, co
 
 const REALM = compile(SOURCES.realm), RECORDS = compile(SOURCES.records);
 const ADDITIONS = [SOURCES.stacks, SOURCES.kinds, SOURCES.web, SOURCES.console].map((text) => compile(text));
-// The entry point is a lexical binding of the script's realm with a name that can be neither listed nor guessed.
-const ENTRY = compile(`const h${secret} = { __proto__: null, job: null }; h${secret}`);
-const CALL_ENTRY = compile(`h${secret}.job()`);
+// The entry point is a lexical binding in the script's realm. Its name can be neither listed nor guessed.
+const ENTRY = compile(`const h${secret} = { __proto__: null, callback: null }; h${secret}`);
+const CALL_ENTRY = compile(`h${secret}.callback()`);
 const FIND_SCRIPT = compile('typeof process === "function" ? process : typeof transform === "function" ? transform : undefined');
 
-const CHECKING = stripTypeScriptTypes !== null;
+const VALIDATES = stripTypeScriptTypes !== null;
 
-// Nothing useful is left in this realm, even if a script got hold of one of its objects.
+// Remove the Function constructors and most globals of this realm, so that a script that obtains one of its objects can
+// do nothing with it.
 for (const sample of [function () {}, async function () {}, function* () {}, async function* () {}]) {
   Object.defineProperty(Object.getPrototypeOf(sample), 'constructor', { value: null });
 }
-const KEPT = new Set(['Object', 'Array', 'Error', 'TypeError', 'RangeError', 'String', 'Symbol', 'Number', 'Promise', 'Map', 'Set',
+const KEPT_OUTER_GLOBALS = new Set(['Object', 'Array', 'Error', 'TypeError', 'RangeError', 'String', 'Symbol', 'Number', 'Promise', 'Map', 'Set',
   'globalThis', 'Infinity', 'NaN', 'undefined', 'Reflect', 'Uint8Array', 'ArrayBuffer', 'JSON', 'Math', 'Proxy', 'WeakMap',
   'WeakSet', 'Date', 'RegExp', 'Function', 'BigInt', 'Boolean', 'DataView']);
 for (const key of Reflect.ownKeys(globalThis)) {
-  // Leaving the process asks for the realm's brands, which are symbols.
-  if (typeof key === 'string' && !KEPT.has(key)) try { delete globalThis[key]; } catch { /* the engine pins a few harmless constants */ }
+  // Symbols stay: `Deno.exit` needs the realm's branding symbols.
+  if (typeof key === 'string' && !KEPT_OUTER_GLOBALS.has(key)) try { delete globalThis[key]; } catch { /* a few harmless constants can't be deleted */ }
 }
 
 // ---- frames ----
 
 const HEADER = 5;
 const header = new Bytes(HEADER);
-const FIRST_BYTES = 1 << 20;
-let incoming = new Bytes(FIRST_BYTES);
-const outgoing = { bytes: new Bytes(1 << 16) }, results = { bytes: new Bytes(FIRST_BYTES) };
+const INITIAL_BUFFER_BYTES = 1 << 20;
+let incoming = new Bytes(INITIAL_BUFFER_BYTES);
+const outgoing = { bytes: new Bytes(1 << 16) }, results = { bytes: new Bytes(INITIAL_BUFFER_BYTES) };
 
 function fill(buffer, length) {
   let filled = 0;
@@ -62,7 +62,7 @@ function fill(buffer, length) {
   }
 }
 
-// Puts a text into a buffer that grows. Returns where it ends.
+// Writes a text into a buffer, which grows if necessary. Returns the end offset.
 function put(buffer, at, text) {
   if (at + text.length * 3 > buffer.bytes.length) {
     const smaller = buffer.bytes;
@@ -88,7 +88,7 @@ function send(kind, text) {
   write(outgoing, end);
 }
 
-// The results and their summary leave together.
+// Sends the frames RESULTS and SUMMARY in one write.
 function sendResults(written, summary) {
   const end = put(results, written + HEADER, summary);
   frame(RESULTS, results, 0, written);
@@ -109,19 +109,20 @@ const word = (at) => incoming[at] + incoming[at + 1] * 0x100;
 
 // ---- scripts ----
 
-// How a script begins that was made from a module, in a line that the sent text does not have (see modules.py).
-const MADE = '/*made from a module*/', { startsWith } = String.prototype;
+// The first characters of a script that was generated from a module. They are in an added first line, which line
+// numbers must not count (see modules.py).
+const GENERATED_MARKER = '/*made from a module*/', { startsWith } = String.prototype;
 const realms = new Map();
 const isTimeout = (error) => {
   try { return error.code === 'ERR_SCRIPT_EXECUTION_TIMEOUT'; } catch { return false; }
 };
 
-function timed(realm, job, ms) {
-  realm.entry.job = job;
-  try { return evaluate(CALL_ENTRY, realm.context, { timeout: ms }); } finally { realm.entry.job = null; }
+function runWithTimeout(realm, callback, ms) {
+  realm.entry.callback = callback;
+  try { return evaluate(CALL_ENTRY, realm.context, { timeout: ms }); } finally { realm.entry.callback = null; }
 }
 
-function asText(value) {
+function requireString(value) {
   if (typeof value !== 'string') throw new OuterError('the harness returned no text');
   return value;
 }
@@ -132,17 +133,17 @@ function newRealm() {
   for (const addition of ADDITIONS) evaluate(addition, context)(handles);
   const core = evaluate(RECORDS, context)(handles);
   core.connect(readPart, (at, text) => put(results, put(results, at, text), '\n'), ask);
-  // keepsState: the script may keep something from record to record.
+  // keepsState: the script may keep state between records.
   return { context, core, entry: evaluate(ENTRY, context), keepsState: false };
 }
 
 const errorLine = (name, message, line = 0, column = 0) => `!${stringify(name)},${stringify(message)},${line},${column}`;
 
-// The engine gives the place of a syntax error only while no stack frames are collected.
+// V8 reports the place of a syntax error only while no stack frames are collected.
 function compileScript(source) {
   const { stackTraceLimit } = OuterError;
   OuterError.stackTraceLimit = 0;
-  const lineOffset = call(startsWith, source, MADE) ? -1 : 0;
+  const lineOffset = call(startsWith, source, GENERATED_MARKER) ? -1 : 0;
   try { return { program: { compiled: compile(source, 'script.js', lineOffset), source, lineOffset } }; } catch (error) {
     const { message, frames } = destructureError(error);
     const { fileName, lineNumber, columnNumber } = frames[0] ?? {};
@@ -151,20 +152,20 @@ function compileScript(source) {
   } finally { OuterError.stackTraceLimit = stackTraceLimit; }
 }
 
-// A script's own `Error` can't be declared beside that of the global object, which has to stay (see stacks.js): so such a
-// script runs as the body of a function.
+// A script can't declare its own `Error` at the top level, because the global `Error` can't be redefined (see stacks.js).
+// Such a script runs as the body of a function.
 const inFunction = ({ source, lineOffset }) => compile(`(() => {
 ${source}
 return typeof process === 'function' ? process : typeof transform === 'function' ? transform : undefined;
 })()`, 'script.js', lineOffset - 1);
 
-// Runs a program's top level. Returns the function that it defines.
+// Runs a script's top level. Returns the function `process` or `transform` that it defines.
 function evaluateProgram(realm, program) {
   try {
     const found = evaluate(program.compiled, realm.context, { timeout: TOP_LEVEL_MS });
     return program.isInFunction ? found : evaluate(FIND_SCRIPT, realm.context);
   } catch (error) {
-    if (program.isInFunction || isTimeout(error) || !timed(realm, () => realm.core.saysErrorIsDeclared(error), TOP_LEVEL_MS)) throw error;
+    if (program.isInFunction || isTimeout(error) || !runWithTimeout(realm, () => realm.core.saysErrorIsDeclared(error), TOP_LEVEL_MS)) throw error;
     program.compiled = inFunction(program);
     program.isInFunction = true;
     return evaluateProgram(realm, program);
@@ -173,17 +174,17 @@ function evaluateProgram(realm, program) {
 
 function runTopLevel(realm, program) {
   try {
-    if (CHECKING) realm.core.watchTopLevel();
+    if (VALIDATES) realm.core.watchTopLevel();
     const script = evaluateProgram(realm, program);
     if (script === undefined) return errorLine('NoProcess', 'the script defines no function process(record)');
     realm.core.setScript(script);
-    timed(realm, realm.core.seal, TOP_LEVEL_MS);
-    return asText(realm.core.outsideUse());
+    runWithTimeout(realm, realm.core.seal, TOP_LEVEL_MS);
+    return requireString(realm.core.outsideUse());
   } catch (error) {
-    const outside = asText(realm.core.outsideUse());
+    const outside = requireString(realm.core.outsideUse());
     if (outside) return outside;
     if (isTimeout(error)) return errorLine('Timeout', 'the top level of the script ran for more than 1 s');
-    return asText(timed(realm, () => realm.core.describe(error), TOP_LEVEL_MS));
+    return requireString(runWithTimeout(realm, () => realm.core.describe(error), TOP_LEVEL_MS));
   }
 }
 
@@ -197,43 +198,44 @@ function load(length) {
   send(LOADED, '');
 }
 
-// Takes the types out of a text that does not compile as a script; what is left keeps its place. Sends '' for a script.
+// Strips the types of a text that does not compile as a script; the rest keeps its position. Sends '' for a script.
 function strip(length) {
   const source = text(0, length);
   if (!compileScript(source).refusal) return send(STRIPPED, '');
   let stripped = '';
-  try { stripped = stripTypeScriptTypes(source); } catch (error) { return send(REFUSED, errorLine('SyntaxError', asText(error.message))); }
+  try { stripped = stripTypeScriptTypes(source); } catch (error) { return send(REFUSED, errorLine('SyntaxError', requireString(error.message))); }
   send(STRIPPED, stripped);
 }
 
 // ---- batches ----
 
-// body: its frame, and where the parts of its records begin in it.
+// body: the BATCH frame of the current batch, and the byte offsets at which the parts of its records begin.
 let realm = null, limitMs = 0, body = null;
 // Batches that wait for answers, in the order of their questions. Another batch may run meanwhile.
-const asking = [], spare = [];
+// freeBuffers: input buffers to use again.
+const awaitingAnswers = [], freeBuffers = [];
 
 const lineEnd = (bytes, length, from) => {
   const found = from < length ? bytes.subarray(0, length).indexOf(NEWLINE, from) : -1;
   return found < 0 ? length : found;
 };
 
-// Whole lines, so few that the engine does not treat their text as a large object.
+// Returns whole lines of about 64 KiB: a longer string would be allocated in V8's large-object space.
 function readPart(number) {
   const { bytes, length, starts } = body, end = lineEnd(bytes, length, starts[number] + PART_BYTES);
   starts[number + 1] = end + 1;
   return decoder.decode(bytes.subarray(starts[number], end));
 }
 
-// One step of a batch: its first pass, or a further one after answers.
-function step(job) {
+// Runs one pass of a batch: the first one, or a further one after answers. Sends the results or a question.
+function runPass(callback) {
   let question;
-  try { question = asText(timed(realm, job, limitMs)); } catch (error) {
+  try { question = requireString(runWithTimeout(realm, callback, limitMs)); } catch (error) {
     if (!isTimeout(error)) throw error;
-    question = asText(realm.core.cut());
+    question = requireString(realm.core.truncate());
   }
   if (!question) {
-    const summary = asText(realm.core.finish());
+    const summary = requireString(realm.core.finish());
     return sendResults(realm.core.written(), summary);
   }
   realm.core.suspend();
@@ -241,13 +243,14 @@ function step(job) {
 }
 
 function setAside(question, state) {
-  asking.push({ realm, limitMs, body, ...state });
-  incoming = spare.pop() ?? new Bytes(FIRST_BYTES);
+  awaitingAnswers.push({ realm, limitMs, body, ...state });
+  incoming = freeBuffers.pop() ?? new Bytes(INITIAL_BUFFER_BYTES);
   send(KEYS, question);
 }
 
-// Asks what a script waits for. Nothing else is on its way to the child meanwhile, and one read takes all of the reply, so
-// that the engine may stop the script at any moment: a reply that comes too late is the next frame, and means nothing.
+// Asks a question for which the script blocks. The parent sends nothing else meanwhile, and one read returns the whole
+// reply, so V8 may interrupt the script at any moment. A REPLY that arrives after an interruption is read as the next
+// frame and ignored.
 const reply = new Bytes(1 << 12);
 function ask(question) {
   send(ASK, question);
@@ -256,19 +259,20 @@ function ask(question) {
   return decoder.decode(reply.subarray(HEADER, count));
 }
 
-// What the records of a batch will probably ask. The answers that the rehearsal assumes stay in its realm.
+// Returns the questions that a batch's records ask in the rehearsal realm. State that depends on assumed answers stays
+// in that realm.
 function rehearse(rehearsal, { head, columns, flags }) {
-  rehearsal.core.begin(head, columns, false, (flags & FROM_SCRIPT) !== 0, (flags & FEEDS_SCRIPT) !== 0, false);
-  try { return asText(timed(rehearsal, rehearsal.core.rehearse, REHEARSAL_MS)); } catch (error) {
+  rehearsal.core.begin(head, columns, false, (flags & INPUT_FROM_SCRIPT) !== 0, (flags & OUTPUT_TO_SCRIPT) !== 0, false);
+  try { return requireString(runWithTimeout(rehearsal, rehearsal.core.rehearse, REHEARSAL_MS)); } catch (error) {
     if (!isTimeout(error)) throw error;
-    return asText(rehearsal.core.asked());
+    return requireString(rehearsal.core.asked());
   }
 }
 
 function start({ head, columns, flags }) {
   const alone = (flags & ALONE) !== 0;
   realm.core.trace(flags & TRACED ? (row) => send(TRACE, '' + row) : null);
-  realm.core.begin(head, columns, alone, (flags & FROM_SCRIPT) !== 0, (flags & FEEDS_SCRIPT) !== 0, alone || realm.keepsState);
+  realm.core.begin(head, columns, alone, (flags & INPUT_FROM_SCRIPT) !== 0, (flags & OUTPUT_TO_SCRIPT) !== 0, alone || realm.keepsState);
 }
 
 function batch(length) {
@@ -277,29 +281,29 @@ function batch(length) {
   limitMs = word(3);
   body = { bytes: incoming, length, starts: [headEnd + 1] };
   const run = { flags, columns: text(5, columnsEnd), head: text(columnsEnd + 1, headEnd) };
-  if (flags & REHEARSED) {
-    const question = rehearse(realms.get(word(0) + REHEARSAL), run);
+  if (flags & REHEARSE_FLAG) {
+    const question = rehearse(realms.get(word(0) + REHEARSAL_REALM_BIT), run);
     if (question) return setAside(question, { kept: null, run: { ...run, question } });
   }
   start(run);
-  step(realm.core.pass);
+  runPass(realm.core.pass);
 }
 
-// The answers are those to the oldest question.
+// Handles ANSWERS, which answer the oldest question.
 function answers(length) {
   const answer = text(0, length);
-  const { kept, run, ...asked } = asking.shift();
+  const { kept, run, ...asked } = awaitingAnswers.shift();
   ({ realm, limitMs, body } = asked);
-  spare.push(incoming);
+  freeBuffers.push(incoming);
   incoming = body.bytes;
   if (run !== null) {
     start(run);
-    realm.core.know(run.question, answer);
-    return step(realm.core.pass);
+    realm.core.preloadAnswers(run.question, answer);
+    return runPass(realm.core.pass);
   }
   results.bytes.set(kept);
   realm.core.resume();
-  step(() => realm.core.feed(answer));
+  runPass(() => realm.core.answer(answer));
 }
 
 function reason(error) {
@@ -307,8 +311,9 @@ function reason(error) {
 }
 
 const ACTIONS = { __proto__: null, [BATCH]: batch, [ANSWERS]: answers, [LOAD]: load, [REPLY]: () => {} };
-if (CHECKING) {
-  // At its first nested statement the stripper reads a file to find the end of its stack. After HELLO no file can be opened.
+if (VALIDATES) {
+  // At its first nested statement the stripper reads a file to find the end of its stack. After HELLO no file can be
+  // opened.
   stripTypeScriptTypes('if (a) b;');
   ACTIONS[STRIP] = strip;
 }

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.native import Texts
-from headwater.sandbox.lines import admit, long_integers
+from headwater.native import BytesColumn
+from headwater.sandbox.json_lines import long_integers, to_lines
 
 EXACT = 2**53
 DOCUMENTS = st.recursive(
@@ -20,37 +20,37 @@ DOCUMENTS = st.recursive(
 class TestAdmit:
     def test_whole_batches_pass_as_they_are(self) -> None:
         values = [b"{}", '{"a":"é"}'.encode()]
-        given_ = Texts.of(values)
-        admitted, errors, _ = admit(given_)
+        given_ = BytesColumn.of(values)
+        admitted, errors, _ = to_lines(given_)
         assert admitted is given_
         assert not errors
-        assert admit(Texts.of([])) == (Texts.of([]), {}, [])
+        assert to_lines(BytesColumn.of([])) == (BytesColumn.of([]), {}, [])
 
     def test_newlines_between_tokens_only(self) -> None:
         line = b'{"a":  12345678901234567890,\r  "a":1.50}'
-        admitted = admit(Texts.of([b'{"a":\n 12345678901234567890,\r\n "a":1.50}']))
-        assert admitted == (Texts.of([line]), {}, [0, [7]])
+        admitted = to_lines(BytesColumn.of([b'{"a":\n 12345678901234567890,\r\n "a":1.50}']))
+        assert admitted == (BytesColumn.of([line]), {}, [0, [7]])
 
     @pytest.mark.parametrize("value", [b'{\n"a":"\\ud800"}', b'{"a":"\\"",\n"b":1}', b"[\n" * 2000 + b"]" * 2000])
     def test_a_newline_refuses_nothing_that_is_json(self, value: bytes) -> None:
         json.loads(value, parse_int=str) if value.startswith(b"{") else None
-        admitted, errors, _ = admit(Texts.of([value]))
+        admitted, errors, _ = to_lines(BytesColumn.of([value]))
         assert (admitted[0], errors) == (value.replace(b"\n", b" "), {})
 
     @pytest.mark.parametrize("value", [b'{"a":"\n"}', b'{"a":"\\\n"}', b'{"a":"\\"\n"}', b'{"a":"\n'])
     def test_a_newline_in_a_string_is_an_error(self, value: bytes) -> None:
-        admitted, errors, _ = admit(Texts.of([value]))
+        admitted, errors, _ = to_lines(BytesColumn.of([value]))
         assert (admitted[0], errors[0].error) == (b"", "InvalidJSON")
 
     def test_a_long_string_full_of_escapes_takes_no_memory_to_speak_of(self) -> None:
         value = b'{\n"a":"' + b"\\n" * 500_000 + b'"}'
-        admitted, errors, _ = admit(Texts.of([value]))
+        admitted, errors, _ = to_lines(BytesColumn.of([value]))
         assert not errors
         assert admitted[0] == value.replace(b"\n", b" ")
 
     @given(st.lists(st.one_of(st.none(), st.binary(max_size=12), st.sampled_from([b'{"a":\n1}', b"{}"])), max_size=5))
     def test_every_record_is_one_line_of_utf8_or_an_error(self, values: list[bytes | None]) -> None:
-        admitted, errors, _ = admit(Texts.of(values))
+        admitted, errors, _ = to_lines(BytesColumn.of(values))
         lines = admitted.text.split(b"\n")
         assert lines.pop() == b""
         assert admitted == lines
@@ -73,7 +73,7 @@ def has_rounded(document: object) -> bool:
 
 
 def places(lines: list[bytes]) -> dict[int, list[int]]:
-    found: list[Any] = long_integers(Texts.of(lines))
+    found: list[Any] = long_integers(BytesColumn.of(lines))
     return dict(zip(found[::2], found[1::2], strict=True))
 
 

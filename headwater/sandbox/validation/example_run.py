@@ -1,4 +1,7 @@
-"""Warnings for the author of a script, by its run over the stream's example record. They come with a save."""
+"""Warnings for the author of a script from a run on the stream's example record.
+
+The API returns them when a script is saved.
+"""
 
 import re
 from typing import Any
@@ -6,19 +9,22 @@ from typing import Any
 import msgspec
 
 from headwater.errors import ScriptRefused
-from headwater.sandbox.job import Job
 from headwater.sandbox.results import ScriptError
+from headwater.sandbox.script_batch import ScriptBatch
 
 _MAX_MEMBERS = 40
 _MAX_SHOWN = 200
-_OF_NOTHING = re.compile(r"\b(undefined|null)\b")
+_UNDEFINED_OR_NULL = re.compile(r"\b(undefined|null)\b")
 
 
-def warnings(job: Job, example: str) -> list[str]:
-    """Sentences about the run of the example (JSON text). Raises ScriptRefused for a script that returns a Promise."""
-    if job.errors:
-        return [_failure(error, example) for error in job.errors.values()]
-    outputs = [text for text in (job.outputs[0] or b"").split(b"\t") if text]
+def warnings(script_batch: ScriptBatch, example: str) -> list[str]:
+    """Return warnings about the run of the example (JSON text).
+
+    Raises ScriptRefused for a script that returns a Promise.
+    """
+    if script_batch.errors:
+        return [_failure(error, example) for error in script_batch.errors.values()]
+    outputs = [text for text in (script_batch.outputs[0] or b"").split(b"\t") if text]
     if outputs and all(_is_error(text) for text in outputs):
         shown = outputs[0].decode(errors="replace")[:_MAX_SHOWN]
         return [f"The script turns the stream's example record into nothing but an error: {shown}."]
@@ -33,7 +39,7 @@ def _failure(error: ScriptError, example: str) -> str:
         )
     place = f" in line {error.line}, column {error.column}" if error.line else ""
     failure = f"The script fails on the stream's example record: {error.error}: {error.message}{place}."
-    if error.error == "TypeError" and _OF_NOTHING.search(error.message):
+    if error.error == "TypeError" and _UNDEFINED_OR_NULL.search(error.message):
         return f"{failure} {_members(msgspec.json.decode(example))}"
     return failure
 
@@ -48,9 +54,9 @@ def _members(example: dict[str, Any]) -> str:
 
 
 def _is_error(text: bytes) -> bool:
-    """Whether an output says no more than what went wrong: `{"error": "Buffer is not defined"}`."""
+    """Return whether an output contains only an error message: `{"error": "Buffer is not defined"}`."""
     try:
         output = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
-    except (msgspec.DecodeError, RecursionError):  # such as half of a surrogate pair in a name
+    except (msgspec.DecodeError, RecursionError):  # such as a lone surrogate in a name
         return False
     return "error" in output and output.keys() <= {"error", "message", "stack", "success"}

@@ -5,16 +5,25 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from headwater.native import Texts
-from headwater.sandbox.job import ALONE_MS, CPU_LIMIT_S, MAX_SEGMENT_BYTES, SLICE_MS, Death, Job, Mode, Segment
+from headwater.native import BytesColumn
 from headwater.sandbox.results import Results
+from headwater.sandbox.script_batch import (
+    CPU_LIMIT_S,
+    LONE_RUN_LIMITS_MS,
+    MAX_SEGMENT_BYTES,
+    SEGMENT_LIMIT_MS,
+    ChildDeath,
+    Mode,
+    ScriptBatch,
+    Segment,
+)
 from tests.support.sandbox import batch, lines
 
-CRASH = Death(-signal.SIGTRAP)
-FOREIGN_KILL = Death(-signal.SIGKILL)
-BROKEN = Death(-signal.SIGKILL, broken=True)
-OVERDUE = Death(-signal.SIGKILL, overdue=True, cpu_s=1.0)
-STARVED = Death(-signal.SIGKILL, overdue=True)
+CRASH = ChildDeath(-signal.SIGTRAP)
+FOREIGN_KILL = ChildDeath(-signal.SIGKILL)
+BROKEN = ChildDeath(-signal.SIGKILL, broken=True)
+OVERDUE = ChildDeath(-signal.SIGKILL, overdue=True, cpu_s=1.0)
+STARVED = ChildDeath(-signal.SIGKILL, overdue=True)
 BUSY_S, IDLE_S = CPU_LIMIT_S * 1.5, CPU_LIMIT_S / 10
 
 
@@ -27,22 +36,24 @@ def results(
     logs: Sequence[str] = (),
 ) -> Results:
     clean = not (slow or unfinished) and not any(line.startswith(b"!") for line in outputs)
-    several = any(b"\t" in line for line in outputs)
-    return Results(len(outputs), interrupted, [*slow], [*unfinished], Texts.of(outputs), [*logs], clean, several)
+    has_multiple_outputs = any(b"\t" in line for line in outputs)
+    return Results(
+        len(outputs), interrupted, [*slow], [*unfinished], BytesColumn.of(outputs), [*logs], clean, has_multiple_outputs
+    )
 
 
-def job_of(count: int) -> Job:
-    return Job(batch(lines(*({"n": n} for n in range(count)))), 0)
+def job_of(count: int) -> ScriptBatch:
+    return ScriptBatch(batch(lines(*({"n": n} for n in range(count)))), 0)
 
 
-def take(job: Job) -> Segment:
+def take(job: ScriptBatch) -> Segment:
     segment = job.pending
     assert segment is not None
-    job.started(segment)
+    job.mark_started(segment)
     return segment
 
 
-def shape(job: Job) -> list[tuple[list[int], Mode]]:
+def shape(job: ScriptBatch) -> list[tuple[list[int], Mode]]:
     shapes = []
     while job.pending is not None:
         segment = take(job)
@@ -50,7 +61,7 @@ def shape(job: Job) -> list[tuple[list[int], Mode]]:
     return shapes
 
 
-def alone(job: Job) -> Segment:
+def alone(job: ScriptBatch) -> Segment:
     """The job's first segment, after its record 0 came under suspicion."""
     job.take_results(take(job), results([], interrupted=True), IDLE_S)
     return take(job)
@@ -60,7 +71,7 @@ class TestSegments:
     def test_a_batch_is_one_segment(self) -> None:
         job = job_of(3)
         segment = take(job)
-        assert ([*segment.rows], segment.mode, segment.limit_ms) == ([0, 1, 2], Mode.WHOLE, SLICE_MS)
+        assert ([*segment.rows], segment.mode, segment.limit_ms) == ([0, 1, 2], Mode.WHOLE, SEGMENT_LIMIT_MS)
         job.take_results(segment, results([b"{}", b"", b'{"n":2}']), IDLE_S)
         assert job.outputs == [b"{}", b"", b'{"n":2}']
         assert shape(job) == []
@@ -70,11 +81,11 @@ class TestSegments:
 
     def test_a_large_batch_is_cut_by_bytes(self) -> None:
         big = b'{"x":"%s"}' % (b"x" * (MAX_SEGMENT_BYTES // 2))
-        job = Job(batch([b"{}", big, big, big * 3, b"{}"]), 0)
+        job = ScriptBatch(batch([b"{}", big, big, big * 3, b"{}"]), 0)
         assert [rows for rows, _ in shape(job)] == [[0, 1], [2], [3], [4]]
 
     def test_records_that_are_no_text_are_left_out(self) -> None:
-        job = Job(batch([b"{}", None, b"\xff", b'{"a":\n1}', b'{"a":"\n"}', b"[1]"]), 0)
+        job = ScriptBatch(batch([b"{}", None, b"\xff", b'{"a":\n1}', b'{"a":"\n"}', b"[1]"]), 0)
         assert [rows for rows, _ in shape(job)] == [[0, 3, 5]]
         assert {row: error.error for row, error in job.errors.items()} == dict.fromkeys((1, 2, 4), "InvalidJSON")
 
@@ -89,15 +100,15 @@ class TestSegments:
 
     def test_records_of_a_script_are_not_looked_at(self) -> None:
         records = batch([b' {"a":12345678901234567890e0}', b'{"a":12345678901234567890}'])
-        made = Job(replace(records, for_script=True), 0)
+        made = ScriptBatch(replace(records, for_script=True), 0)
         assert made.payload(Segment(range(2)))[0].splitlines()[1] == b"[2]"
         assert made.payload(Segment([1]))[0].splitlines()[1] == b"[1]"
-        assert Job(records, 0).payload(Segment(range(2)))[0].splitlines()[1] == b"[2,0,[6],1,[5]]"
+        assert ScriptBatch(records, 0).payload(Segment(range(2)))[0].splitlines()[1] == b"[2,0,[6],1,[5]]"
 
     def test_flags_say_who_wrote_the_records_and_who_reads_the_outputs(self) -> None:
         records = batch([b"{}"])
-        made = [Job(replace(records, for_script=source), 0, feeds_script=feeds_script).flags
-                for source in (False, True) for feeds_script in (False, True)]  # fmt: skip
+        made = [ScriptBatch(replace(records, for_script=source), 0, output_to_script=output_to_script).flags
+                for source in (False, True) for output_to_script in (False, True)]  # fmt: skip
         assert made == [0, 8, 4, 12]
 
     @pytest.mark.parametrize(
@@ -118,8 +129,8 @@ class TestSegments:
     def test_marks_take_no_room(self) -> None:
         records = batch([b"{}"])
         line = b' {"a":1e0,"b":"' + b"x" * 999_986 + b'"}'
-        for feeds_script, is_error in ((True, False), (False, True)):
-            job = Job(records, 0, feeds_script=feeds_script)
+        for output_to_script, is_error in ((True, False), (False, True)):
+            job = ScriptBatch(records, 0, output_to_script=output_to_script)
             job.take_results(take(job), replace(results([line]), clean=False), IDLE_S)
             assert bool(job.errors) is is_error
 
@@ -149,7 +160,7 @@ class TestTime:
         job = job_of(1)
         assert not job.take_results(alone(job), results([], interrupted=True), BUSY_S)
         again = take(job)
-        assert again.limit_ms == ALONE_MS[0]
+        assert again.limit_ms == LONE_RUN_LIMITS_MS[0]
         assert job.take_results(again, results([b"{}"]), BUSY_S)
         assert job.errors[0].error == "Timeout"
         assert job.outputs == [b""]
@@ -163,7 +174,7 @@ class TestTime:
         assert ([*job.outputs], job.errors[0].error) == ([b""], "Timeout")
 
     @pytest.mark.parametrize("end", [CRASH, BROKEN])
-    def test_a_slow_record_that_then_kills_loses_its_output(self, end: Death) -> None:
+    def test_a_slow_record_that_then_kills_loses_its_output(self, end: ChildDeath) -> None:
         job = job_of(2)
         job.take_results(take(job), results([b"{}", b"{}"], slow=[1]), IDLE_S)
         while job.pending is not None:
@@ -222,7 +233,7 @@ class TestDeath:
         assert shape(job) == [([4], Mode.ALONE)]
 
     @pytest.mark.parametrize("end", [CRASH, OVERDUE])
-    def test_one_death_in_a_child_that_others_may_have_filled_blames_nobody(self, end: Death) -> None:
+    def test_one_death_in_a_child_that_others_may_have_filled_blames_nobody(self, end: ChildDeath) -> None:
         job = job_of(2)
         job.take_results(take(job), results([b"{}", b"{}"], slow=[1]), IDLE_S)
         job.take_death(take(job), end, None)
@@ -231,12 +242,12 @@ class TestDeath:
         assert ([*job.outputs], job.errors, shape(job)) == ([b"{}", b"[1]"], {}, [])
 
     @pytest.mark.parametrize(("end", "error"), [(CRASH, "SandboxCrash"), (OVERDUE, "Timeout")])
-    def test_dying_alone_after_a_traced_death_is_blamed(self, end: Death, error: str) -> None:
+    def test_dying_alone_after_a_traced_death_is_blamed(self, end: ChildDeath, error: str) -> None:
         job = job_of(1)
         job.take_death(Segment(range(1), Mode.TRACED), end, 0)
         suspect = job.pending
         assert suspect is not None
-        assert suspect.limit_ms == ALONE_MS[0]
+        assert suspect.limit_ms == LONE_RUN_LIMITS_MS[0]
         job.take_death(suspect, end, None)
         assert job.errors[0].error == error
 
@@ -254,9 +265,9 @@ class TestDeath:
         assert "SIGTRAP" in job.errors[0].message
         assert shape(job) == []
 
-    @pytest.mark.parametrize("accident", [STARVED, FOREIGN_KILL, Death(-signal.SIGTERM)])
+    @pytest.mark.parametrize("accident", [STARVED, FOREIGN_KILL, ChildDeath(-signal.SIGTERM)])
     @pytest.mark.parametrize(("end", "error"), [(CRASH, "SandboxCrash"), (OVERDUE, "Timeout")])
-    def test_an_accident_before_is_no_evidence(self, accident: Death, end: Death, error: str) -> None:
+    def test_an_accident_before_is_no_evidence(self, accident: ChildDeath, end: ChildDeath, error: str) -> None:
         job = job_of(1)
         job.take_death(alone(job), accident, None)
         job.take_death(take(job), end, None)
@@ -283,7 +294,7 @@ class TestDeath:
         job = job_of(1)
         segment = alone(job)
         for _ in range(5):
-            job.take_death(segment, Death(-signal.SIGTERM), None)
+            job.take_death(segment, ChildDeath(-signal.SIGTERM), None)
             assert not job.errors
             segment = take(job)
 

@@ -6,7 +6,7 @@
   const getter = (prototype, key) => uncurry(descriptor(prototype, key).get);
   const tagOf = uncurry(Object.prototype.toString), Typed = getPrototypeOf(Uint8Array.prototype);
   const typedName = getter(Typed, Symbol.toStringTag), lengthOf = getter(Typed, 'length');
-  // Each throws for an object of another kind.
+  // Each getter throws a TypeError unless its argument is an instance of that built-in class.
   const probes = {
     __proto__: null, Map: getter(Map.prototype, 'size'), Set: getter(Set.prototype, 'size'),
     ArrayBuffer: getter(ArrayBuffer.prototype, 'byteLength'), RegExp: getter(RegExp.prototype, 'source'),
@@ -16,7 +16,7 @@
   const tag = (value) => {
     try { return slice(tagOf(value), 8, -1); } catch { return 'Object'; }
   };
-  // The name of the kind, or '' for a plain object, a class of the script's own, an array or an error.
+  // Returns the name of the built-in class; '' for a plain object, an instance of a script's class, an array or an error.
   const kindOf = (value) => {
     if (isView(value)) return typedName(value) ?? 'DataView';
     const name = tag(value), probe = probes[name];

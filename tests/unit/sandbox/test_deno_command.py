@@ -1,11 +1,11 @@
 """How the engine is started."""
 
-from headwater.sandbox.engine import deno_engine
+from headwater.sandbox.deno_command import deno_command
 
 MAX_ARGUMENT_BYTES = 128 << 10
 """Linux's limit for one argument of a program."""
 
 
 def test_the_harness_leaves_room_in_its_argument() -> None:
-    harness = deno_engine(jit=False).argv[-1]
+    harness = deno_command(jit=False).argv[-1]
     assert len(harness) <= MAX_ARGUMENT_BYTES - (8 << 10)

@@ -1,4 +1,4 @@
-"""Checks: that this machine can lock a sandbox, and that a script can run in one."""
+"""Checks that this machine can run the sandbox, and validates scripts before they are saved."""
 
 import os
 import platform
@@ -10,49 +10,55 @@ from contextlib import contextmanager
 from headwater.errors import HeadwaterError, SandboxFailed, SetupError
 from headwater.model.record import RecordBatch
 from headwater.model.transform import CheckedScript
-from headwater.sandbox import hints, reading, trial
-from headwater.sandbox.engine import deno_engine
+from headwater.sandbox.deno_command import deno_command
 from headwater.sandbox.launcher import landlock
-from headwater.sandbox.supervisor import Answer, Question, Sandbox
+from headwater.sandbox.sandbox import MembershipQuery, MembershipResult, Sandbox
+from headwater.sandbox.validation import example_run, lint, loader
 
-MAX_CHECKS_AT_ONCE = 4
-"""Each holds a process of some 60 MB."""
+MAX_CONCURRENT_VALIDATIONS = 4
+"""The most validations at once; each needs a process of about 60 MB."""
 _EXAMPLE_TIME_MS = 1_767_323_045_678
-_turns = threading.BoundedSemaphore(MAX_CHECKS_AT_ONCE)
+_slots = threading.BoundedSemaphore(MAX_CONCURRENT_VALIDATIONS)
 
 
 @contextmanager
-def sandbox_for_a_check(*, jit: bool = False, checking: bool = False) -> Iterator[Sandbox]:
-    """A fresh sandbox for what a caller wants to know now. Blocks while others have their turn. Thread-safe.
+def validation_sandbox(*, jit: bool = False, validates: bool = False) -> Iterator[Sandbox]:
+    """Open a short-lived sandbox. Blocks while MAX_CONCURRENT_VALIDATIONS others are open. Thread-safe.
 
-    checking: it can read TypeScript, and is strict with what a script's top level does.
+    validates: the child strips TypeScript types, and refuses a script whose top level reads the time or a random
+    number.
     """
-    with _turns, Sandbox(engine=deno_engine(jit=jit, checking=checking), spare=False) as sandbox:
+    with _slots, Sandbox(engine=deno_command(jit=jit, validates=validates), spare=False) as sandbox:
         yield sandbox
 
 
 def validate(script: str, example: str, *, jit: bool = False) -> CheckedScript:
-    """Load a script in a fresh sandbox and call it once on an example record (JSON text).
+    """Load a script in a fresh sandbox, and call it once with an example record (JSON text).
 
-    `flow.contains` answers false. Blocks for some 0.1 s, and while others have their turn. Thread-safe.
+    `flow.contains` returns false. Blocks for about 0.1 s, plus the time that it waits for a free slot. Thread-safe.
     Raises ScriptRefused (with line and column where they are known), SandboxFailed.
     """
     batch = RecordBatch.of("example", [example.encode()], [None], [_EXAMPLE_TIME_MS], [0], [0], [0])
-    with sandbox_for_a_check(jit=jit, checking=True) as sandbox:
-        loaded = reading.load(sandbox, script, _nothing_is_member)
-        job = sandbox.submit(loaded.number, batch)
-        sandbox.wait(job)
-    return CheckedScript([*trial.warnings(job, example), *hints.warnings(loaded.tree, loaded.free)], loaded.javascript)
+    with validation_sandbox(jit=jit, validates=True) as sandbox:
+        loaded = loader.load(sandbox, script, _empty_lookup)
+        script_batch = sandbox.submit(loaded.number, batch)
+        sandbox.wait(script_batch)
+    return CheckedScript(
+        [*example_run.warnings(script_batch, example), *lint.warnings(loaded.tree, loaded.free)], loaded.javascript
+    )
 
 
-def _nothing_is_member(question: Question) -> Answer:
+def _empty_lookup(question: MembershipQuery) -> MembershipResult:
     return [[False] * len(values) for _, values in question]
 
 
 def check(*, jit: bool = False) -> None:
-    """Lock a sandbox and run a script in it. Raises SetupError, with what to do, when the lock is not in force."""
+    """Start a sandbox and run a script in it. Raises SetupError, with advice, when the sandbox can't be set up."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
-        raise SetupError("Scripts run in a sandbox made for Linux on x86-64; this machine is another.")
+        raise SetupError(
+            "Scripts run in a sandbox that needs Linux on x86-64; "
+            f"this machine is {sys.platform} on {platform.machine()}. Run Headwater on Linux on x86-64."
+        )
     _check_kernel()
     try:
         warnings = validate("function process(record: object) { return record }", "{}", jit=jit).warnings

@@ -1,11 +1,11 @@
-"""Answers the start-up notifications of a child's seccomp filter (Linux: SECCOMP_RET_USER_NOTIF)."""
+"""Decides on the system calls that the seccomp filter of a starting child reports (SECCOMP_RET_USER_NOTIF)."""
 
 import errno
 import fcntl
 import os
 import struct
 
-from headwater.sandbox.launcher.seccomp import STARTING, TRIED_IN_VAIN
+from headwater.sandbox.launcher.seccomp import ALLOWED_AT_START, EXPECTED_REFUSALS
 from headwater.sandbox.launcher.syscalls import NUMBERS, name_of
 
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101
@@ -13,13 +13,16 @@ _REQUEST_BYTES = 80
 _REQUEST = struct.Struct("<QIIi")  # id, pid, flags, call number
 _RESPONSE = struct.Struct("<QqiI")  # id, value, error, flags
 _CONTINUE = 1
-_ALLOWED = frozenset(NUMBERS[name] for name in STARTING)
+_ALLOWED = frozenset(NUMBERS[name] for name in ALLOWED_AT_START)
 
 
-class Listener:
-    """The descriptor that a locked child's start-up calls arrive at. `refused` names the calls that were not allowed.
+class SeccompListener:
+    """Receives the system calls that a starting child makes, and allows or refuses each.
 
-    Only start-up code of ours and of the engine runs while it is open, so letting a call continue is safe.
+    `refused` holds the names of the refused calls.
+
+    While the listener is open, only our start-up code and Deno's runs, no user script. So
+    SECCOMP_USER_NOTIF_FLAG_CONTINUE is safe here.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -27,28 +30,28 @@ class Listener:
         self.refused: set[str] = set()
 
     def fileno(self) -> int:
-        """The descriptor, for polling."""
+        """Return the file descriptor, for use with poll."""
         return self._descriptor
 
-    def answer_one(self) -> None:
-        """Answer the next call. Call only when the descriptor is readable."""
+    def handle_next_call(self) -> None:
+        """Allow or refuse the next reported system call. Call this only when the descriptor is readable."""
         request = bytearray(_REQUEST_BYTES)
         try:
             fcntl.ioctl(self._descriptor, _RECEIVE, request)
             call_id, _, _, number = _REQUEST.unpack_from(request)
             fcntl.ioctl(self._descriptor, _SEND, self._response(call_id, number))
         except OSError as error:
-            # The thread that made the call is gone, or was interrupted and will call again.
+            # The thread that made the call has ended, or was interrupted and will repeat the call.
             if error.errno not in (errno.ENOENT, errno.EINTR):
                 raise
 
     def _response(self, call_id: int, number: int) -> bytes:
         if number in _ALLOWED:
             return _RESPONSE.pack(call_id, 0, 0, _CONTINUE)
-        if (name := name_of(number)) not in TRIED_IN_VAIN:
+        if (name := name_of(number)) not in EXPECTED_REFUSALS:
             self.refused.add(name)
         return _RESPONSE.pack(call_id, 0, -errno.EPERM, 0)
 
     def close(self) -> None:
-        """From now on the kernel answers every such call with ENOSYS."""
+        """Close the listener. Afterwards the kernel fails each call that would be reported with ENOSYS."""
         os.close(self._descriptor)

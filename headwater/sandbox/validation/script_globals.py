@@ -1,4 +1,4 @@
-"""The global names that every script has, and what to do in place of names that people expect to be there."""
+"""The global names of every script, and advice for names that users expect but scripts don't have."""
 
 _GLOBALS = """
     Object Function Array Number parseFloat parseInt Infinity NaN undefined Boolean String Symbol Date Promise
@@ -30,7 +30,7 @@ _BYTES = (
 )
 _NO_SHARING = "nothing is shared between records or threads"
 
-_WAYS_OUT = {
+_ADVICE = {
     **dict.fromkeys(("Buffer",), _BYTES),
     **dict.fromkeys(("crypto", "createHash", "CryptoJS", "keccak256", "sha3", "sha256"), _NO_CRYPTO),
     **dict.fromkeys(
@@ -66,6 +66,6 @@ MEMBERS_OF_PROCESS = {
 }
 
 
-def way_out(name: str) -> str:
-    """What to do about a name that people expect and that is not there; "" for other names."""
-    return _WAYS_OUT.get(name, "")
+def advice_for(name: str) -> str:
+    """Return the advice for an unavailable global name such as `fetch`; "" for a name without advice."""
+    return _ADVICE.get(name, "")

@@ -1,4 +1,4 @@
-"""Warnings for the author of a script, by its text alone. They come with the answer to a save."""
+"""Warnings for the author of a script from static analysis (lint). The API returns them when a script is saved."""
 
 import re
 from collections.abc import Iterator
@@ -9,12 +9,13 @@ from tree_sitter import Node
 from headwater.sandbox.analysis import writes
 from headwater.sandbox.analysis.nodes import every_node, text_of
 from headwater.sandbox.analysis.tree import Script
-from headwater.sandbox.missing import GLOBALS, MEMBERS_OF_PROCESS, way_out
+from headwater.sandbox.validation.script_globals import GLOBALS, MEMBERS_OF_PROCESS, advice_for
 
 MAX_WARNINGS = 20
 
 _PROMISE_METHODS = frozenset({"then", "catch", "finally"})
-# Each says by the text alone whether a walk through the tree can find anything: of a long script a walk takes 0.1 s.
+# Cheap pre-checks: a regular expression decides whether the walk over the syntax tree, which takes 0.1 s for a long
+# script, can find anything.
 _MENTIONS_PROCESS_MEMBER = re.compile(rf"\bprocess\s*\??\.\s*(?:{'|'.join(MEMBERS_OF_PROCESS)})\b")
 _MENTIONS_PROMISE = re.compile(rf"\bawait\b|\.\s*(?:{'|'.join(_PROMISE_METHODS)})\b")
 _ANY_GLOBAL = rf"\b(?:{'|'.join(GLOBALS)})\b"
@@ -25,7 +26,7 @@ _MENTIONS_WRITE = re.compile(
 
 
 def warnings(script: Script, free: dict[str, list[Node]]) -> list[str]:
-    """Sentences about a script that loads. free: the uses of names that it does not declare."""
+    """Return warnings about a script that can be loaded. free: the uses of names that it does not declare."""
     found = chain(_undefined(script, free), _process_members(script), _promises(script, free), _frozen(script, free))
     return list(islice(found, MAX_WARNINGS))
 
@@ -33,12 +34,12 @@ def warnings(script: Script, free: dict[str, list[Node]]) -> list[str]:
 def _undefined(script: Script, free: dict[str, list[Node]]) -> Iterator[str]:
     for name, uses in free.items():
         if name not in GLOBALS and name != "arguments":
-            advice = way_out(name) or "define it, or take it out"
+            advice = advice_for(name) or "define it, or take it out"
             yield f"The script uses `{name}` ({_place(script, uses[0])}), which nobody defines: {advice}."
 
 
 def _process_members(script: Script) -> Iterator[str]:
-    """`process` is the script's own function, not the object that Node has."""
+    """Yield a warning for each member of Node's object `process`; here `process` is the script's own function."""
     seen = set()
     if not _MENTIONS_PROCESS_MEMBER.search(script.text):
         return
@@ -58,7 +59,7 @@ def _member_uses(script: Script) -> Iterator[tuple[str, str, Node]]:
 
 
 def _promises(script: Script, free: dict[str, list[Node]]) -> Iterator[str]:
-    """At most one sentence: the first place where something waits, or seems to."""
+    """Yield at most one warning: the first use of `await`, of a Promise method, or of `Promise`."""
     for node in every_node(script.root) if _MENTIONS_PROMISE.search(script.text) else ():
         if node.type == "await_expression" or _is_waiting_loop(node):
             yield (
@@ -81,7 +82,7 @@ def _promises(script: Script, free: dict[str, list[Node]]) -> Iterator[str]:
 
 
 def _is_waiting_loop(node: Node) -> bool:
-    """`for await (const one of all)`."""
+    """Return whether a node is a loop `for await (const item of items)`."""
     return node.type == "for_in_statement" and node.children[1].type == "await"
 
 
@@ -94,7 +95,7 @@ def _is_promise_call(call: Node) -> bool:
 
 
 def _frozen(script: Script, free: dict[str, list[Node]]) -> Iterator[str]:
-    """At most one sentence for each built-in that a function writes to."""
+    """Yield at most one warning for each built-in object that a function writes to."""
     built_ins = {node.start_byte for name, nodes in free.items() if name in GLOBALS for node in nodes}
     seen = set()
     for target in writes.writes_in_functions(script) if built_ins and _MENTIONS_WRITE.search(script.text) else ():

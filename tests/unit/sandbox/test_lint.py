@@ -2,15 +2,15 @@
 
 import pytest
 
-from headwater.sandbox import hints
 from headwater.sandbox.analysis.names import free_names
 from headwater.sandbox.analysis.tree import parse
-from headwater.sandbox.missing import GLOBALS
+from headwater.sandbox.validation import lint
+from headwater.sandbox.validation.script_globals import GLOBALS
 
 
 def warnings(text: str) -> list[str]:
     script = parse(text)
-    return hints.warnings(script, free_names(script))
+    return lint.warnings(script, free_names(script))
 
 
 class TestUndefinedNames:
@@ -47,7 +47,7 @@ class TestUndefinedNames:
 
     def test_so_many_and_no_more(self) -> None:
         names = ", ".join(f"name{number}" for number in range(100))
-        assert len(warnings(f"const process = () => [{names}]")) == hints.MAX_WARNINGS
+        assert len(warnings(f"const process = () => [{names}]")) == lint.MAX_WARNINGS
 
 
 class TestPromises:

@@ -1,40 +1,43 @@
-"""Locked children that are started in the background, so that a dead one is replaced without a pause."""
+"""Starts sandboxed children in the background, so that a child that died is replaced without a pause."""
 
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 from headwater.errors import SandboxFailed, ScriptRefused
-from headwater.sandbox.child import Died, LockedChild
-from headwater.sandbox.engine import Engine
-from headwater.sandbox.program import Program
+from headwater.sandbox.child import ChildExited, SandboxedChild
+from headwater.sandbox.deno_command import DenoCommand
+from headwater.sandbox.loadable_script import LoadableScript
 from headwater.sandbox.results import ScriptError
 
-_OUTSIDE = {
+_TOP_LEVEL_USES = {
     "time": "The script asks for the time outside of `process(record)`",
     "random": "The script asks for a random number outside of `process(record)`",
 }
-_MOVE = (
+_TOP_LEVEL_ADVICE = (
     "the top level runs once for each start of a worker, so its results would differ from worker to worker. Ask inside "
     "of `process(record)`, where the time and random numbers follow the record."
 )
 _START_ATTEMPTS = 3
 
 
-class ChildPool:
-    """Starts children, one at a time. Used by one thread.
+class ChildStarter:
+    """Starts children on a background thread, one at a time.
 
-    keep_spare: a further child is started, with the scripts loaded, as soon as one is taken.
+    Its methods are called by one thread. keep_spare: start the next child as soon as one is taken, so that a
+    replacement is ready.
     """
 
-    def __init__(self, engine: Engine, *, keep_spare: bool) -> None:
+    def __init__(self, engine: DenoCommand, *, keep_spare: bool) -> None:
         self._engine = engine
         self._keep_spare = keep_spare
         self._executor = ThreadPoolExecutor(1, "sandbox-start")
-        self._starting: Future[LockedChild] | None = None
+        self._starting: Future[SandboxedChild] | None = None
         self._failures = 0
 
-    def take(self, scripts: Mapping[int, Program]) -> LockedChild | None:
-        """A child, or None while there is none: call again after `wait`. scripts: what the next one shall load.
+    def take(self, scripts: Mapping[int, LoadableScript]) -> SandboxedChild | None:
+        """Take the started child, or returns None while it is not ready; then call `wait` and try again.
+
+        scripts: the scripts that the next child loads.
 
         Raises SandboxFailed when three starts in a row fail.
         """
@@ -60,51 +63,51 @@ class ChildPool:
         return None
 
     def ready(self) -> bool:
-        """True when a spare child stands by."""
+        """Return whether a started child can be taken."""
         return self._starting is not None and self._starting.done()
 
     def wait(self, timeout_s: float) -> None:
-        """Wait for the child that is being started."""
+        """Block until the child that is being started is ready, for at most `timeout_s`."""
         if self._starting is not None:
             wait([self._starting], timeout_s)
 
     def close(self) -> None:
-        """End the spare child, and the one that is being started."""
+        """Kill the spare child, or the child that is being started."""
         self._executor.shutdown()
         if self._starting is not None and self._starting.exception() is None:
             self._starting.result().kill()
         self._starting = None
 
-    def _start(self, scripts: Mapping[int, Program]) -> None:
+    def _start(self, scripts: Mapping[int, LoadableScript]) -> None:
         if self._starting is None:
             self._starting = self._executor.submit(_start, self._engine, dict(scripts))
 
 
-def _start(engine: Engine, scripts: Mapping[int, Program]) -> LockedChild:
-    """A started child with these scripts loaded. Raises SandboxFailed."""
-    child = LockedChild.start(engine)
+def _start(engine: DenoCommand, scripts: Mapping[int, LoadableScript]) -> SandboxedChild:
+    """Start a child, and load these scripts in it. Raises SandboxFailed."""
+    child = SandboxedChild.start(engine)
     try:
-        for number, program in scripts.items():
-            error = child.load(number, program)
+        for number, script in scripts.items():
+            error = child.load(number, script)
             if error is not None:
                 child.kill()
-                raise SandboxFailed(f"A script that was accepted before is refused: {refused(error).detail}")
-    except Died as died:
+                raise SandboxFailed(f"A script that was accepted before is refused: {script_refused(error).detail}")
+    except ChildExited as died:
         raise SandboxFailed(f"The sandbox ended while it loaded a script ({died}).") from died
     return child
 
 
-def refused(error: ScriptError) -> ScriptRefused:
-    """The error for a script that can't be loaded."""
-    return ScriptRefused(_detail(error), error.line, error.column, error=error.error, reason=error.message)
+def script_refused(error: ScriptError) -> ScriptRefused:
+    """Convert the child's error about a script that can't be loaded."""
+    return ScriptRefused(_refusal_detail(error), error.line, error.column, error=error.error, reason=error.message)
 
 
-def _detail(error: ScriptError) -> str:
+def _refusal_detail(error: ScriptError) -> str:
     if error.error == "NoProcess":
         return "The script defines no function `process(record)` (or `transform`). Add one."
     if error.error == "Timeout":
         return f"The script can't be loaded: {error.message}."
     place = f" in line {error.line}, column {error.column}" if error.line else ""
     if error.error == "OutsideOfRecord":
-        return f"{_OUTSIDE.get(error.message, error.message)}{place}: {_MOVE}"
+        return f"{_TOP_LEVEL_USES.get(error.message, error.message)}{place}: {_TOP_LEVEL_ADVICE}"
     return f"The script can't be loaded: {error.error}: {error.message}{place}."

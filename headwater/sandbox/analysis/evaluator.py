@@ -1,0 +1,342 @@
+"""Computes the reachability of expressions: which objects that survive between records their values may reach."""
+
+import re
+from typing import Final
+
+from tree_sitter import Node
+
+from headwater.sandbox.analysis import known_builtins
+from headwater.sandbox.analysis.facts import MEMBERS, PRIMITIVES, Facts, MayKeepState, parameters
+from headwater.sandbox.analysis.nodes import text_of
+from headwater.sandbox.analysis.reachability import ANYTHING, NOTHING, Reachability, join
+from headwater.sandbox.analysis.scopes import FUNCTIONS
+
+CLASSES: Final = frozenset({"class", "class_declaration"})
+_LOGICAL: Final = frozenset({"||", "&&", "??"})
+_STATEFUL_FLAGS: Final = re.compile("[gy]")
+
+
+class ReachabilityEvaluator:
+    """Computes the reachability of expressions from the facts that are known so far.
+
+    `at_load`, an argument of many methods, is True for code that runs only while the script is loaded.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._memo: dict[int, Reachability] = {}
+        self.makes_objects = False
+        """Whether the script has classes, or functions that create functions. Their results may hold state."""
+
+    def clear_cache(self) -> None:
+        """Clear the cached results, because facts have changed."""
+        self._memo.clear()
+
+    def of(self, node: Node | None, at_load: bool) -> Reachability:
+        """Return the reachability of an expression's value. Raises MayKeepState when the value can't be tracked."""
+        if node is None or node.type in PRIMITIVES:
+            return NOTHING
+        found = self._memo.get(node.id)
+        if found is None:
+            found = self._memo[node.id] = self._value_of(node, node.type, at_load)
+        return found
+
+    def _value_of(self, node: Node, kind: str, at_load: bool) -> Reachability:
+        if kind in ("identifier", "shorthand_property_identifier"):
+            return self._value_of_name(node)
+        if kind in MEMBERS:
+            return self._value_of_member(node, at_load)
+        if kind == "call_expression":
+            return self._value_of_call(node, at_load)
+        if kind == "new_expression":
+            return self._value_of_new(node, at_load)
+        if kind in ("array", "object"):
+            held = self._value_of_members(node, at_load)
+            return held.in_surviving_object() if at_load else held.in_new_object()
+        if kind in FUNCTIONS:
+            return self._value_of_function(node, survives=at_load)
+        return self._value_of_operator(node, kind, at_load)
+
+    def _value_of_operator(self, node: Node, kind: str, at_load: bool) -> Reachability:
+        match kind:
+            case "parenthesized_expression" | "await_expression" | "sequence_expression":
+                return self.of(node.named_children[-1], at_load)
+            case "ternary_expression":
+                branches = (node.child_by_field_name(name) for name in ("consequence", "alternative"))
+                return join([self.of(branch, at_load) for branch in branches])
+            case "binary_expression":
+                operator = node.child_by_field_name("operator")
+                if operator is None or operator.type not in _LOGICAL:
+                    return NOTHING
+                sides = (node.child_by_field_name(name) for name in ("left", "right"))
+                return join([self.of(side, at_load) for side in sides])
+            case "assignment_expression" | "augmented_assignment_expression":
+                sides = (node.child_by_field_name(name) for name in ("left", "right"))
+                return join([self.of(side, at_load) for side in sides if side is not None and not _is_pattern(side)])
+            case "regex":
+                return self._value_of_regex(node, at_load)
+            case "class":
+                return NOTHING.in_surviving_object()
+            case "spread_element":
+                return self.of(node.named_children[0], at_load).member()
+        raise MayKeepState
+
+    def _value_of_regex(self, node: Node, at_load: bool) -> Reachability:
+        flags = node.child_by_field_name("flags")
+        if at_load and flags is not None and _STATEFUL_FLAGS.search(self._facts.text_of(flags)):
+            raise MayKeepState
+        return NOTHING.in_surviving_object() if at_load else NOTHING
+
+    def _value_of_name(self, node: Node) -> Reachability:
+        binding = self._facts.binding(node)
+        if binding is None:
+            if self._facts.text_of(node) not in known_builtins.VALUES:
+                raise MayKeepState
+            return NOTHING
+        held = self._facts.values_of_names.get(binding, NOTHING)
+        declaration = binding.declaration
+        if binding.kind == "parameter":
+            return held
+        if declaration.type in FUNCTIONS:
+            is_expression = not declaration.type.endswith("declaration")
+            survives = is_expression or binding.function is None
+            return join((held, self._value_of_function(declaration, survives=survives)))
+        if declaration.type in CLASSES:
+            return join((held, NOTHING.in_surviving_object()))
+        return held
+
+    def _value_of_function(self, function: Node, *, survives: bool) -> Reachability:
+        """Return the reachability of a function value.
+
+        If the function may return a surviving object, the value reaches everything, because any caller may get that
+        object.
+        """
+        if self._facts.returned.get(function.id, NOTHING).deep:
+            return ANYTHING
+        return NOTHING.in_surviving_object() if survives else NOTHING
+
+    def _value_of_member(self, node: Node, at_load: bool) -> Reachability:
+        if self._facts.property(node) in ("length", "size"):
+            return NOTHING
+        if self._facts.path(node).partition(".")[0] in known_builtins.CONSTANT_OBJECTS:
+            return NOTHING
+        return self.of(node.child_by_field_name("object"), at_load).member()
+
+    def _value_of_members(self, node: Node, at_load: bool) -> Reachability:
+        """Return the joined reachability of the members of an array or object literal."""
+        held = []
+        for child in node.named_children:
+            if child.type == "pair":
+                if child.child(0) is not None and child.children[0].type == "computed_property_name":
+                    self._require_no_function(child.child_by_field_name("value"))
+                held.append(self.of(child.child_by_field_name("value"), at_load))
+            elif child.type == "method_definition":
+                held.append(self._value_of_function(child, survives=at_load))
+            else:
+                held.append(self.of(child, at_load))
+        return join(held)
+
+    def _require_no_function(self, value: Node | None) -> None:
+        """Raise MayKeepState for a function under a computed name, because a call could mistake it for a built-in
+        method."""
+        if value is not None and value.type in FUNCTIONS:
+            raise MayKeepState
+
+    def _value_of_new(self, node: Node, at_load: bool) -> Reachability:
+        constructor, given = node.child_by_field_name("constructor"), self._arguments_reach(node, at_load)
+        path = self._facts.path(constructor)
+        if path in known_builtins.COLLECTIONS and not at_load:
+            is_copy = path != "Array" and not given.member().deep
+            return NOTHING if is_copy or not given.deep else Reachability(1, given.in_surviving_object().deep)
+        if given.deep and (not at_load or path == "WeakMap"):
+            raise MayKeepState
+        if path in known_builtins.CLASSES:
+            return given.in_surviving_object() if at_load else NOTHING
+        if path == "RegExp" and not at_load:
+            return NOTHING
+        binding = None if constructor is None else self._facts.binding(constructor)
+        if at_load or binding is None or binding.declaration.type not in CLASSES:
+            raise MayKeepState
+        return NOTHING
+
+    # ---- calls ----
+
+    def _value_of_call(self, node: Node, at_load: bool) -> Reachability:
+        callee = node.child_by_field_name("function")
+        while callee is not None and callee.type == "parenthesized_expression":
+            callee = callee.named_children[-1]
+        if callee is None or callee.type == "import":
+            raise MayKeepState
+        if callee.type == "super":
+            return self._call_unknown(NOTHING, node, at_load)
+        path = self._facts.path(callee)
+        arguments = node.child_by_field_name("arguments")
+        if arguments is not None and arguments.type == "template_string" and path != "String.raw":
+            raise MayKeepState
+        function = self._facts.callee(callee)
+        if function is not None:
+            return self._call_function(function, node, at_load)
+        if path:
+            return self._call_global(path, node, at_load)
+        if callee.type == "member_expression":
+            return self._call_method(callee, node, at_load)
+        if callee.type == "subscript_expression" and self.of(callee.child_by_field_name("object"), at_load).deep:
+            raise MayKeepState
+        return self._call_unknown(self.of(callee, at_load), node, at_load)
+
+    def _call_function(self, function: Node, node: Node, at_load: bool) -> Reachability:
+        if at_load:
+            raise MayKeepState
+        arguments = self._facts.arguments(node)
+        values = [self.of(each, at_load) for each in arguments]
+        patterns = parameters(function)
+        if any(each.type == "spread_element" for each in arguments):
+            values = [join(values)] * len(patterns)
+        for number, parameter in enumerate(patterns):
+            if parameter.type == "rest_pattern":
+                self._facts.destructure(parameter, join(values[number:]))
+            elif number < len(values):
+                self._facts.destructure(parameter, values[number])
+        return self._facts.returned.get(function.id, NOTHING)
+
+    def _call_global(self, path: str, node: Node, at_load: bool) -> Reachability:
+        given = self._arguments_reach(node, at_load)
+        self._require_no_allocating_call(path, node, at_load)
+        results = self._pass_to_callbacks(path, node, given)
+        if path in known_builtins.COPIES:
+            copies = join((given, results))
+            copies = ANYTHING if path == "JSON.parse" else Reachability(0, copies.in_surviving_object().deep)
+            held = given.member() if path in known_builtins.COPY_MEMBERS else given
+            is_fresh = not held.deep and not results.deep
+            return NOTHING if is_fresh and not at_load else copies
+        if path == "Object.assign":
+            return self._copy_members(node, at_load)
+        if path not in known_builtins.PURE_CALLS and path.partition(".")[0] not in known_builtins.PURE_OBJECTS:
+            raise MayKeepState
+        return (
+            ANYTHING if at_load and path == "structuredClone" else NOTHING.in_surviving_object() if at_load else NOTHING
+        )
+
+    def _copy_members(self, node: Node, at_load: bool) -> Reachability:
+        """Return the reachability of `Object.assign`.
+
+        Into an existing object only values that reach nothing may be copied.
+        """
+        target, *sources = self._facts.arguments(node) or [node]
+        values = [self.of(source, at_load) for source in sources]
+        parts = join(
+            [
+                value if source.type == "spread_element" else value.member()
+                for source, value in zip(sources, values, strict=True)
+            ]
+        )
+        into = self.of(target, at_load)
+        if target.type == "object":
+            return join((into, parts.in_new_object()))
+        if at_load or into.survives or parts.deep:
+            raise MayKeepState
+        return into
+
+    def _call_method(self, callee: Node, node: Node, at_load: bool) -> Reachability:
+        name = self._facts.property(callee)
+        owner, given = self.of(callee.child_by_field_name("object"), at_load), self._arguments_reach(node, at_load)
+        self._require_no_allocating_call(name, node, at_load)
+        if self._facts.is_pure_method(name):
+            results = self._pass_to_callbacks(name, node, join((owner, given)))
+            return self._result_of_pure_method(name, node, owner, join((given, results)), at_load)
+        if at_load and name in known_builtins.FILLING_METHODS:
+            place = callee.child_by_field_name("object")
+            if place is None:
+                raise MayKeepState
+            self._facts.add_to_object(place, join((given, given.member())).in_surviving_object())
+            return ANYTHING
+        if at_load or given.deep or (owner.survives and not self._is_own_method(name)):
+            raise MayKeepState
+        return ANYTHING if owner.deep >= ANYTHING.deep else NOTHING
+
+    def _require_no_allocating_call(self, name: str, node: Node, at_load: bool) -> None:
+        """Raise MayKeepState for a call at load time that may create objects, which the analysis does not track."""
+        if not at_load or not self.makes_objects:
+            return
+        named = any(each.type == "identifier" and self._facts.callee(each) for each in self._facts.arguments(node))
+        if name in self._facts.own_methods or (named and name not in known_builtins.SORTING_METHODS):
+            raise MayKeepState
+
+    def _is_own_method(self, name: str) -> bool:
+        """Return whether a method that is not pure can only be one of the script's own."""
+        changes = name in known_builtins.MUTATING_METHODS or name.startswith("set")
+        return name in self._facts.own_methods and not changes
+
+    def _result_of_pure_method(
+        self, name: str, node: Node, owner: Reachability, given: Reachability, at_load: bool
+    ) -> Reachability:
+        """Return the reachability of the result of a method that changes nothing."""
+        if at_load and name in known_builtins.ITERATOR_METHODS and not _is_consumed(node):
+            raise MayKeepState
+        if name in known_builtins.RETURN_PRIMITIVES:
+            return NOTHING
+        part = owner.member()
+        if name in known_builtins.RETURN_MEMBERS:
+            return part
+        if at_load:
+            return join((part, given)).in_surviving_object().in_surviving_object()
+        return join((owner, given)).in_surviving_object() if part.deep or given.deep else NOTHING
+
+    def _call_unknown(self, callee: Reachability, node: Node, at_load: bool) -> Reachability:
+        """Return the reachability of a call of an unknown function, which may be any function of the script."""
+        if at_load or self._arguments_reach(node, at_load).deep:
+            raise MayKeepState
+        return ANYTHING if callee.deep else NOTHING
+
+    def _pass_to_callbacks(self, name: str, node: Node, value: Reachability) -> Reachability:
+        """Pass the operand of a built-in function to its callbacks. Returns the reachability of their results."""
+        returned = []
+        for number, given in enumerate(self._facts.arguments(node)):
+            function = self._facts.callee(given)
+            if function is not None:
+                returned.append(self._facts.returned.get(function.id, NOTHING))
+                for parameter in parameters(function):
+                    self._facts.destructure(
+                        parameter, join((value, returned[-1])).in_surviving_object() if value.deep else returned[-1]
+                    )
+            elif (
+                value.deep and number == known_builtins.CALLBACK_ARGUMENT.get(name) and not self._is_no_function(given)
+            ):
+                raise MayKeepState
+        return join(returned)
+
+    def _is_no_function(self, given: Node) -> bool:
+        """Return whether an argument is certainly not a function of the script."""
+        if given.type == "identifier" and self._facts.binding(given) is None:
+            return True
+        return given.type in PRIMITIVES or given.type in ("array", "object", "regex")
+
+    def _arguments_reach(self, node: Node, at_load: bool) -> Reachability:
+        """Return the join of the reachability of a call's arguments.
+
+        Functions of the script are left out, because their results are tracked separately.
+        """
+        values = []
+        for each in self._facts.arguments(node):
+            function = self._facts.callee(each)
+            if function is None:
+                values.append(self.of(each, at_load))
+        return join(values)
+
+
+def _is_pattern(node: Node) -> bool:
+    return node.type in ("object_pattern", "array_pattern") or node.type in MEMBERS
+
+
+def _is_consumed(node: Node) -> bool:
+    """Return whether an iterator is read to its end where it is created."""
+    parent = node.parent
+    if parent is None:
+        return False
+    if parent.type in ("spread_element", "for_in_statement"):
+        return True
+    call = parent.parent if parent.type == "arguments" else None
+    if call is None or call.type not in ("call_expression", "new_expression"):
+        return False
+    called = call.child_by_field_name("function") or call.child_by_field_name("constructor")
+    return called is not None and text_of(called) in known_builtins.ITERATOR_CONSUMERS

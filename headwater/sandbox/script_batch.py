@@ -1,0 +1,396 @@
+"""The state machine of one batch: its segments still to run, and the effects of results, timeouts and crashes.
+
+This module does no I/O. A batch runs as segments. A segment that times out, is too large or kills the child is split
+until the faulty record is a segment of its own. A record fails with a timeout or crash only after it ran alone, so that
+a busy machine never fails a record.
+"""
+
+import enum
+import signal
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, cast
+
+import msgspec
+import numpy as np
+
+from headwater.model.record import RecordBatch, RowIndexes, find_runs
+from headwater.model.transform import MAX_OUTPUT_BYTES, MAX_OUTPUTS_BYTES
+from headwater.native import BytesColumn
+from headwater.sandbox.bigint_marks import remove_marks
+from headwater.sandbox.json_lines import ConvertedLines, long_integers, to_lines
+from headwater.sandbox.results import Results, ScriptError, parse_error
+
+SEGMENT_LIMIT_MS = 250
+"""The time limit of a segment. After an interruption the segment continues behind the interrupted record."""
+LONE_RUN_LIMITS_MS = (75, 300, 1200, 2000, 10_000)
+"""The time limits of the successive lone runs of a suspected record.
+
+After a run that used more CPU time than allowed, the next run has the same limit.
+"""
+MEASUREMENT_LIMIT_MS = 1000
+"""The time limit of a run that only measures a record's CPU time; the record already has its result."""
+CPU_LIMIT_S = 0.050
+"""The CPU time that a script may use for one record."""
+MAX_SEGMENT_BYTES = 8 << 20
+REHEARSE_FLAG = 16
+"""The flag of a BATCH frame whose segment the harness rehearses first."""
+_INPUT_FROM_SCRIPT, _OUTPUT_TO_SCRIPT = 4, 8
+_MAX_SAFE = 2**53 - 1
+_RUNS_OVER_LIMIT = 2
+_MAX_KEPT_REPLIES, _MAX_KEPT_QUESTION_BYTES = 20_000, 1_000
+_MAX_CHILD_DEATHS = 2
+"""The number of child deaths after which a record fails.
+
+Other records may have filled the memory of the first child; the second child is fresh.
+"""
+_MAX_OOM_KILLS = 3
+_EXTERNAL_SIGNALS = frozenset({-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP, -signal.SIGQUIT})
+"""Signals that come from outside, because no script can send one.
+
+SIGKILL may come from the OOM killer, so it is counted separately.
+"""
+
+
+class Mode(enum.IntEnum):
+    """How a segment runs."""
+
+    WHOLE = 0
+    TRACED = 1  # the child sends TRACE before it processes each record
+    ALONE = 2  # one record; its script waits for the answers of `flow.contains`
+    MEASURED = 3  # one record in the rehearsal realm; only its CPU time counts, its output is discarded
+
+    @property
+    def is_lone(self) -> bool:
+        """Whether the segment is one record, whose run decides whether the record is at fault."""
+        return self in (Mode.ALONE, Mode.MEASURED)
+
+    @property
+    def flag(self) -> int:
+        """The flag of the BATCH frame, which is the same for ALONE and MEASURED."""
+        return min(self, Mode.ALONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Rows of a batch that run together.
+
+    Attributes:
+        rows: The numbers of the rows.
+        mode: How they run.
+        lone_runs: The number of times that the record ran alone so far.
+        over_limit: The number of these runs that used too much CPU time.
+        deaths: The number of child deaths that count against the record.
+        oom_kills: The number of child deaths by a SIGKILL that the parent did not send.
+        first_run: Whether no run of the record has completed yet.
+    """
+
+    rows: Sequence[int]
+    mode: Mode = Mode.WHOLE
+    lone_runs: int = 0
+    over_limit: int = 0
+    deaths: int = 0
+    oom_kills: int = 0
+    first_run: bool = True
+
+    @property
+    def limit_ms(self) -> int:
+        """The time after which V8 interrupts the segment."""
+        if self.mode is Mode.MEASURED:
+            return MEASUREMENT_LIMIT_MS
+        if self.mode is not Mode.ALONE:
+            return SEGMENT_LIMIT_MS
+        return LONE_RUN_LIMITS_MS[min(self.lone_runs - self.over_limit, len(LONE_RUN_LIMITS_MS) - 1)]
+
+    def retried(self, *, over_limit: int = 0, deaths: int = 0, oom_kills: int = 0) -> "Segment":
+        """Return the segment for another lone run of the same record, with these counts added."""
+        return replace(
+            self,
+            mode=Mode.MEASURED if self.mode is Mode.MEASURED else Mode.ALONE,
+            lone_runs=self.lone_runs + 1,
+            over_limit=self.over_limit + over_limit,
+            deaths=self.deaths + deaths,
+            oom_kills=self.oom_kills + oom_kills,
+        )
+
+
+class ChildDeath(NamedTuple):
+    """How a child died during a segment.
+
+    Attributes:
+        status: The exit status.
+        overdue: Whether the parent killed the child because it exceeded its time limit.
+        broken: Whether the parent killed the child because it violated the protocol.
+        cpu_s: The CPU time that an overdue child used for the segment.
+    """
+
+    status: int
+    overdue: bool = False
+    broken: bool = False
+    cpu_s: float = 0.0
+
+
+@dataclass(slots=True)
+class ScriptBatch:
+    """One batch that a script processes, with its results so far.
+
+    Attributes:
+        script: The script's number.
+        output_to_script: Whether the outputs go to another script.
+        keeps_state: Whether the script may keep state between records. Then each record runs at most once per realm.
+        errors: The errors by row.
+        cached_replies: The answers to synchronous questions, by question; a segment that runs again does not ask retry.
+        has_multiple_outputs: Whether any row may have more than one output.
+        crashed: Whether a child died during the batch.
+    """
+
+    batch: RecordBatch
+    script: int
+    output_to_script: bool = False
+    keeps_state: bool = False
+    errors: dict[int, ScriptError] = field(default_factory=dict)
+    logs: list[str] = field(default_factory=list)
+    cached_replies: dict[bytes, bytes] = field(default_factory=dict)
+    has_multiple_outputs: bool = False
+    crashed: bool = False
+    finished: bool = False
+    _lines: BytesColumn = field(init=False)
+    _long_integers: list[int | list[int]] = field(init=False)
+    _complete_outputs: BytesColumn | None = None
+    _outputs: list[bytes] = field(default_factory=list)
+    _queue: deque[Segment] = field(default_factory=deque)
+
+    def __post_init__(self) -> None:
+        self._outputs = [b""] * len(self.batch)
+        self._lines, self.errors, self._long_integers = (
+            ConvertedLines(self.batch.values, {}, []) if self.batch.for_script else to_lines(self.batch.values)
+        )
+        rows = range(len(self.batch))
+        self._queue.extend(
+            self._split_by_size([row for row in rows if row not in self.errors] if self.errors else rows)
+        )
+
+    @property
+    def outputs(self) -> BytesColumn:
+        """For each row b"" (dropped), one record, or several records separated by tabs."""
+        return BytesColumn.of(self._outputs) if self._complete_outputs is None else self._complete_outputs
+
+    @property
+    def flags(self) -> int:
+        """The flags of the BATCH frames of all segments."""
+        return self.batch.for_script * _INPUT_FROM_SCRIPT | self.output_to_script * _OUTPUT_TO_SCRIPT
+
+    @property
+    def pending(self) -> Segment | None:
+        """The segment to run next; None when all remaining segments are in flight."""
+        return self._queue[0] if self._queue else None
+
+    def cache_reply(self, question: bytes, reply: bytes) -> None:
+        """Cache the reply to a question, because the script may ask it again when a segment runs retry."""
+        if len(question) <= _MAX_KEPT_QUESTION_BYTES and len(self.cached_replies) < _MAX_KEPT_REPLIES:
+            self.cached_replies[question] = reply
+
+    def mark_started(self, segment: Segment) -> None:
+        """Remove the pending segment from the queue, because it was sent to the child."""
+        assert segment is self._queue[0]
+        self._queue.popleft()
+
+    def give_back(self, segment: Segment) -> None:
+        """Put a segment back at the front of the queue: it did not complete, for a reason outside of the segment."""
+        self._queue.appendleft(segment)
+
+    def payload(self, segment: Segment) -> tuple[bytes, memoryview]:
+        """Return the payload of a BATCH frame without its binary header: columns, long integers, and the records."""
+        batch, lines, long = self.batch, self._lines, self._long_integers
+        if len(segment.rows) < len(batch):
+            rows = RowIndexes("i", segment.rows)
+            batch, lines = batch.take(rows), lines.take(rows)
+            long = [] if batch.for_script else long_integers(lines)
+        return _batch_header(batch, long), memoryview(lines.text)[:-1]
+
+    def take_results(self, segment: Segment, results: Results, cpu_s: float) -> bool:
+        """Apply the results of a segment. cpu_s: the CPU time of its last pass.
+
+        Returns True when the script must be reloaded because a record was
+        interrupted inside it or failed.
+        """
+        if segment.mode.is_lone:
+            return self._evaluate_lone_run(segment, results, cpu_s)
+        rows = segment.rows
+        self._store(rows[: results.end], results)
+        self.logs += results.logs
+        # A stateful script ran each record once; no record can have exceeded the limit unless the CPU time of the whole
+        # segment did.
+        slow = results.slow if not self.keeps_state or cpu_s > CPU_LIMIT_S else []
+        mode = Mode.MEASURED if self.keeps_state else Mode.ALONE
+        later = [Segment([rows[i]], mode, first_run=False) for i in slow]
+        later += [Segment([rows[i]], Mode.ALONE) for i in results.unfinished]
+        rest = rows[results.end :]
+        if results.interrupted:
+            later += [Segment(rest[:1], Mode.ALONE), Segment(rest[1:], segment.mode)]
+        else:
+            later.append(Segment(rest, segment.mode))
+        self._push_front(later)
+        return self.keeps_state and results.interrupted
+
+    def take_death(self, segment: Segment, death: ChildDeath, traced: int | None) -> None:
+        """Apply the death of the child during a segment.
+
+        traced: the index in the segment of the record that was running, from the last TRACE frame.
+        """
+        rows = segment.rows
+        if segment.mode.is_lone:
+            self._evaluate_death(segment, death)
+        elif segment.mode is Mode.WHOLE:
+            self._push_front([Segment(rows, Mode.TRACED)])
+        elif traced is not None and traced < len(rows):
+            before, after = rows[:traced], rows[traced + 1 :]
+            suspect = Segment([rows[traced]], Mode.ALONE, deaths=int(_counts_against_record(death)))
+            self._push_front([suspect, Segment(before), Segment(after, Mode.TRACED)])  # the new child is still empty
+        else:
+            half = len(rows) // 2
+            self._push_front(
+                [Segment(rows[:half], Mode.TRACED), Segment(rows[half:], Mode.TRACED if half else Mode.ALONE)]
+            )
+
+    def _evaluate_lone_run(self, segment: Segment, results: Results, cpu_s: float) -> bool:
+        if not results.interrupted and cpu_s <= CPU_LIMIT_S:
+            if segment.mode is Mode.ALONE:
+                self._store(segment.rows, results)
+            # The log lines of a slow record were stored in its first run; do not store them twice.
+            if segment.first_run:
+                self.logs += results.logs
+            return False
+        retry = segment.retried(over_limit=int(cpu_s > CPU_LIMIT_S))
+        if self.keeps_state and segment.mode is Mode.ALONE and not results.interrupted:
+            return self._measure_in_rehearsal(segment, retry, results)
+        if retry.over_limit < _RUNS_OVER_LIMIT:
+            self._push_front([retry])
+        else:
+            self._fail_with_timeout(retry)
+        return segment.mode is Mode.ALONE and (self.keeps_state or retry.over_limit >= _RUNS_OVER_LIMIT)
+
+    def _measure_in_rehearsal(self, segment: Segment, retry: Segment, results: Results) -> bool:
+        """Keep the result of a record that completed but used too much CPU time, and measure it in the rehearsal realm.
+
+        The record may have been slow only because it filled a table that later records use.
+        """
+        self._store(segment.rows, results)
+        if segment.first_run:
+            self.logs += results.logs
+        self._push_front([replace(retry, mode=Mode.MEASURED, over_limit=0, first_run=False)])
+        return False
+
+    def _evaluate_death(self, segment: Segment, death: ChildDeath) -> None:
+        retry = segment.retried(deaths=int(_counts_against_record(death)), oom_kills=int(_is_oom_kill(death)))
+        if death.broken:
+            broke = ScriptError("SandboxCrash", "the script broke its sandbox", attempts=retry.lone_runs + 1)
+            self._fail(retry.rows[0], broke)
+        elif retry.deaths < _MAX_CHILD_DEATHS and retry.oom_kills < _MAX_OOM_KILLS:
+            self._push_front([retry])
+        elif death.overdue:
+            self._fail_with_timeout(retry)
+        else:
+            self._fail(retry.rows[0], _crash(death.status, retry.lone_runs + 1))
+
+    def _fail_with_timeout(self, segment: Segment) -> None:
+        message = "the script used more than 50 ms of CPU time for this record"
+        self._fail(segment.rows[0], ScriptError("Timeout", message, attempts=segment.lone_runs + 1))
+
+    def _fail(self, row: int, error: ScriptError) -> None:
+        """Store an error for a record, and drop the output of an earlier run."""
+        if self._complete_outputs is not None:
+            self._outputs, self._complete_outputs = [line or b"" for line in self._complete_outputs], None
+        self._outputs[row] = b""
+        self.errors[row] = error
+
+    def _push_front(self, segments: Sequence[Segment]) -> None:
+        self._queue.extendleft(segment for segment in reversed(segments) if len(segment.rows))
+
+    def _store(self, rows: Sequence[int], results: Results) -> None:
+        self.has_multiple_outputs |= results.has_multiple_outputs
+        if len(rows) == len(self.batch) and results.clean:
+            self._complete_outputs = results.lines
+            self.errors.clear()
+            return
+        for row, line in zip(rows, cast("Iterable[bytes]", results.lines), strict=True):
+            if line.startswith(b"!"):
+                self._fail(row, parse_error(line))
+            elif len(line) > MAX_OUTPUT_BYTES and (message := _too_large(line, marked=self.output_to_script)):
+                self._fail(row, ScriptError("OutputTooLarge", message))
+            else:
+                self._outputs[row] = line
+                self.errors.pop(row, None)
+
+    def _split_by_size(self, rows: Sequence[int]) -> list[Segment]:
+        """Split rows into segments of at most MAX_SEGMENT_BYTES; a larger record is a segment of its own."""
+        if len(self._lines.text) <= MAX_SEGMENT_BYTES:
+            return [Segment(rows)] if len(rows) else []
+        sizes, segments, start, size = self._lines.sizes, [], 0, 0
+        for i, row in enumerate(rows):
+            size += sizes[row]
+            if size > MAX_SEGMENT_BYTES and i > start:
+                segments.append(Segment(rows[start:i]))
+                start, size = i, sizes[row]
+        return [*segments, Segment(rows[start:])]
+
+
+def _too_large(line: bytes, *, marked: bool) -> str | None:
+    """Return the error message when a record's outputs are too large, else None. marked: BigInts have marks."""
+    parts = line.split(b"\t")
+    sizes = [len(remove_marks(part) if marked else part) for part in parts]
+    if max(sizes) > MAX_OUTPUT_BYTES:
+        return f"the returned record is larger than {MAX_OUTPUT_BYTES:,} bytes"
+    if sum(sizes) > MAX_OUTPUTS_BYTES:
+        return f"the returned records are larger than {MAX_OUTPUTS_BYTES:,} bytes together"
+    return None
+
+
+def _is_oom_kill(death: ChildDeath) -> bool:
+    return death.status == -signal.SIGKILL and not (death.overdue or death.broken)
+
+
+def _counts_against_record(death: ChildDeath) -> bool:
+    """Return whether a death counts against the running record.
+
+    It does not when the child was starved of CPU, or when a signal came from outside.
+    """
+    if death.overdue:
+        return death.cpu_s > CPU_LIMIT_S
+    return death.status not in _EXTERNAL_SIGNALS and death.status != -signal.SIGKILL
+
+
+def _crash(status: int, attempts: int) -> ScriptError:
+    if status == -signal.SIGKILL:
+        return ScriptError("OutOfMemory", "the system ended the script's process three times", attempts=attempts)
+    cause = signal.Signals(-status).name if status < 0 else f"status {status}"
+    message = f"the script ended its process ({cause}); most often it needs more than 128 MB of memory"
+    return ScriptError("SandboxCrash", message, attempts=attempts)
+
+
+def _batch_header(batch: RecordBatch, long: list[int | list[int]]) -> bytes:
+    """Return two lines of JSON: the record columns (for Date.now and Math.random) and the offsets of long integers.
+
+    A column is written as runs of equal values. Offsets usually grow by one per row, so offset minus row number is
+    encoded: its runs are long.
+    """
+    timestamps, partitions, offsets, indexes = (
+        np.frombuffer(column, np.int64) for column in (batch.timestamps, batch.partitions, batch.offsets, batch.indexes)
+    )
+    columns = {
+        "topic": batch.topic,
+        "timestamps": find_runs(timestamps),
+        "partitions": find_runs(partitions),
+        "offsets": find_runs(offsets - np.arange(len(offsets))),
+        "indexes": _as_text_if_large(*find_runs(indexes)),
+    }
+    return b"%b\n%b\n" % (msgspec.json.encode(columns), msgspec.json.encode([len(batch), *long]))
+
+
+def _as_text_if_large(numbers: list[int], ends: list[int]) -> tuple[list[int] | list[str], list[int]]:
+    """Return the numbers, or all of them as text when one exceeds 2^53 - 1.
+
+    Their exact digits seed the record's random numbers.
+    """
+    return ([str(number) for number in numbers], ends) if max(numbers, default=0) > _MAX_SAFE else (numbers, ends)

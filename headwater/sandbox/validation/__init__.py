@@ -1,0 +1,1 @@
+"""Validates scripts before they are saved: loads them, runs the example record and collects warnings."""
