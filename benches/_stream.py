@@ -9,9 +9,10 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headwater.brokers.client import ClientErrors, admin_settings, consumer_settings, producer_settings
+from headwater.brokers.client_errors import ClientErrors
+from headwater.brokers.client_settings import admin_settings, consumer_settings, producer_settings
 from headwater.brokers.embedded import EmbeddedKafka
-from headwater.model.worker import KafkaAccess
+from headwater.model.worker_spec import KafkaAccess
 
 PARTITIONS = 4
 CACHE_DIR = Path("~/.cache/headwater")

@@ -16,14 +16,14 @@ from pathlib import Path
 
 import typer
 
-from headwater.brokers.base import Resources, TopicSpec
+from headwater.brokers.base import DeploymentResources, TopicSpec
 from headwater.controller.controller import RESYNC_EVERY_S, TICK_S, Controller
 from headwater.controller.executor import Executor
 from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.leadership import Leadership
 from headwater.controller.purger import Purger
 from headwater.controller.reconcile import Reconciler
-from headwater.controller.resources import WorkerSettings
+from headwater.controller.deployment_resources import WorkerSettings
 from headwater.controller.sources import Sources
 from headwater.controller.sweeper import Sweeper
 from headwater.model.binding import Bindings
@@ -32,7 +32,7 @@ from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.worker_spec import KafkaAccess
 from headwater.stores.sql.database import Database, open_database
 from headwater.stores.sql.encryption import Sealer
-from tests.support.memory.broker import MemoryBroker
+from tests.support.memory.broker import MemoryClusterAdmin
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.orchestrator import MemoryOrchestrator
 from tests.support.memory.sets import MemoryDatasetNames, MemoryUnsavedSets, MemorySetStore
@@ -55,11 +55,11 @@ class Clock:
 
 def controller_of(database: Database, clock: Clock) -> Controller:
     """A controller whose broker, sets and workers are in memory."""
-    broker, orchestrator, locks = MemoryBroker(), MemoryOrchestrator(), FlowLocks()
-    broker.ensure(Resources((TopicSpec("stream.base.log", 4),), (), (), ()))
+    broker, orchestrator, locks = MemoryClusterAdmin(), MemoryOrchestrator(), FlowLocks()
+    broker.ensure(DeploymentResources((TopicSpec("stream.base.log", 4),), (), (), ()))
     sources = Sources(Bindings(), broker, database.deployments.unfinished)
     leadership, sets = Leadership(database.leases, "bench", clock), MemorySetStore()
-    executor = Executor(broker, sources, orchestrator, MemoryMetrics(), locks, leadership.confirm)
+    executor = Executor(broker, sources, orchestrator, MemoryMetrics(), locks, leadership.require_lease)
     settings = WorkerSettings(KafkaAccess(bootstrap_servers="b"), "redis", jit=False)
     return Controller(
         leadership,
@@ -77,10 +77,10 @@ def controller_of(database: Database, clock: Clock) -> Controller:
             MemoryDatasetNames(),
             sets,
             MemoryUnsavedSets(),
-            leadership.confirm,
+            leadership.require_lease,
             lambda: NOW,
         ),
-        Purger(database.flows, database.revisions, sets, leadership.confirm),
+        Purger(database.flows, database.revisions, sets, leadership.require_lease),
         clock,
     )
 
@@ -103,7 +103,7 @@ def pass_time(controller: Controller, clock: Clock, seconds: float) -> None:
     """Let ticks happen, and wait for what they started."""
     for _ in range(round(seconds / TICK_S)):
         controller.tick()
-        for work in controller._work.values():
+        for work in controller._managed.values():
             if work.running is not None:
                 work.running.exception()
         clock.now += TICK_S

@@ -31,8 +31,9 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from benches import _copies, _peers
 from benches._stream import PARTITIONS, WAIT_S, broker, fill, start_at_the_beginning, topic, wait_until_there
 from benches._workload import DATASET, DISTINCT, TRANSFORMS, Tally, Workload, members
-from headwater.brokers.client_settings import ClientErrors, consumer_settings
-from headwater.model.dataset import dataset_set, filter_set
+from headwater.brokers.client_errors import ClientErrors
+from headwater.brokers.client_settings import consumer_settings
+from headwater.model.value_sets import dataset_set, filter_set
 from headwater.model.flow import DeliveryMode
 from headwater.model.worker_spec import KafkaAccess, SinkSpec, WorkerSpec
 from headwater.stores.embedded_valkey import EmbeddedValkey

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import typer
 
-from headwater.model.dataset import MAX_PAGE, MAX_VALUES_PER_REQUEST, dataset_set
+from headwater.model.value_sets import MAX_PAGE, MAX_VALUES_PER_REQUEST, dataset_set
 from headwater.stores.embedded_valkey import EmbeddedValkey
 from headwater.stores.redis.client import Client, connect
-from headwater.stores.redis.sets.lookup import ASKED_PER_VALUE, RedisSetLookup
+from headwater.stores.redis.sets.lookup import LOOKUPS_PER_VALUE_BEFORE_BUILD, RedisSetLookup
 from headwater.stores.redis.sets.set_store import RedisSetStore
 
 TARGET = dataset_set("bench")
@@ -146,7 +146,7 @@ def mixed(values: Sequence[str], others: Sequence[str], hits: int, number: int) 
 
 def warm(lookup: RedisSetLookup, count: int, others: Sequence[str]) -> None:
     """Ask until a filter was worth its while, and wait for it."""
-    for _ in range(int(count * ASKED_PER_VALUE) // len(others) + 2):
+    for _ in range(int(count * LOOKUPS_PER_VALUE_BEFORE_BUILD) // len(others) + 2):
         lookup.contains_many(TARGET, others)
         lookup.wait()
 

@@ -26,7 +26,7 @@ import redis
 import typer
 
 from benches._installation import installation
-from headwater.model.dataset import MAX_PAGE, MAX_VALUES_PER_REQUEST
+from headwater.model.value_sets import MAX_PAGE, MAX_VALUES_PER_REQUEST
 from headwater.stores.embedded_valkey import EmbeddedValkey
 from tests.acceptance.stack import Stack, pipeline
 

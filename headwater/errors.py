@@ -1,16 +1,16 @@
-"""The one exception tree. The docstring of a class says when it is raised and what the reader should do.
+"""All exceptions of Headwater. The docstring of a class says when it is raised and what the reader should do.
 
 HeadwaterError
-├── RequestError                  the caller's request can't be done as it stands; api/problems.py maps each to a status
+├── RequestError                  the request is not possible as it was sent; api/problems.py maps classes to statuses
 │   ├── MalformedRequest          400
 │   ├── Unauthenticated           401
 │   ├── Forbidden                 403
 │   ├── QuotaExceeded             403
 │   ├── NotFound                  404
 │   ├── Conflict                  409
-│   │   ├── TeardownGoesOn
-│   │   ├── SavedMeanwhile
-│   │   └── Unreadable
+│   │   ├── TeardownInProgress
+│   │   ├── ConcurrentUpdate
+│   │   └── StoredDataUnreadable
 │   ├── PreconditionFailed        412
 │   ├── TooLarge                  413
 │   ├── UnsupportedMediaType      415
@@ -18,28 +18,28 @@ HeadwaterError
 │   │   ├── ScriptRefused
 │   │   └── ExpressionRefused
 │   └── RateLimited               429
-├── Unavailable                   503: something Headwater depends on is away; try again
+├── Unavailable                   503: a dependency of Headwater is unavailable; send the request again
 │   ├── StoreUnavailable
 │   ├── SetStoreUnavailable
 │   │   ├── SetStoreEvicts
-│   │   └── Superseded
+│   │   └── UploadAborted
 │   ├── BrokerUnavailable
 │   ├── OrchestratorUnavailable
 │   ├── NodeUnavailable
 │   │   ├── BlockIncomplete
 │   │   ├── NodeBehind
-│   │   ├── NodeBusy
+│   │   ├── NodeRateLimited
 │   │   └── RequestRefused
 │   │       ├── MethodMissing
 │   │       └── RangeTooLarge
 │   ├── PriceStateUnreadable
 │   └── DeployPending
-├── LeaseLost                     a controller acts on a lease that another one holds by now; it ends
+├── LeaseLost                     the controller no longer holds its lease; it stops
 ├── DeployFailed                  422: the workers of a revision did not become ready
-├── SetupError                    a command can't start; the CLI prints the sentence and exits with status 2
-│   └── SealBroken
-├── IngestStopped                 an ingest can't go on by itself; the CLI prints the sentence and exits with status 2
-└── WorkerError                   inside a worker; the supervisor restarts it
+├── SetupError                    a command can't start; the CLI prints the detail and exits with status 2
+│   └── DecryptionFailed
+├── IngestStopped                 an ingest must stop; the CLI prints the detail and exits with status 2
+└── WorkerError                   a worker can't go on; the orchestrator restarts it
     ├── Fenced
     ├── DeliveryFailed
     ├── SourceGap
@@ -50,7 +50,7 @@ from dataclasses import dataclass
 
 
 class HeadwaterError(Exception):
-    """Base of all errors that Headwater raises on purpose. `str(error)` is a sentence for the reader."""
+    """Base class of all errors that Headwater raises on purpose. `str(error)` tells the user what to do."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
@@ -58,30 +58,30 @@ class HeadwaterError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """One fault in a request body: a JSON pointer (RFC 6901) and a sentence."""
+class Fault:
+    """One invalid member of a request body: its JSON pointer (RFC 6901) and a sentence that says what is wrong."""
 
     pointer: str
     detail: str
 
 
 class RequestError(HeadwaterError):
-    """The request can't be done as it stands. Change it before sending it again."""
+    """The request is not possible as it was sent. Change it before you send it again."""
 
 
 class MalformedRequest(RequestError):
-    """The body is no JSON, or it broke off."""
+    """The body is not valid JSON, or the connection ended before the whole body arrived."""
 
 
 class Unauthenticated(RequestError):
-    """No API key, or one that is not valid. The detail never says which."""
+    """The request has no API key, or one that is not valid. The detail never says which."""
 
     def __init__(self) -> None:
-        super().__init__("Send a valid API key in the X-API-Key header. Keys are made with `headwater keys create`.")
+        super().__init__("Send a valid API key in the X-API-Key header. `headwater keys create` creates a key.")
 
 
 class Forbidden(RequestError):
-    """The API key is valid but lacks a scope."""
+    """The API key is valid, but it lacks a scope that the request needs."""
 
     def __init__(self, scope: str) -> None:
         super().__init__(f"This API key lacks the scope {scope}. Use a key that has it.")
@@ -89,7 +89,7 @@ class Forbidden(RequestError):
 
 
 class QuotaExceeded(RequestError):
-    """The owner, or all owners together, would have more than a quota allows. Remove something, or ask the operator."""
+    """The owner, or all owners together, would exceed a quota. Remove something, or ask the operator."""
 
 
 class NotFound(RequestError):
@@ -97,27 +97,27 @@ class NotFound(RequestError):
 
 
 class Conflict(RequestError):
-    """The object's state does not allow this."""
+    """The request is not possible in the object's current state."""
 
 
-class TeardownGoesOn(Conflict):
-    """A deployment is being torn down. Deploy again when it is gone."""
+class TeardownInProgress(Conflict):
+    """The deployment is being torn down. Deploy again when the teardown is complete."""
 
 
-class SavedMeanwhile(Conflict):
-    """Another request saved the configuration between the reading and the saving. Read it and send the change again."""
+class ConcurrentUpdate(Conflict):
+    """Another request changed the configuration at the same time. Read it and send the change again."""
 
 
-class Unreadable(Conflict):
-    """This version of Headwater can't read what is stored. Save it anew with PUT, or delete it."""
+class StoredDataUnreadable(Conflict):
+    """This version of Headwater can't read the stored configuration. Replace it with PUT, or delete it."""
 
 
 class PreconditionFailed(RequestError):
-    """If-Match names another revision than the current one. Read the object again."""
+    """If-Match does not name the current revision. Read the object again."""
 
 
 class TooLarge(RequestError):
-    """The body is over its limit."""
+    """The body is larger than its limit."""
 
 
 class UnsupportedMediaType(RequestError):
@@ -125,22 +125,24 @@ class UnsupportedMediaType(RequestError):
 
 
 class InvalidInput(RequestError):
-    """The body or a parameter breaks a rule. `problems` has one entry per fault.
+    """The body or a parameter breaks a rule. `faults` has one entry per invalid value.
 
     Attributes:
-        parameter: The query parameter that the first fault is in; empty when it is not in one.
+        parameter: The query parameter with the first invalid value; empty when that value is not in a parameter.
     """
 
-    def __init__(self, detail: str, problems: list[Problem] | None = None, parameter: str = "") -> None:
+    def __init__(self, detail: str, faults: list[Fault] | None = None, parameter: str = "") -> None:
         super().__init__(detail)
-        self.problems = problems or []
+        self.faults = faults or []
         self.parameter = parameter
 
 
 class ScriptRefused(InvalidInput):
     """A v8 script does not compile or defines no function `process`. Lines and columns count from 1.
 
-    error, reason: the class and the message of what went wrong; empty when the detail says all.
+    Attributes:
+        error: The class of the script's error; empty when the detail says everything.
+        reason: The message of the script's error; empty when the detail says everything.
     """
 
     def __init__(
@@ -154,7 +156,7 @@ class ScriptRefused(InvalidInput):
 
 
 class ExpressionRefused(InvalidInput):
-    """A filter expression does not parse. The column counts from 1."""
+    """A filter expression can't be parsed. The column counts from 1."""
 
     def __init__(self, detail: str, column: int) -> None:
         super().__init__(detail)
@@ -162,7 +164,7 @@ class ExpressionRefused(InvalidInput):
 
 
 class RateLimited(RequestError):
-    """Too many requests with this key. Wait `retry_after_s`."""
+    """Too many requests were sent with this key. Wait `retry_after_s`."""
 
     def __init__(self, detail: str, retry_after_s: int) -> None:
         super().__init__(detail)
@@ -170,7 +172,7 @@ class RateLimited(RequestError):
 
 
 class Unavailable(HeadwaterError):
-    """Something Headwater depends on is away. Send the same request again after `retry_after_s`."""
+    """A dependency of Headwater is unavailable. Send the same request again after `retry_after_s`."""
 
     def __init__(self, detail: str, retry_after_s: int = 2) -> None:
         super().__init__(detail)
@@ -178,7 +180,7 @@ class Unavailable(HeadwaterError):
 
 
 class StoreUnavailable(Unavailable):
-    """The SQL database does not answer, or is locked for too long."""
+    """The SQL database does not answer, or it was locked for too long."""
 
 
 class SetStoreUnavailable(Unavailable):
@@ -186,36 +188,38 @@ class SetStoreUnavailable(Unavailable):
 
 
 class SetStoreEvicts(SetStoreUnavailable):
-    """The set store may evict values when its memory is full. Nothing is read from it or written to it."""
+    """The set store may evict values when its memory is full. Headwater neither reads from it nor writes to it."""
 
     def __init__(self, policy: str) -> None:
         super().__init__(
-            f"The set store (Valkey or Redis) has the maxmemory-policy {policy} and may evict values, which would then "
-            "be missing without an error. Set its maxmemory-policy to noeviction."
+            f"The set store (Valkey or Redis) has the maxmemory-policy {policy}, so it may evict values without an "
+            "error. Set its maxmemory-policy to noeviction."
         )
 
 
-class Superseded(SetStoreUnavailable):
-    """The set was removed under an upload, or the upload stood still for so long that another one removed it."""
+class UploadAborted(SetStoreUnavailable):
+    """The set was deleted during the upload, or the upload made no progress for an hour and its data was deleted."""
 
     def __init__(self) -> None:
         super().__init__(
-            "The set was removed, or this upload stood still for an hour; nothing was changed. Send it again."
+            "The set was deleted during this upload, or the upload made no progress for an hour. Nothing was changed. "
+            "Send it again."
         )
 
 
 class BrokerUnavailable(Unavailable):
-    """Kafka does not answer, or refuses our credentials."""
+    """Kafka does not answer, or it rejects Headwater's credentials."""
 
 
 class OrchestratorUnavailable(Unavailable):
-    """The workers' states can't be read."""
+    """The states of the workers can't be read."""
 
 
 class NodeUnavailable(Unavailable):
-    """A chain's node does not answer, or refuses a request. The detail names no URL: those carry keys.
+    """The node of a blockchain does not answer, or it rejects a request. The detail names no URL, as URLs contain keys.
 
-    retry_after_s: how long the node wants to be left alone; 0 when it did not say.
+    Attributes:
+        retry_after_s: How long the node asks its clients to wait; 0 when it does not say.
     """
 
     def __init__(self, detail: str, retry_after_s: int = 0) -> None:
@@ -223,48 +227,51 @@ class NodeUnavailable(Unavailable):
 
 
 class BlockIncomplete(NodeUnavailable):
-    """No method of a node gives all logs of a block. Ask again later, or ask another node."""
+    """No method of the node returns all logs of a block. Retry later, or ask another node."""
 
 
 class NodeBehind(NodeUnavailable):
-    """A node does not have a block yet. Ask again soon, or ask another node."""
+    """The node does not have the block yet. Retry soon, or ask another node."""
 
 
-class NodeBusy(NodeUnavailable):
-    """A node limits the rate of requests, or a quota is used up. Ask later, or set a lower `--rate`."""
+class NodeRateLimited(NodeUnavailable):
+    """The node limits the rate of requests, or a quota is used up. Retry later, or set a lower `--rate`."""
 
 
 class RequestRefused(NodeUnavailable):
-    """A node refuses one call again and again, and answers others. Use another method, or another node."""
+    """The node rejects one call repeatedly while it answers other calls. Use another method, or another node."""
 
 
 class MethodMissing(RequestRefused):
-    """A node does not offer a method. Use another method, or another node."""
+    """The node does not offer the method. Use another method, or another node."""
 
 
 class RangeTooLarge(RequestRefused):
-    """A node refuses a call because the call, or its result, is too large. Ask for less at once."""
+    """The node rejects a call because the call or its result is too large. Request less in one call."""
 
 
 class PriceStateUnreadable(Unavailable):
-    """Another version of Headwater wrote the price state, or it is damaged. Use that version, or build prices anew."""
+    """Another version of Headwater wrote the price state, or it is damaged. Use that version, or rebuild the prices."""
 
     def __init__(self) -> None:
         super().__init__(
             "The stored price state can't be read: another version of Headwater wrote it, or it is damaged. "
-            "Use that version, or build the prices anew."
+            "Use that version, or rebuild the prices."
         )
 
 
 class DeployPending(Unavailable):
-    """A deploy or teardown still goes on. Ask again, or read GET …/deploy."""
+    """A deploy or teardown is still in progress. Send the request again to wait for it, or read GET …/deploy."""
 
 
 class LeaseLost(HeadwaterError):
-    """Another controller holds the lease, or this one's has run out. Nothing was written."""
+    """Another controller holds the lease, or the lease of this controller has expired. Nothing was written."""
 
     def __init__(self, lease: str) -> None:
-        super().__init__(f"This process does not hold the lease `{lease}` any more, so it changes nothing.")
+        super().__init__(
+            f"This controller no longer holds the lease `{lease}`, so it stops and changes nothing. Another controller "
+            "continues; look at its log."
+        )
 
 
 class DeployFailed(HeadwaterError):
@@ -272,43 +279,52 @@ class DeployFailed(HeadwaterError):
 
 
 class SetupError(HeadwaterError):
-    """A command can't start. The sentence says what to do."""
+    """A command can't start. The detail says what to do."""
 
 
-class SealBroken(SetupError):
-    """Something stored was sealed with another secret key. Only its own row fails, unless nothing opens at all."""
+class DecryptionFailed(SetupError):
+    """A stored credential was encrypted with another secret key.
+
+    Only the rows that were encrypted with that key fail; a start fails when no row can be decrypted.
+    """
 
     def __init__(self) -> None:
         super().__init__(
-            "The stored credentials can't be opened: they were sealed with another secret key. Put back the "
+            "The stored credentials can't be decrypted: they were encrypted with another secret key. Put back the "
             "secret-key file that belongs to this database, or set HEADWATER_SECRET_KEY to its content."
         )
 
 
 class IngestStopped(HeadwaterError):
-    """Trying again would not help an ingest, or would lose records. The sentence says what to do."""
+    """An ingest must stop: a retry would fail again or lose records. The detail says what to do."""
 
 
 class WorkerError(HeadwaterError):
-    """A worker can't go on. It stops without committing, and its supervisor starts it again."""
+    """A worker can't go on. It stops without a commit, and the orchestrator starts it again."""
 
 
 class Fenced(WorkerError):
-    """Another worker took this one's place, or has its partitions. Look whether another controller runs it."""
+    """Another worker has the same static member id or owns the partitions.
+
+    Check whether a second controller runs this deployment.
+    """
 
 
 class DeliveryFailed(WorkerError):
-    """Kafka refused records for good. Nothing was committed since; they are read again."""
+    """Kafka rejected records, and a retry would not help. Their offsets were not committed, so they are read again."""
 
 
 class SourceGap(WorkerError):
-    """The group has no position on its topic, or one that means nothing there. No worker chooses where it starts."""
+    """The consumer group has no committed offset on its topic, or one that is not valid there.
+
+    A worker never chooses a start offset itself.
+    """
 
 
 class SandboxFailed(WorkerError):
-    """The V8 child can't be started or locked."""
+    """The V8 child process can't be started, or its sandbox can't be set up."""
 
 
-def reason_of(error: Exception) -> str:
-    """Why an operation on a file failed, without the file's path, for a sentence that names the path itself."""
+def os_error_reason(error: Exception) -> str:
+    """Return why an operation on a file failed, without the path, for a message that names the path itself."""
     return (isinstance(error, OSError) and error.strerror) or str(error)

@@ -8,18 +8,18 @@ from fastapi import Body, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from headwater.api import examples
-from headwater.api.guard import guarded_router, required_scopes
-from headwater.api.pagination import LINK, Cursor, Limit, streamed
-from headwater.api.openapi import body_problem_responses, problem_responses
-from headwater.api.parsing import STRICT_INTEGER, NULL_TO_NONE
-from headwater.api.schemas import DatasetBody, EntriesPage, EntriesWritten, Existence
+from headwater.api.concurrency import run_upload
 from headwater.api.dependencies import ApiKeyDep, ServicesDep
-from headwater.api.concurrency import upload
-from headwater.api.values_body import required_scopes_with_values, read_values, value_query
-from headwater.model.dataset import DEFAULT_DATASET_PAGE, MAX_CURSOR, MAX_DATASET_NAME_CHARS, MAX_DATASET_PAGE
-from headwater.model.listing import place_of
-from headwater.model.text import Text
-from headwater.stores.base import SetWriteResult
+from headwater.api.guard import guarded_router, required_scopes
+from headwater.api.openapi import body_problem_responses, problem_responses
+from headwater.api.pagination import LINK, Cursor, Limit, streamed
+from headwater.api.parsing import NULL_TO_NONE, STRICT_INTEGER
+from headwater.api.schemas import DatasetBody, EntriesPage, EntriesWritten, Existence
+from headwater.api.values_body import read_values, required_scopes_with_values, value_query
+from headwater.model.members import Text
+from headwater.model.pagination import parse_cursor
+from headwater.model.value_sets import DEFAULT_DATASET_PAGE, MAX_CURSOR, MAX_DATASET_NAME_CHARS, MAX_DATASET_PAGE
+from headwater.stores.protocols.sets import SetWriteResult
 
 PATH = "/api/v1/flow/datasets"
 
@@ -47,13 +47,15 @@ class NewDataset(BaseModel):
     openapi_extra=required_scopes("sets:write"),
 )
 def create(
-    body: Annotated[NewDataset, Body(openapi_examples={"a name": {"value": {"name": examples.DATASET["name"]}}})],
+    body: Annotated[
+        NewDataset, Body(openapi_examples={"named dataset": {"value": {"name": examples.DATASET["name"]}}})
+    ],
     response: Response,
-    caller: ApiKeyDep,
-    given: ServicesDep,
+    api_key: ApiKeyDep,
+    services: ServicesDep,
 ) -> DatasetBody:
-    """It starts empty, and scripts can look values up in it at once."""
-    dataset = given.datasets.create(caller.owner, body.name)
+    """The new dataset is empty. Scripts can use it at once."""
+    dataset = services.datasets.create(api_key.owner, body.name)
     response.headers["Location"] = f"{PATH}/{dataset.id}"
     return DatasetBody.of(dataset)
 
@@ -68,14 +70,14 @@ def create(
 )
 def list_all(
     request: Request,
-    caller: ApiKeyDep,
-    given: ServicesDep,
-    names: Annotated[list[Text], Query(description="Only those of these names.")] = [],  # noqa: B006  # FastAPI copies it
+    api_key: ApiKeyDep,
+    services: ServicesDep,
+    names: Annotated[list[Text], Query(description="Return only the datasets with these names.")] = [],  # noqa: B006  # FastAPI copies it
     limit: Limit = None,
     cursor: Cursor = None,
 ) -> Response:
-    """Newest first."""
-    found, following = given.datasets.list(caller.owner, names, place_of(cursor) if cursor else None, limit)
+    """Lists the datasets, newest first."""
+    found, following = services.datasets.list(api_key.owner, names, parse_cursor(cursor) if cursor else None, limit)
     return streamed(request, [map(DatasetBody.of, found)], following)
 
 
@@ -84,17 +86,19 @@ def list_all(
     operation_id="addDatasetEntriesByName",
     summary="Add entries by name",
     responses=body_problem_responses(404),
-    openapi_extra=required_scopes_with_values("sets:write", {"name": examples.DATASET["name"], **examples.ENTRIES}, named=True),
+    openapi_extra=required_scopes_with_values(
+        "sets:write", {"name": examples.DATASET["name"], **examples.ENTRIES}, named=True
+    ),
 )
-async def add_by_name(request: Request, caller: ApiKeyDep, given: ServicesDep) -> EntriesWritten:
-    """`count` counts the new ones."""
+async def add_by_name(request: Request, api_key: ApiKeyDep, services: ServicesDep) -> EntriesWritten:
+    """Adds entries to the dataset with this name. `count` is the number of entries that were new."""
 
     def work(body: Iterator[bytes]) -> SetWriteResult:
         sent = read_values(body, named=True)
-        dataset = given.datasets.by_name(caller.owner, sent.name)
-        return given.datasets.add(caller.owner, dataset.id, sent.values)
+        dataset = services.datasets.by_name(api_key.owner, sent.name)
+        return services.datasets.add(api_key.owner, dataset.id, sent.values)
 
-    written = await upload(request, work)
+    written = await run_upload(request, work)
     return EntriesWritten(count=written.changed)
 
 
@@ -105,9 +109,9 @@ async def add_by_name(request: Request, caller: ApiKeyDep, given: ServicesDep) -
     responses=problem_responses(404),
     openapi_extra=required_scopes("flow:read"),
 )
-def read(dataset_id: str, caller: ApiKeyDep, given: ServicesDep) -> DatasetBody:
-    """Its name and times; `GET …/entries` lists what is in it."""
-    return DatasetBody.of(given.datasets.get(caller.owner, dataset_id))
+def read(dataset_id: str, api_key: ApiKeyDep, services: ServicesDep) -> DatasetBody:
+    """Returns the dataset's name and times; `GET …/entries` lists its entries."""
+    return DatasetBody.of(services.datasets.get(api_key.owner, dataset_id))
 
 
 @router.delete(
@@ -118,11 +122,11 @@ def read(dataset_id: str, caller: ApiKeyDep, given: ServicesDep) -> DatasetBody:
     responses=problem_responses(404),
     openapi_extra=required_scopes("sets:write"),
 )
-def delete(dataset_id: str, caller: ApiKeyDep, given: ServicesDep) -> None:
-    """With all its entries. Scripts that look values up in it fail from now on. After a 503 send it again: it answers
-    204 once all of it is removed, and 404 when it had been removed meanwhile.
+def delete(dataset_id: str, api_key: ApiKeyDep, services: ServicesDep) -> None:
+    """Deletes the dataset with all its entries. Scripts that use the dataset fail from now on. After a 503, send the
+    request again: it returns 204 once everything is removed, and 404 when the dataset had already been removed.
     """
-    given.datasets.delete(caller.owner, dataset_id)
+    services.datasets.delete(api_key.owner, dataset_id)
 
 
 @router.post(
@@ -132,14 +136,16 @@ def delete(dataset_id: str, caller: ApiKeyDep, given: ServicesDep) -> None:
     responses=body_problem_responses(404),
     openapi_extra=required_scopes_with_values("sets:write", examples.ENTRIES),
 )
-async def add(request: Request, dataset_id: str, caller: ApiKeyDep, given: ServicesDep) -> EntriesWritten:
-    """Values are stored trimmed and in lower case; duplicates are ignored. `count` counts the new ones."""
+async def add(request: Request, dataset_id: str, api_key: ApiKeyDep, services: ServicesDep) -> EntriesWritten:
+    """Values are stored trimmed and in lower case; duplicates are ignored. `count` is the number of entries that were
+    new.
+    """
 
     def work(body: Iterator[bytes]) -> SetWriteResult:
-        given.datasets.get(caller.owner, dataset_id)
-        return given.datasets.add(caller.owner, dataset_id, read_values(body).values)
+        services.datasets.get(api_key.owner, dataset_id)
+        return services.datasets.add(api_key.owner, dataset_id, read_values(body).values)
 
-    written = await upload(request, work)
+    written = await run_upload(request, work)
     return EntriesWritten(count=written.changed)
 
 
@@ -150,14 +156,14 @@ async def add(request: Request, dataset_id: str, caller: ApiKeyDep, given: Servi
     responses=body_problem_responses(404),
     openapi_extra=required_scopes_with_values("sets:write", examples.ENTRIES),
 )
-async def remove(request: Request, dataset_id: str, caller: ApiKeyDep, given: ServicesDep) -> EntriesWritten:
-    """Values that are not in the dataset are ignored. `count` counts those that were."""
+async def remove(request: Request, dataset_id: str, api_key: ApiKeyDep, services: ServicesDep) -> EntriesWritten:
+    """Values that are not in the dataset are ignored. `count` is the number of entries that were removed."""
 
     def work(body: Iterator[bytes]) -> SetWriteResult:
-        given.datasets.get(caller.owner, dataset_id)
-        return given.datasets.remove(caller.owner, dataset_id, read_values(body).values)
+        services.datasets.get(api_key.owner, dataset_id)
+        return services.datasets.remove(api_key.owner, dataset_id, read_values(body).values)
 
-    written = await upload(request, work)
+    written = await run_upload(request, work)
     return EntriesWritten(count=written.changed)
 
 
@@ -171,17 +177,22 @@ async def remove(request: Request, dataset_id: str, caller: ApiKeyDep, given: Se
 )
 def page(
     dataset_id: str,
-    caller: ApiKeyDep,
-    given: ServicesDep,
+    api_key: ApiKeyDep,
+    services: ServicesDep,
     cursor: Annotated[
-        int | None, Query(ge=0, le=MAX_CURSOR, description="From the page before."), STRICT_INTEGER, NULL_TO_NONE
+        int | None,
+        Query(ge=0, le=MAX_CURSOR, description="The `cursor` of the previous page."),
+        STRICT_INTEGER,
+        NULL_TO_NONE,
     ] = None,
     limit: Annotated[
-        int, Query(ge=1, le=MAX_DATASET_PAGE, description="Values on the page."), STRICT_INTEGER
+        int, Query(ge=1, le=MAX_DATASET_PAGE, description="The number of values on the page."), STRICT_INTEGER
     ] = DEFAULT_DATASET_PAGE,
 ) -> Response:
-    """Exactly `limit` values, except on the last page; a value that stays is listed once and only once."""
-    found = given.datasets.page(caller.owner, dataset_id, cursor, limit)
+    """Each page except the last has exactly `limit` values. A value that is in the dataset during the whole listing is
+    listed exactly once.
+    """
+    found = services.datasets.page(api_key.owner, dataset_id, cursor, limit)
     return Response(msgspec.json.encode(EntriesPage.of(found)), media_type="application/json")
 
 
@@ -194,9 +205,9 @@ def page(
 )
 def check(
     dataset_id: str,
-    caller: ApiKeyDep,
-    given: ServicesDep,
+    api_key: ApiKeyDep,
+    services: ServicesDep,
     value: Annotated[str, value_query(examples.WALLET)],
 ) -> Existence:
-    """Answers for the dataset as it is now."""
-    return Existence(exists=given.datasets.check(caller.owner, dataset_id, value))
+    """Checks the current entries of the dataset."""
+    return Existence(exists=services.datasets.check(api_key.owner, dataset_id, value))

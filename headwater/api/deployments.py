@@ -1,4 +1,4 @@
-"""Deployments: start, read, stop, health."""
+"""Routes of deployments: deploy, read, tear down, rotate the password, logs, health."""
 
 import asyncio
 from concurrent.futures import Future
@@ -9,10 +9,11 @@ from typing import Annotated, Literal, TypeVar
 from anyio import to_thread
 from fastapi import Query
 
-from headwater.api.guard import guarded_router, needs
-from headwater.api.openapi import failures
-from headwater.api.queries import IN_DIGITS
-from headwater.api.rollout import roll_out
+from headwater.api.concurrency import roll_out
+from headwater.api.dependencies import ApiKeyDep, ServicesDep, WatcherDep
+from headwater.api.guard import guarded_router, required_scopes
+from headwater.api.openapi import problem_responses
+from headwater.api.parsing import STRICT_INTEGER
 from headwater.api.schemas import (
     DeadLetter,
     DeploymentBody,
@@ -23,11 +24,10 @@ from headwater.api.schemas import (
     SinkConnection,
     Snippets,
 )
-from headwater.api.services import Caller, Given, Waits
-from headwater.errors import Unreadable
+from headwater.errors import StoredDataUnreadable
 from headwater.model.deployment import (
     Deployment,
-    Desired,
+    DesiredPhase,
     Phase,
     WorkerStatus,
     consumer_group,
@@ -36,21 +36,21 @@ from headwater.model.deployment import (
 )
 from headwater.model.sink import TOPIC_MEMBERS, Sink
 from headwater.services.deployments import KafkaEndpoint, is_gone, is_rotated
-from headwater.services.snippets import Access, snippets
-from headwater.stores.base import MAX_LOG_LINES
+from headwater.services.snippets import TopicConnection, snippets
+from headwater.stores.protocols.deployments import MAX_LOG_LINES
 
 router = guarded_router("/api/v1/flow/{config_id}", "Deployments")
 
 T = TypeVar("T")
 
 DEFAULT_LOG_LINES = 100
-KNOWN_WITHIN_S = 1.0
-"""How long `deploy/stats` waits for what it can do without."""
-UNSEEN = (
-    "No controller runs, so nobody has looked after this worker since; it may have ended. Start `headwater controller`."
+OPTIONAL_READ_TIMEOUT_S = 1.0
+"""How long `deploy/stats` waits for the lag and the last progress; a value that takes longer is null."""
+NO_CONTROLLER = (
+    "No controller runs, so this status is out of date and the worker may have ended. Start `headwater controller`."
 )
 
-MESSAGES = {
+STATUS_MESSAGES = {
     "deployed": "Pipeline {} successfully deployed",
     "deploying": "Pipeline {} is being deployed",
     "failed": "Pipeline {} could not be deployed",
@@ -62,130 +62,139 @@ MESSAGES = {
     "/deploy",
     operation_id="deployConfiguration",
     summary="Deploy the newest revision",
-    responses=failures(404, 409, 422),
-    openapi_extra=needs("flow:deploy", when_feeding_prices=True),
+    responses=problem_responses(404, 409, 422),
+    openapi_extra=required_scopes("flow:deploy", when_feeding_prices=True),
 )
-async def deploy(config_id: str, caller: Caller, given: Given, watcher: Waits) -> DeploymentBody:
-    """Answers when every worker is ready, with the credentials to read the sinks' topics.
+async def deploy(config_id: str, api_key: ApiKeyDep, services: ServicesDep, watcher: WatcherDep) -> DeploymentBody:
+    """Responds when every worker is ready, with the credentials to read the sinks' topics.
 
-    Idempotent: the same credentials every time, and the same revision again changes nothing. Where a revision runs
-    already, it goes on until the workers of the new one are ready to take over; when they don't get ready, or die
-    within 30 s of it, it stays or comes back (condition `RolledBack`).
+    The request is idempotent: it returns the same credentials every time, and deploying the same revision again changes
+    nothing. Where a revision runs already, it keeps running until the workers of the new revision are ready to take
+    over. When the new workers do not become ready, or die within 30 s after that, the old revision stays or is restored
+    (condition `RolledBack`).
     """
-    return _body(await roll_out(given, watcher, caller.owner, config_id), given.kafka)
+    deployment = await roll_out(
+        services.deployments, watcher, api_key.owner, config_id, timeout_s=services.deploy_timeout_s
+    )
+    return _body(deployment, services.kafka)
 
 
 @router.get(
     "/deploy",
     operation_id="getDeployment",
     summary="Read the deployment",
-    responses=failures(404),
-    openapi_extra=needs("flow:deploy"),
+    responses=problem_responses(404),
+    openapi_extra=required_scopes("flow:deploy"),
 )
-def read(config_id: str, caller: Caller, given: Given) -> DeploymentBody:
-    """The answer of deploy again, and how far a change has come."""
-    return _body(given.deployments.get(caller.owner, config_id), given.kafka)
+def read(config_id: str, api_key: ApiKeyDep, services: ServicesDep) -> DeploymentBody:
+    """Returns the same body as POST …/deploy, with the current state of the rollout."""
+    return _body(services.deployments.get(api_key.owner, config_id), services.kafka)
 
 
 @router.post(
     "/teardown",
     operation_id="tearDown",
     summary="Tear the deployment down",
-    responses=failures(404),
-    openapi_extra=needs("flow:deploy"),
+    responses=problem_responses(404),
+    openapi_extra=required_scopes("flow:deploy"),
 )
-async def teardown(config_id: str, caller: Caller, given: Given, watcher: Waits) -> Message:
-    """Removes workers, credentials and topics; the configuration stays. Idempotent."""
-    stopped = await to_thread.run_sync(given.deployments.stop, caller.owner, config_id)
+async def teardown(config_id: str, api_key: ApiKeyDep, services: ServicesDep, watcher: WatcherDep) -> Message:
+    """Removes workers, credentials and topics; the configuration stays. The request is idempotent."""
+    stopped = await to_thread.run_sync(services.deployments.stop, api_key.owner, config_id)
     if stopped:
-        pending = "The teardown still goes on. Ask again."
-        await watcher.until(config_id, partial(is_gone, stopped), given.deploy_timeout_s, pending)
+        pending = "Teardown in progress. Repeat the request to wait for it."
+        await watcher.until(config_id, partial(is_gone, stopped), services.deploy_timeout_s, pending)
     return Message(message=f"Pipeline {config_id} successfully torn down")
 
 
 @router.post(
     "/deploy/credentials",
     operation_id="rotateCredentials",
-    summary="Give the readers another password",
-    responses=failures(404, 409),
-    openapi_extra=needs("flow:deploy"),
+    summary="Rotate the readers' password",
+    responses=problem_responses(404, 409),
+    openapi_extra=required_scopes("flow:deploy"),
 )
-async def rotate(config_id: str, caller: Caller, given: Given, watcher: Waits) -> DeploymentBody:
-    """Answers with the new password when it works. The old one opens no new connection from then on; connections
-    that are open end within the hour. The user's name, the topics and the positions of the groups stay. Where the
-    operator of Kafka gives out the credentials, the answer is 409.
+async def rotate(config_id: str, api_key: ApiKeyDep, services: ServicesDep, watcher: WatcherDep) -> DeploymentBody:
+    """Returns the new password once Kafka accepts it. From then on the old password opens no new connection;
+    connections that are open end within the hour. The user's name, the topics and the offsets of the groups stay.
+    Where the operator of Kafka manages the credentials, the response is 409.
     """
-    asked = await to_thread.run_sync(given.deployments.rotate, caller.owner, config_id)
-    pending = "The new password is not known to Kafka yet. GET …/deploy shows it; it will work soon."
-    await watcher.until(config_id, partial(is_rotated, asked), given.deploy_timeout_s, pending)
-    return _body(await to_thread.run_sync(given.deployments.get, caller.owner, config_id), given.kafka)
+    rotated = await to_thread.run_sync(services.deployments.rotate, api_key.owner, config_id)
+    pending = "Kafka does not know the new password yet. GET …/deploy shows it; it works as soon as Kafka knows it."
+    await watcher.until(config_id, partial(is_rotated, rotated), services.deploy_timeout_s, pending)
+    return _body(await to_thread.run_sync(services.deployments.get, api_key.owner, config_id), services.kafka)
 
 
 @router.get(
     "/deploy/logs",
     operation_id="getDeploymentLogs",
-    summary="Lines of the workers",
-    responses=failures(404, 422),
-    openapi_extra=needs("flow:read"),
+    summary="Log lines of the workers",
+    responses=problem_responses(404, 422),
+    openapi_extra=required_scopes("flow:read"),
 )
 def logs(
     config_id: str,
-    caller: Caller,
-    given: Given,
-    limit: Annotated[int, Query(ge=1, le=MAX_LOG_LINES, description="How many lines."), IN_DIGITS] = DEFAULT_LOG_LINES,
+    api_key: ApiKeyDep,
+    services: ServicesDep,
+    limit: Annotated[
+        int, Query(ge=1, le=MAX_LOG_LINES, description="The number of lines."), STRICT_INTEGER
+    ] = DEFAULT_LOG_LINES,
 ) -> DeploymentLogs:
-    """What workers wrote, and scripts with `console.log`, newest first. The last 1,000 lines are kept."""
-    return DeploymentLogs.of(given.deployments.logs(caller.owner, config_id, limit))
+    """Log lines of the workers and the `console.log` lines of scripts, newest first. The last 1,000 lines are kept."""
+    return DeploymentLogs.of(services.deployments.logs(api_key.owner, config_id, limit))
 
 
 @router.get(
     "/deploy/stats",
     operation_id="getDeploymentStats",
     summary="Health and progress of the workers",
-    responses=failures(404),
-    openapi_extra=needs("flow:read"),
+    responses=problem_responses(404),
+    openapi_extra=required_scopes("flow:read"),
 )
-async def stats(config_id: str, caller: Caller, given: Given) -> DeploymentStats:
-    """A change of a worker shows within 5 seconds. The lag is that of this moment, and null when Kafka does not tell it
-    within a second.
+async def stats(config_id: str, api_key: ApiKeyDep, services: ServicesDep) -> DeploymentStats:
+    """A change of a worker is visible within 5 seconds. The lag is read at the time of the request; it is null when
+    Kafka does not answer within a second.
     """
-    deployment = await to_thread.run_sync(given.deployments.get, caller.owner, config_id)
-    lag, progress = given.metrics.lag(deployment), given.metrics.last_progress(deployment)
-    is_led = await to_thread.run_sync(given.is_led)
-    workers = deployment.workers if is_led else tuple(map(_unseen, deployment.workers))
-    return DeploymentStats.of(workers, await _within(lag), await _within(progress))
+    deployment = await to_thread.run_sync(services.deployments.get, api_key.owner, config_id)
+    lag, progress = services.metrics.lag(deployment), services.metrics.last_progress(deployment)
+    has_leader = await to_thread.run_sync(services.has_leader)
+    workers = deployment.workers if has_leader else tuple(map(_without_controller, deployment.workers))
+    return DeploymentStats.of(workers, await _or_none_after_timeout(lag), await _or_none_after_timeout(progress))
 
 
-async def _within(value: "Future[T | None]") -> T | None:
-    """The value when it is known within KNOWN_WITHIN_S. Others may wait for the same read, so it goes on."""
-    done, _ = await asyncio.wait([asyncio.wrap_future(value)], timeout=KNOWN_WITHIN_S)
+async def _or_none_after_timeout(value: "Future[T | None]") -> T | None:
+    """Return the value, or None when it is not known within OPTIONAL_READ_TIMEOUT_S.
+
+    The read is not cancelled, since other requests may wait for it.
+    """
+    done, _ = await asyncio.wait([asyncio.wrap_future(value)], timeout=OPTIONAL_READ_TIMEOUT_S)
     return next(iter(done)).result() if done else None
 
 
-def _unseen(worker: WorkerStatus) -> WorkerStatus:
-    return worker.model_copy(update={"is_ready": False, "reason": UNSEEN})
+def _without_controller(worker: WorkerStatus) -> WorkerStatus:
+    return worker.model_copy(update={"is_ready": False, "reason": NO_CONTROLLER})
 
 
 def _body(deployment: Deployment, kafka: KafkaEndpoint) -> DeploymentBody:
     if not deployment.has_secrets:
-        raise Unreadable(deployment.unreadable)
-    status, shown = _status(deployment), deployment.effective_revision.config
+        raise StoredDataUnreadable(deployment.unreadable)
+    status, config = _status(deployment), deployment.effective_revision.config
     return DeploymentBody(
-        message=MESSAGES[status].format(deployment.flow_id),
+        message=STATUS_MESSAGES[status].format(deployment.flow_id),
         status=status,
         config_id=deployment.flow_id,
         revision=deployment.observed_revision,
         desired_revision=deployment.desired_revision,
         condition=deployment.condition,
         reason=deployment.reason,
-        workers=shown.parallelism,
+        workers=config.parallelism,
         dead_letter=DeadLetter(topic=dead_letter_topic(deployment.flow_id)),
-        sinks=[_connection(deployment, sink, kafka) for sink in shown.sinks],
+        sinks=[_connection(deployment, sink, kafka) for sink in config.sinks],
     )
 
 
 def _status(deployment: Deployment) -> Literal["deployed", "deploying", "failed", "terminating"]:
-    if deployment.desired is Desired.ABSENT:
+    if deployment.desired is DesiredPhase.ABSENT:
         return "terminating"
     if deployment.phase is Phase.RUNNING:
         return "deployed"
@@ -196,7 +205,7 @@ def _connection(deployment: Deployment, sink: Sink, kafka: KafkaEndpoint) -> Sin
     if sink.type == "prices":
         return PricesConnection(uid=sink.uid, name=sink.name, type=sink.type)
     login = kafka.login(deployment)
-    access = Access(
+    connection = TopicConnection(
         topic=sink_topic(deployment.flow_id, sink.name),
         bootstrap_servers=kafka.bootstrap_servers,
         security_protocol=kafka.security_protocol,
@@ -209,7 +218,7 @@ def _connection(deployment: Deployment, sink: Sink, kafka: KafkaEndpoint) -> Sin
         uid=sink.uid,
         name=sink.name,
         type=sink.type,
-        **asdict(access),
+        **asdict(connection),
         **sink.model_dump(include={*TOPIC_MEMBERS}),
-        snippets=Snippets(**snippets(access)),
+        snippets=Snippets(**snippets(connection)),
     )

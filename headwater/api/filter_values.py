@@ -1,4 +1,4 @@
-"""Values of redis_set_filter transforms. Changes take effect at once, without a deploy."""
+"""Routes of the values of redis_set_filter transforms. Changes take effect at once, without a deploy."""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -7,15 +7,15 @@ import msgspec
 from fastapi import Query, Request, Response
 
 from headwater.api import examples
+from headwater.api.concurrency import run_upload
+from headwater.api.dependencies import ApiKeyDep, ServicesDep
 from headwater.api.guard import guarded_router, required_scopes
 from headwater.api.openapi import body_problem_responses, problem_responses
-from headwater.api.parsing import STRICT_INTEGER, NULL_TO_NONE
+from headwater.api.parsing import NULL_TO_NONE, STRICT_INTEGER
 from headwater.api.schemas import Added, FilterCount, FilterPage, Membership, Removed
-from headwater.api.dependencies import ApiKeyDep, ServicesDep
-from headwater.api.concurrency import upload
-from headwater.api.values_body import required_scopes_with_values, read_values, stream_values, value_query
-from headwater.model.dataset import DEFAULT_PAGE, MAX_CURSOR, MAX_PAGE
-from headwater.stores.base import SetWriteResult
+from headwater.api.values_body import read_values, required_scopes_with_values, stream_values, value_query
+from headwater.model.value_sets import DEFAULT_PAGE, MAX_CURSOR, MAX_PAGE
+from headwater.stores.protocols.sets import SetWriteResult
 
 router = guarded_router("/api/v1/flow/{config_id}/transforms/{transform_uid}/filter-values", "Filter values")
 
@@ -27,15 +27,17 @@ router = guarded_router("/api/v1/flow/{config_id}/transforms/{transform_uid}/fil
     responses=body_problem_responses(404, 409),
     openapi_extra=required_scopes_with_values("sets:write", examples.VALUES),
 )
-async def add(request: Request, config_id: str, transform_uid: str, caller: ApiKeyDep, given: ServicesDep) -> Added:
-    """Values are stored trimmed and in lower case; duplicates are ignored. `added` counts the new ones."""
-    where = (caller.owner, config_id, transform_uid)
+async def add(request: Request, config_id: str, transform_uid: str, api_key: ApiKeyDep, services: ServicesDep) -> Added:
+    """Values are stored trimmed and in lower case; duplicates are ignored. `added` is the number of values that were
+    new.
+    """
+    target = (api_key.owner, config_id, transform_uid)
 
     def work(body: Iterator[bytes]) -> SetWriteResult:
-        given.filters.target(*where)
-        return given.filters.add(*where, read_values(body).values)
+        services.filters.target(*target)
+        return services.filters.add(*target, read_values(body).values)
 
-    return Added.of(await upload(request, work))
+    return Added.of(await run_upload(request, work))
 
 
 @router.put(
@@ -45,13 +47,17 @@ async def add(request: Request, config_id: str, transform_uid: str, caller: ApiK
     responses=body_problem_responses(404, 409),
     openapi_extra=required_scopes_with_values("sets:write", examples.VALUES, any_number=True),
 )
-async def replace(request: Request, config_id: str, transform_uid: str, caller: ApiKeyDep, given: ServicesDep) -> FilterCount:
-    """Any number of values; an empty array clears the filter. No reader ever sees old and new values together.
+async def replace(
+    request: Request, config_id: str, transform_uid: str, api_key: ApiKeyDep, services: ServicesDep
+) -> FilterCount:
+    """The body may have any number of values; an empty array clears the filter. No worker ever sees a mixture of old
+    and new values.
 
-    Of two at once, the one that ends last wins whole. `count` counts the distinct values.
+    When two requests replace the values at the same time, the one that ends last determines all values. `count` is the
+    number of distinct values.
     """
-    where = (caller.owner, config_id, transform_uid)
-    written = await upload(request, lambda body: given.filters.replace(*where, stream_values(body)))
+    target = (api_key.owner, config_id, transform_uid)
+    written = await run_upload(request, lambda body: services.filters.replace(*target, stream_values(body)))
     return FilterCount(count=written.count, version=written.version)
 
 
@@ -62,15 +68,17 @@ async def replace(request: Request, config_id: str, transform_uid: str, caller: 
     responses=body_problem_responses(404, 409),
     openapi_extra=required_scopes_with_values("sets:write", examples.VALUES),
 )
-async def remove(request: Request, config_id: str, transform_uid: str, caller: ApiKeyDep, given: ServicesDep) -> Removed:
-    """Values that are not in the filter are ignored. `removed` counts those that were."""
-    where = (caller.owner, config_id, transform_uid)
+async def remove(
+    request: Request, config_id: str, transform_uid: str, api_key: ApiKeyDep, services: ServicesDep
+) -> Removed:
+    """Values that are not in the filter are ignored. `removed` is the number of values that were removed."""
+    target = (api_key.owner, config_id, transform_uid)
 
     def work(body: Iterator[bytes]) -> SetWriteResult:
-        given.filters.target(*where)
-        return given.filters.remove(*where, read_values(body).values)
+        services.filters.target(*target)
+        return services.filters.remove(*target, read_values(body).values)
 
-    return Removed.of(await upload(request, work))
+    return Removed.of(await run_upload(request, work))
 
 
 @router.get(
@@ -84,15 +92,22 @@ async def remove(request: Request, config_id: str, transform_uid: str, caller: A
 def page(
     config_id: str,
     transform_uid: str,
-    caller: ApiKeyDep,
-    given: ServicesDep,
+    api_key: ApiKeyDep,
+    services: ServicesDep,
     cursor: Annotated[
-        int | None, Query(ge=0, le=MAX_CURSOR, description="From the page before."), STRICT_INTEGER, NULL_TO_NONE
+        int | None,
+        Query(ge=0, le=MAX_CURSOR, description="The `cursor` of the previous page."),
+        STRICT_INTEGER,
+        NULL_TO_NONE,
     ] = None,
-    count: Annotated[int, Query(ge=1, le=MAX_PAGE, description="Values on the page."), STRICT_INTEGER] = DEFAULT_PAGE,
+    count: Annotated[
+        int, Query(ge=1, le=MAX_PAGE, description="The number of values on the page."), STRICT_INTEGER
+    ] = DEFAULT_PAGE,
 ) -> Response:
-    """Exactly `count` values, except on the last page; a value that stays is listed once and only once."""
-    found = given.filters.page(caller.owner, config_id, transform_uid, cursor, count)
+    """Each page except the last has exactly `count` values. A value that is in the filter during the whole listing is
+    listed exactly once.
+    """
+    found = services.filters.page(api_key.owner, config_id, transform_uid, cursor, count)
     return Response(msgspec.json.encode(FilterPage.of(found)), media_type="application/json")
 
 
@@ -106,12 +121,12 @@ def page(
 def check(
     config_id: str,
     transform_uid: str,
-    caller: ApiKeyDep,
-    given: ServicesDep,
+    api_key: ApiKeyDep,
+    services: ServicesDep,
     value: Annotated[str, value_query(examples.CONTRACT)],
 ) -> Membership:
-    """Answers for the filter as it is now."""
-    is_member = given.filters.check(caller.owner, config_id, transform_uid, value)
+    """Checks the current values of the filter."""
+    is_member = services.filters.check(api_key.owner, config_id, transform_uid, value)
     return Membership(value=value, is_member=is_member)
 
 
@@ -122,7 +137,7 @@ def check(
     responses=problem_responses(404, 409),
     openapi_extra=required_scopes("flow:read"),
 )
-def count(config_id: str, transform_uid: str, caller: ApiKeyDep, given: ServicesDep) -> FilterCount:
-    """The number of values in the filter as it is now."""
-    number, version = given.filters.count(caller.owner, config_id, transform_uid)
-    return FilterCount(count=number, version=version)
+def count(config_id: str, transform_uid: str, api_key: ApiKeyDep, services: ServicesDep) -> FilterCount:
+    """Returns the current number of values in the filter."""
+    found = services.filters.count(api_key.owner, config_id, transform_uid)
+    return FilterCount(count=found.values, version=found.version)

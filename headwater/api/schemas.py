@@ -6,15 +6,15 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, PlainSerializer
 
-from headwater.errors import Fault
-from headwater.model.dataset import Dataset
+from headwater import errors
 from headwater.model.deployment import LogLine, Status, WorkerStatus
 from headwater.model.flow import Flow, PipelineConfig
+from headwater.model.members import is_none
 from headwater.model.sink import TopicMembers
-from headwater.model.stored import UnreadableConfig
-from headwater.model.text import absent
+from headwater.model.stored_config import UnreadableConfig
 from headwater.model.transform import RedisSetFilterTransform, Transform, V8Transform
-from headwater.stores.base import ValuePage, SetWriteResult
+from headwater.model.value_sets import Dataset
+from headwater.stores.protocols.sets import SetWriteResult, ValuePage
 
 
 def _rfc_3339(time: datetime) -> str:
@@ -29,17 +29,17 @@ Timestamp = Annotated[
 class Fault(BaseModel):
     """One fault in a request."""
 
-    pointer: str = Field(description="Where: a JSON pointer (RFC 6901) into the body, or `/<parameter>`.")
-    detail: str = Field(description="What is wrong there.")
+    pointer: str = Field(description="The faulty member: a JSON pointer (RFC 6901) into the body, or `/<parameter>`.")
+    detail: str = Field(description="What is wrong with the member.")
 
 
 class ProblemDetails(BaseModel):
-    """What every error answers with (RFC 9457)."""
+    """The body of every error response (RFC 9457)."""
 
     type: str = Field(examples=["urn:headwater:problem:invalid-input"])
     title: str
     status: int
-    detail: str = Field(description="What is wrong, and what to do.")
+    detail: str = Field(description="What is wrong and what to do.")
     instance: str = Field(description="The path of the request.")
     request_id: str = Field(description="Also in the header X-Request-Id.")
     errors: list[Fault] | None = Field(default=None, description="With status 422: one entry per fault.")
@@ -48,9 +48,9 @@ class ProblemDetails(BaseModel):
 Warnings = Annotated[
     list[Fault] | None,
     Field(
-        description="What the owner should know of a save: what scripts that are new or changed threw on the stream's "
-        "example record, values that were ignored, filters that end. Left out when there is nothing to say.",
-        exclude_if=absent,
+        description="Warnings about the save: exceptions that new or changed scripts threw on the stream's example "
+        "record, `set_values` that were ignored, and filters that were removed. Omitted when there are none.",
+        exclude_if=is_none,
     ),
 ]
 
@@ -60,7 +60,7 @@ class FlowConfig(BaseModel):
 
     id: str
     external_id: str | None = Field(
-        default=None, description="Your own id of it; left out when there is none.", exclude_if=absent
+        default=None, description="Your own id of the configuration; omitted when it has none.", exclude_if=is_none
     )
     name: str
     description: str
@@ -70,18 +70,18 @@ class FlowConfig(BaseModel):
     updated_at: Timestamp
     revision: int = Field(description="Raised by each change, from 1; also the ETag.")
     pipeline_config: PipelineConfig | Any = Field(
-        description="The pipeline. Of a configuration that can't be read, whatever JSON value is stored."
+        description="The pipeline. For a configuration that this version can't read, the stored JSON value as it is."
     )
     unreadable: str | None = Field(
         default=None,
-        description="Why this version of Headwater can't read the configuration, and what to do. Left out when it can.",
-        exclude_if=absent,
+        description="Why this version of Headwater can't read the configuration, and what to do. Omitted when it can.",
+        exclude_if=is_none,
     )
     warnings: Warnings = None
 
     @classmethod
-    def of(cls, flow: Flow, warnings: Sequence[Fault] = ()) -> Self:
-        """The body for a stored configuration. warnings: those of the save, when it was just saved."""
+    def of(cls, flow: Flow, warnings: Sequence[errors.Fault] = ()) -> Self:
+        """Return the body for a stored configuration. warnings: the warnings of the save that has just been made."""
         config = flow.pipeline_config
         return cls(
             id=flow.id,
@@ -93,7 +93,9 @@ class FlowConfig(BaseModel):
             created_at=flow.created_at,
             updated_at=flow.updated_at,
             revision=flow.revision,
-            pipeline_config=config.document if isinstance(config, UnreadableConfig) else config.as_sent(),
+            pipeline_config=config.document
+            if isinstance(config, UnreadableConfig)
+            else config.without_compiled_scripts(),
             unreadable=flow.unreadable or None,
             warnings=_faults(warnings),
         )
@@ -114,25 +116,25 @@ class SavedRedisSetFilterTransform(RedisSetFilterTransform):
 SavedTransform = Annotated[SavedV8Transform | SavedRedisSetFilterTransform, Field(discriminator="type")]
 
 
-def saved_transform(transform: Transform, warnings: Sequence[Fault]) -> SavedTransform:
-    """The body for a transform that was just saved."""
+def saved_transform(transform: Transform, warnings: Sequence[errors.Fault]) -> SavedTransform:
+    """Return the body for a transform that was just saved."""
     if isinstance(transform, V8Transform):
-        return SavedV8Transform(**transform.as_sent().model_dump(), warnings=_faults(warnings))
+        return SavedV8Transform(**transform.without_compiled_script().model_dump(), warnings=_faults(warnings))
     return SavedRedisSetFilterTransform(**transform.model_dump(), warnings=_faults(warnings))
 
 
-def _faults(problems: Sequence[Fault]) -> list[Fault] | None:
-    return [Fault(pointer=problem.pointer, detail=problem.detail) for problem in problems] or None
+def _faults(faults: Sequence[errors.Fault]) -> list[Fault] | None:
+    return [Fault(pointer=fault.pointer, detail=fault.detail) for fault in faults] or None
 
 
 class Message(BaseModel):
-    """A sentence about what was done."""
+    """A sentence that says what was done."""
 
     message: str
 
 
 class DeadLetter(BaseModel):
-    """Where records go that could not be processed."""
+    """The topic of the records that could not be processed."""
 
     topic: str
 
@@ -147,7 +149,7 @@ class Snippets(BaseModel):
 
 
 class SinkConnection(TopicMembers):
-    """How to read a sink's topic, and the members that set it up."""
+    """Connection details of a sink's topic, and the members of the sink that configure the topic."""
 
     uid: str
     name: str
@@ -155,17 +157,19 @@ class SinkConnection(TopicMembers):
     topic: str
     bootstrap_servers: str
     security_protocol: str
-    sasl_mechanism: str | None = Field(description="Null where the listener asks for no login.")
+    sasl_mechanism: str | None = Field(description="Null where the listener requires no login.")
     username: str | None = Field(
-        description="The Kafka user to log in as; null where the operator of Kafka names none for readers."
+        description="The Kafka user to log in as; null where the operator of Kafka has configured no user for readers."
     )
-    password: str | None = Field(description="The user's password; null likewise.")
-    consumer_group: str = Field(description="Any group that begins with `dep-<deployment id>.` works too.")
+    password: str | None = Field(description="The user's password; null where `username` is null.")
+    consumer_group: str = Field(
+        description="The suggested consumer group. Any group whose name begins with `dep-<deployment id>.` works too."
+    )
     snippets: Snippets
 
 
 class PricesConnection(BaseModel):
-    """A prices sink: what it takes is read with POST /api/v1/developer/prices/stats."""
+    """A prices sink. Read the prices with POST /api/v1/developer/prices/stats."""
 
     uid: str
     name: str
@@ -173,22 +177,22 @@ class PricesConnection(BaseModel):
 
 
 class DeploymentBody(BaseModel):
-    """A deployment and how to read what it writes."""
+    """The state of a deployment, and the connection details of its sinks."""
 
     message: str
     status: Literal["deployed", "deploying", "failed", "terminating"]
     config_id: str
-    revision: int | None = Field(description="The revision that runs; null until one does.")
+    revision: int | None = Field(description="The revision that runs; null until a revision runs.")
     desired_revision: int
     condition: str = Field(description="`Stable`, `RollingOut`, `RolledBack` or `Failed`.")
-    reason: str = Field(description="Why the condition is what it is; empty when there is nothing to say.")
+    reason: str = Field(description="The reason for the condition; empty when there is none.")
     workers: int
     dead_letter: DeadLetter
     sinks: list[Annotated[SinkConnection | PricesConnection, Field(discriminator="type")]]
 
 
 class LogEntry(BaseModel):
-    """A line that a worker wrote, or a script with `console.log`."""
+    """A log line of a worker, or a `console.log` line of a script."""
 
     time: Timestamp
     worker: str
@@ -198,18 +202,18 @@ class LogEntry(BaseModel):
 
 
 class DeploymentLogs(BaseModel):
-    """The last lines of a deployment's workers."""
+    """The last log lines of a deployment's workers."""
 
     lines: list[LogEntry] = Field(description="Newest first.")
 
     @classmethod
     def of(cls, lines: Sequence[LogLine]) -> Self:
-        """The body for stored lines."""
+        """Return the body for stored lines."""
         return cls(lines=[LogEntry(**line.model_dump()) for line in lines])
 
 
 class WorkerEntry(BaseModel):
-    """One worker."""
+    """The state of one worker."""
 
     name: str
     status: Status
@@ -219,13 +223,13 @@ class WorkerEntry(BaseModel):
     restart_count: int = Field(description="A high value shows instability.")
     start_time: Timestamp
     reason: str = Field(
-        description="Why the status is what it is. For 15 minutes also: which records were deleted from the source "
-        "before they were read. Empty when there is nothing to say."
+        description="The reason for the status; empty when there is none. For 15 minutes it also says which records "
+        "were deleted from the source before they were read."
     )
 
 
 class WorkersHealth(BaseModel):
-    """The workers of a deployment, counted."""
+    """The workers of a deployment, and how many are in which state."""
 
     total_workers: int
     healthy_workers: int
@@ -236,7 +240,7 @@ class WorkersHealth(BaseModel):
 
     @classmethod
     def of(cls, workers: tuple[WorkerStatus, ...]) -> Self:
-        """The counts and the entries."""
+        """Count the workers."""
         healthy = sum(w.is_ready for w in workers)
         return cls(
             total_workers=len(workers),
@@ -249,47 +253,47 @@ class WorkersHealth(BaseModel):
 
 
 class DeploymentStats(BaseModel):
-    """The health of a deployment's workers, and how far they have come."""
+    """The health and the progress of a deployment's workers."""
 
     workers_health: WorkersHealth
     lag: int | None = Field(
-        description="Records in the source that are not processed yet, by their offsets; null when Kafka is away."
+        description="Records in the source that are not processed yet, by their offsets; null when Kafka is unavailable."
     )
     last_progress_at: Timestamp | None = Field(
-        description="When a batch of records was finished last; null when none was within a week, or the set store is "
-        "away."
+        description="Time of the last committed batch; null when there was none within a week, or when the set store is "
+        "unavailable."
     )
 
     @classmethod
     def of(cls, workers: tuple[WorkerStatus, ...], lag: int | None, last_progress_at: datetime | None) -> Self:
-        """The body for the workers of a deployment."""
+        """Return the body for the workers of a deployment."""
         return cls(workers_health=WorkersHealth.of(workers), lag=lag, last_progress_at=last_progress_at)
 
 
-VERSION = Field(description="The set's version after the write.")
+VERSION_FIELD = Field(description="The set's version after the write.")
 
 
 class Added(BaseModel):
-    """Values that were not in the filter before."""
+    """The number of values that an add request has added."""
 
     added: int
-    version: int = VERSION
+    version: int = VERSION_FIELD
 
     @classmethod
     def of(cls, written: SetWriteResult) -> Self:
-        """The body for a write."""
+        """Return the body for a write."""
         return cls(added=written.changed, version=written.version)
 
 
 class Removed(BaseModel):
-    """Values that were in the filter before."""
+    """The number of values that a remove request has removed."""
 
     removed: int
-    version: int = VERSION
+    version: int = VERSION_FIELD
 
     @classmethod
     def of(cls, written: SetWriteResult) -> Self:
-        """The body for a write."""
+        """Return the body for a write."""
         return cls(removed=written.changed, version=written.version)
 
 
@@ -304,12 +308,12 @@ class FilterPage(BaseModel):
     """One page of a filter's values."""
 
     values: list[str]
-    cursor: int | None = Field(description="Send it to get the next page; null on the last one.")
+    cursor: int | None = Field(description="Send it as `cursor` to get the next page; null on the last page.")
     total_count: int
 
     @classmethod
     def of(cls, page: ValuePage) -> dict[str, Any]:
-        """The body for a page, not validated again: a page may hold many values."""
+        """Return the body for a page. It is not validated again, because a page may hold many values."""
         return {"values": page.values, "cursor": page.cursor, "total_count": page.total}
 
 
@@ -331,12 +335,12 @@ class DatasetBody(BaseModel):
 
     @classmethod
     def of(cls, dataset: Dataset) -> Self:
-        """The body for a stored dataset."""
+        """Return the body for a stored dataset."""
         return cls(id=dataset.id, name=dataset.name, created_at=dataset.created_at, updated_at=dataset.updated_at)
 
 
 class EntriesWritten(BaseModel):
-    """How many entries a write changed."""
+    """The number of entries that a write has changed."""
 
     count: int
 
@@ -345,12 +349,12 @@ class EntriesPage(BaseModel):
     """One page of a dataset's entries."""
 
     values: list[str]
-    cursor: str | None = Field(description="Send it to get the next page; null on the last one.")
+    cursor: str | None = Field(description="Send it as `cursor` to get the next page; null on the last page.")
     total_count: int
 
     @classmethod
     def of(cls, page: ValuePage) -> dict[str, Any]:
-        """The body for a page, not validated again: a page may hold many values."""
+        """Return the body for a page. It is not validated again, because a page may hold many values."""
         cursor = None if page.cursor is None else str(page.cursor)
         return {"values": page.values, "cursor": cursor, "total_count": page.total}
 
@@ -367,23 +371,25 @@ class Stream(BaseModel):
     chain: str
     entity: str
     type: Literal["pubsub", "kafka"]
-    has_zerolag: bool = Field(description="True when `is_zerolag: true` works here.")
-    event_time: str | None = Field(description="The field with the record's own time.")
+    has_zerolag: bool = Field(description="True when this installation has the stream with `is_zerolag: true`.")
+    event_time: str | None = Field(description="The field with the record's own time; null when it has none.")
     description: str
-    key: list[str] = Field(description="Fields that tell a record from all others of the stream; a dot leads inside.")
+    key: list[str] = Field(
+        description="Fields that identify a record within its stream. A dot separates the members of a nested object."
+    )
     prices: list[str] = Field(description="Price recipes that read this stream.")
     record_schema: dict[str, Any] = Field(description="JSON Schema of a record.")
-    example: dict[str, Any] = Field(description="A record as a pipeline sees it.")
+    example: dict[str, Any] = Field(description="An example record.")
 
 
 class Liveness(BaseModel):
-    """The process answers."""
+    """Response of GET /healthz."""
 
     status: Literal["ok"] = "ok"
 
 
 class Readiness(BaseModel):
-    """The API can do its work."""
+    """Response of GET /readyz when all dependencies are available."""
 
     status: Literal["ready"] = "ready"
     dependencies: dict[str, str] = Field(description="`ok` or `unavailable`, by name.")

@@ -24,7 +24,7 @@ from headwater.app.operator_names import operator_names
 from headwater.app.streams import load_bindings
 from headwater.brokers.base import ClusterAdmin
 from headwater.brokers.cluster_admin import KafkaClusterAdmin
-from headwater.controller.leadership import LEASE
+from headwater.controller.leadership import CONTROLLER_LEASE
 from headwater.errors import OrchestratorUnavailable
 from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.flow import Source
@@ -101,10 +101,16 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
     sink_limits = SinkLimits(
         settings.sink_max_partitions, settings.sink_max_retention_days, settings.sink_max_retention_bytes
     )
-    checker = PipelineChecker(bindings, partial(validate, jit=settings.v8_jit), parse, new_id, sink_limits)
+    checker = PipelineChecker(
+        bindings=bindings,
+        validate_script=partial(validate, jit=settings.v8_jit),
+        parse_expression=parse,
+        new_id=new_id,
+        sink_limits=sink_limits,
+    )
 
     @contextmanager
-    def resources(owner: str) -> Iterator[TransformContext]:
+    def open_context(owner: str) -> Iterator[TransformContext]:
         with validation_sandbox(jit=settings.v8_jit) as sandbox:
             yield TransformContext("", owner, sets, names, settings.v8_jit, lambda _: None, sandbox)
 
@@ -114,14 +120,16 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
         flows=Flows(
             FlowStores(database.flows, database.revisions, sets, RedisUnsavedSets(client)), checker, utc_now, new_id
         ),
-        trials=Trials(checker, TRANSFORMS, resources, utc_now, time.monotonic),
+        trials=Trials(
+            checker=checker, builders=TRANSFORMS, open_context=open_context, now=utc_now, clock=time.monotonic
+        ),
         deployments=Deployments(
-            database.flows,
-            database.deployments,
-            utc_now,
-            new_id,
-            lambda: secrets.token_urlsafe(PASSWORD_BYTES),
-            redactor(operator_names(addresses, bindings)),
+            flows=database.flows,
+            store=database.deployments,
+            now=utc_now,
+            new_id=new_id,
+            new_password=lambda: secrets.token_urlsafe(PASSWORD_BYTES),
+            redact=redactor(operator_names(addresses, bindings)),
             manages_users=addresses.manages_kafka_users,
         ),
         metrics=PipelineMetrics(
@@ -130,7 +138,7 @@ def _services(addresses: Addresses, database: Database, client: Client) -> Servi
             utc_now,
         ),
         filters=Filters(database.flows, database.deployments, audited),
-        datasets=Datasets(database.datasets, names, audited, utc_now, new_id),
+        datasets=Datasets(store=database.datasets, names=names, sets=audited, now=utc_now, new_id=new_id),
         prices=Prices(RedisPrices(client), utc_now, filter_outliers=settings.price_filter),
         quotas=quotas,
         bindings=bindings,
@@ -184,11 +192,11 @@ def _endpoint(addresses: Addresses) -> KafkaEndpoint:
 
 
 def _has_leader(leases: Leases) -> bool:
-    return leases.leader(LEASE) is not None
+    return leases.leader(CONTROLLER_LEASE) is not None
 
 
 def _require_leader(leases: Leases) -> None:
-    leader = leases.leader(LEASE)
+    leader = leases.leader(CONTROLLER_LEASE)
     if leader is None:
         raise OrchestratorUnavailable("No controller runs, so deployments don't change. Start `headwater controller`.")
     if leader.failing:

@@ -17,7 +17,7 @@ from headwater.app.addresses import Addresses
 from headwater.app.archive import Archive, ArchiveWriter, reading, writing
 from headwater.app.home import Home
 from headwater.brokers.embedded.files import write_private
-from headwater.controller.leadership import LEASE
+from headwater.controller.leadership import CONTROLLER_LEASE
 from headwater.errors import SetupError
 from headwater.settings import Settings
 from headwater.stores.redis import backup as set_backup
@@ -153,7 +153,7 @@ def _require_stopped(addresses: Addresses) -> None:
     if not _has_external_database(addresses) and not addresses.home.database.exists():
         return
     url = addresses.database_url()
-    if not database_backup.is_empty(url) and database_backup.is_led(url, LEASE):
+    if not database_backup.is_empty(url) and database_backup.has_leader(url, CONTROLLER_LEASE):
         raise SetupError(
             "A controller leads on this database. Stop all processes of Headwater; after a kill, wait for 10 s."
         )
@@ -162,7 +162,9 @@ def _require_stopped(addresses: Addresses) -> None:
 def _require_empty(addresses: Addresses) -> None:
     """Raise SetupError when something is there that a restore would replace."""
     own = _has_external_database(addresses)
-    if (own and not database_backup.is_empty(addresses.database_url())) or (not own and addresses.home.database.exists()):
+    if (own and not database_backup.is_empty(addresses.database_url())) or (
+        not own and addresses.home.database.exists()
+    ):
         raise SetupError("There is a database already. `headwater restore --replace` puts the backup in its place.")
     if addresses.embeds_valkey:
         if any((addresses.home.path / "valkey").glob("appendonly*")):

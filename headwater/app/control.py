@@ -13,7 +13,7 @@ from headwater.services.ids import utc_now
 from headwater.services.keys import Keys
 from headwater.services.quotas import Limit, limits
 from headwater.settings import Settings
-from headwater.stores.base import AuditLog, QuotaStore
+from headwater.stores.protocols.control import AuditLog, QuotaStore
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.sets.set_store import RedisSetStore
 from headwater.stores.sql.database import Database, open_database

@@ -14,18 +14,17 @@ from headwater.app.home import Home, require_platform
 from headwater.app.memory import share_heaps
 from headwater.app.metrics_port import serving
 from headwater.app.streams import load_bindings
-from headwater.loop_health import WaitLog
-from headwater.brokers.base import STREAM_TOPIC_CONFIG, Broker, Resources, Subscriptions, TopicSpec
-from headwater.brokers.cluster_admin import KafkaBroker
-from headwater.children import Backoff
+from headwater.backoff import Backoff
+from headwater.brokers.base import STREAM_TOPIC_CONFIG, ClusterAdmin, DeploymentResources, Subscriptions, TopicSpec
+from headwater.brokers.cluster_admin import KafkaClusterAdmin
 from headwater.controller.controller import Controller
+from headwater.controller.deployment_resources import WorkerSettings
 from headwater.controller.executor import Executor
-from headwater.controller.exporter import PipelineCollector
 from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.leadership import Leadership
+from headwater.controller.metrics_exporter import PipelineCollector
 from headwater.controller.purger import Purger
 from headwater.controller.reconcile import Reconciler
-from headwater.controller.resources import WorkerSettings
 from headwater.controller.sources import Sources
 from headwater.controller.sweeper import Sweeper
 from headwater.errors import BrokerUnavailable
@@ -37,14 +36,16 @@ from headwater.orchestrators.process import ProcessOrchestrator
 from headwater.sandbox import check as check_sandbox
 from headwater.services.ids import utc_now
 from headwater.settings import Settings
-from headwater.stores.base import DeploymentStore, SetStore
-from headwater.stores.redis.client import connect
-from headwater.stores.redis.sets.unsaved_sets import RedisUnsavedSets
-from headwater.stores.redis.metrics import RedisMetrics
-from headwater.stores.redis.dataset_names import RedisDatasetNames
-from headwater.stores.redis.sets.set_store import RedisSetStore
 from headwater.stores.cleanup import remove_expired_filters
+from headwater.stores.protocols.deployments import DeploymentStore
+from headwater.stores.protocols.sets import SetStore
+from headwater.stores.redis.client import connect
+from headwater.stores.redis.dataset_names import RedisDatasetNames
+from headwater.stores.redis.metrics import RedisMetrics
+from headwater.stores.redis.sets.set_store import RedisSetStore
+from headwater.stores.redis.sets.unsaved_sets import RedisUnsavedSets
 from headwater.stores.sql.database import Database
+from headwater.wait_log import WaitLog
 
 METRICS_ANSWER_TIMEOUT_S = 2.0
 """How long a teardown waits at most for the metrics to go."""
@@ -63,7 +64,9 @@ def run(settings: Settings) -> None:
         signal.signal(number, lambda *_: stop.set())
     with home.locked("controller") as lock, open_control(addresses) as database:
         workers_kafka, manages_users = addresses.worker_kafka(), addresses.manages_kafka_users
-        broker = KafkaBroker(addresses.kafka(), addresses.replication(), workers_kafka, manages_users=manages_users)
+        broker = KafkaClusterAdmin(
+            addresses.kafka(), addresses.replication(), workers_kafka, manages_users=manages_users
+        )
         bindings = load_bindings(settings)
         if addresses.embeds_kafka:
             create_topics(broker, stream_topics(bindings), stop)
@@ -83,12 +86,12 @@ def run(settings: Settings) -> None:
         metrics = RedisMetrics(connect(addresses.redis_url(), answer_timeout_s=METRICS_ANSWER_TIMEOUT_S))
         reconciler = Reconciler(
             orchestrator,
-            Executor(broker, sources, orchestrator, metrics, flow_locks, leadership.confirm),
+            Executor(broker, sources, orchestrator, metrics, flow_locks, leadership.require_lease),
             WorkerSettings(workers_kafka, addresses.redis_url(), settings.v8_jit, manages_users),
             sources,
             time.monotonic,
         )
-        purger = Purger(database.flows, database.revisions, sets, leadership.confirm)
+        purger = Purger(database.flows, database.revisions, sets, leadership.require_lease)
         sweeper = Sweeper(
             broker,
             sources,
@@ -100,7 +103,7 @@ def run(settings: Settings) -> None:
             RedisDatasetNames(client),
             sets,
             RedisUnsavedSets(client),
-            leadership.confirm,
+            leadership.require_lease,
             utc_now,
             _purges(database, sets, settings),
             timedelta(days=settings.ended_deployment_days) if settings.ended_deployment_days else None,
@@ -136,9 +139,9 @@ def _purges(database: Database, sets: SetStore, settings: Settings) -> list[Call
     return [purge_audit, purge_calls, purge_removed_filters]
 
 
-def sources_of(bindings: Bindings, broker: Broker, deployments: DeploymentStore) -> Sources:
+def sources_of(bindings: Bindings, broker: ClusterAdmin, deployments: DeploymentStore) -> Sources:
     """Where the streams of these bindings are."""
-    clusters = {access: KafkaBroker(access, 1) for access in bindings.clusters()}
+    clusters = {access: KafkaClusterAdmin(access, 1) for access in bindings.clusters()}
     return Sources(bindings, broker, deployments.unfinished, clusters, _projects(bindings.pubsub()))
 
 
@@ -155,16 +158,16 @@ def stream_topics(bindings: Bindings) -> tuple[TopicSpec, ...]:
     return tuple(TopicSpec(topic, STREAM_PARTITIONS, STREAM_TOPIC_CONFIG) for _, topic in bindings)
 
 
-def create_topics(broker: Broker, topics: tuple[TopicSpec, ...], stop: threading.Event) -> None:
+def create_topics(broker: ClusterAdmin, topics: tuple[TopicSpec, ...], stop: threading.Event) -> None:
     """Make topics that are missing; waits while the broker is away."""
     backoff, wait_log = Backoff(0.1, 2.0), WaitLog("the start waits for Kafka")
     while not stop.is_set():
         try:
-            broker.ensure(Resources(topics, (), (), ()))
+            broker.ensure(DeploymentResources(topics, (), (), ()))
             missing = [topic.name for topic in topics if not broker.partitions(topic.name)]
             if not missing:  # consumers take a missing one for an error
                 return
-            wait_log.waits(reason="Kafka does not have all topics yet.", missing=missing)
+            wait_log.log_if_due(reason="Kafka does not have all topics yet.", missing=missing)
         except BrokerUnavailable as error:
-            wait_log.waits(reason=error.detail)
-        stop.wait(backoff.next_s())
+            wait_log.log_if_due(reason=error.detail)
+        stop.wait(backoff.next_delay_s())

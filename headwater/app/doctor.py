@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from headwater.app.control import control_of
 from headwater.settings import Settings
-from headwater.stores.base import UnreadableRow
+from headwater.stores.protocols.control import UnreadableRow
 from headwater.stores.sql.database import Database
 
 Check = Callable[[Database], Iterable[UnreadableRow]]

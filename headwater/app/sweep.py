@@ -9,15 +9,21 @@ from headwater.app.control import open_control
 from headwater.app.controller import sources_of
 from headwater.app.home import Home
 from headwater.app.streams import load_bindings
-from headwater.brokers.base import Broker
-from headwater.brokers.cluster_admin import KafkaBroker
-from headwater.controller.inventory import Found, ResourceNames, belonging, classify, running_elsewhere
+from headwater.brokers.base import ClusterAdmin
+from headwater.brokers.cluster_admin import KafkaClusterAdmin
+from headwater.controller.inventory import (
+    ExistingResources,
+    ResourceNames,
+    active_unknown_deployments,
+    classify,
+    connected_ids,
+)
 from headwater.controller.sources import Sources
-from headwater.controller.sweeper import recorded
+from headwater.controller.sweeper import recorded_state
 from headwater.errors import SetupError
 from headwater.services.ids import utc_now
 from headwater.settings import Settings
-from headwater.stores.base import DeploymentStore
+from headwater.stores.protocols.deployments import DeploymentStore
 
 POLL_S = 1.0
 REMOVED_WITHIN_S = 180.0
@@ -27,24 +33,24 @@ REMOVED_WITHIN_S = 180.0
 class Sweep:
     """The unknown resources on the broker, as listed when this was made, and their confirmation by an operator."""
 
-    def __init__(self, broker: Broker, sources: Sources, deployments: DeploymentStore) -> None:
+    def __init__(self, broker: ClusterAdmin, sources: Sources, deployments: DeploymentStore) -> None:
         self._broker = broker
         self._sources = sources
         self._deployments = deployments
-        self._found = self._look()
+        self._found = self._list_resources()
 
-    def _look(self) -> Found:
-        return Found(self._broker.inventory(), self._sources.names())
+    def _list_resources(self) -> ExistingResources:
+        return ExistingResources(self._broker.inventory(), self._sources.names())
 
     @property
     def unknown(self) -> ResourceNames:
         """The resources that the database does not know."""
-        return classify(self._found, recorded(self._deployments, self._found)).unknown
+        return classify(self._found, recorded_state(self._deployments, self._found)).unknown
 
     @property
-    def running_elsewhere(self) -> frozenset[str]:
+    def active_unknown_deployments(self) -> frozenset[str]:
         """Deployments among them whose workers read now."""
-        return running_elsewhere(self._found, self.unknown)
+        return active_unknown_deployments(self._found, self.unknown)
 
     def require_listed(self, ids: Sequence[str]) -> None:
         """Raise SetupError for an id that is not among the unknown deployments and configurations."""
@@ -55,7 +61,7 @@ class Sweep:
                 "columns `deployment` and `configuration`."
             )
 
-    def give_up(self, ids: Sequence[str]) -> frozenset[str]:
+    def record_as_ended(self, ids: Sequence[str]) -> frozenset[str]:
         """Record these deployments and configurations, or all unknown ones, as ended. Returns what was recorded.
 
         Raises SetupError for an id that is not among the unknown ones; and when none is named while the workers of
@@ -63,20 +69,20 @@ class Sweep:
         """
         self.require_listed(ids)
         unknown = self.unknown
-        if not ids and (busy := self.running_elsewhere):
+        if not ids and (busy := self.active_unknown):
             raise SetupError(
                 f"Workers of {', '.join(sorted(busy))} run now, so another installation uses this Kafka. Name the ids "
                 "that you want to remove: headwater sweep --confirm ID…"
             )
-        given_up = belonging(ids or sorted(unknown.deployments | unknown.flows), self._found, unknown)
-        self._deployments.record_as_ended(given_up, utc_now())
-        return given_up
+        recorded = connected_ids(ids or sorted(unknown.deployments | unknown.flows), self._found, unknown)
+        self._deployments.record_as_ended(recorded, utc_now())
+        return recorded
 
     def wait_until_removed(self, ids: frozenset[str]) -> bool:
         """Wait for the controller to remove what was given up. False when that takes too long."""
         deadline = time.monotonic() + REMOVED_WITHIN_S
         while time.monotonic() < deadline:
-            left = self._look().names
+            left = self._list_resources().names
             if not ids & (left.deployments | left.flows):
                 return True
             time.sleep(POLL_S)
@@ -91,5 +97,5 @@ def sweep_of(settings: Settings) -> Iterator[Sweep]:
         addresses.require_home("HEADWATER_DATABASE_URL")
     with open_control(addresses) as database:
         manages_users = addresses.manages_kafka_users
-        broker = KafkaBroker(addresses.kafka(), addresses.replication(), manages_users=manages_users)
+        broker = KafkaClusterAdmin(addresses.kafka(), addresses.replication(), manages_users=manages_users)
         yield Sweep(broker, sources_of(load_bindings(settings), broker, database.deployments), database.deployments)

@@ -16,18 +16,19 @@ import structlog
 from pydantic import ValidationError
 
 from headwater.app.memory import spare_a_worker
-from headwater.brokers.topic_monitor import LeaderQuestion
-from headwater.engine.pipeline import build_transforms
+from headwater.brokers.topic_monitor import LeaderCheck
 from headwater.engine.delivery import AtLeastOnce, DeadLetters, Delivery
 from headwater.engine.exactly_once import HANGS_AFTER_S, ExactlyOnce
-from headwater.engine.heartbeat import SupervisorChannel, HeartbeatReporter
+from headwater.engine.heartbeat import HeartbeatReporter, SupervisorChannel
 from headwater.engine.metrics.event_time import EventTime
-from headwater.engine.metrics.pipeline_metrics import PipelineMetrics, TimedLookup
 from headwater.engine.metrics.metrics_writer import MetricsWriter
+from headwater.engine.metrics.pipeline_metrics import PipelineMetrics, TimedLookup
+from headwater.engine.pipeline import build_transforms
 from headwater.engine.watchdog import Watchdog
 from headwater.engine.worker import Worker
 from headwater.errors import Fenced, HeadwaterError, SetupError
-from headwater.model.deployment import transactional_ids
+from headwater.logging_setup import configure_logging
+from headwater.model.deployment import transactional_id_prefix
 from headwater.model.record import SourceIds
 from headwater.model.worker_spec import FENCED_STATUS, READ_ALL, PartitionPosition, PubSubPull, ReadingPlan, WorkerSpec
 from headwater.sandbox import Sandbox
@@ -37,10 +38,9 @@ from headwater.sinks.stalled_producer import StalledProducerDetector
 from headwater.sinks.transactional_producer import TransactionalKafkaProducer
 from headwater.sources import SOURCES
 from headwater.stores.redis.client import connect
-from headwater.stores.redis.sets.lookup import RedisSetLookup
-from headwater.stores.redis.metrics import RedisMetrics
 from headwater.stores.redis.dataset_names import RedisDatasetNames
-from headwater.logging_setup import configure_logging
+from headwater.stores.redis.metrics import RedisMetrics
+from headwater.stores.redis.sets.lookup import RedisSetLookup
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import TransformContext
 
@@ -78,7 +78,7 @@ def run_file(spec: Path, slot: int, probe_fd: int | None, plan: ReadingPlan = RE
     """
     document = _read(spec)
     reporter = HeartbeatReporter(SupervisorChannel(probe_fd), spec_hash=spec.stem.removeprefix("spec-"))
-    configure_logging("info", reporter.log.note)
+    configure_logging("info", reporter.log.add_worker_line)
     return run_worker(document, slot, reporter, plan)
 
 
@@ -133,7 +133,7 @@ def _resources(spec: WorkerSpec, reporter: HeartbeatReporter, lookup_times: dequ
     with closing(connect(spec.redis_url)) as client, closing(RedisSetLookup(client)) as sets:
         names = RedisDatasetNames(client)
         timed = TimedLookup(sets, lookup_times)
-        resources = TransformContext(spec.config_id, spec.owner, timed, names, spec.jit, reporter.log.write)
+        resources = TransformContext(spec.config_id, spec.owner, timed, names, spec.jit, reporter.log.add_script_line)
         if not any(transform.type == "v8" for transform in spec.transforms):
             yield resources
             return
@@ -142,32 +142,42 @@ def _resources(spec: WorkerSpec, reporter: HeartbeatReporter, lookup_times: dequ
 
 
 def _worker(
-    spec: WorkerSpec, slot: int, resources: TransformContext, metrics: PipelineMetrics, reporter: HeartbeatReporter, plan: ReadingPlan
+    spec: WorkerSpec,
+    slot: int,
+    resources: TransformContext,
+    metrics: PipelineMetrics,
+    reporter: HeartbeatReporter,
+    plan: ReadingPlan,
 ) -> Worker:
     transforms = build_transforms(spec.transforms, TRANSFORMS, resources)
     is_queue = isinstance(spec.source, PubSubPull)
     source = SOURCES["pubsub" if is_queue else "kafka"](spec, slot)
-    delivery = _delivery(spec, slot, source.names, reporter)
+    delivery = _delivery(spec, slot, source.source_ids, reporter)
     plan = READ_ALL if is_queue else plan  # the partitions of a queue share its messages
     return Worker(source, transforms, delivery, metrics, reporter=reporter, plan=plan)
 
 
-def _delivery(spec: WorkerSpec, slot: int, names: SourceIds, reporter: HeartbeatReporter) -> Delivery:
+def _delivery(spec: WorkerSpec, slot: int, source_ids: SourceIds, reporter: HeartbeatReporter) -> Delivery:
     topics = [*(sink.topic for sink in spec.sinks), spec.dead_letter_topic]
     codecs = {sink.topic: sink.compression for sink in spec.sinks if sink.compression is not None}
-    sinks = [SINKS[sink.type](sink, names) for sink in spec.sinks]
-    dead_letters = DeadLetters(spec.dead_letter_topic, spec.revision, names)
+    sinks = [SINKS[sink.type](sink, source_ids) for sink in spec.sinks]
+    dead_letters = DeadLetters(spec.dead_letter_topic, spec.revision, source_ids)
     if spec.delivery == "at_least_once":
-        guard = StalledProducerDetector(LeaderQuestion(spec.kafka, topics))
-        make = partial(KafkaProducer, spec.kafka, topics, codecs, guard=guard)
-        return AtLeastOnce(sinks, dead_letters, lambda one_record_per_batch: make(one_record_per_batch=one_record_per_batch), names)
-    own_id = f"{transactional_ids(spec.config_id)}{slot}"
+        stall_detector = StalledProducerDetector(LeaderCheck(spec.kafka, topics))
+        make = partial(KafkaProducer, spec.kafka, topics, codecs, stall_detector=stall_detector)
+        return AtLeastOnce(
+            sinks,
+            dead_letters,
+            lambda one_record_per_batch: make(one_record_per_batch=one_record_per_batch),
+            source_ids,
+        )
+    own_id = f"{transactional_id_prefix(spec.config_id)}{slot}"
     make_transactional = partial(TransactionalKafkaProducer, spec.kafka, topics, spec.source_topic, own_id, codecs)
     return ExactlyOnce(
         sinks,
         dead_letters,
         lambda one_record_per_batch: make_transactional(one_record_per_batch=one_record_per_batch),
-        names,
+        source_ids,
         Watchdog(HANGS_AFTER_S, lambda: _end_hung(reporter)).watching,
     )
 

@@ -32,7 +32,7 @@ def doctor(
     elif found:
         table = Table("kind", "id", "owner", "what is wrong, and what to do")
         for row in found:
-            table.add_row(row.kind, Text(row.id), Text(row.owner), Text(row.why))
+            table.add_row(row.kind, Text(row.id), Text(row.owner), Text(row.reason))
         wide_console().print(table)
     else:
         print("Everything that is stored can be read.")

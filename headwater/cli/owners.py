@@ -10,7 +10,7 @@ from rich.text import Text
 from headwater.cli.options import DATABASE, takes_settings, wide_console
 from headwater.errors import InvalidInput
 from headwater.model.quota import MEANINGS, QUOTA_NAMES, QuotaName
-from headwater.settings import Settings, variable
+from headwater.settings import Settings, environment_variable
 
 app = typer.Typer(help="Show and set what single owners may have.", no_args_is_help=True)
 NONE, DEFAULT = "none", "default"
@@ -53,7 +53,7 @@ def _show(settings: Settings, owner: Owner) -> None:
     limits, own = limits_of(settings, owner)
     table = Table("quota", "used", "allowed", "set by", "what is counted")
     for limit in limits:
-        set_by = "owners set" if limit.name in own else variable(f"quota_{limit.name}")
+        set_by = "owners set" if limit.name in own else environment_variable(f"quota_{limit.name}")
         table.add_row(limit.name, f"{limit.used:,}", _shown(limit.allowed), set_by, MEANINGS[limit.name])
     wide_console().print(table)
     if len(own) < len(limits):

@@ -30,7 +30,7 @@ def sweep(
     controller carries out the removal.
     """
     from headwater.app.sweep import sweep_of
-    from headwater.telemetry import configure_logging
+    from headwater.logging_setup import configure_logging
 
     configure_logging("warning")
     with sweep_of(settings) as found:
@@ -39,13 +39,13 @@ def sweep(
         if not unknown:
             print("The broker holds nothing that this database does not know.")
             return
-        _show(unknown, found.running_elsewhere)
+        _show(unknown, found.active_unknown)
         if not confirm:
             print("Nothing was removed. To remove it: headwater sweep --confirm [ID]…")
             return
-        given_up = found.give_up(ids or [])
-        print(f"Recorded as ended: {', '.join(sorted(given_up))}. The controller removes what is left of them …")
-        if not found.wait_until_removed(given_up):
+        recorded = found.record_as_ended(ids or [])
+        print(f"Recorded as ended: {', '.join(sorted(recorded))}. The controller removes what is left of them …")
+        if not found.wait_until_removed(recorded):
             fail(
                 "They are recorded, and not removed yet: a running `headwater controller` removes them within a minute."
             )
@@ -61,7 +61,7 @@ def _show(unknown: "ResourceNames", running: frozenset[str]) -> None:
     table = Table("kind", "name", "deployment", "configuration", "note")
     for topic in sorted(unknown.topics):
         table.add_row("topic", Text(topic), "", flow_of(topic))
-    for kind, names in (("user", unknown.users), ("group", unknown.groups), ("subscription", unknown.elsewhere)):
+    for kind, names in (("user", unknown.users), ("group", unknown.groups), ("subscription", unknown.external)):
         for name in sorted(names):
             deployment = deployment_of(name) or ""
             table.add_row(kind, Text(name), deployment, "", "its workers run" if deployment in running else "")

@@ -1,6 +1,8 @@
-"""The controller's loop: it holds the lease, watches the doorbell, runs rounds in parallel and reports workers.
+"""The controller's main loop.
 
-One failing deployment never delays another: each has its own back-off, and at most one round at a time.
+It renews the lease, polls the change counter of the database (`Doorbell`), reconciles deployments in parallel and stores
+the states of the workers. A failing deployment never delays another one: each has its own back-off, and is reconciled
+at most once at a time.
 """
 
 import threading
@@ -11,47 +13,61 @@ from typing import Protocol, TypeVar
 
 import structlog
 
-from headwater.loop_health import Loop, failing
-from headwater.children import Backoff
+from headwater.backoff import Backoff
 from headwater.controller.leadership import Leadership
 from headwater.controller.purger import Purger
 from headwater.controller.reconcile import Reconciler
 from headwater.controller.sweeper import Sweeper
 from headwater.errors import LeaseLost, OrchestratorUnavailable, Unavailable
-from headwater.model.deployment import Condition, Deployment, Desired, Marker, Observed, Phase, WorkerStatus
+from headwater.loop_health import LoopHealth, current_errors
+from headwater.model.deployment import (
+    Condition,
+    Deployment,
+    DeploymentVersion,
+    DesiredPhase,
+    Observation,
+    Phase,
+    WorkerStatus,
+)
 from headwater.model.flow import Flow
 from headwater.orchestrators.base import Orchestrator
-from headwater.stores.base import DeploymentStore, Doorbell, FlowStore
+from headwater.stores.protocols.configurations import FlowStore
+from headwater.stores.protocols.deployments import DeploymentStore, Doorbell
 
 log = structlog.get_logger(__name__)
 
-ROUND_AGAIN_S = 15.0
-"""The longest delay after a failed round of a deployment; a deploy call may be waiting for the next round."""
+MAX_RETRY_DELAY_S = 15.0
+"""The maximum delay after reconciling a deployment has failed. It is short, because a deploy call may be waiting."""
 RENEW_EVERY_S = 3.0
 TICK_S = 0.1
 RESYNC_EVERY_S = 5.0
-PROBATION_EVERY_S = 1.0
+PROBATION_CHECK_EVERY_S = 1.0
 REPORT_EVERY_S = 1.0
 SWEEP_EVERY_S = 30.0
-PARALLEL_ROUNDS = 16
-LONGEST_WAIT_S = 5.0
+MAX_CONCURRENT_RECONCILES = 16
+MAX_OUTAGE_DELAY_S = 5.0
 """Shorter than the lease, so that a controller that waits for a store still leads when the store is available again."""
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class _Work:
-    """A deployment under this controller's care."""
+class _ManagedDeployment:
+    """A deployment that this controller reconciles.
+
+    Attributes:
+        running: The reconciliation in progress, if there is one.
+        not_before: The time of the next reconciliation, in monotonic seconds.
+    """
 
     deployment: Deployment
-    running: Future[Observed | None] | None = None
+    running: Future[Observation | None] | None = None
     not_before: float = 0.0
-    backoff: Backoff = field(default_factory=lambda: Backoff(1.0, ROUND_AGAIN_S))
+    backoff: Backoff = field(default_factory=lambda: Backoff(1.0, MAX_RETRY_DELAY_S))
 
 
 class ControlStores(Protocol):
-    """The stores that the controller works on."""
+    """The stores that the controller uses."""
 
     @property
     def flows(self) -> FlowStore: ...
@@ -62,7 +78,7 @@ class ControlStores(Protocol):
 
 
 class Controller:
-    """Drives rounds until `stop` is set, or another controller leads. clock: monotonic seconds."""
+    """Reconciles deployments until `stop` is set, or another controller leads. clock: returns monotonic seconds."""
 
     def __init__(
         self,
@@ -83,62 +99,65 @@ class Controller:
         self._sweeper = sweeper
         self._purger = purger
         self._clock = clock
-        self._pool = ThreadPoolExecutor(PARALLEL_ROUNDS, thread_name_prefix="round")
-        self._work: dict[str, _Work] = {}
-        self._markers: dict[str, Marker] = {}
-        self._heard: int | None = None
-        self._due: dict[str, float] = {}
+        self._pool = ThreadPoolExecutor(MAX_CONCURRENT_RECONCILES, thread_name_prefix="reconcile")
+        self._managed: dict[str, _ManagedDeployment] = {}
+        self._versions: dict[str, DeploymentVersion] = {}
+        self._doorbell_value: int | None = None
+        self._next_due: dict[str, float] = {}
         self._reported: dict[str, Sequence[WorkerStatus]] = {}
-        self._deposed = False
-        self.loop = Loop("looking after deployments")
-        self.sweeps = Loop("sweeping")
-        self.purges = Loop("removing deleted configurations")
+        self._has_lost_lease = False
+        self.reconcile_loop = LoopHealth("looking after deployments")
+        self.sweep_loop = LoopHealth("sweeping")
+        self.purge_loop = LoopHealth("removing deleted configurations")
         self._sweeping: Future[None] | None = None
         self._purging: Future[None] | None = None
 
     def run(self, stop: threading.Event) -> None:
-        """Run until `stop` is set. Outages of the stores and the broker are waited out."""
-        backoff = Backoff(TICK_S, LONGEST_WAIT_S)
-        while not stop.wait(TICK_S) and not self._deposed:
+        """Run until `stop` is set. While a store or the broker is unavailable, retry with a back-off."""
+        backoff = Backoff(TICK_S, MAX_OUTAGE_DELAY_S)
+        while not stop.wait(TICK_S) and not self._has_lost_lease:
             try:
                 self.tick()
                 backoff.reset()
-                self.loop.succeeded()
+                self.reconcile_loop.succeeded()
             except LeaseLost:
-                log.error("another controller took the lease; this one ends, and its workers with it")
+                log.error("another controller holds the lease; this controller and its workers stop")
             except Unavailable as error:
                 log.warning("the controller waits", reason=error.detail)
-                stop.wait(backoff.next_s())
-            except Exception as error:  # noqa: BLE001  # the workers are its children: it must not end
-                stop.wait(min(self.loop.failed(error), LONGEST_WAIT_S))
+                stop.wait(backoff.next_delay_s())
+            except Exception as error:  # noqa: BLE001  # the workers are children of this process
+                stop.wait(min(self.reconcile_loop.failed(error), MAX_OUTAGE_DELAY_S))
         self._pool.shutdown(wait=True, cancel_futures=True)
         try:
             self._leadership.release()
         except Unavailable as error:
-            log.warning("the lease runs out by itself", reason=error.detail)
+            log.warning("the lease can't be released; it expires by itself", reason=error.detail)
 
     def failing(self) -> str:
-        """What fails in this controller now, as the lease shows it to other processes; empty when nothing fails."""
-        loops = (self.loop, self.sweeps, self.purges)
-        return "; ".join(filter(None, (failing(loops), self._orchestrator.failing)))
+        """Return what currently fails in this controller; empty when nothing fails.
+
+        The text is stored in the lease, where other processes read it.
+        """
+        loops = (self.reconcile_loop, self.sweep_loop, self.purge_loop)
+        return "; ".join(filter(None, (current_errors(loops), self._orchestrator.failing)))
 
     def tick(self) -> None:
-        """Do everything that is due. Raises Unavailable, and LeaseLost when another controller leads."""
+        """Do all work that is due. Raises Unavailable, and LeaseLost when another controller leads."""
         try:
             if self._is_due("lease", RENEW_EVERY_S):
                 self._renew()
             if self._leadership.leads:
                 with self._leadership.acting():
-                    self._lead()
+                    self._do_leader_work()
         except LeaseLost:
-            self._deposed = True
+            self._has_lost_lease = True
             raise
 
-    def _lead(self) -> None:
-        self._collect()
-        if self._rang() or self._is_due("resync", RESYNC_EVERY_S):
+    def _do_leader_work(self) -> None:
+        self._store_observations()
+        if self._has_changed() or self._is_due("resync", RESYNC_EVERY_S):
             self._reload()
-        self._start_rounds()
+        self._start_reconciliations()
         if self._is_due("report", REPORT_EVERY_S):
             self._report()
         if self._is_due("sweep", SWEEP_EVERY_S):
@@ -147,10 +166,10 @@ class Controller:
     def _renew(self) -> None:
         self._leadership.renew(self.failing())
         if self._leadership.leads:
-            self._orchestrator.lead(self._leadership.remaining_s)
+            self._orchestrator.extend_leadership(self._leadership.remaining_s)
 
     def _submit(self, work: Callable[..., T], *arguments: object) -> Future[T]:
-        """Start work on a thread of the pool, under this leader's fencing number."""
+        """Start work on a thread of the pool, with this leader's fencing token."""
 
         def run() -> T:
             with self._leadership.acting():
@@ -159,7 +178,7 @@ class Controller:
         return self._pool.submit(run)
 
     def _sweep(self) -> None:
-        """Start a sweep in parallel to the rounds, unless the last one is still running."""
+        """Start a sweep on a thread of the pool, unless the last one is still running."""
         if self._sweeping is not None:
             if not self._sweeping.done():
                 return
@@ -167,58 +186,64 @@ class Controller:
             if isinstance(error, LeaseLost):
                 raise error
             if error is None:
-                self.sweeps.succeeded()
+                self.sweep_loop.succeeded()
             else:
-                self.sweeps.failed(error)
+                self.sweep_loop.failed(error)
         self._sweeping = self._submit(self._sweeper.sweep)
 
     def _is_due(self, what: str, every_s: float) -> bool:
         now = self._clock()
-        if now < self._due.get(what, 0.0):
+        if now < self._next_due.get(what, 0.0):
             return False
-        self._due[what] = now + every_s
+        self._next_due[what] = now + every_s
         return True
 
-    def _rang(self) -> bool:
+    def _has_changed(self) -> bool:
         value = self._doorbell.value()
-        rang, self._heard = value != self._heard, value
-        return rang
+        has_changed, self._doorbell_value = value != self._doorbell_value, value
+        return has_changed
 
     def _reload(self, observed: Collection[str] = ()) -> None:
-        """Read the deployments that changed, and those that were just observed; all others stay as they are."""
-        deleted = self._flows.deleted()  # first: what is deleted by now gets no new deployment
-        markers = {marker.id: marker for marker in self._deployments.versions()}
-        changed = {d for d, marker in markers.items() if d in observed or self._markers.get(d) != marker}
+        """Load the deployments that have changed, and those whose observed state was just stored.
+
+        All others are kept in memory.
+        """
+        # The deleted configurations are read first: a configuration that is deleted by now can't get a new deployment.
+        deleted = self._flows.deleted()
+        versions = {version.id: version for version in self._deployments.versions()}
+        changed = {d for d, version in versions.items() if d in observed or self._versions.get(d) != version}
         if changed:
             for deployment in self._deployments.unfinished(changed):
-                self._take_up(deployment)
-        self._markers = markers
-        for deployment_id in [d for d, work in self._work.items() if d not in markers and work.running is None]:
-            del self._work[deployment_id]
+                self._update_managed(deployment)
+        self._versions = versions
+        for deployment_id in [
+            d for d, managed in self._managed.items() if d not in versions and managed.running is None
+        ]:
+            del self._managed[deployment_id]
             self._reconciler.discard(deployment_id)
-        busy = {marker.flow_id for marker in markers.values()}
+        busy = {version.flow_id for version in versions.values()}
         self._purge([flow for flow in deleted if flow.id not in busy])
 
-    def _take_up(self, deployment: Deployment) -> None:
-        work = self._work.setdefault(deployment.id, _Work(deployment))
-        if work.deployment.generation != deployment.generation:
-            work.not_before = 0.0
-            work.backoff.reset()
-        work.deployment = deployment
+    def _update_managed(self, deployment: Deployment) -> None:
+        managed = self._managed.setdefault(deployment.id, _ManagedDeployment(deployment))
+        if managed.deployment.generation != deployment.generation:
+            managed.not_before = 0.0
+            managed.backoff.reset()
+        managed.deployment = deployment
 
     def _purge(self, flows: Sequence[Flow]) -> None:
-        """Remove deleted configurations in parallel to the rounds, which a set store that hangs must not delay."""
+        """Remove deleted configurations on another thread, because a hanging set store must not delay this one."""
         if self._purging is not None and self._purging.done():
             ended, self._purging = self._purging, None
             try:
                 ended.result()
-                self.purges.succeeded()
+                self.purge_loop.succeeded()
             except LeaseLost:
                 raise
             except Unavailable as error:
                 log.warning("deleted configurations wait", reason=error.detail)
-            except Exception as error:  # noqa: BLE001  # one that can't be removed holds up no deployment
-                self.purges.failed(error)
+            except Exception as error:  # noqa: BLE001  # it must not block deployments
+                self.purge_loop.failed(error)
         if flows and self._purging is None:
             self._purging = self._submit(self._purge_all, flows)
 
@@ -236,55 +261,55 @@ class Controller:
         if failed is not None:
             raise failed
 
-    def _start_rounds(self) -> None:
-        """Start the rounds that are due; a round that would do nothing takes no thread."""
+    def _start_reconciliations(self) -> None:
+        """Reconcile the deployments that are due. A deployment with nothing to do takes no thread."""
         now = self._clock()
-        for work in self._work.values():
-            if work.running is None and now >= work.not_before:
-                work.not_before = now + _next_round_s(work.deployment)
-                if not self._is_idle(work.deployment):
-                    work.running = self._submit(self._reconciler.round, work.deployment)
+        for managed in self._managed.values():
+            if managed.running is None and now >= managed.not_before:
+                managed.not_before = now + _next_check_s(managed.deployment)
+                if not self._is_idle(managed.deployment):
+                    managed.running = self._submit(self._reconciler.reconcile, managed.deployment)
 
     def _is_idle(self, deployment: Deployment) -> bool:
         try:
             return self._reconciler.is_idle(deployment)
-        except Exception:  # noqa: BLE001  # the round raises it again, for this deployment alone
+        except Exception:  # noqa: BLE001  # reconciling this deployment raises it again
             return False
 
-    def _collect(self) -> None:
-        """Store what the rounds that ended have observed, all in one transaction."""
-        news = []
-        for work in self._work.values():
-            if work.running is not None and work.running.done():
-                observed = self._outcome(work, work.running)
-                work.running = None
+    def _store_observations(self) -> None:
+        """Store the observations of the reconciliations that have ended, in one transaction."""
+        observations = []
+        for managed in self._managed.values():
+            if managed.running is not None and managed.running.done():
+                observed = self._outcome(managed, managed.running)
+                managed.running = None
                 if observed is not None:
-                    news.append(observed)
-        if news:
+                    observations.append(observed)
+        if observations:
             self._report()
-            self._deployments.observe(news)
-            self._reload({observed.deployment_id for observed in news})
+            self._deployments.observe(observations)
+            self._reload({observed.deployment_id for observed in observations})
 
-    def _outcome(self, work: _Work, ended: Future[Observed | None]) -> Observed | None:
+    def _outcome(self, managed: _ManagedDeployment, ended: Future[Observation | None]) -> Observation | None:
         error = ended.exception()
         if error is None:
-            work.backoff.reset()
+            managed.backoff.reset()
             return ended.result()
         if isinstance(error, LeaseLost):
             raise error
-        delay_s = work.backoff.next_s()
-        work.not_before = self._clock() + delay_s
-        detail = {"deployment": work.deployment.id, "again_in_s": round(delay_s, 1)}
+        delay_s = managed.backoff.next_delay_s()
+        managed.not_before = self._clock() + delay_s
+        detail = {"deployment": managed.deployment.id, "again_in_s": round(delay_s, 1)}
         if isinstance(error, Unavailable):
-            log.warning("a round waits", reason=error.detail, **detail)
+            log.warning("reconciling a deployment waits", reason=error.detail, **detail)
         else:
-            log.error("a round failed", exc_info=error, **detail)
+            log.error("reconciling a deployment failed", exc_info=error, **detail)
         return None
 
     def _report(self) -> None:
-        """Write the workers' states that changed."""
+        """Store the states of workers that have changed, and new log lines of workers."""
         states = {}
-        for deployment_id in self._work:
+        for deployment_id in self._managed:
             try:
                 states[deployment_id] = self._orchestrator.status(deployment_id)
             except OrchestratorUnavailable as error:
@@ -298,9 +323,13 @@ class Controller:
             self._deployments.write_logs(lines)
 
 
-def _next_round_s(deployment: Deployment) -> float:
-    wanted = Phase.RUNNING if deployment.desired is Desired.RUNNING else Phase.ABSENT
+def _next_check_s(deployment: Deployment) -> float:
+    wanted = Phase.RUNNING if deployment.desired is DesiredPhase.RUNNING else Phase.ABSENT
     if not deployment.is_reconciled or deployment.phase not in (wanted, Phase.FAILED):
         return TICK_S
-    retires = deployment.condition is Condition.STABLE and deployment.previous_revisions
-    return PROBATION_EVERY_S if retires or deployment.condition is Condition.ROLLING_OUT else RESYNC_EVERY_S
+    must_retire_previous = deployment.condition is Condition.STABLE and deployment.previous_revisions
+    return (
+        PROBATION_CHECK_EVERY_S
+        if must_retire_previous or deployment.condition is Condition.ROLLING_OUT
+        else RESYNC_EVERY_S
+    )

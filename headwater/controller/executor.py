@@ -1,6 +1,6 @@
 """Carries out the actions of a plan on the broker, the sources and the orchestrator.
 
-Right before an action that removes something, it asks whether this controller still leads.
+Directly before an action that removes something, it checks that this controller still holds the lease.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,28 +9,28 @@ from dataclasses import dataclass
 
 import structlog
 
-from headwater.brokers.base import Broker, Resources
+from headwater.brokers.base import ClusterAdmin, DeploymentResources
 from headwater.controller.actions import (
     Action,
     ChangeReaderPassword,
     ChangeTopicSettings,
     EnsureWorkers,
-    MatchTopics,
     PrepareRevision,
-    RecordObserved,
-    RemoveEverything,
+    RemoveAll,
     RemovePrevious,
     StopWorkers,
+    StoreObservation,
+    SyncTopics,
 )
+from headwater.controller.deployment_resources import all_resources, reader_resources, resources, retired_topics
 from headwater.controller.flow_locks import FlowLocks
-from headwater.controller.resources import everything, readers, resources, retired_topics
 from headwater.controller.sources import Sources
 from headwater.controller.topic_settings import changed_settings, without_compaction
 from headwater.errors import BrokerUnavailable, DeployFailed, SetStoreUnavailable
-from headwater.model.deployment import Deployment, Observed, Revision, sink_topic
+from headwater.model.deployment import Deployment, Observation, Revision, sink_topic
 from headwater.model.sink import KafkaSink
 from headwater.orchestrators.base import Orchestrator
-from headwater.stores.base import MetricStore
+from headwater.stores.protocols.metrics import MetricStore
 
 log = structlog.get_logger(__name__)
 
@@ -39,27 +39,28 @@ log = structlog.get_logger(__name__)
 class Executor:
     """Carries out actions. Thread-safe for different deployments.
 
-    confirm: returns while this controller leads, and raises otherwise.
+    require_lease: raises LeaseLost unless this controller still holds the lease.
     """
 
-    broker: Broker
+    broker: ClusterAdmin
     sources: Sources
     orchestrator: Orchestrator
     metrics: MetricStore
     flow_locks: FlowLocks
-    confirm: Callable[[], None]
+    require_lease: Callable[[], None]
 
-    def run(self, deployment: Deployment, actions: Sequence[Action]) -> Observed | None:
+    def run(self, deployment: Deployment, actions: Sequence[Action]) -> Observation | None:
         """Carry out actions in their order. Returns the observed state to store; None when there is none yet.
 
-        Raises DeployFailed when the deployment can't run, Unavailable when a later round may succeed, and LeaseLost.
+        Raises DeployFailed when the deployment can't run, Unavailable when a later call may succeed, and LeaseLost.
         """
         for action in actions:
+            _log_action(deployment, action)
             match action:
-                case RecordObserved(observed):
-                    return observed
+                case StoreObservation(observation):
+                    return observation
                 case StopWorkers(required):
-                    if not self.orchestrator.drop(deployment.id) and required:
+                    if not self.orchestrator.stop_workers(deployment.id) and required:
                         return None
                 case _:
                     self._do(deployment, action)
@@ -72,15 +73,15 @@ class Executor:
             case EnsureWorkers(workers):
                 self.orchestrator.ensure(workers)
             case ChangeReaderPassword():
-                self.broker.ensure(readers(deployment))
-            case MatchTopics(target):
-                self._match_topics(deployment, target)
+                self.broker.ensure(reader_resources(deployment))
+            case SyncTopics(target):
+                self._sync_topics(deployment, target)
             case ChangeTopicSettings(target):
                 self.broker.configure(changed_settings(deployment, target))
             case RemovePrevious(kept):
                 self._remove_previous(deployment, kept)
-            case RemoveEverything():
-                self._remove_everything(deployment)
+            case RemoveAll():
+                self._remove_all(deployment)
 
     def _prepare(self, deployment: Deployment, target: Revision) -> None:
         self.sources.require(deployment, target)
@@ -90,9 +91,9 @@ class Executor:
             self.broker.configure(without_compaction(changed_settings(deployment, target)))
         running = deployment.revision(deployment.observed_revision)
         if running is None or running.source_epoch != target.source_epoch:
-            self.sources.begin(deployment, target)
+            self.sources.prepare(deployment, target)
 
-    def _resources(self, deployment: Deployment, target: Revision) -> Resources:
+    def _resources(self, deployment: Deployment, target: Revision) -> DeploymentResources:
         binding = self.sources.binding(target.config.source)
         return resources(deployment, target, binding, self.sources.partitions(binding))
 
@@ -100,15 +101,15 @@ class Executor:
         """Raise DeployFailed for a sink with fewer partitions than its topic has."""
         for sink in target.config.sinks:
             if isinstance(sink, KafkaSink) and sink.partitions is not None:
-                present = self.broker.partitions(sink_topic(deployment.flow_id, sink.name)) or 0
-                if present > sink.partitions:
+                existing = self.broker.partitions(sink_topic(deployment.flow_id, sink.name)) or 0
+                if existing > sink.partitions:
                     raise DeployFailed(
-                        f"The topic of the sink {sink.name} has {present} partitions, and Kafka takes none away. Set "
-                        f"partitions to {present} or more, or give the sink another name."
+                        f"The topic of the sink {sink.name} has {existing} partitions, and Kafka can't remove partitions. "
+                        f"Set partitions to {existing} or more, or give the sink another name."
                     )
 
-    def _match_topics(self, deployment: Deployment, target: Revision) -> None:
-        with suppress(DeployFailed, BrokerUnavailable):  # the workers' states show these errors
+    def _sync_topics(self, deployment: Deployment, target: Revision) -> None:
+        with suppress(DeployFailed, BrokerUnavailable):  # the states of the workers show these errors
             needed = self._resources(deployment, target)
             if any((self.broker.partitions(topic.name) or 0) < topic.partitions for topic in needed.topics):
                 with self.flow_locks.of(deployment.flow_id):
@@ -116,21 +117,47 @@ class Executor:
             self.broker.configure(changed_settings(deployment, target))
 
     def _remove_previous(self, deployment: Deployment, kept: Revision) -> None:
-        self.confirm()
-        self.sources.end(deployment, kept)
+        self.require_lease()
+        self.sources.remove_subscriptions(deployment, kept)
         try:
             needed = self._resources(deployment, kept)
         except DeployFailed as error:
             raise BrokerUnavailable(error.detail) from error
-        self.confirm()
-        self.broker.trim(needed, retired_topics(deployment))
+        self.require_lease()
+        self.broker.remove_stale(needed, retired_topics(deployment))
 
-    def _remove_everything(self, deployment: Deployment) -> None:
-        self.confirm()
-        self.sources.end(deployment)
-        self.confirm()
-        self.broker.drop(everything(deployment))
+    def _remove_all(self, deployment: Deployment) -> None:
+        self.require_lease()
+        self.sources.remove_subscriptions(deployment)
+        self.require_lease()
+        self.broker.remove_all(all_resources(deployment))
         try:
             self.metrics.drop(deployment.id)
-        except SetStoreUnavailable as error:  # they expire by themselves; a teardown does not wait for the set store
-            log.warning("metrics are left to expire", deployment=deployment.id, reason=error.detail)
+        except SetStoreUnavailable as error:  # they expire, so a teardown need not wait for them
+            log.warning(
+                "metrics can't be removed; they expire by themselves", deployment=deployment.id, reason=error.detail
+            )
+
+
+def _log_action(deployment: Deployment, action: Action) -> None:
+    """Log an action before it is carried out. Specs and passwords are omitted.
+
+    SyncTopics runs every minute, and StopWorkers is repeated until all workers have ended: both are debug lines.
+    """
+    level = "debug" if isinstance(action, SyncTopics | StopWorkers) else "info"
+    details: dict[str, object] = {}
+    match action:
+        case (
+            PrepareRevision(revision) | SyncTopics(revision) | ChangeTopicSettings(revision) | RemovePrevious(revision)
+        ):
+            details = {"revision": revision.number}
+        case EnsureWorkers(workers):
+            details = {"revision": workers.spec.revision, "workers": workers.slots}
+        case StoreObservation(observation):
+            details = {
+                "revision": observation.observed_revision,
+                "phase": observation.phase,
+                "condition": observation.condition,
+                "reason": observation.reason,
+            }
+    getattr(log, level)("deployment action", action=type(action).__name__, deployment=deployment.id, **details)

@@ -1,4 +1,4 @@
-"""This controller's leadership: whether it leads, for how long it may still act, and its fencing number.
+"""This controller's leadership: whether it leads, for how long it may still act, and its fencing token.
 
 The database's clock decides when a lease has expired. This process measures on its own monotonic clock, from before
 the request, so it stops early and never late, however the two clocks are set.
@@ -12,21 +12,21 @@ import structlog
 
 from headwater.errors import LeaseLost, StoreUnavailable
 from headwater.model.lease import Candidate, Fence, fenced_by
-from headwater.stores.base import Leases
+from headwater.stores.protocols.control import Leases
 
 log = structlog.get_logger(__name__)
 
-LEASE = "controller"
+CONTROLLER_LEASE = "controller"
 LEASE_TTL_S = 10.0
 ACT_WITHIN_S = 3.0
-"""A leader removes something outside the database only while at least so much of its lease is left."""
+"""A leader removes something outside the database only while its lease is valid for at least this time."""
 
 
 class Leadership:
-    """Thread-safe for `leads`, `confirm` and `acting`; the other methods belong to one thread.
+    """The lease of this controller. `leads`, `require_lease` and `acting` are thread-safe; the others are not.
 
-    lock: a lock of this machine's kernel that this process alone can hold (see model.lease.Candidate). clock:
-    monotonic seconds that go on while the machine sleeps.
+    lock: the name of a file lock that only this process can hold (see model.lease.Candidate).
+    clock: returns monotonic seconds that also count while the machine sleeps.
     """
 
     def __init__(self, leases: Leases, lock: str, clock: Callable[[], float]) -> None:
@@ -39,51 +39,54 @@ class Leadership:
 
     @property
     def leads(self) -> bool:
-        """Whether this process leads now, by its own clock."""
+        """Whether this process currently leads, by its own clock."""
         return self._fence is not None and self._clock() < self._until
 
     @property
     def remaining_s(self) -> float:
-        """How long this process leads from now on, unless it renews the lease."""
+        """For how long this process still leads if it does not renew the lease."""
         return self._until - self._clock()
 
     def renew(self, failing: str = "") -> None:
         """Acquire or renew the lease. Raises LeaseLost when another process has taken it since the last call.
 
-        failing: what of this process fails at the moment, for others to see.
+        failing: what currently fails in this process; other processes can read it.
         """
         until = self._clock() + LEASE_TTL_S
         candidate = Candidate(self._holder, self._lock, failing)
-        number = self._leases.acquire(LEASE, candidate, LEASE_TTL_S)
+        number = self._leases.acquire(CONTROLLER_LEASE, candidate, LEASE_TTL_S)
         if self._fence is not None and number != self._fence.number:
             self._until = float("-inf")
-            raise LeaseLost(LEASE)
+            raise LeaseLost(CONTROLLER_LEASE)
         if number is not None:
             if self._fence is None:
                 log.info("this controller leads", fencing=number)
-            self._fence, self._until = Fence(LEASE, number), until
+            self._fence, self._until = Fence(CONTROLLER_LEASE, number), until
 
-    def confirm(self) -> None:
-        """Return when this process still leads; called right before something outside the database is removed.
+    def require_lease(self) -> None:
+        """Raise LeaseLost unless this process still leads.
 
-        Raises LeaseLost, and StoreUnavailable, also while too little of the lease is left.
+        This is called directly before something outside the database is removed. Raises StoreUnavailable when the
+        database is unavailable, or when the lease expires too soon.
         """
         if self._fence is None:
-            raise LeaseLost(LEASE)
+            raise LeaseLost(CONTROLLER_LEASE)
         self._leases.check(self._fence)
         if self.remaining_s < ACT_WITHIN_S:
-            raise StoreUnavailable("The controller could not renew its lease in time. It goes on once it has.")
+            raise StoreUnavailable(
+                "The controller could not renew its lease in time. It continues after the next renewal."
+            )
 
     @contextmanager
     def acting(self) -> Iterator[None]:
-        """Fence the writes to the database in the block: they raise LeaseLost when another process leads."""
+        """Fence the writes to the database in the block: a write raises LeaseLost when another process leads."""
         if self._fence is None:
-            raise LeaseLost(LEASE)
+            raise LeaseLost(CONTROLLER_LEASE)
         with fenced_by(self._fence):
             yield
 
     def release(self) -> None:
-        """Give the lease up, so that the next controller need not wait."""
+        """Release the lease, so that the next controller need not wait until it expires."""
         if self._fence is not None:
-            self._leases.release(LEASE, self._holder)
+            self._leases.release(CONTROLLER_LEASE, self._holder)
             self._fence, self._until = None, float("-inf")

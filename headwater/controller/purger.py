@@ -4,20 +4,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from headwater.model.flow import Flow
-from headwater.stores import removal
-from headwater.stores.base import FlowStore, RevisionStore, SetStore
+from headwater.stores import cleanup
+from headwater.stores.protocols.configurations import FlowStore, RevisionStore
+from headwater.stores.protocols.sets import SetStore
 
 
 @dataclass(frozen=True, slots=True)
 class Purger:
-    """confirm: returns while this controller leads, and raises otherwise."""
+    """Removes deleted configurations. require_lease: raises LeaseLost unless this controller leads."""
 
     flows: FlowStore
     revisions: RevisionStore
     sets: SetStore
-    confirm: Callable[[], None]
+    require_lease: Callable[[], None]
 
     def purge(self, flow: Flow) -> None:
         """Remove a deleted configuration: its filter values, then its rows."""
-        self.confirm()
-        removal.purge(flow.id, self.flows, self.revisions, self.sets)
+        self.require_lease()
+        cleanup.purge_configuration(flow.id, self.flows, self.revisions, self.sets)

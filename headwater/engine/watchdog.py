@@ -1,28 +1,29 @@
-"""Ends waits that have no end of their own."""
+"""Detects calls that never return."""
 
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-TICK_S = 1.0
+CHECK_INTERVAL_S = 1.0
 
 
 class Watchdog(threading.Thread):
-    """Calls `overdue`, by a thread of its own, once a block has lasted for `ticks` seconds.
+    """Calls `on_timeout` on its own thread when a watched block has lasted for `max_checks` checks, one a second.
 
-    It counts its own ticks: time in which the whole process is stopped is no more than one of them.
+    It counts checks and not the time, because it does not check while the whole process is suspended: the time of a
+    suspension then counts as one second at most.
     """
 
-    def __init__(self, ticks: int, overdue: Callable[[], None]) -> None:
+    def __init__(self, max_checks: int, on_timeout: Callable[[], None]) -> None:
         super().__init__(name="watchdog", daemon=True)
-        self._ticks = ticks
-        self._overdue = overdue
+        self._max_checks = max_checks
+        self._on_timeout = on_timeout
         self._block: object | None = None
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """A block of the one thread that is watched; not within another."""
+        """Watch the block of a `with` statement. Only one thread may do so, and blocks must not be nested."""
         if not self.is_alive():
             self.start()
         self._block = object()
@@ -32,10 +33,10 @@ class Watchdog(threading.Thread):
             self._block = None
 
     def run(self) -> None:
-        seen, count = None, 0
-        while count < self._ticks:
-            time.sleep(TICK_S)
+        last_block, checks = None, 0
+        while checks < self._max_checks:
+            time.sleep(CHECK_INTERVAL_S)
             block = self._block
-            count = count + 1 if block is not None and block is seen else 0
-            seen = block
-        self._overdue()
+            checks = checks + 1 if block is not None and block is last_block else 0
+            last_block = block
+        self._on_timeout()

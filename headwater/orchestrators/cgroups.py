@@ -1,8 +1,8 @@
 """A control group for each worker, in which the kernel limits the memory of the worker and its child processes.
 
-On cgroups v2, groups need a part of the tree that systemd has delegated to this service (`Delegate=yes`); all other
-parts belong to systemd. On v1, they need a memory hierarchy in which this process may make folders. Where there is
-neither, `find_groups` returns None, and the orchestrator measures the workers' memory itself.
+On cgroups v2, the groups must be in a part of the tree that systemd has delegated to this service (`Delegate=yes`),
+since systemd manages all other parts. On v1, they need a memory hierarchy in which this process may create directories.
+Without either, `find_groups` returns None, and the orchestrator measures the memory of the workers.
 """
 
 import contextlib
@@ -20,13 +20,16 @@ log = structlog.get_logger(__name__)
 MOUNT = Path("/sys/fs/cgroup")
 PROC = Path("/proc")
 SUPERVISOR = "supervisor"
-"""The group that the service's own processes move to: on v2, a group that holds processes can't have child groups."""
+"""The group to which the service's own processes move. On v2, a group with processes can't have child groups."""
 DELEGATED = ("user.delegate", "trusted.delegate")
-"""The extended attributes by which systemd marks what it has delegated."""
-MOVES = 10
-"""How often the processes of a group are moved: a process that forks during a move leaves its child behind."""
+"""The extended attributes by which systemd marks a delegated group."""
+MAX_MOVE_ATTEMPTS = 10
+"""How often the move is repeated. A process that forks during a move leaves its child behind."""
 BASE_FILE = "cgroup"
-"""The file of the run directory with the path of the groups, so that the next start removes those that a kill left."""
+"""The file in the run directory with the path of the groups.
+
+With it, the next start can remove groups that a killed process has left behind.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +37,10 @@ class CgroupVersion:
     """The files of a control group in one version of cgroups.
 
     Attributes:
-        limit: The file that takes the limit in bytes.
-        others: Files that may be missing, and the text to write to each; None means the limit.
-        counters: The file with the line `oom_kill N`, which counts kills of processes of this group for memory.
-        peak: The file with the most memory that the group has used, in bytes; older kernels have none on v2.
+        limit: The file for the limit in bytes.
+        others: Files that may be missing, and the text to write to each; None stands for the limit.
+        counters: The file with the line `oom_kill N`, where N counts the out-of-memory kills in the group.
+        peak: The file with the peak memory of the group in bytes; on v2, older kernels do not have it.
     """
 
     limit: str
@@ -53,8 +56,8 @@ V1 = CgroupVersion(
     "memory.max_usage_in_bytes",
 )
 V2 = CgroupVersion("memory.max", (("memory.swap.max", "0"), ("memory.oom.group", "0")), "memory.events", "memory.peak")
-REACHED = 0.99
-"""A group whose peak is at least this part of its limit counts as having reached the limit."""
+REACHED_RATIO = 0.99
+"""A group whose peak is at least this fraction of its limit counts as having reached the limit."""
 
 
 class WorkerGroup:
@@ -67,7 +70,7 @@ class WorkerGroup:
         self._limit = 0
 
     def set_limits(self, limit: int) -> None:
-        """Set the limit in bytes, without swap, and let the kernel kill one process at a time. Raises OSError."""
+        """Set the limit in bytes, disable swap, and let the kernel kill one process at a time. Raises OSError."""
         self._limit = limit
         (self.path / self._version.limit).write_text(str(limit))
         for name, value in self._version.others:
@@ -75,30 +78,30 @@ class WorkerGroup:
                 (self.path / name).write_text(str(limit) if value is None else value)
 
     def kills(self) -> int:
-        """How many processes of this group the kernel has killed for memory."""
+        """Return how many processes of this group the kernel has killed for memory."""
         return read_counter(self.path / self._version.counters, "oom_kill")
 
     def reached_limit(self) -> bool:
-        """Whether the peak is near the limit; otherwise a kill was for the memory of the whole machine."""
+        """Whether the peak is near the limit. Otherwise a kill was due to the memory of the whole machine."""
         try:
-            return int((self.path / self._version.peak).read_text()) >= REACHED * self._limit
+            return int((self.path / self._version.peak).read_text()) >= REACHED_RATIO * self._limit
         except OSError:
             return True
 
 
 class WorkerGroups:
-    """Makes and removes the groups of one orchestrator, in the folder `base`. Used under the orchestrator's lock."""
+    """Creates and removes the groups of one orchestrator in the folder `base`. Used under the orchestrator's lock."""
 
     def __init__(self, base: Path, version: CgroupVersion, prefix: str) -> None:
         self._base = base
         self._version = version
         self._prefix = prefix
         self._numbers = itertools.count(1)
-        self._left: list[Path] = list(base.glob(f"{prefix}*"))
+        self._discarded: list[Path] = list(base.glob(f"{prefix}*"))
         self.sweep()
 
-    def make(self, limit: int) -> WorkerGroup:
-        """A new group with a limit in bytes. Raises OSError; nothing is left behind then."""
+    def create(self, limit: int) -> WorkerGroup:
+        """Create a group with a limit in bytes. When this raises OSError, no group is left behind."""
         path = self._base / f"{self._prefix}{os.getpid()}-{next(self._numbers)}"
         path.mkdir()
         group = WorkerGroup(path, self._version)
@@ -110,18 +113,18 @@ class WorkerGroups:
         return group
 
     def discard(self, group: WorkerGroup) -> None:
-        """Remove a group, at once or as soon as the processes in it have ended."""
-        self._left.append(group.path)
+        """Remove a group, at once or when the processes in it have ended."""
+        self._discarded.append(group.path)
         self.sweep()
 
     def sweep(self) -> bool:
-        """Remove the groups that were discarded. False while some still have processes."""
-        self._left = [path for path in self._left if not _remove(path)]
-        return not self._left
+        """Remove the discarded groups. Returns False while some of them still have processes."""
+        self._discarded = [path for path in self._discarded if not _remove(path)]
+        return not self._discarded
 
 
 def _remove(path: Path) -> bool:
-    """Remove a group. False while it still has processes, which are ending."""
+    """Remove a group. Returns False while it still has processes, which are ending."""
     try:
         path.rmdir()
     except FileNotFoundError:
@@ -132,9 +135,10 @@ def _remove(path: Path) -> bool:
 
 
 def find_groups(run_dir: Path, limit: int) -> WorkerGroups | None:
-    """The groups of a run directory's orchestrator, after a test of one; None, with a log line, when none can be made.
+    """Return the control groups of the orchestrator with this run directory.
 
-    This also removes the groups that an earlier orchestrator of the run directory has left.
+    A test group is created first. When that fails, the result is None and the reason is logged. This also removes the
+    groups that an earlier orchestrator with this run directory has left.
     """
     prefix = f"headwater-{hashlib.sha256(os.fsencode(run_dir.absolute())).hexdigest()[:8]}-"
     before = _base_of(run_dir)
@@ -142,11 +146,11 @@ def find_groups(run_dir: Path, limit: int) -> WorkerGroups | None:
         for path in before.glob(f"{prefix}*"):
             _remove(path)
     try:
-        groups = WorkerGroups(*_place(), prefix)
-        groups.discard(groups.make(limit))
+        groups = WorkerGroups(*_find_base(), prefix)
+        groups.discard(groups.create(limit))
     except OSError as error:
         log.info(
-            "workers have no control group of their own; their memory is measured once a second",
+            "workers have no control groups; their memory is measured once a second",
             reason=error.strerror or str(error),
         )
         return None
@@ -164,8 +168,11 @@ def _base_of(run_dir: Path) -> Path | None:
     return None
 
 
-def _place() -> tuple[Path, CgroupVersion]:
-    """The folder in which groups can be made, and their version. Raises OSError with the reason when there is none."""
+def _find_base() -> tuple[Path, CgroupVersion]:
+    """Return the folder in which groups can be created, and the version of cgroups.
+
+    Raises OSError with the reason when there is none.
+    """
     for controllers, path in own_groups():
         if "memory" in controllers.split(","):
             return _own_folder(MOUNT / "memory", path), V1
@@ -176,14 +183,14 @@ def _place() -> tuple[Path, CgroupVersion]:
 
 
 def own_groups(proc: Path = PROC) -> Iterator[tuple[str, str]]:
-    """The controllers and the path of each group of this process; v2 names no controllers."""
+    """Yield the controllers and the path of each group of this process. On v2, the controllers are empty."""
     for line in (proc / "self" / "cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         yield controllers, path.lstrip("/")
 
 
 def _own_folder(mount: Path, path: str) -> Path:
-    """The folder of this process's group. In a container, the mount itself may be that group."""
+    """Return the folder of this process's group. In a container, the mount itself may be the group."""
     own = str(os.getpid())
     for folder in (mount / path, mount):
         with contextlib.suppress(OSError):
@@ -193,7 +200,7 @@ def _own_folder(mount: Path, path: str) -> Path:
 
 
 def is_delegated(folder: Path) -> bool:
-    """True when systemd has delegated this group."""
+    """Whether systemd has delegated this group."""
     for name in DELEGATED:
         with contextlib.suppress(OSError):
             if os.getxattr(folder, name) == b"1":
@@ -202,9 +209,9 @@ def is_delegated(folder: Path) -> bool:
 
 
 def delegated_folder(own: Path, is_delegated: Callable[[Path], bool] = is_delegated) -> Path:
-    """The delegated group that contains this process, with the memory controller enabled for its child groups.
+    """Return the delegated group that contains this process. The memory controller is enabled for its child groups.
 
-    When that is this process's own group, the processes in it move into its child group SUPERVISOR. Raises OSError.
+    When it is this process's own group, the processes in it are moved into its child group SUPERVISOR. Raises OSError.
     """
     base = next((folder for folder in (own.parent, own) if is_delegated(folder)), None)
     if base is None:
@@ -217,7 +224,7 @@ def delegated_folder(own: Path, is_delegated: Callable[[Path], bool] = is_delega
 
 def _move_processes(base: Path, to: Path) -> None:
     to.mkdir(exist_ok=True)
-    for _ in range(MOVES):
+    for _ in range(MAX_MOVE_ATTEMPTS):
         pids = (base / "cgroup.procs").read_text().split()
         if not pids:
             return
@@ -228,7 +235,7 @@ def _move_processes(base: Path, to: Path) -> None:
 
 
 def read_counter(path: Path, name: str) -> int:
-    """The number after a name in a file of the kernel; 0 when it can't be read."""
+    """Return the number after a name in a file of the kernel; 0 when it can't be read."""
     with contextlib.suppress(OSError):
         words = dict(line.split(maxsplit=1) for line in path.read_text().splitlines())
         return int(words.get(name, 0))

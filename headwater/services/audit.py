@@ -1,4 +1,4 @@
-"""Puts writes to sets, which are outside the database, into the audit log."""
+"""Records writes to the set store in the audit log."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
@@ -7,8 +7,9 @@ import structlog
 
 from headwater.errors import StoreUnavailable
 from headwater.model.audit import Action, Change, actor
-from headwater.model.dataset import SetId
-from headwater.stores.base import AuditLog, ValuePage, SetStore, SetWriteResult
+from headwater.model.value_sets import SetId
+from headwater.stores.protocols.control import AuditLog
+from headwater.stores.protocols.sets import SetStore, SetWriteResult, ValuePage
 
 log = structlog.get_logger(__name__)
 
@@ -22,10 +23,11 @@ _ACTIONS: dict[tuple[str, str], Action] = {
 
 
 class AuditedSets:
-    """A SetStore whose writes of users are in the audit log: an entry before the write, closed after it.
+    """A SetStore that records writes in the audit log.
 
-    `drop` is not: it belongs to a deletion that has an entry of its own. Reads pass through. All writes may raise
-    StoreUnavailable: what can't be written down is not done.
+    It adds an entry before the write and completes the entry afterwards. `drop` is not recorded, because the deletion
+    that calls it has its own entry. Reads pass through. Writes raise StoreUnavailable when the entry can't be stored;
+    nothing is written then.
     """
 
     def __init__(self, sets: SetStore, audit: AuditLog) -> None:
@@ -53,13 +55,16 @@ class AuditedSets:
         try:
             written = write()
         except BaseException:
-            self._close(entry_id, "failed")
+            self._complete(entry_id, "failed")
             raise
-        self._close(entry_id, "done", f"version {written.version} changed {written.changed} count {written.count}")
+        self._complete(entry_id, "done", f"version {written.version} changed {written.changed} count {written.count}")
         return written
 
-    def _close(self, entry_id: int, state: Literal["done", "failed"], after: str = "") -> None:
-        """What became of the write is told, whatever becomes of the entry: it may stay pending."""
+    def _complete(self, entry_id: int, state: Literal["done", "failed"], after: str = "") -> None:
+        """Complete the entry.
+
+        When the database is unavailable, the entry stays pending, and the result of the write is still returned.
+        """
         try:
             self._audit.close(entry_id, state, after)
         except StoreUnavailable as error:

@@ -1,24 +1,25 @@
-"""Datasets: named sets of an owner that scripts look values up in."""
+"""Creates, reads, changes and deletes datasets: named sets of an owner in which scripts look values up."""
 
 from collections.abc import Sequence
 
 from headwater.errors import NotFound, SetStoreUnavailable
-from headwater.model.dataset import Dataset, dataset_set, normalise_all
-from headwater.model.listing import Place
+from headwater.model.pagination import ListPosition
+from headwater.model.value_sets import Dataset, dataset_set, normalise_all
 from headwater.services.ids import Clock, NewId
 from headwater.services.set_values import Values, normalise_one
-from headwater.stores.base import DatasetNames, DatasetStore, ValuePage, SetStore, SetWriteResult
+from headwater.stores.protocols.control import DatasetStore
+from headwater.stores.protocols.sets import DatasetNames, SetStore, SetWriteResult, ValuePage
 
 
 class Datasets:
-    """The row is in SQL; the name that scripts use and the values are in the set store.
+    """A dataset has a row in the SQL database; its values and the name that scripts use are in the set store.
 
-    A row is "pending" until its name can be looked up, and "deleting" until name and values are gone; the
-    controller removes what a kill leaves in between. All methods may block and raise StoreUnavailable,
-    SetStoreUnavailable.
+    The state of a row is "pending" until scripts can look its name up, and "deleting" until its name and values are
+    removed. The controller's sweeper finishes creations and deletions that were interrupted. All methods may block and
+    raise StoreUnavailable and SetStoreUnavailable.
     """
 
-    def __init__(self, store: DatasetStore, names: DatasetNames, sets: SetStore, now: Clock, new_id: NewId) -> None:
+    def __init__(self, *, store: DatasetStore, names: DatasetNames, sets: SetStore, now: Clock, new_id: NewId) -> None:
         self._store = store
         self._names = names
         self._sets = sets
@@ -26,7 +27,7 @@ class Datasets:
         self._new_id = new_id
 
     def create(self, owner: str, name: str) -> Dataset:
-        """A new, empty dataset. Raises Conflict when the owner has one of this name."""
+        """Create an empty dataset. Raises Conflict when the owner has a dataset with this name."""
         now = self._now()
         dataset = Dataset(self._new_id(), owner, name, "pending", now, now)
         self._store.create(dataset)
@@ -39,33 +40,33 @@ class Datasets:
         return self._store.get(owner, dataset.id)
 
     def get(self, owner: str, dataset_id: str) -> Dataset:
-        """Raises NotFound."""
+        """Return the dataset with this id. Raises NotFound."""
         return self._store.get(owner, dataset_id)
 
     def list(
-        self, owner: str, names: Sequence[str] = (), after: Place | None = None, limit: int | None = None
-    ) -> tuple[Sequence[Dataset], Place | None]:
-        """The owner's datasets behind a place, newest first, and the place where the next page begins.
+        self, owner: str, names: Sequence[str] = (), after: ListPosition | None = None, limit: int | None = None
+    ) -> tuple[Sequence[Dataset], ListPosition | None]:
+        """Return the owner's datasets after a list position, newest first, and the position of the next page.
 
-        Only those of the given names, when some are given; all of them without a limit.
+        `names` restricts the result to these names. Without a limit all are returned.
         """
         found = self._store.list(owner, names)
-        rest = [one for one in found if after is None or _place(one).order < after.order]
+        rest = [dataset for dataset in found if after is None or _position(dataset).order < after.order]
         if limit is None or len(rest) <= limit:
             return rest, None
-        return rest[:limit], _place(rest[limit - 1])
+        return rest[:limit], _position(rest[limit - 1])
 
     def by_name(self, owner: str, name: str) -> Dataset:
-        """Raises NotFound."""
+        """Return the owner's dataset with this name. Raises NotFound."""
         found = self._store.list(owner, [name])
         if not found:
-            raise NotFound("You have no dataset of this name. Create it with POST /api/v1/flow/datasets.")
+            raise NotFound("You have no dataset with this name. Create it with POST /api/v1/flow/datasets.")
         return found[0]
 
     def delete(self, owner: str, dataset_id: str) -> None:
         """Remove a dataset, its name and its values. Raises NotFound.
 
-        A removal that was cut off, by a store that was away, goes on when it is asked for again.
+        A deletion that failed because a store was unavailable can be repeated.
         """
         dataset = self._store.removable(owner, dataset_id)
         self._store.set_state(dataset.id, "deleting")
@@ -92,12 +93,12 @@ class Datasets:
         return self._sets.page(dataset_set(dataset_id), cursor, limit)
 
     def check(self, owner: str, dataset_id: str, value: str) -> bool:
-        """True when the value, normalised, is in the dataset. Raises NotFound, InvalidInput."""
+        """Whether the normalised value is in the dataset. Raises NotFound, InvalidInput."""
         self._store.get(owner, dataset_id)
         return self._sets.contains_many(dataset_set(dataset_id), [normalise_one(value)])[0]
 
     def _undo_if_deleted(self, owner: str, dataset_id: str) -> None:
-        """A delete that ran beside a write may have dropped the set before the write made it again."""
+        """Drop the set again when the dataset was deleted during the write, which may have re-created a dropped set."""
         try:
             self._store.get(owner, dataset_id)
         except NotFound:
@@ -105,5 +106,5 @@ class Datasets:
             raise
 
 
-def _place(dataset: Dataset) -> Place:
-    return Place(dataset.created_at, dataset.id)
+def _position(dataset: Dataset) -> ListPosition:
+    return ListPosition(dataset.created_at, dataset.id)

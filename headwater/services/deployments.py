@@ -1,18 +1,19 @@
-"""Deployments: write what is desired, read what the controller has seen."""
+"""Writes the desired state of deployments and reads the observed state."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from headwater.errors import Conflict, DeployFailed, NotFound
-from headwater.model.deployment import Deployment, Desired, LogLine, Phase, Progress, reader
+from headwater.model.deployment import Deployment, DesiredPhase, LogLine, Phase, Progress, reader_user
 from headwater.services.ids import Clock, NewId
 from headwater.services.redaction import Redact
-from headwater.stores.base import DeploymentStore, FlowStore
+from headwater.stores.protocols.configurations import FlowStore
+from headwater.stores.protocols.deployments import DeploymentStore
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """The user and the password that a reader of outputs logs in with; None where nobody named them."""
+    """The Kafka login of a reader of outputs; both are None when the operator has configured none."""
 
     username: str | None
     password: str | None = field(repr=False)
@@ -20,39 +21,43 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class KafkaEndpoint:
-    """How users reach Kafka: part of each deploy answer.
+    """How users connect to Kafka: part of each deployment's response body.
 
-    given_login: The login of all readers, where the operator of Kafka manages its users; None where each deployment has
-    a login of its own.
+    Attributes:
+        shared_login: The login of all readers, where the operator of Kafka manages its users; None where each
+            deployment has a login of its own.
     """
 
     bootstrap_servers: str
     security_protocol: str
     sasl_mechanism: str | None
-    given_login: Login | None = None
+    shared_login: Login | None = None
 
     def login(self, deployment: Deployment) -> Login:
-        """The login of the readers of a deployment."""
-        return self.given_login or Login(reader(deployment.id), deployment.reader_password)
+        """Return the login of the readers of a deployment."""
+        return self.shared_login or Login(reader_user(deployment.id), deployment.reader_password)
 
 
 class Deployments:
-    """No method waits for the controller: callers look at `progress`, and judge it with `is_running`, `is_rotated` or
-    `is_gone`. All may raise StoreUnavailable.
+    """Starts, stops and reads deployments.
 
-    new_password makes one random password per call. redact: takes the operator's names out of reasons and log lines.
-    manages_users: whether Headwater makes the users of Kafka.
+    No method waits for the controller: callers poll `progress` and test it with `is_running`, `is_rotated` or
+    `is_gone`. All methods may raise StoreUnavailable.
+
+    new_password: Returns a new random password.
+    redact: Removes names of the operator's systems from reasons and log lines.
+    manages_users: Whether Headwater creates the users of Kafka.
     """
 
     def __init__(
         self,
+        *,
         flows: FlowStore,
         store: DeploymentStore,
         now: Clock,
         new_id: NewId,
         new_password: Callable[[], str],
         redact: Redact = str,
-        *,
         manages_users: bool = True,
     ) -> None:
         self._redact = redact
@@ -64,14 +69,14 @@ class Deployments:
         self._new_password = new_password
 
     def start(self, owner: str, flow_id: str) -> Deployment:
-        """Ask for the newest revision to run. Idempotent. Raises NotFound, TeardownGoesOn."""
+        """Request that the newest revision runs. Idempotent. Raises NotFound, TeardownInProgress."""
         flow = self._flows.get(owner, flow_id)
         new = Deployment(
             id=self._new_id(),
             flow_id=flow_id,
             owner=owner,
             config=flow.pipeline_config,
-            desired=Desired.RUNNING,
+            desired=DesiredPhase.RUNNING,
             desired_revision=flow.revision,
             generation=1,
             reader_password=self._new_password(),
@@ -81,81 +86,86 @@ class Deployments:
         return self._store.request_deploy(owner, flow_id, new)
 
     def redeploy(self, owner: str, flow_id: str) -> Deployment:
-        """`start` for a configuration that is deployed. Raises NotFound, also when it is not, TeardownGoesOn."""
+        """Request that the newest revision runs, when the configuration is deployed already.
+
+        Raises NotFound when it is not deployed, and TeardownInProgress.
+        """
         return self._store.request_deploy(owner, flow_id, None)
 
     def rotate(self, owner: str, flow_id: str) -> Deployment:
-        """Ask for another password of the readers. Raises NotFound, also when it is not deployed.
+        """Request a new password for the readers. Raises NotFound, also when the configuration is not deployed.
 
         Raises Conflict where the operator manages the users of Kafka.
         """
         if not self._manages_users:
             self.get(owner, flow_id)
             raise Conflict(
-                "The operator of this installation gives out the Kafka credentials of readers, so Headwater can't "
+                "The operator of this installation manages the Kafka credentials of readers, so Headwater can't "
                 "change them. Ask the operator for new ones."
             )
         return self._store.request_credential_rotation(owner, flow_id, self._new_password())
 
     def stop(self, owner: str, flow_id: str) -> Deployment | None:
-        """Ask for the deployment to go; None when there is none. Raises NotFound."""
+        """Request a teardown. Returns the deployment, or None when there is none. Raises NotFound."""
         self._flows.get(owner, flow_id)
         return self._store.request_teardown(flow_id)
 
     def progress(self, flow_ids: Collection[str]) -> Mapping[str, Progress]:
-        """How far the deployments of these flows have come; a flow without one is missing."""
+        """Return the progress of the deployments of these configurations, without those that are not deployed."""
         found = self._store.progress(flow_ids)
-        return {flow_id: replace(seen, reason=self._redact(seen.reason)) for flow_id, seen in found.items()}
+        return {flow_id: replace(progress, reason=self._redact(progress.reason)) for flow_id, progress in found.items()}
 
     def find(self, owner: str, flow_id: str) -> Deployment | None:
-        """The deployment of a configuration, or None. Raises NotFound when there is no such configuration."""
+        """Return the deployment of a configuration, or None. Raises NotFound when the configuration does not exist."""
         self._flows.get(owner, flow_id)
         found = self._store.active(flow_id)
-        return None if found is None else self._shown(found)
+        return None if found is None else self._redacted(found)
 
     def get(self, owner: str, flow_id: str) -> Deployment:
-        """The deployment of a configuration. Raises NotFound, also when it is not deployed."""
+        """Return the deployment of a configuration. Raises NotFound, also when it is not deployed."""
         deployment = self.find(owner, flow_id)
         if deployment is None:
             raise NotFound("This configuration is not deployed. Deploy it with POST …/deploy.")
         return deployment
 
     def logs(self, owner: str, flow_id: str, limit: int) -> Sequence[LogLine]:
-        """The last lines of the workers and scripts, newest first. Raises NotFound."""
+        """Return the last log lines of the workers and scripts, newest first. Raises NotFound."""
         lines = self._store.read_logs(self.get(owner, flow_id).id, limit)
-        return [line if line.source == "script" else self._shown_line(line) for line in lines]
+        return [line if line.source == "script" else self._redacted_line(line) for line in lines]
 
-    def _shown(self, deployment: Deployment) -> Deployment:
-        workers = (one.model_copy(update={"reason": self._redact(one.reason)}) for one in deployment.workers)
+    def _redacted(self, deployment: Deployment) -> Deployment:
+        workers = (worker.model_copy(update={"reason": self._redact(worker.reason)}) for worker in deployment.workers)
         return replace(deployment, reason=self._redact(deployment.reason), workers=tuple(workers))
 
-    def _shown_line(self, line: LogLine) -> LogLine:
+    def _redacted_line(self, line: LogLine) -> LogLine:
         return line.model_copy(update={"message": self._redact(line.message)})
 
 
-def is_running(started: Deployment, seen: Progress | None) -> bool:
-    """True when the revision that was asked for runs, False while it goes on.
+def is_running(started: Deployment, progress: Progress | None) -> bool:
+    """Whether the requested revision runs; False while the rollout is in progress.
 
-    Raises DeployFailed with the controller's reason, Conflict when it was torn down meanwhile.
+    Raises DeployFailed with the controller's reason, and Conflict when the deployment was torn down meanwhile.
     """
-    if is_gone(started, seen) or seen is None or seen.desired is Desired.ABSENT:
+    if is_gone(started, progress) or progress is None or progress.desired is DesiredPhase.ABSENT:
         raise Conflict("The deployment was torn down while it was being deployed. Deploy it again.")
-    if seen.generation < started.generation:  # it was looked at before this was asked for
+    if progress.generation < started.generation:  # the progress is older than the request
         return False
-    if seen.observed_generation < seen.generation or seen.phase is Phase.PENDING:
+    if progress.observed_generation < progress.generation or progress.phase is Phase.PENDING:
         return False
-    if seen.phase is Phase.RUNNING and seen.observed_revision == seen.desired_revision:
+    if progress.phase is Phase.RUNNING and progress.observed_revision == progress.desired_revision:
         return True
-    raise DeployFailed(seen.reason or "The workers of this revision did not become ready.")
+    raise DeployFailed(progress.reason or "The workers of this revision did not become ready.")
 
 
-def is_rotated(asked: Deployment, seen: Progress | None) -> bool:
-    """True when the broker knows the password that was asked for. Raises Conflict when it was torn down meanwhile."""
-    if is_gone(asked, seen) or seen is None or seen.desired is Desired.ABSENT:
-        raise Conflict("The deployment was torn down, and its credentials with it.")
-    return seen.observed_credentials >= asked.credentials
+def is_rotated(rotated: Deployment, progress: Progress | None) -> bool:
+    """Whether Kafka knows the new password. Raises Conflict when the deployment was torn down meanwhile."""
+    if is_gone(rotated, progress) or progress is None or progress.desired is DesiredPhase.ABSENT:
+        raise Conflict(
+            "The deployment was torn down, and its credentials were removed. Deploy it again to get new ones."
+        )
+    return progress.observed_credentials >= rotated.credentials
 
 
-def is_gone(stopped: Deployment, seen: Progress | None) -> bool:
-    """True when everything that a deployment owned is removed."""
-    return seen is None or seen.id != stopped.id
+def is_gone(stopped: Deployment, progress: Progress | None) -> bool:
+    """Whether everything that a deployment owned has been removed."""
+    return progress is None or progress.id != stopped.id

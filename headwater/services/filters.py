@@ -1,18 +1,31 @@
-"""Values of redis_set_filter transforms."""
+"""Reads and changes the values of redis_set_filter transforms."""
 
 from collections.abc import Iterable
 from itertools import chain
+from typing import NamedTuple
 
 from headwater.errors import Conflict, NotFound
-from headwater.model.dataset import SetId, filter_set, normalise_all
-from headwater.model.transform import KnownTransform
-from headwater.services.uids import find, no_transform
+from headwater.model.transform import TransformIdentity
+from headwater.model.value_sets import SetId, filter_set, normalise_all
 from headwater.services.set_values import Values, normalise_one, normalised_parts
-from headwater.stores.base import DeploymentStore, FlowStore, ValuePage, SetStore, SetWriteResult
+from headwater.services.uids import find, no_transform
+from headwater.stores.protocols.configurations import FlowStore
+from headwater.stores.protocols.deployments import DeploymentStore
+from headwater.stores.protocols.sets import SetStore, SetWriteResult, ValuePage
+
+
+class SetCount(NamedTuple):
+    """The number of values in a set, and the version of the set."""
+
+    values: int
+    version: int
 
 
 class Filters:
-    """All methods may block and raise StoreUnavailable, SetStoreUnavailable, and what `target` raises."""
+    """Reads and changes the values of filters.
+
+    All methods may block and raise StoreUnavailable and SetStoreUnavailable, and the errors of `target`.
+    """
 
     def __init__(self, flows: FlowStore, deployments: DeploymentStore, sets: SetStore) -> None:
         self._flows = flows
@@ -20,22 +33,22 @@ class Filters:
         self._sets = sets
 
     def target(self, owner: str, flow_id: str, uid: str) -> SetId:
-        """The set of a filter in the saved or the running revision.
+        """Return the id of the set of a filter in the saved or the running revision.
 
-        Raises NotFound, Conflict when the transform is no redis_set_filter.
+        Raises NotFound, and Conflict when the transform is not a redis_set_filter.
         """
         transform = self._find(owner, flow_id, uid)
         if transform.type != "redis_set_filter":
             raise Conflict(f"This transform is a {transform.type}; only a redis_set_filter has filter values.")
         return filter_set(flow_id, uid)
 
-    def _find(self, owner: str, flow_id: str, uid: str) -> KnownTransform:
-        saved = self._flows.get(owner, flow_id).pipeline_config.known_transforms
+    def _find(self, owner: str, flow_id: str, uid: str) -> TransformIdentity:
+        saved = self._flows.get(owner, flow_id).pipeline_config.transform_identities
         if found := find(saved, uid):
             return found
         deployment = self._deployments.active(flow_id)
         for revision in deployment.revisions if deployment else ():
-            if found := find(revision.config.known_transforms, uid):
+            if found := find(revision.config.transform_identities, uid):
                 return found
         raise no_transform()
 
@@ -52,7 +65,7 @@ class Filters:
         return self._sets.remove(self.target(owner, flow_id, uid), normalise_all(values))
 
     def replace(self, owner: str, flow_id: str, uid: str, parts: Iterable[Values]) -> SetWriteResult:
-        """Replace all values by those of the parts. When one is bad or the parts raise, nothing changes."""
+        """Replace all values. When a value is invalid, or iterating the parts raises, nothing changes."""
         target = self.target(owner, flow_id, uid)
         written = self._sets.replace(target, chain.from_iterable(normalised_parts(parts)))
         self._undo_if_deleted(owner, flow_id, uid)
@@ -63,16 +76,16 @@ class Filters:
         return self._sets.page(self.target(owner, flow_id, uid), cursor, count)
 
     def check(self, owner: str, flow_id: str, uid: str, value: str) -> bool:
-        """True when the value, normalised, is in the filter. Raises InvalidInput."""
+        """Whether the normalised value is in the filter. Raises InvalidInput."""
         target = self.target(owner, flow_id, uid)
         return self._sets.contains_many(target, [normalise_one(value)])[0]
 
-    def count(self, owner: str, flow_id: str, uid: str) -> tuple[int, int]:
-        """Number of values, and version of the set."""
-        return self._sets.count(self.target(owner, flow_id, uid))
+    def count(self, owner: str, flow_id: str, uid: str) -> SetCount:
+        """Return the number of values and the version of the set."""
+        return SetCount(*self._sets.count(self.target(owner, flow_id, uid)))
 
     def _undo_if_deleted(self, owner: str, flow_id: str, uid: str) -> None:
-        """A deletion beside a write may have dropped the set before the write made it again.
+        """Drop the set again when the configuration was deleted during the write, which may have re-created the set.
 
         The values of a filter that was only removed from its configuration are kept for some time.
         """

@@ -1,4 +1,4 @@
-"""Configurations: create, read, change, delete."""
+"""Creates, reads, changes and deletes configurations."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -7,35 +7,39 @@ from dataclasses import dataclass, replace
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
 from headwater.errors import (
+    ConcurrentUpdate,
+    Fault,
     NotFound,
     PreconditionFailed,
-    Fault,
-    SavedMeanwhile,
     SetStoreUnavailable,
     StoreUnavailable,
 )
-from headwater.model.dataset import SetId, filter_set
 from headwater.model.flow import Flow, NewFlow, PipelineConfig
-from headwater.model.listing import Place, parts_of
-from headwater.model.transform import KnownTransform, NewTransform
-from headwater.services.pipeline_checker import CheckedPipeline, PipelineChecker
+from headwater.model.pagination import ListPosition, split_by_size
+from headwater.model.transform import NewTransform, TransformIdentity
+from headwater.model.value_sets import SetId, filter_set
 from headwater.services.ids import Clock, NewId
+from headwater.services.pipeline_checker import CheckedPipeline, PipelineChecker
 from headwater.stores import cleanup
-from headwater.stores.base import UnsavedSets, FlowStore, RevisionStore, SetStore
+from headwater.stores.protocols.configurations import FlowStore, RevisionStore
+from headwater.stores.protocols.sets import SetStore, UnsavedSets
 
 PAGE_SIZE = 500
 
 IfMatch = frozenset[int] | None
-"""The revisions that a caller is ready to change; None for whichever is the newest."""
+"""The revisions in the If-Match header; None allows a change of any revision."""
 
 _on_conflict = Retrying(
-    retry=retry_if_exception_type(SavedMeanwhile), stop=stop_after_attempt(50), wait=wait_random(0, 0.05), reraise=True
+    retry=retry_if_exception_type(ConcurrentUpdate),
+    stop=stop_after_attempt(50),
+    wait=wait_random(0, 0.05),
+    reraise=True,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class SavedFlow:
-    """A configuration at its new revision, and what its owner should know of the save."""
+    """A configuration at its new revision, and warnings about the save."""
 
     flow: Flow
     warnings: list[Fault]
@@ -43,15 +47,19 @@ class SavedFlow:
 
 @dataclass(frozen=True, slots=True)
 class FlowList:
-    """Configurations, read part by part while they are taken. following: the place where the next page begins."""
+    """Configurations, read in parts while they are iterated.
+
+    Attributes:
+        next_position: Where the next page begins; None on the last page.
+    """
 
     parts: Iterator[Sequence[Flow]]
-    following: Place | None
+    next_position: ListPosition | None
 
 
 @dataclass(frozen=True, slots=True)
 class FlowStores:
-    """What configurations are kept in."""
+    """The stores that hold configurations. drafts: the sets of configurations that are being saved."""
 
     flows: FlowStore
     revisions: RevisionStore
@@ -60,11 +68,12 @@ class FlowStores:
 
 
 class Flows:
-    """All methods may block on the stores and raise StoreUnavailable or SetStoreUnavailable.
+    """Creates, reads, changes and deletes configurations.
 
-    Those that save block while the sandbox compiles scripts, and raise InvalidInput, SandboxFailed. Values of new
-    filters are written first: a revision that can be seen has its values, and one that is not saved leaves none.
-    Saves at once come one after the other; none is lost half-way.
+    All methods may block on the stores and raise StoreUnavailable or SetStoreUnavailable. Methods that save also wait
+    for the sandbox and raise InvalidInput and SandboxFailed. The values of new filters are written before the revision,
+    so that a visible revision always has its values; they are removed when the save fails. Concurrent saves are
+    serialised by retrying.
     """
 
     def __init__(self, stores: FlowStores, checker: PipelineChecker, now: Clock, new_id: NewId) -> None:
@@ -77,7 +86,7 @@ class Flows:
         self._new_id = new_id
 
     def create(self, owner: str, sent: NewFlow) -> SavedFlow:
-        """Store a new configuration. Raises Conflict when the owner has one with this external_id."""
+        """Store a new configuration. Raises Conflict when the owner has a configuration with this external_id."""
         checked = self._checker.with_compile_cache().create(sent.pipeline_config)
         now = self._now()
         flow = Flow(
@@ -95,9 +104,9 @@ class Flows:
         return self._save(self._store.create, flow, checked)
 
     def replace(self, owner: str, flow_id: str, sent: NewFlow, if_match: IfMatch = None) -> SavedFlow:
-        """Save a configuration as a whole; this mends one that can't be read.
+        """Replace a whole configuration. This also repairs a configuration that this version can't read.
 
-        Raises NotFound, PreconditionFailed, and Conflict for an external_id.
+        Raises NotFound and PreconditionFailed, and Conflict when another configuration has the external_id.
         """
         checker = self._checker.with_compile_cache()
 
@@ -110,7 +119,7 @@ class Flows:
                 description=sent.description,
                 tags=tuple(sent.tags),
                 external_id=external_id,
-                damage="",
+                unreadable_members="",
             )
             return saved, checked
 
@@ -119,7 +128,7 @@ class Flows:
     def replace_transforms(
         self, owner: str, flow_id: str, sent: Sequence[NewTransform], if_match: IfMatch = None
     ) -> SavedFlow:
-        """Save another list of transforms. Raises NotFound, PreconditionFailed."""
+        """Replace the list of transforms. Raises NotFound, PreconditionFailed."""
         checker = self._checker.with_compile_cache()
         return self._change_transforms(
             owner, flow_id, if_match, lambda stored: checker.replace_transforms(sent, stored)
@@ -128,7 +137,7 @@ class Flows:
     def replace_transform(
         self, owner: str, flow_id: str, uid: str, sent: NewTransform, if_match: IfMatch = None
     ) -> SavedFlow:
-        """Save another form of one transform. Raises NotFound, also for an unknown uid, PreconditionFailed."""
+        """Replace one transform. Raises NotFound, also for an unknown uid, and PreconditionFailed."""
         checker = self._checker.with_compile_cache()
         return self._change_transforms(
             owner, flow_id, if_match, lambda stored: checker.replace_transform(uid, sent, stored)
@@ -146,23 +155,26 @@ class Flows:
     def _change(
         self, owner: str, flow_id: str, if_match: IfMatch, changed: Callable[[Flow], tuple[Flow, CheckedPipeline]]
     ) -> SavedFlow:
-        """Save what `changed` makes of the newest revision; once more when another save came between."""
+        """Apply `changed` to the newest revision and save the result; retry after a concurrent save."""
 
         def attempt() -> SavedFlow:
-            stored = self._expected(owner, flow_id, if_match)
+            stored = self._get_matching(owner, flow_id, if_match)
             flow, checked = changed(stored)
             new = replace(flow, pipeline_config=checked.config, revision=stored.revision + 1, updated_at=self._now())
             return self._save(self._store.save, new, checked)
 
         return _on_conflict(attempt)
 
-    def _expected(self, owner: str, flow_id: str, if_match: IfMatch) -> Flow:
-        """The newest revision, which the store then holds fast: it refuses a change that was made from another."""
+    def _get_matching(self, owner: str, flow_id: str, if_match: IfMatch) -> Flow:
+        """Return the newest revision. Raises PreconditionFailed when it does not match.
+
+        The store rejects a save that is based on an older revision.
+        """
         stored = self._store.get(owner, flow_id)
         if if_match is not None and stored.revision not in if_match:
             raise PreconditionFailed(
                 f'If-Match names another revision than the newest one, which is "{stored.revision}". Read the '
-                "configuration again, and send your change with the ETag that you get."
+                "configuration again, and send your change with the new ETag."
             )
         return stored
 
@@ -173,35 +185,41 @@ class Flows:
             for target, first in sets.items():
                 self._sets.add(target, first)
             save(flow)
-        except StoreUnavailable:  # it may be saved: the sweeper looks
+        except StoreUnavailable:
+            # The outcome is unknown, so the sweeper removes the values later if the revision was not saved.
             raise
         except Exception:
             self._drop(sets)
-            self._end(sets)
+            self._end_drafts(sets)
             raise
-        self._end(sets)
-        return SavedFlow(flow, [*checked.warnings, *self._ended(flow, checked)])
+        self._end_drafts(sets)
+        return SavedFlow(flow, [*checked.warnings, *self._removed_filter_warnings(flow, checked)])
 
-    def _ended(self, flow: Flow, checked: CheckedPipeline) -> Iterator[Fault]:
-        """What becomes of the values of filters that end while new filters begin: it may be a mistake."""
-        if not checked.new_filters or not checked.ended_filters:
+    def _removed_filter_warnings(self, flow: Flow, checked: CheckedPipeline) -> Iterator[Fault]:
+        """Yield warnings about filters that this save removes while it adds new ones.
+
+        The user may have meant to change a filter.
+        """
+        if not checked.new_filters or not checked.removed_filters:
             return
-        told = "; ".join(f"{old.uid} ({old.content}) {self._values_of(flow, old)}" for old in checked.ended_filters)
+        removed = "; ".join(
+            f"{old.uid} ({old.content}) {self._values_of(flow, old)}" for old in checked.removed_filters
+        )
         for pointer in checked.new_filters:
             yield Fault(
                 pointer,
-                f"is a new filter, and these filters end with this revision: {told}. The new filter has none of their "
-                "values. To change a filter and keep its values, send it with its uid or its name.",
+                f"is a new filter, and this revision removes these filters: {removed}. The new filter does not get "
+                "their values. To change a filter and keep its values, send it with its uid or its name.",
             )
 
-    def _values_of(self, flow: Flow, ended: KnownTransform) -> str:
+    def _values_of(self, flow: Flow, removed: TransformIdentity) -> str:
         try:
-            return f"with {self._sets.count(filter_set(flow.id, ended.uid))[0]} values"
+            return f"with {self._sets.count(filter_set(flow.id, removed.uid))[0]} values"
         except SetStoreUnavailable as error:
             return f"with its values ({error.detail})"
 
-    def _end(self, sets: Iterable[SetId]) -> None:
-        with suppress(SetStoreUnavailable):  # the sweeper looks then
+    def _end_drafts(self, sets: Iterable[SetId]) -> None:
+        with suppress(SetStoreUnavailable):  # if this fails, the sweeper ends the drafts later
             self._drafts.end(sets)
 
     def _drop(self, sets: Iterable[SetId]) -> None:
@@ -209,37 +227,37 @@ class Flows:
             self._sets.drop(target)
 
     def get(self, owner: str, flow_id: str) -> Flow:
-        """The newest revision. Raises NotFound."""
+        """Return the newest revision. Raises NotFound."""
         return self._store.get(owner, flow_id)
 
-    def list(self, owner: str, after: Place | None = None, limit: int | None = None) -> FlowList:
-        """The configurations of an owner behind a place, newest first; all of them without a limit."""
+    def list(self, owner: str, after: ListPosition | None = None, limit: int | None = None) -> FlowList:
+        """Return the configurations of an owner after a list position, newest first; all of them without a limit."""
         if limit is None:
             return FlowList(self._all(owner, after), None)
         places = self._store.list_positions(owner, after, limit + 1)
         return FlowList(self._read(owner, places[:limit]), places[limit - 1] if len(places) > limit else None)
 
-    def _all(self, owner: str, after: Place | None) -> Iterator[Sequence[Flow]]:
+    def _all(self, owner: str, after: ListPosition | None) -> Iterator[Sequence[Flow]]:
         while places := self._store.list_positions(owner, after, PAGE_SIZE):
             yield from self._read(owner, places)
             after = places[-1]
 
-    def _read(self, owner: str, places: Sequence[Place]) -> Iterator[Sequence[Flow]]:
-        return (self._store.get_many(owner, [place.id for place in part]) for part in parts_of(places))
+    def _read(self, owner: str, places: Sequence[ListPosition]) -> Iterator[Sequence[Flow]]:
+        return (self._store.get_many(owner, [place.id for place in part]) for part in split_by_size(places))
 
     def with_external_id(self, owner: str, external_id: str) -> Sequence[Flow]:
-        """The owner's configuration with this external_id: a list of none or one."""
+        """Return the owner's configuration with this external_id, as a list of at most one."""
         return self._store.with_external_id(owner, external_id)
 
     def delete(self, owner: str, flow_id: str, if_match: IfMatch = None) -> None:
-        """Make a configuration invisible and ask for its deployment to go. `forget` ends it; until then it is no error
-        to ask again.
+        """Mark a configuration as deleted and request the teardown of its deployment.
 
-        Raises NotFound, PreconditionFailed.
+        `purge` removes the configuration afterwards; until then, deleting it again is not an error. Raises NotFound,
+        PreconditionFailed.
         """
 
         def attempt() -> None:
-            expected = None if if_match is None else self._expected(owner, flow_id, if_match).revision
+            expected = None if if_match is None else self._get_matching(owner, flow_id, if_match).revision
             self._store.delete(owner, flow_id, expected)
 
         try:
@@ -248,6 +266,6 @@ class Flows:
             if all((flow.id, flow.owner) != (flow_id, owner) for flow in self._store.deleted()):
                 raise
 
-    def forget(self, flow_id: str) -> None:
-        """Remove a deleted configuration that has no deployment any more, with its filter values. Idempotent."""
-        cleanup.purge(flow_id, self._store, self._revisions, self._sets)
+    def purge(self, flow_id: str) -> None:
+        """Remove a deleted configuration that has no deployment any more, and its filter values. Idempotent."""
+        cleanup.purge_configuration(flow_id, self._store, self._revisions, self._sets)

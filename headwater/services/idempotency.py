@@ -1,34 +1,41 @@
-"""Calls that are made once, however often they are sent with one Idempotency-Key."""
+"""Claims and stored responses of requests with an Idempotency-Key."""
 
-from headwater.model.idempotency import LEASE, REMEMBERED_FOR, Answered, Claim
+from headwater.model.idempotency import CLAIM_TTL, REMEMBERED_FOR, Claim, StoredResponse
 from headwater.services.ids import Clock
-from headwater.stores.base import IdempotencyStore
+from headwater.stores.protocols.control import IdempotencyStore
 
 
-class Calls:
-    """All methods may block and raise StoreUnavailable. call: from `call_id`; holder: names this try of it."""
+class IdempotencyService:
+    """Claims requests and stores their responses. All methods may block and raise StoreUnavailable.
+
+    request: The id from `idempotency_id`.
+    claimant: The id of the HTTP request that claims it.
+    """
 
     def __init__(self, store: IdempotencyStore, now: Clock) -> None:
         self._store = store
         self._now = now
 
-    def claim(self, call: str, holder: str) -> Claim:
-        """Take a call, to run it. Renew it more often than every LEASE, then finish or release it."""
+    def claim(self, request: str, claimant: str) -> Claim:
+        """Claim a request that is free or whose claim has expired. Exactly one of several concurrent callers succeeds.
+
+        The caller must renew the claim more often than every CLAIM_TTL, and then finish or release it.
+        """
         now = self._now()
-        return self._store.claim(call, holder, now, now + LEASE)
+        return self._store.claim(request, claimant, now, now + CLAIM_TTL)
 
-    def renew(self, call: str, holder: str) -> None:
-        """Say that it still runs."""
-        self._store.renew(call, holder, self._now() + LEASE)
+    def renew(self, request: str, claimant: str) -> None:
+        """Extend the claim of a request that is still in progress."""
+        self._store.renew(request, claimant, self._now() + CLAIM_TTL)
 
-    def finish(self, call: str, holder: str, answered: Answered) -> None:
-        """Remember its answer."""
-        self._store.finish(call, holder, answered, self._now() + REMEMBERED_FOR)
+    def finish(self, request: str, claimant: str, response: StoredResponse) -> None:
+        """Store the response."""
+        self._store.finish(request, claimant, response, self._now() + REMEMBERED_FOR)
 
-    def release(self, call: str, holder: str) -> None:
-        """Forget it: it may be made again."""
-        self._store.release(call, holder)
+    def release(self, request: str, claimant: str) -> None:
+        """Release the claim, so that the request can be sent again."""
+        self._store.release(request, claimant)
 
     def purge(self) -> int:
-        """Remove what is over; returns how many."""
+        """Remove expired entries. Returns how many were removed."""
         return self._store.purge(self._now())

@@ -1,4 +1,4 @@
-"""Token prices: what readers ask for. docs/prices.md defines every figure."""
+"""Answers requests for token prices. docs/prices.md defines every figure."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from headwater.errors import PriceStateUnreadable
+from headwater.model.price.archive import ArchivedTicks, ArchiveKey, TimeBucket
 from headwater.model.price.band import hour_of
-from headwater.model.price.left import Chunk, Leaving, Left
-from headwater.model.price.plain import NOTHING, evaluate_plain
-from headwater.model.price.stats import DAY, STALE_MS, Stats, evaluate, missing
+from headwater.model.price.single_band import NO_PARTS, evaluate_single_band
+from headwater.model.price.stats import DAY, STALE_MS, Stats, evaluate, needed_buckets
 from headwater.model.price.tick import SEPARATOR, quoted_key, token_key
 from headwater.model.price.view import merged, read_at
 from headwater.model.stream import find_chain
 from headwater.services.ids import Clock
 from headwater.services.quoted_prices import QuotedToken, read_quoted
-from headwater.stores.prices import StoredToken, PriceStore
+from headwater.stores.protocols.prices import PriceStore, StoredToken
 
 MAX_TOKENS = 200
 
@@ -30,20 +30,20 @@ _REASONS: Mapping[Status, str] = {
 
 
 class Token(NamedTuple):
-    """A token as a caller names it."""
+    """A token as a request names it."""
 
     chain: str
     address: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PriceAnswer:
-    """The answer for some tokens, in their order.
+    """The prices of the requested tokens, in the order of the request.
 
     Attributes:
         stats: None where there is no price.
         quote_stale: Whether the latest price comes from a price of the quote token that was older than its limit.
-        is_readable: False where what is stored of the token, or of its quote token, can't be read.
+        is_readable: False where the stored state of the token or of its quote token can't be read.
     """
 
     tokens: Sequence[Token]
@@ -54,7 +54,7 @@ class PriceAnswer:
 
     @property
     def message(self) -> str:
-        """How many have no price, and why."""
+        """A sentence that says how many tokens have no price, and why."""
         gaps = Counter(s for s, readable in zip(self.statuses, self.is_readable, strict=True) if readable)
         why = [f"{gaps[status]} {reason}" for status, reason in _REASONS.items() if gaps[status]]
         if damaged := [t for t, readable in zip(self.tokens, self.is_readable, strict=True) if not readable]:
@@ -78,7 +78,10 @@ UNREADABLE = _Evaluated(None, is_quote_stale=False, is_readable=False)
 
 
 class Prices:
-    """filter_outliers: leave out prices that are far from all others (stats.accepted). Raises SetStoreUnavailable."""
+    """Computes statistics of tokens from the price store.
+
+    filter_outliers: Whether prices that are far from all others are ignored (stats.accepted_bands).
+    """
 
     def __init__(self, store: PriceStore, now: Clock, *, filter_outliers: bool) -> None:
         self._store = store
@@ -86,92 +89,113 @@ class Prices:
         self._filter_outliers = filter_outliers
 
     def answer(self, tokens: Sequence[Token]) -> PriceAnswer:
-        """The statistics of tokens at this moment."""
+        """Return the current statistics of tokens. Raises SetStoreUnavailable."""
         now = int(self._now().timestamp() * 1000)
         keys = [_key(token) for token in tokens]
-        by_key = self._readable([*dict.fromkeys(keys)], now)
-        found = [by_key[key] for key in keys]
-        stats = [one.stats for one in found]
-        chains = {token.chain.lower() for token, one in zip(tokens, stats, strict=True) if one is None}
+        by_key = self._evaluate_readable([*dict.fromkeys(keys)], now)
+        evaluated = [by_key[key] for key in keys]
+        stats = [token.stats for token in evaluated]
+        chains = {token.chain.lower() for token, found in zip(tokens, stats, strict=True) if found is None}
         unknown = {chain for chain in chains if find_chain(chain) is None}
         unknown -= set(self._store.chains()) if unknown else set()
-        statuses = [_status(token, one, unknown, now) for token, one in zip(tokens, stats, strict=True)]
-        fresh = [one if status in PRICED else None for one, status in zip(stats, statuses, strict=True)]
-        quote_stale, is_readable = [one.is_quote_stale for one in found], [one.is_readable for one in found]
-        return PriceAnswer(tokens, fresh, statuses, quote_stale, is_readable)
+        statuses = [_status(token, found, unknown, now) for token, found in zip(tokens, stats, strict=True)]
+        return PriceAnswer(
+            tokens=tokens,
+            stats=[found if status in PRICED else None for found, status in zip(stats, statuses, strict=True)],
+            statuses=statuses,
+            quote_stale=[token.is_quote_stale for token in evaluated],
+            is_readable=[token.is_readable for token in evaluated],
+        )
 
-    def _readable(self, keys: Sequence[bytes], now: int) -> dict[bytes, _Evaluated]:
-        """Evaluate all tokens but those whose state, or whose quote token's, can't be read."""
+    def _evaluate_readable(self, keys: Sequence[bytes], now: int) -> dict[bytes, _Evaluated]:
+        """Evaluate all tokens.
+
+        Tokens whose state, or whose quote token's state, can't be read are isolated by halving the list.
+        """
         try:
             return self._evaluate(keys, now)
         except PriceStateUnreadable:
             if len(keys) == 1:
                 return {keys[0]: UNREADABLE}
             half = len(keys) // 2
-            return self._readable(keys[:half], now) | self._readable(keys[half:], now)
+            return self._evaluate_readable(keys[:half], now) | self._evaluate_readable(keys[half:], now)
 
     def _evaluate(self, keys: Sequence[bytes], now: int) -> dict[bytes, _Evaluated]:
-        """Most tokens are plain; of the others, what some need besides is asked for together."""
-        usual = Chunk(hour_of(now - DAY))
-        stored = dict(zip(keys, self._store.look_up(keys, usual.hour), strict=True))
-        quoted = read_quoted(self._store, stored, usual, now)
-        stats = dict(zip(keys, _plain(stored, quoted, usual, now), strict=True))
-        by_themselves = [key for key in keys if stats[key] is None and any(stored[key])]
-        others = [_Parts(key, stored[key], quoted.get(key), usual, now) for key in by_themselves]
-        wanted = [parts.missing(self._filter_outliers) for parts in others]
-        lacking = [*dict.fromkeys(key for some in wanted for key in some if key[1] != usual)]
-        archived = dict(zip(lacking, self._store.read_archived(lacking), strict=True)) if lacking else {}
-        for parts, some in zip(others, wanted, strict=True):
-            found = [Left(key[1], (parts.usual | archived)[key] or b"") for key in some]
-            stats[parts.key] = evaluate(parts.whole, now, found, filter_outliers=self._filter_outliers)
-        return {key: _Evaluated(one, _is_quote_stale(one, quoted.get(key))) for key, one in stats.items()}
+        """Evaluate tokens.
+
+        Most have a single price band and are evaluated together by columns; for the others, the missing archived ticks
+        are read with one request.
+        """
+        day_ago = TimeBucket(hour_of(now - DAY))
+        stored = dict(zip(keys, self._store.look_up(keys, day_ago.hour), strict=True))
+        quoted = read_quoted(self._store, stored, day_ago, now)
+        stats = dict(zip(keys, _single_band_stats(stored, quoted, day_ago, now), strict=True))
+        other_keys = [key for key in keys if stats[key] is None and any(stored[key])]
+        others = [_OtherToken(key, stored[key], quoted.get(key), day_ago=day_ago, now=now) for key in other_keys]
+        needed = [token.needed_archive_keys(filter_outliers=self._filter_outliers) for token in others]
+        unread = [*dict.fromkeys(key for keys_of_token in needed for key in keys_of_token if key[1] != day_ago)]
+        archived = dict(zip(unread, self._store.read_archived(unread), strict=True)) if unread else {}
+        for token, keys_of_token in zip(others, needed, strict=True):
+            ticks = [ArchivedTicks(key[1], (token.archived | archived)[key] or b"") for key in keys_of_token]
+            stats[token.key] = evaluate(token.merged, now, ticks, filter_outliers=self._filter_outliers)
+        return {key: _Evaluated(found, _is_quote_stale(found, quoted.get(key))) for key, found in stats.items()}
 
 
-class _Parts:
-    """A token that is evaluated by itself: the states of its USD ticks and of its quoted ticks, and both as one.
+class _OtherToken:
+    """A token that is evaluated separately: the states of its USD ticks and of its quoted ticks.
 
-    usual: What was read of the archive already, by its key.
+    Attributes:
+        archived: The archived ticks that have been read already, by archive key.
+        merged: Both states as one.
     """
 
-    def __init__(self, key: bytes, found: StoredToken, quoted: QuotedToken | None, hour: Chunk, now: int) -> None:
+    def __init__(
+        self, key: bytes, found: StoredToken, quoted: QuotedToken | None, *, day_ago: TimeBucket, now: int
+    ) -> None:
         self.key, self._now = key, now
-        self._views = {key: read_at(found.state, found.tail, now)}
-        self.usual: dict[Leaving, bytes | None] = {(key, hour): found.ticks}
+        self._states = {key: read_at(found.state, found.tail, now)}
+        self.archived: dict[ArchiveKey, bytes | None] = {(key, day_ago): found.ticks}
         if quoted:
-            self._views[quoted_key(key)] = quoted.view(now)
-            self.usual[quoted_key(key), hour] = quoted.archived
-        self.whole = merged([*self._views.values()])
+            self._states[quoted_key(key)] = quoted.view(now)
+            self.archived[quoted_key(key), day_ago] = quoted.archived
+        self.merged = merged([*self._states.values()])
 
-    def missing(self, filter_outliers: bool) -> list[Leaving]:
-        """What has to be read of the archive."""
+    def needed_archive_keys(self, *, filter_outliers: bool) -> list[ArchiveKey]:
+        """Return the archive keys that must be read to evaluate the token."""
         return [
-            (key, chunk)
-            for key, view in self._views.items()
-            for chunk in missing(self.whole, self._now, filter_outliers=filter_outliers, part=view)
+            (key, bucket)
+            for key, state in self._states.items()
+            for bucket in needed_buckets(self.merged, self._now, filter_outliers=filter_outliers, part=state)
         ]
 
 
 def _key(token: Token) -> bytes:
-    """The key of a token; b"" for what no token can be called, such as the key of another one's quoted ticks."""
+    """Return the key of a token.
+
+    It is b"" for a name that no token can have, which would otherwise address the quoted ticks of another token.
+    """
     key = token_key(*token).encode()
     return b"" if ":" in token.chain or SEPARATOR in key else key
 
 
-def _plain(
-    stored: Mapping[bytes, StoredToken], quoted: Mapping[bytes, QuotedToken], hour: Chunk, now: int
+def _single_band_stats(
+    stored: Mapping[bytes, StoredToken], quoted: Mapping[bytes, QuotedToken], day_ago: TimeBucket, now: int
 ) -> list[Stats | None]:
-    """The statistics of plain tokens. A token whose quoted ticks are named is none."""
-    own = [found[:3] for found in stored.values()]
+    """Return the statistics of tokens with a single price band; None for the others.
+
+    A token whose quoted ticks carry its address is evaluated separately.
+    """
+    usd_parts = [found[:3] for found in stored.values()]
     if not quoted:
-        return evaluate_plain(own, hour.hour, now)
-    beside = [NOTHING] * len(own)
+        return evaluate_single_band(usd_parts, day_ago.hour, now)
+    quoted_parts = [NO_PARTS] * len(usd_parts)
     for row, key in enumerate(stored):
         if token := quoted.get(key):
-            if token.is_named:
-                own[row] = NOTHING
+            if token.has_explicit_address:
+                usd_parts[row] = NO_PARTS
             else:
-                beside[row] = token.stored
-    return evaluate_plain(own, hour.hour, now, beside)
+                quoted_parts[row] = token.parts
+    return evaluate_single_band(usd_parts, day_ago.hour, now, quoted_parts)
 
 
 def _is_quote_stale(stats: Stats | None, quoted: QuotedToken | None) -> bool:

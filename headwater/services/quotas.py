@@ -1,4 +1,4 @@
-"""Quotas of an owner: usage and limits of each, and reservations for values that are written to sets."""
+"""Reads the usage and limits of quotas, and enforces the quota of set values with reservations."""
 
 import secrets
 import time
@@ -10,24 +10,25 @@ from typing import Protocol
 
 from headwater.errors import QuotaExceeded
 from headwater.model.audit import actor
-from headwater.model.dataset import SetId
 from headwater.model.quota import MEANINGS, QUOTA_NAMES, QuotaName, Reservation
-from headwater.stores.base import ValuePage, QuotaStore, Reservations, SetCounts, SetStore, SetWriteResult
+from headwater.model.value_sets import SetId
+from headwater.stores.protocols.control import QuotaStore, Reservations
+from headwater.stores.protocols.sets import SetCounts, SetStore, SetWriteResult, ValuePage
 
 VALUES_PER_STEP = 50_000
-"""A body of unknown length reserves so many values at a time."""
-GIVEN_UP_AFTER_S = 3_600.0
-"""A reservation that was not renewed for so long has expired, since its writer was killed."""
+"""A replace, whose number of values is not known in advance, reserves this many values at a time."""
+EXPIRES_AFTER_S = 3_600.0
+"""A reservation that has not been renewed for this long has expired: its writer has been killed."""
 SET_VALUES: QuotaName = "set_values"
 
 
 class CountedSets(SetStore, SetCounts, Protocol):
-    """A SetStore that tells how many values its sets hold."""
+    """A SetStore that can count the values of several sets."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaUsage:
-    """The usage and the limit of one quota of an owner. allowed: None for any number."""
+    """The usage and the limit of one quota of an owner. allowed: the limit; None when there is none."""
 
     name: QuotaName
     used: int
@@ -36,7 +37,7 @@ class QuotaUsage:
 
 @dataclass(frozen=True, slots=True)
 class QuotaStores:
-    """The stores by which quotas are enforced. clock: epoch seconds, which may be off by minutes."""
+    """The stores with which quotas are enforced. clock: returns epoch seconds, which may be off by minutes."""
 
     quotas: QuotaStore
     sets: CountedSets
@@ -44,8 +45,11 @@ class QuotaStores:
     clock: Callable[[], float] = time.time
 
 
-def limits(store: QuotaStore, counts: SetCounts, owner: str) -> Sequence[QuotaUsage]:
-    """Every quota of an owner, whether it is bounded or not. Raises StoreUnavailable, SetStoreUnavailable."""
+def quota_usage(store: QuotaStore, counts: SetCounts, owner: str) -> Sequence[QuotaUsage]:
+    """Return the usage of every quota of an owner, including unlimited ones.
+
+    Raises StoreUnavailable, SetStoreUnavailable.
+    """
     allowed, used = store.allowed(owner), dict(store.usage(owner))
     used[SET_VALUES] = sum(counts.counts(store.sets(owner)))
     return [QuotaUsage(name, used[name], allowed[name]) for name in QUOTA_NAMES]
@@ -54,9 +58,9 @@ def limits(store: QuotaStore, counts: SetCounts, owner: str) -> Sequence[QuotaUs
 class QuotaSets:
     """A SetStore that keeps the values of the caller's sets within the caller's quota, and within that of all owners.
 
-    A write first reserves room for the values that it may add, and then compares: values of all sets, and what other
-    writes have reserved. Of two writes at once each sees the other's reservation, so that together they never end
-    above the quota; near the quota either may be refused although one of them alone would have fitted.
+    A write first reserves the values that it may add, and then compares the sum of all stored values and all
+    reservations with the quota. Concurrent writes see each other's reservations, so together they never exceed the
+    quota. Close to the quota, both may be rejected although one of them would have fitted.
     """
 
     def __init__(self, stores: QuotaStores) -> None:
@@ -72,17 +76,17 @@ class QuotaSets:
         if not self._is_bounded():
             return self._sets.add(target, values)
         distinct = list(dict.fromkeys(values))
-        with _reserved(self._stores, target) as room:
-            if not room.take(len(distinct)):
-                room.require(self._sets.contains_many(target, distinct).count(False))
+        with _reservation(self._stores, target) as reservation:
+            if not reservation.reserve(len(distinct)):
+                reservation.require(self._sets.contains_many(target, distinct).count(False))
             return self._sets.add(target, distinct)
 
     def replace(self, target: SetId, values: Iterable[str]) -> SetWriteResult:
-        """See SetStore. Values that a body repeats count each time. Raises QuotaExceeded; then nothing changes."""
+        """See SetStore. Repeated values in a body count each time. Raises QuotaExceeded; nothing is changed then."""
         if not self._is_bounded():
             return self._sets.replace(target, values)
-        with _reserved(self._stores, target, in_place_of=self._sets.count(target)[0]) as room:
-            return self._sets.replace(target, room.counted(values))
+        with _reservation(self._stores, target, replaced_values=self._sets.count(target)[0]) as reservation:
+            return self._sets.replace(target, reservation.reserve_all(values))
 
     def remove(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
         """See SetStore."""
@@ -93,11 +97,11 @@ class QuotaSets:
         return self._sets.page(target, cursor, count)
 
     def drop(self, target: SetId) -> None:
-        """See SetStore. Reservations of values that the set held go with it."""
+        """See SetStore. Reservations of values that the set contained are removed too."""
         self._sets.drop(target)
         if self._is_bounded():
-            held = [one.id for one in self._stores.reservations.all() if one.target == target and one.written]
-            self._stores.reservations.remove(held)
+            written = [r.id for r in self._stores.reservations.all() if r.target == target and r.written]
+            self._stores.reservations.remove(written)
 
     def _is_bounded(self) -> bool:
         quotas = self._stores.quotas
@@ -105,83 +109,84 @@ class QuotaSets:
 
 
 @contextmanager
-def _reserved(stores: QuotaStores, target: SetId, in_place_of: int | None = None) -> Iterator["_Room"]:
-    first = Reservation(secrets.token_hex(8), actor().owner, target, 0, stores.clock() + GIVEN_UP_AFTER_S)
+def _reservation(
+    stores: QuotaStores, target: SetId, replaced_values: int | None = None
+) -> Iterator["_ActiveReservation"]:
+    first = Reservation(secrets.token_hex(8), actor().owner, target, 0, stores.clock() + EXPIRES_AFTER_S)
     try:
-        room = _Room(stores, first, in_place_of)
-        yield room
+        reservation = _ActiveReservation(stores, first, replaced_values)
+        yield reservation
     except BaseException:
         stores.reservations.remove([first.id])
         raise
-    room.end()
+    reservation.end()
 
 
-class _Room:
-    """The reservation of one write. in_place_of: how many values the write replaces; None when it adds."""
+class _ActiveReservation:
+    """The reservation of one write. replaced_values: how many values the write replaces; None when it adds values."""
 
-    def __init__(self, stores: QuotaStores, first: Reservation, in_place_of: int | None) -> None:
+    def __init__(self, stores: QuotaStores, first: Reservation, replaced_values: int | None) -> None:
         self._stores = stores
-        self._mine = first
-        self._in_place_of = in_place_of
+        self._reservation = first
+        self._replaced_values = replaced_values
 
-    def take(self, values: int) -> bool:
-        """Reserve so many values in all; False when that would exceed a quota."""
+    def reserve(self, values: int) -> bool:
+        """Set the reservation to a total of `values`. Returns False when that would exceed a quota."""
         return self._excess(values) is None
 
     def require(self, values: int) -> None:
-        """Reserve so many values in all. Raises QuotaExceeded."""
+        """Set the reservation to a total of `values`. Raises QuotaExceeded."""
         if excess := self._excess(values):
             raise excess
 
-    def counted(self, values: Iterable[str]) -> Iterator[str]:
-        """The values, each of which is reserved before it is yielded. Raises QuotaExceeded."""
-        rest, taken = iter(values), 0
+    def reserve_all(self, values: Iterable[str]) -> Iterator[str]:
+        """Yield the values; each is reserved before it is yielded. Raises QuotaExceeded."""
+        rest, reserved = iter(values), 0
         while part := list(islice(rest, VALUES_PER_STEP)):
-            taken += len(part)
-            self.require(taken)
+            reserved += len(part)
+            self.require(reserved)
             yield from part
 
     def end(self) -> None:
         """Release the reservation, or mark it as written while the owner of the set is not recorded yet."""
-        if self._mine.target in self._stores.quotas.sets(self._mine.owner):
-            self._stores.reservations.remove([self._mine.id])
+        if self._reservation.target in self._stores.quotas.sets(self._reservation.owner):
+            self._stores.reservations.remove([self._reservation.id])
         else:
-            self._stores.reservations.put(replace(self._mine, written=True))
+            self._stores.reservations.put(replace(self._reservation, written=True))
 
     def _excess(self, values: int) -> QuotaExceeded | None:
-        self._mine = replace(self._mine, values=values, until=self._stores.clock() + GIVEN_UP_AFTER_S)
-        self._stores.reservations.put(self._mine)
-        if values <= (self._in_place_of or 0):
+        self._reservation = replace(self._reservation, values=values, until=self._stores.clock() + EXPIRES_AFTER_S)
+        self._stores.reservations.put(self._reservation)
+        if values <= (self._replaced_values or 0):
             return None
         now = self._stores.clock()
-        others = [one for one in self._stores.reservations.all() if one.id != self._mine.id and one.until > now]
+        others = [one for one in self._stores.reservations.all() if one.id != self._reservation.id and one.until > now]
         return self._excess_of_owner(others) or self._excess_of_all(others)
 
     def _excess_of_owner(self, others: Sequence[Reservation]) -> QuotaExceeded | None:
-        owner = self._mine.owner
+        owner = self._reservation.owner
         allowed = self._stores.quotas.allowed(owner)[SET_VALUES]
         if allowed is None:
             return None
         used = self._used([one for one in others if one.owner == owner], owner)
-        wanted = used + self._mine.values
+        wanted = used + self._reservation.values
         text = f"You have {used:,} of {allowed:,} {MEANINGS[SET_VALUES]}, and would have {wanted:,}."
-        return _exceeded(text) if wanted > allowed else None
+        advice = "Remove some that you do not need, or ask the operator for more (quota set_values)."
+        return QuotaExceeded(f"Nothing was changed. {text} {advice}") if wanted > allowed else None
 
     def _excess_of_all(self, others: Sequence[Reservation]) -> QuotaExceeded | None:
         allowed = self._stores.quotas.total.get(SET_VALUES)
-        if allowed is None or self._used(others, None) + self._mine.values <= allowed:
+        if allowed is None or self._used(others, None) + self._reservation.values <= allowed:
             return None
-        return _exceeded(f"All owners together may have {allowed:,} {MEANINGS[SET_VALUES]}, and that is used up.")
+        return QuotaExceeded(
+            f"Nothing was changed. The limit of {allowed:,} {MEANINGS[SET_VALUES]} for all owners together is reached. "
+            "Ask the operator (quota total set_values)."
+        )
 
     def _used(self, others: Sequence[Reservation], owner: str | None) -> int:
-        """The values of all sets, except the set that is replaced, and what other writes have reserved."""
+        """Return the values of all sets except a set that is replaced, plus the values that other writes reserved."""
         targets = set(self._stores.quotas.sets(owner))
         reserved = sum(one.values for one in others if not (one.written and one.target in targets))
-        if self._in_place_of is not None:
-            targets.discard(self._mine.target)
+        if self._replaced_values is not None:
+            targets.discard(self._reservation.target)
         return sum(self._stores.sets.counts(list(targets))) + reserved
-
-
-def _exceeded(text: str) -> QuotaExceeded:
-    advice = "Remove some that you do not need, or ask the operator for more (quota set_values)."
-    return QuotaExceeded(f"Nothing was changed. {text} {advice}")

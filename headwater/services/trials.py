@@ -1,4 +1,4 @@
-"""Trying a configuration: the checks of create, and its real transforms on sample records. Nothing is saved."""
+"""Validates a configuration like create and runs its transforms on sample records. Nothing is saved."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -7,95 +7,104 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headwater.errors import SandboxFailed
-from headwater.model.value_sets import filter_set
 from headwater.model.flow import NewPipelineConfig
 from headwater.model.record import RecordBatch
 from headwater.model.transform import Transform as TransformConfig
-from headwater.model.transform import output_to_script, output_index
-from headwater.model.trial import TrialStep, Trial, TrialRecord
+from headwater.model.transform import output_index, output_to_script
+from headwater.model.trial import Trial, TrialRecord, TrialStep
+from headwater.model.value_sets import filter_set
 from headwater.sandbox.bigint_marks import remove_marks
-from headwater.services.pipeline_checker import CheckedPipeline, PipelineChecker
 from headwater.services.ids import Clock
+from headwater.services.pipeline_checker import CheckedPipeline, PipelineChecker
 from headwater.stores.trial_sets import TrialSets
-from headwater.transforms.base import TransformContext, Transform
+from headwater.transforms.base import Transform, TransformContext
 
 TIME_LIMIT_S = 10.0
-"""How long the samples may take in all: an endless loop takes a second or two for each."""
-MAX_ANSWER_BYTES = 8 << 20
+"""Time limit for all samples together. An endless loop in a script takes a second or two per sample."""
+MAX_RESPONSE_BYTES = 8 << 20
 _OVERHEAD_BYTES = 100
-"""What an output or a line costs beside its text."""
+"""The bytes that are added to the size of each output or log line."""
 _TOPIC = "samples"
 
 Build = Callable[[Any, TransformContext], Transform]
-OpenResources = Callable[[str], AbstractContextManager[TransformContext]]
-"""For an owner, what transforms are built with: a sandbox, and the owner's datasets."""
+OpenContext = Callable[[str], AbstractContextManager[TransformContext]]
+"""Opens the context in which the transforms of an owner are built: a sandbox, and the owner's datasets."""
 
 
-class _Stopped(Exception):
-    """The time or the room for the answer is used up; the text says which."""
+class _LimitReached(Exception):
+    """The time limit or the size limit of the response is reached; the message says which."""
 
 
 @dataclass(slots=True)
 class _Budget:
     clock: Callable[[], float]
     end_s: float
-    left_bytes: int = MAX_ANSWER_BYTES
+    left_bytes: int = MAX_RESPONSE_BYTES
 
     def check_time(self) -> None:
         if self.clock() >= self.end_s:
-            raise _Stopped(f"the records took more than {TIME_LIMIT_S:.0f} s in all")
+            raise _LimitReached(f"the records took more than {TIME_LIMIT_S:.0f} s in all")
 
     def spend(self, texts: Sequence[bytes | str]) -> None:
         self.left_bytes -= sum(map(len, texts)) + _OVERHEAD_BYTES * len(texts)
         if self.left_bytes < 0:
-            raise _Stopped(f"the answer would be larger than {MAX_ANSWER_BYTES >> 20} MiB")
+            raise _LimitReached(f"the response would be larger than {MAX_RESPONSE_BYTES >> 20} MiB")
 
 
 class Trials:
-    """builders: by type of transform. now: the samples' time stamps; clock: monotonic seconds."""
+    """Runs trials of configurations.
+
+    builders: Builds a transform, by its type.
+    now: Returns the timestamp of sample records.
+    clock: Returns monotonic seconds.
+    """
 
     def __init__(
         self,
+        *,
         checker: PipelineChecker,
         builders: Mapping[str, Build],
-        open_resources: OpenResources,
+        open_context: OpenContext,
         now: Clock,
         clock: Callable[[], float],
     ) -> None:
         self._checker = checker
         self._builders = builders
-        self._open_resources = open_resources
+        self._open_context = open_context
         self._now = now
         self._clock = clock
 
     def run(self, owner: str, sent: NewPipelineConfig, samples: Sequence[bytes]) -> Trial:
         """Check a pipeline as create does, and pass each sample (JSON text) through its transforms, one by one.
 
-        A filter's set has its `set_values`; `flow.contains` asks the owner's datasets. Blocks while the sandbox works,
-        for TIME_LIMIT_S and a record's time at most. Raises InvalidInput, SandboxFailed, SetStoreUnavailable.
+        A filter tests against its `set_values`; `flow.contains` uses the owner's datasets. The call blocks while the
+        sandbox works, for TIME_LIMIT_S and the time of one record at most. Raises InvalidInput, SandboxFailed,
+        SetStoreUnavailable.
         """
         checked = self._checker.with_compile_cache().create(sent)
         if not samples:
             return Trial(checked.warnings, [])
-        with self._open_resources(owner) as resources:
-            transforms = self._build(checked, resources)
+        with self._open_context(owner) as context:
+            transforms = self._build(checked, context)
             budget = _Budget(self._clock, self._clock() + TIME_LIMIT_S)
-            tried = [self._try(transforms, _batch(sample, i, self._now), budget) for i, sample in enumerate(samples)]
-        return Trial(checked.warnings, tried)
+            records = [
+                self._run_sample(transforms, _batch(sample, i, self._now), budget) for i, sample in enumerate(samples)
+            ]
+        return Trial(checked.warnings, records)
 
-    def _build(self, checked: CheckedPipeline, resources: TransformContext) -> list[tuple[TransformConfig, Transform]]:
-        sets = TrialSets({filter_set(resources.config_id, uid): values for uid, values in checked.values.items()})
-        with_samples = replace(resources, sets=sets)
+    def _build(self, checked: CheckedPipeline, context: TransformContext) -> list[tuple[TransformConfig, Transform]]:
+        sets = TrialSets({filter_set(context.config_id, uid): values for uid, values in checked.values.items()})
+        with_samples = replace(context, sets=sets)
         configs = checked.config.transforms
-        built = []
-        for place, config in enumerate(configs):
-            given = replace(
-                resources if config.type == "v8" else with_samples, output_to_script=output_to_script(configs, place)
+        transforms = []
+        for index, config in enumerate(configs):
+            own_context = replace(
+                context if config.type == "v8" else with_samples, output_to_script=output_to_script(configs, index)
             )
-            built.append((config, self._builders[config.type](config, given)))
-        return built
+            transforms.append((config, self._builders[config.type](config, own_context)))
+        return transforms
 
-    def _try(
+    def _run_sample(
         self, transforms: Sequence[tuple[TransformConfig, Transform]], batch: RecordBatch, budget: _Budget
     ) -> TrialRecord:
         steps: list[TrialStep] = []
@@ -105,15 +114,15 @@ class Trials:
                     break
                 budget.check_time()
                 outcome = transform.start(batch).result()
-                outputs = _shown(outcome.output)
+                outputs = _to_json(outcome.output)
                 budget.spend([*outputs, *outcome.logs])
-                dropped = len(batch) - _kept(config, batch, outcome.output) - len(outcome.failures)
+                dropped = len(batch) - _count_kept(config, batch, outcome.output) - len(outcome.failures)
                 steps.append(TrialStep(config.type, len(batch), dropped, outputs, outcome.failures, outcome.logs))
                 batch = outcome.output
-            outputs = _shown(batch)
+            outputs = _to_json(batch)
             budget.spend(outputs)
-        except _Stopped as stopped:
-            return TrialRecord("unfinished", [], steps, str(stopped))
+        except _LimitReached as limit:
+            return TrialRecord("unfinished", [], steps, str(limit))
         if outputs:
             return TrialRecord("sent", outputs, steps)
         return TrialRecord("error" if any(step.failures for step in steps) else "dropped", [], steps)
@@ -123,30 +132,36 @@ def _batch(sample: bytes, number: int, now: Clock) -> RecordBatch:
     return RecordBatch.of(_TOPIC, [sample], [None], [int(now().timestamp() * 1000)], [0], [number], [0])
 
 
-def _kept(config: TransformConfig, batch: RecordBatch, outputs: RecordBatch) -> int:
-    """How many records of a step's batch have outputs; those of a script are numbered under their record's index."""
+def _count_kept(config: TransformConfig, batch: RecordBatch, outputs: RecordBatch) -> int:
+    """Count the records of a batch that have outputs.
+
+    The index of a script's first output is output_index(record index, 0).
+    """
     if config.type != "v8":
         return len(outputs)
     kept = set(outputs.indexes)
     return sum(output_index(index, 0) in kept for index in batch.indexes)
 
 
-def _shown(batch: RecordBatch) -> list[bytes]:
-    """The records as JSON, also between scripts."""
+def _to_json(batch: RecordBatch) -> list[bytes]:
+    """Return the records as JSON, also where they pass between scripts, which use another form."""
     return [_json(remove_marks(value or b"") if batch.for_script else value) for value in batch.values]
 
 
-def _no_json(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+def _refuse_constant(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
 
 
 def _json(value: bytes | None) -> bytes:
-    """Raises SandboxFailed when a sandbox that is no longer ours returned what is no JSON: it is passed on as it is."""
+    """Return the value after a check that it is JSON, because it is inserted into the response unchanged.
+
+    Raises SandboxFailed otherwise, which can only happen when the sandbox has been compromised.
+    """
     try:
         text = value or b""
-        json.loads(text.decode(), parse_int=len, parse_float=len, parse_constant=_no_json)
+        json.loads(text.decode(), parse_int=len, parse_float=len, parse_constant=_refuse_constant)
     except RecursionError:
-        raise _Stopped("a record is nested too deeply to be shown") from None
+        raise _LimitReached("a record is nested too deeply to be shown") from None
     except ValueError as error:
-        raise SandboxFailed("The sandbox returned something that is no JSON.") from error
+        raise SandboxFailed("The sandbox returned a record that is not JSON.") from error
     return text

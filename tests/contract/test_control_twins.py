@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from headwater.errors import RequestError
 from headwater.model.audit import AuditQuery
-from headwater.model.deployment import Condition, Observed, Phase, Status, WorkerStatus
-from headwater.model.stored import read_config
+from headwater.model.deployment import Condition, Observation, Phase, Status, WorkerStatus
+from headwater.model.stored_config import read_config
 from headwater.stores.sql.database import Database
 from tests.support.postgres_server import PostgresServer
 from tests.support.postgresql import empty_tables
@@ -119,7 +119,7 @@ class Twins(RuleBasedStateMachine):
         known = {deployment.id: deployment for deployment in self._sqlite.deployments.unfinished()}
         current = known.get(name, a_deployment(name))
         revision = max(1, current.desired_revision - behind)
-        news = Observed(name, phase, revision, current.generation - behind, condition, "why")
+        news = Observation(name, phase, revision, current.generation - behind, condition, "why")
         self.both(lambda stores: stores.deployments.observe([news]))
 
     @rule(newest=st.integers(0, 2), restarts=st.integers(0, 3))

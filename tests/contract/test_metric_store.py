@@ -12,7 +12,7 @@ import redis
 
 from headwater.errors import SetStoreUnavailable
 from headwater.model.metric import TIME_RANGES, CountType, Histogram, MetricsDelta, PartitionCounts
-from headwater.stores.base import MetricStore
+from headwater.stores.protocols.metrics import MetricStore
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.metrics import RedisMetrics
 from tests.support.memory.metrics import MemoryMetrics

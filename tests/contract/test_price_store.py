@@ -7,18 +7,18 @@ from contextlib import closing
 import pytest
 import redis
 
+from headwater.model.price.archive import ArchiveKey, TimeBucket
 from headwater.model.price.band import HOUR_MS, hour_of
-from headwater.model.price.left import Chunk, Leaving
 from headwater.model.price.tick import PARTITIONS, partition_of, quoted_key, token_key
-from headwater.stores.prices import StoredToken, PriceStore, PriceWrite
+from headwater.stores.protocols.prices import PriceStore, PriceWrite, StoredToken
 from headwater.stores.redis.client import connect
-from headwater.stores.redis.prices import PER_SCRIPT, RedisPrices
+from headwater.stores.redis.prices import ENTRIES_PER_SCRIPT, RedisPrices
 from tests.support.memory.prices import MemoryPrices
 
 NOW = int(time.time() * 1000)
-HOUR = Chunk(hour_of(NOW))
-MINUTES = Chunk(HOUR.hour, 0), Chunk(HOUR.hour, 59)
-BEFORE, PAST = Chunk(HOUR.hour - HOUR_MS), Chunk(HOUR.hour - 28 * HOUR_MS)
+HOUR = TimeBucket(hour_of(NOW))
+MINUTES = TimeBucket(HOUR.hour, 0), TimeBucket(HOUR.hour, 59)
+BEFORE, PAST = TimeBucket(HOUR.hour - HOUR_MS), TimeBucket(HOUR.hour - 28 * HOUR_MS)
 ID = "topic"
 X = b"x"
 P = partition_of(X)
@@ -36,7 +36,7 @@ def store(request: pytest.FixtureRequest) -> Iterator[PriceStore]:
 def write(
     end: int,
     states: dict[bytes, bytes] | None = None,
-    left: dict[Leaving, bytes] | None = None,
+    left: dict[ArchiveKey, bytes] | None = None,
     tails: dict[bytes, bytes] | None = None,
 ) -> PriceWrite:
     return PriceWrite(end, states or {}, left or {}, tails or {})
@@ -116,8 +116,8 @@ def test_large_states_are_written_in_parts(store: PriceStore) -> None:
 
 
 def test_many_at_once(store: PriceStore) -> None:
-    tokens = [token for token in (b"t%d" % n for n in range(50 * PER_SCRIPT)) if partition_of(token) == P]
-    states = {token: b"s" + token for token in tokens[: 2 * PER_SCRIPT + 1]}
+    tokens = [token for token in (b"t%d" % n for n in range(50 * ENTRIES_PER_SCRIPT)) if partition_of(token) == P]
+    states = {token: b"s" + token for token in tokens[: 2 * ENTRIES_PER_SCRIPT + 1]}
     store.acquire_partitions("a", ID, [P])
     assert store.write(P, "a", write(1, states, {(token, HOUR): state for token, state in states.items()})) == {}
     assert states_of(store, P, [*states]) == [*states.values()]
@@ -129,7 +129,7 @@ def test_tokens_of_all_partitions_are_looked_up(store: PriceStore) -> None:
     assert {partition_of(token) for token in tokens} == set(range(PARTITIONS))
     store.acquire_partitions("a", ID, range(PARTITIONS))
     for number, token in enumerate(tokens):
-        left: dict[Leaving, bytes] = {} if number % 3 else {(token, HOUR): b"h%d" % number}
+        left: dict[ArchiveKey, bytes] = {} if number % 3 else {(token, HOUR): b"h%d" % number}
         store.write(partition_of(token), "a", write(number, {token: b"s%d" % number}, left))
     asked = [*tokens, b"unknown", tokens[0]]
     hours = [None if n % 3 else b"h%d" % n for n in range(200)] + [None, b"h0"]
@@ -153,7 +153,7 @@ def test_tails_grow_until_their_state_is_written(store: PriceStore) -> None:
 
 
 def test_many_tails_at_once(store: PriceStore) -> None:
-    tokens = [token for token in (b"t%d" % n for n in range(50 * PER_SCRIPT)) if partition_of(token) == P]
+    tokens = [token for token in (b"t%d" % n for n in range(50 * ENTRIES_PER_SCRIPT)) if partition_of(token) == P]
     store.acquire_partitions("a", ID, [P])
     for times in (1, 2):
         grown = store.write(P, "a", write(1, tails={token: token for token in tokens}))
@@ -185,7 +185,7 @@ def test_an_earlier_owner_notes_nothing(store: PriceStore) -> None:
 
 
 def test_many_unsettled_at_once(store: PriceStore) -> None:
-    keys = [b"t%d" % n for n in range(2 * PER_SCRIPT + 1)]
+    keys = [b"t%d" % n for n in range(2 * ENTRIES_PER_SCRIPT + 1)]
     store.acquire_partitions("a", ID, [P])
     store.write(P, "a", PriceWrite(1, {}, {}, {}, unsettled=keys))
     assert store.unsettled(P) == {*keys}

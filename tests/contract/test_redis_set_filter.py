@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from headwater.errors import SetStoreUnavailable
-from headwater.model.dataset import filter_set
+from headwater.model.value_sets import filter_set
 from headwater.model.record import RecordBatch
 from headwater.model.transform import RedisSetFilterTransform
 from headwater.stores.redis.client import Client, connect
@@ -46,7 +46,7 @@ def batch() -> RecordBatch:
 
 
 def passed(filter_: RedisSetFilter) -> list[int]:
-    return filter_.start(batch()).result().kept.offsets.tolist()
+    return filter_.start(batch()).result().output.offsets.tolist()
 
 
 def test_every_write_shows_in_the_next_batch(filter_: RedisSetFilter, client: Client) -> None:
@@ -70,4 +70,4 @@ def test_waits_while_the_server_is_away(filter_: RedisSetFilter, client: Client,
     with pytest.raises(SetStoreUnavailable):
         pending.result()
     valkey_server.start()
-    assert pending.result().kept.offsets.tolist() == [0]
+    assert pending.result().output.offsets.tolist() == [0]

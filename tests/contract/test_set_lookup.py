@@ -10,7 +10,12 @@ import redis
 from headwater.errors import SetStoreUnavailable
 from headwater.stores.redis.client import Client, Command, Script, Word, connect
 from headwater.stores.redis.sets.layout import Keys
-from headwater.stores.redis.sets.lookup import ENTRIES_PER_LOOKUP, FEWEST_ASKED, REBUILD_AFTER_S, RedisSetLookup
+from headwater.stores.redis.sets.lookup import (
+    LOG_ENTRIES_PER_LOOKUP,
+    MIN_LOOKUPS_BEFORE_BUILD,
+    REBUILD_AFTER_S,
+    RedisSetLookup,
+)
 from headwater.stores.redis.sets.set_store import RedisSetStore
 from tests.support.sets import TARGET, numbers
 from tests.support.valkey import ValkeyServer
@@ -113,7 +118,7 @@ class TestFilter:
     def test_is_not_built_for_a_set_that_is_seldom_asked(
         self, client: Counting, store: RedisSetStore, lookup: RedisSetLookup
     ) -> None:
-        asked = ABSENT[: FEWEST_ASKED // 2]
+        asked = ABSENT[: MIN_LOOKUPS_BEFORE_BUILD // 2]
         lookup.contains_many(TARGET, asked)
         lookup.wait()
         assert keys_asked(client, lookup, asked) > len(asked)
@@ -140,9 +145,9 @@ class TestWrites:
 
     def test_that_came_in_great_number(self, client: Counting, store: RedisSetStore, lookup: RedisSetLookup) -> None:
         warm(lookup)
-        for value in ABSENT[: ENTRIES_PER_LOOKUP + 10]:
+        for value in ABSENT[: LOG_ENTRIES_PER_LOOKUP + 10]:
             store.add(TARGET, [value])
-        added = ENTRIES_PER_LOOKUP + 10
+        added = LOG_ENTRIES_PER_LOOKUP + 10
         assert lookup.contains_many(TARGET, ABSENT) == [True] * added + [False] * (2_000 - added)
         lookup.wait()
         assert keys_asked(client, lookup, ABSENT[added:]) < 200

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from headwater.stores.base import SetStore
-from headwater.stores.redis import values as stored_values
+from headwater.stores.protocols.sets import SetStore
+from headwater.stores.redis.sets import value_encoding
 from tests.support.sets import OTHER, TARGET, VALUES, everything, listing, numbers
 
 
@@ -170,8 +170,8 @@ class TestPage:
         def few_places(stored: bytes, hash_key: int) -> int:
             return (stored[-1] % 4) << 62 | stored[-1]
 
-        monkeypatch.setattr(stored_values, "hash_of", few_places)
-        monkeypatch.setattr(stored_values, "hashes", lambda stored, key: [few_places(s, key) for s in stored])
+        monkeypatch.setattr(value_encoding, "hash_of", few_places)
+        monkeypatch.setattr(value_encoding, "hashes", lambda stored, key: [few_places(s, key) for s in stored])
         store.add(TARGET, numbers(0, 12))
         pages = listing(store, TARGET, 1)
         assert [len(page) for page in pages] == [3, 3, 3, 3]

@@ -5,7 +5,7 @@ from typing import Any
 import redis
 from redis.crc import key_slot
 
-from headwater.model.dataset import dataset_set
+from headwater.model.value_sets import dataset_set
 from headwater.stores.redis.client import connect
 from headwater.stores.redis.sets.lookup import RedisSetLookup
 from headwater.stores.redis.sets.set_store import RedisSetStore

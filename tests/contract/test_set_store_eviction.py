@@ -9,10 +9,10 @@ import redis
 from headwater.app.addresses import Addresses
 from headwater.app.home import Home
 from headwater.errors import SetStoreEvicts, SetStoreUnavailable, SetupError
-from headwater.model.dataset import dataset_set
+from headwater.model.value_sets import dataset_set
 from headwater.settings import Settings
 from headwater.stores.redis.client import connect
-from headwater.stores.redis.eviction import LOOK_EVERY_S
+from headwater.stores.redis.eviction import CHECK_INTERVAL_S
 from headwater.stores.redis.sets.lookup import RedisSetLookup
 from headwater.stores.redis.sets.set_store import RedisSetStore
 from tests.support.valkey import ValkeyServer
@@ -55,7 +55,7 @@ def test_values_that_were_evicted_are_never_told_to_be_missing(
     store.replace(TARGET, VALUES)
     assert all(lookup.contains_many(TARGET, VALUES[:500]))
     evict(admin)
-    now = [client._guard._clock() + LOOK_EVERY_S]
+    now = [client._guard._clock() + CHECK_INTERVAL_S]
     monkeypatch.setattr(client._guard, "_clock", lambda: now[0])
     for ask in (
         lambda: lookup.contains_many(TARGET, VALUES[:500]),

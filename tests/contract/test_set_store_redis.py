@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import redis
 
-from headwater.errors import SetStoreUnavailable, Superseded
-from headwater.stores.base import SetWriteResult
-from headwater.stores.redis import layout, set_store
+from headwater.errors import SetStoreUnavailable, UploadAborted
+from headwater.stores.protocols.sets import SetWriteResult
 from headwater.stores.redis.client import Client, Packed, Script, Word, connect
+from headwater.stores.redis.sets import layout, set_store
 from headwater.stores.redis.sets.layout import Keys
-from headwater.stores.redis.sets.replacement import GIVEN_UP_AFTER_S, VALUES_PER_FILL
+from headwater.stores.redis.sets.replacement import ABANDONED_AFTER_S, VALUES_PER_FILL
 from headwater.stores.redis.sets.set_store import VALUES_PER_WRITE, RedisSetStore
 from tests.support.sets import TARGET, everything, listing, numbers
 from tests.support.valkey import ValkeyServer
@@ -220,7 +220,7 @@ class TestDropUnderAReplace:
         store.add(TARGET, ["a"])
         with redis.Redis.from_url(valkey_url, protocol=2) as server:
             replacing = RedisSetStore(Between(server, lambda: store.drop(TARGET)))
-            with pytest.raises(Superseded):
+            with pytest.raises(UploadAborted):
                 replacing.replace(TARGET, numbers(0, values))
         assert client.call("KEYS", "*") == []
         client.close()
@@ -263,7 +263,7 @@ class TestAddUnderADrop:
         with redis.Redis.from_url(valkey_url, protocol=2) as server, pytest.raises(KeyboardInterrupt):
             RedisSetStore(AtUnlink(server, killed)).drop(TARGET)
         assert store.contains_many(TARGET, numbers(0, 1)) == [False]
-        RedisSetStore(client, clock=lambda: time.time() + 2 * GIVEN_UP_AFTER_S).sweep()
+        RedisSetStore(client, clock=lambda: time.time() + 2 * ABANDONED_AFTER_S).sweep()
         assert client.call("KEYS", "*") == []
         client.close()
 
@@ -274,7 +274,7 @@ class TestLostWrites:
         store = RedisSetStore(client)
         store.add(TARGET, ["a"])
         keys = Keys.of(TARGET)
-        before = client.call("DUMP", keys.m)
+        before = client.call("DUMP", keys.metadata)
         second_has_begun, first_has_ended = threading.Event(), threading.Event()
 
         def second() -> Iterator[str]:
@@ -283,14 +283,14 @@ class TestLostWrites:
             yield from numbers(20, 30)
 
         def first() -> Iterator[str]:
-            client.pipeline([("DEL", keys.staging), ("RESTORE", keys.m, 0, before, "REPLACE")])
+            client.pipeline([("DEL", keys.staging), ("RESTORE", keys.metadata, 0, before, "REPLACE")])
             waiting.append(pool.submit(store.replace, TARGET, second()))
             assert second_has_begun.wait(30)
             yield from numbers(0, 10)
 
         waiting: list[Future[SetWriteResult]] = []
         with ThreadPoolExecutor(1) as pool:
-            with pytest.raises(Superseded):
+            with pytest.raises(UploadAborted):
                 store.replace(TARGET, first())
             first_has_ended.set()
             assert waiting[0].result().count == 10

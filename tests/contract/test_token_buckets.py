@@ -10,9 +10,9 @@ import pytest
 import redis
 
 from headwater.errors import SetStoreUnavailable
-from headwater.stores.base import TokenBuckets
-from headwater.stores.redis.token_buckets import RedisTokenBuckets
+from headwater.stores.protocols.control import TokenBuckets
 from headwater.stores.redis.client import connect
+from headwater.stores.redis.token_buckets import RedisTokenBuckets
 from tests.support.memory.token_buckets import MemoryBuckets
 
 SLOWLY = 1e-6

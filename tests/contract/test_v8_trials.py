@@ -32,8 +32,19 @@ def resources(_owner: str) -> Iterator[TransformContext]:
 
 
 def tried(transforms: list[dict[str, Any]], *samples: bytes) -> list[TrialRecord]:
-    checker = PipelineChecker(Bindings(), lambda _script, _example: CheckedScript([]), lambda _: None, new_id)
-    trials = Trials(checker, TRANSFORMS, resources, lambda: datetime(2026, 1, 2, tzinfo=UTC), monotonic)
+    checker = PipelineChecker(
+        bindings=Bindings(),
+        validate_script=lambda _script, _example: CheckedScript([]),
+        parse_expression=lambda _: None,
+        new_id=new_id,
+    )
+    trials = Trials(
+        checker=checker,
+        builders=TRANSFORMS,
+        open_context=resources,
+        now=lambda: datetime(2026, 1, 2, tzinfo=UTC),
+        clock=monotonic,
+    )
     sent = {
         "source": {"chain": "base", "entity": "log"},
         "transforms": transforms,

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from headwater.model.dataset import SetId, dataset_set, filter_set
-from headwater.stores.base import SetStore
+from headwater.model.value_sets import SetId, dataset_set, filter_set
+from headwater.stores.protocols.sets import SetStore
 from headwater.stores.redis.client import Client, connect
-from headwater.stores.redis.sets.lookup import FEWEST_ASKED, REBUILD_AFTER_S, RedisSetLookup
+from headwater.stores.redis.sets.lookup import MIN_LOOKUPS_BEFORE_BUILD, REBUILD_AFTER_S, RedisSetLookup
 from headwater.stores.redis.sets.set_store import RedisSetStore
 from tests.support.memory.sets import MemorySetStore
 
@@ -40,7 +40,7 @@ class LooksUp(RedisSetStore):
     def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
         """Provoke a filter, then ask."""
         self._now += REBUILD_AFTER_S
-        self.lookup.contains_many(target, [f"provoke {number}" for number in range(FEWEST_ASKED)])
+        self.lookup.contains_many(target, [f"provoke {number}" for number in range(MIN_LOOKUPS_BEFORE_BUILD)])
         self.lookup.wait()
         return self.lookup.contains_many(target, values)
 

@@ -8,26 +8,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
-from headwater.model.dataset import Dataset
-from headwater.model.deployment import Condition, Deployment, Desired, LogLine, Observed, Phase
+from headwater.model.deployment import Condition, Deployment, DesiredPhase, LogLine, Observation, Phase
 from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.key import DEFAULT_SCOPES, ApiKey
 from headwater.model.quota import NO_QUOTAS, QuotaDefaults
-from headwater.stores.base import (
-    AuditLog,
-    DatasetStore,
-    DeploymentStore,
-    Doorbell,
-    FlowStore,
-    IdempotencyStore,
-    KeyStore,
-    Leases,
-    QuotaStore,
-    RevisionStore,
-)
+from headwater.model.value_sets import Dataset
+from headwater.stores.protocols.configurations import FlowStore, RevisionStore
+from headwater.stores.protocols.control import AuditLog, DatasetStore, IdempotencyStore, KeyStore, Leases, QuotaStore
+from headwater.stores.protocols.deployments import DeploymentStore, Doorbell
 from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.database import Database, open_database
-from headwater.stores.sql.deployment_rows import DeploymentRows
+from headwater.stores.sql.deployment_mapper import DeploymentMapper
 from headwater.stores.sql.encryption import Sealer
 
 SECRET_KEY = bytes(range(32))
@@ -86,7 +77,7 @@ class FreshDatabases:
         path = self._template.with_name(f"{uuid.uuid4().hex}.db")
         shutil.copyfile(self._template, path)
         connections = Connections(make_engine(f"sqlite:///{path}"))
-        self._opened[path] = Database(connections, DeploymentRows(Sealer(SECRET_KEY)), defaults)
+        self._opened[path] = Database(connections, DeploymentMapper(Sealer(SECRET_KEY)), defaults)
         return self._opened[path]
 
     def close(self) -> None:
@@ -145,7 +136,7 @@ def a_deployment(deployment_id: str = "d1", **fields: Any) -> Deployment:
         "flow_id": "f1",
         "owner": OWNER,
         "config": a_config(),
-        "desired": Desired.RUNNING,
+        "desired": DesiredPhase.RUNNING,
         "desired_revision": 1,
         "generation": 1,
         "reader_password": f"read-{deployment_id}-password",
@@ -155,7 +146,7 @@ def a_deployment(deployment_id: str = "d1", **fields: Any) -> Deployment:
     return Deployment(id=deployment_id, **(values | fields))
 
 
-def seen(deployment: Deployment, phase: Phase = Phase.RUNNING, **fields: Any) -> Observed:
+def seen(deployment: Deployment, phase: Phase = Phase.RUNNING, **fields: Any) -> Observation:
     """What the controller writes when a round over this deployment has ended."""
     running = phase is Phase.RUNNING
     values: dict[str, Any] = {
@@ -163,7 +154,7 @@ def seen(deployment: Deployment, phase: Phase = Phase.RUNNING, **fields: Any) ->
         "observed_generation": deployment.generation,
         "condition": Condition.FAILED if phase is Phase.FAILED else Condition.STABLE,
     }
-    return Observed(deployment_id=deployment.id, phase=phase, **(values | fields))
+    return Observation(deployment_id=deployment.id, phase=phase, **(values | fields))
 
 
 def a_line(number: int = 1) -> LogLine:

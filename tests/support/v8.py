@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from headwater.errors import SetStoreUnavailable
-from headwater.model.dataset import SetId, dataset_set, normalise
 from headwater.model.record import Failure
 from headwater.model.transform import V8Transform
+from headwater.model.value_sets import SetId, dataset_set, normalise
 from headwater.sandbox import Sandbox
 from headwater.transforms.base import TransformContext
 from headwater.transforms.v8 import V8, build
@@ -51,4 +51,4 @@ class Bench:
 
     def run(self, script: str, values: Sequence[bytes | None]) -> tuple[list[bytes | None], list[Failure]]:
         outcome = self.transform(script).start(batch(values)).result()
-        return [*outcome.kept.values], outcome.failures
+        return [*outcome.output.values], outcome.failures

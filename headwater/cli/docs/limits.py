@@ -31,20 +31,23 @@ def page() -> str:
 
 
 def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    from headwater.api import deployments, guard, turns, uploads
+    from headwater.api import concurrency, deployments, guard
 
     yield (
         "Requests",
         [
             ("request body, all but those with `values`", _bytes(guard.MAX_BODY_BYTES)),
             ("faults that one answer lists", f"{value_sets.MAX_REPORTED_FAULTS}"),
-            ("configurations that are checked at once, per process; others wait", f"{turns.MAX_CONCURRENT_CHECKS}"),
-            ("of these for one owner", f"{turns.MAX_CONCURRENT_CHECKS_PER_OWNER}"),
+            (
+                "configurations that are checked at once, per process; others wait",
+                f"{concurrency.MAX_CONCURRENT_CHECKS}",
+            ),
+            ("of these for one owner", f"{concurrency.MAX_CONCURRENT_CHECKS_PER_OWNER}"),
             (
                 "bodies with `values` that are read at once, per process; others wait",
-                f"{uploads.MAX_CONCURRENT_UPLOADS}",
+                f"{concurrency.MAX_CONCURRENT_UPLOADS}",
             ),
-            ("of these for one owner", f"{uploads.MAX_CONCURRENT_UPLOADS_PER_OWNER}"),
+            ("of these for one owner", f"{concurrency.MAX_CONCURRENT_UPLOADS_PER_OWNER}"),
             ("characters of an owner's name", f"1 to {keys.MAX_OWNER_CHARS}"),
             ("characters of an `Idempotency-Key`, visible ASCII", f"1 to {idempotency.MAX_KEY_CHARS}"),
             ("how long its answer is kept", f"{idempotency.REMEMBERED_FOR // timedelta(hours=1)} hours"),
@@ -74,7 +77,7 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
         [
             ("records", f"{trial.MAX_SAMPLES}"),
             ("bytes of all records", _bytes(trial.MAX_SAMPLE_BYTES)),
-            ("bytes of the outputs that are shown", _bytes(trials.MAX_ANSWER_BYTES)),
+            ("bytes of the outputs that are shown", _bytes(trials.MAX_RESPONSE_BYTES)),
         ],
     )
     yield (

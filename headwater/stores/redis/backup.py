@@ -1,7 +1,7 @@
-"""Reads all of Headwater's data out of a Valkey or Redis, and writes it into another one.
+"""Backs up Headwater's data in Valkey or Redis, and restores it into another server.
 
-Sets travel as their values, so any server takes them. All else travels as the server's own DUMP of a key, which a
-server of the same version or a newer one takes.
+Sets are dumped as their values, which any server accepts. All other keys are dumped with DUMP, whose result only a
+server of the same or a newer version can restore.
 """
 
 import base64
@@ -13,32 +13,40 @@ from typing import Any, Final
 import redis
 
 from headwater.errors import SetStoreUnavailable, SetupError
-from headwater.model.dataset import SetId
+from headwater.model.value_sets import SetId
 from headwater.stores.redis.client import Client
 from headwater.stores.redis.sets.layout import Keys
 from headwater.stores.redis.sets.set_store import RedisSetStore
 
 VALUES_PER_ENTRY: Final = 10_000
-KEYS_PER_TURN: Final = 500
-TRIES: Final = 20
-_SETS: Final = ("fs", "ds")
-_PLAIN: Final = ("{px*", "{dm:*", "{dn:*", "{headwater}:*")
-"""Price states, metrics, names of datasets, and the notes of unfinished writes. Rate limits are not kept."""
+KEYS_PER_ROUND_TRIP: Final = 500
+MAX_ATTEMPTS: Final = 20
+_SET_KINDS: Final = ("fs", "ds")
+_OTHER_KEYS: Final = ("{px*", "{dm:*", "{dn:*", "{headwater}:*")
+"""Patterns of the keys of prices, metrics, names of datasets, and the list of replaced sets.
+
+Rate limits are not backed up.
+"""
 
 Entry = dict[str, Any]
-"""One line of a dump: values of a set (`set`, `values`), or a key (`key`, `dump`, `ttl_ms`)."""
+"""One line of a dump.
+
+An entry is either part of a set, with the members `set` (kind and id) and `values`, or `begin` where the set begins; or
+it is another key, with the members `key` and `dump` (both in base64) and `ttl_ms` (0 for a key that does not expire).
+"""
 
 
 def dump(client: Client) -> Iterator[Entry]:
-    """All data, in parts of bounded size. The server may be in use.
+    """Yield all data in entries of bounded size. The server may be in use.
 
-    Each set is whole: all values that were in it during the whole reading, and never a mix of two replaces. The
-    position that price states reach is read before the states: what they hold beyond it is counted once all the same.
+    The dump of a set contains each value that is a member during the whole read, and never mixes the values of two
+    replacements. The positions of prices are read before the states. A state may contain ticks beyond its position;
+    after a restore they are folded again, and a tick that is folded twice counts once.
     """
-    for kind in _SETS:
+    for kind in _SET_KINDS:
         for target in sorted(_sets(client, kind), key=lambda one: one.id):
             yield from _values(client, target)
-    for pattern in _PLAIN:
+    for pattern in _OTHER_KEYS:
         keys = sorted(set(client.scan(pattern)), key=lambda key: (not key.endswith(b":who"), key))
         yield from _dumped(client, keys)
 
@@ -46,13 +54,17 @@ def dump(client: Client) -> Iterator[Entry]:
 def _sets(client: Client, kind: str) -> set[SetId]:
     prefix, suffix = f"{{{kind}:".encode(), b"}:m"
     found = client.scan(f"{{{kind}:*}}:m")
-    return {SetId(kind, key.removeprefix(prefix).removesuffix(suffix).decode()) for key in found}  # type: ignore[arg-type]  # one of _SETS
+    return {SetId(kind, key.removeprefix(prefix).removesuffix(suffix).decode()) for key in found}  # type: ignore[arg-type]  # one of _SET_KINDS
 
 
 def _values(client: Client, target: SetId) -> Iterator[Entry]:
-    """The values of a set, after an entry that begins it anew when another replace came between."""
+    """Yield the values of a set, after an entry that begins the set.
+
+    When the set is replaced meanwhile, it is yielded again from its beginning, which replaces the values that were
+    yielded before.
+    """
     store = RedisSetStore(client)
-    for _ in range(TRIES):
+    for _ in range(MAX_ATTEMPTS):
         before = Keys.of(target).read(client)
         yield {"set": [target.kind, target.id], "begin": True}
         cursor: int | None = None
@@ -64,14 +76,17 @@ def _values(client: Client, target: SetId) -> Iterator[Entry]:
             if cursor is None:
                 break
         after = Keys.of(target).read(client)
-        if (before and before.gen) == (after and after.gen):
+        if (before and before.number) == (after and after.number):
             return
-    raise SetStoreUnavailable(f"The set {target.id} is replaced all the time. Make the backup when that has ended.")
+    raise SetStoreUnavailable(
+        f"The set {target.id} was replaced during each of {MAX_ATTEMPTS} attempts to read it. "
+        "Repeat the backup when it is replaced less often."
+    )
 
 
 def _dumped(client: Client, keys: Iterable[bytes]) -> Iterator[Entry]:
     todo = iter(keys)
-    while some := list(islice(todo, KEYS_PER_TURN)):
+    while some := list(islice(todo, KEYS_PER_ROUND_TRIP)):
         answers = client.pipelines([[("DUMP", key), ("PTTL", key)] for key in some])
         for key, (content, ttl_ms) in zip(some, answers, strict=True):
             if content is not None and ttl_ms != 0:
@@ -79,25 +94,32 @@ def _dumped(client: Client, keys: Iterable[bytes]) -> Iterator[Entry]:
 
 
 def is_empty(client: Client) -> bool:
-    """Whether the server holds nothing of Headwater's."""
+    """Return whether the server has no data of Headwater."""
     return next(_all_keys(client), None) is None
 
 
 def clear(client: Client) -> None:
-    """Remove all of Headwater's data from a server; what others keep there stays."""
+    """Remove all data of Headwater from a server. Other keys are kept."""
     todo = _all_keys(client)
-    while some := list(islice(todo, KEYS_PER_TURN)):
+    while some := list(islice(todo, KEYS_PER_ROUND_TRIP)):
         client.pipelines([[("UNLINK", key)] for key in some])
 
 
 def _all_keys(client: Client) -> Iterator[bytes]:
-    for pattern in (*(f"{{{kind}:*" for kind in _SETS), *_PLAIN, "{rl:*"):
+    for pattern in (*(f"{{{kind}:*" for kind in _SET_KINDS), *_OTHER_KEYS, "{rl:*"):
         yield from client.scan(pattern)
 
 
 @dataclass(slots=True)
 class Loaded:
-    """What was written: sets, values of sets, other keys, and keys of a newer server that this one can't read."""
+    """How much was restored.
+
+    Attributes:
+        sets: The number of sets.
+        values: The number of values in all sets.
+        keys: The number of other keys.
+        unreadable: The number of keys that were not restored, because they are from a newer version of the server.
+    """
 
     sets: int = 0
     values: int = 0
@@ -106,7 +128,7 @@ class Loaded:
 
 
 def load(client: Client, entries: Iterable[Entry]) -> Loaded:
-    """Write a dump into a server that holds nothing of Headwater's. Raises SetStoreUnavailable."""
+    """Restore a dump into a server that has no data of Headwater. Raises SetStoreUnavailable and SetupError."""
     loaded, store = Loaded(), RedisSetStore(client)
     for entry in entries:
         if "key" in entry:
@@ -127,7 +149,7 @@ def _restore(client: Client, entry: Entry, loaded: Loaded) -> None:
         client.call("RESTORE", _bytes(entry["key"]), entry["ttl_ms"], _bytes(entry["dump"]), "REPLACE")
     except redis.ResponseError as error:
         if "DUMP payload" not in str(error):
-            raise SetupError(f"The set store refuses a key of the backup ({error}).") from error
+            raise SetupError(f"The set store rejected a key of the backup ({error}).") from error
         loaded.unreadable += 1
     else:
         loaded.keys += 1

@@ -1,10 +1,12 @@
-"""The one way to a Valkey or Redis server or cluster: commands, pipelines, scripts; errors are SetStoreUnavailable.
+"""The client of a Valkey or Redis server or cluster: commands, pipelines and Lua scripts.
 
-Nothing is sent twice. A write whose answer is lost may have been done or not; sent again by this client it would be
-done once, but its answer would say that nothing changed. So the caller is told, and sends its own request again: the
-counts that it then gets are those of that request. Two things are safe and happen here: a pooled connection that the
-server closed meanwhile is noticed and replaced before anything is written to it, and a script that the server does not
-know (it was restarted) did not run and is sent in full.
+Errors of the connection or the server become SetStoreUnavailable.
+
+The client never repeats a command. When the reply to a write is lost, the write may or may not have happened. Repeating
+it would be idempotent, but the reply would then say that nothing changed. So the error goes to the caller of the API,
+who repeats the whole request and gets the counts of that request. Two repetitions are safe, and the client does them:
+it replaces a pooled connection that the server has closed before it writes to it, and it sends a script in full when a
+restarted server does not know it, because the script did not run then.
 """
 
 import hashlib
@@ -36,29 +38,31 @@ ANSWER_TIMEOUT_S = 10.0
 DEFAULT_PORT = 6379
 
 Word = bytes | str | int
-Command = tuple[Any, ...]  # words
-Packed = tuple[bytes, int]  # commands as the server reads them, and their number
+Command = tuple[Any, ...]
+"""The name of a command and its arguments, each a Word."""
+EncodedCommands = tuple[bytes, int]
+"""Commands in the protocol of the server (RESP), and their number."""
 
-_AWAY = "The set store (Valkey or Redis) does not answer. Send the same request again."
-_SENTENCES = {
+_UNAVAILABLE = "The set store (Valkey or Redis) does not answer. Send the same request again."
+_MESSAGES = {
     "LOADING": "The set store (Valkey or Redis) is still reading its files. Send the same request again.",
-    "READONLY": "The set store (Valkey or Redis) accepts no writes: it is a replica. Wait for the end of its failover.",
+    "READONLY": "The set store (Valkey or Redis) accepts no writes: it is a replica. Wait until its failover ends.",
     "OOM": "The set store (Valkey or Redis) is out of memory. Remove values, or raise its maxmemory.",
-    "MISCONF": "The set store (Valkey or Redis) can't write to its disk and accepts no writes. Free some space.",
-    "NOAUTH": "The set store (Valkey or Redis) wants a user and password. Name them in redis_url.",
-    "WRONGPASS": "The set store (Valkey or Redis) refuses our user or password. Correct redis_url.",
-    "NOPERM": "The set store (Valkey or Redis) denies our user a command or key. Give it all commands and keys.",
-    "NOREPLICAS": _AWAY,
-    "BUSY": _AWAY,
+    "MISCONF": "The set store (Valkey or Redis) accepts no writes: it can't write to its disk. Free some space.",
+    "NOAUTH": "The set store (Valkey or Redis) requires a user and password. Add them to redis_url.",
+    "WRONGPASS": "The set store (Valkey or Redis) rejected the user or password in redis_url. Correct them.",
+    "NOPERM": "The set store (Valkey or Redis) denies the user in redis_url a command or a key. Allow it all of both.",
+    "NOREPLICAS": _UNAVAILABLE,
+    "BUSY": _UNAVAILABLE,
 }
-_CLASSES: dict[type[redis.RedisError], str] = {
+_CODES_BY_CLASS: dict[type[redis.RedisError], str] = {
     redis.BusyLoadingError: "LOADING",
     redis.ReadOnlyError: "READONLY",
     redis.OutOfMemoryError: "OOM",
     redis.AuthenticationError: "WRONGPASS",
     redis.exceptions.NoPermissionError: "NOPERM",
 }
-_AWAY_CLASSES = (
+_UNAVAILABLE_CLASSES = (
     redis.ConnectionError,
     redis.TimeoutError,
     redis.exceptions.MasterDownError,
@@ -71,44 +75,47 @@ _AWAY_CLASSES = (
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A Lua script of this package and its SHA-1, by which servers know it."""
+    """A Lua script of this package, and the SHA-1 by which a server that has loaded the script knows it."""
 
     text: str
     sha: str
 
     @classmethod
     def load(cls, name: str) -> "Script":
-        """Read lua/<name>.lua."""
+        """Read the script from lua/<name>.lua."""
         text = (Path(__file__).parent / "lua" / f"{name}.lua").read_text()
         return cls(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
-def packed(commands: Sequence[Command]) -> Packed:
-    """Commands as the server reads them."""
+def encode_commands(commands: Sequence[Command]) -> EncodedCommands:
+    """Encode commands in the protocol of the server."""
     return b"".join([hiredis.pack_command(command) for command in commands]), len(commands)
 
 
-class _Lines:
-    """Connections between two uses, by their pool. A pool's own way of lending takes as long as a round trip."""
+class _ConnectionCache:
+    """A free list of connections for each connection pool of redis-py.
+
+    redis-py's own checkout of a connection takes as long as a round trip.
+    """
 
     def __init__(self) -> None:
         self._idle: WeakKeyDictionary[Any, deque[Any]] = WeakKeyDictionary()
         self._lock = threading.Lock()
 
     @contextmanager
-    def one(self, pool: Any) -> Iterator[Any]:
-        """A connection that nobody else uses meanwhile."""
-        connection, idle = self.take(pool)
+    def connection(self, pool: Any) -> Iterator[Any]:
+        """Lend a connection to the block."""
+        connection, idle = self.acquire(pool)
         try:
             yield connection
         except BaseException:
-            connection.disconnect()  # answers left unread would be taken for those of the next commands
+            connection.disconnect()  # unread replies would be taken for the replies to the next commands
             raise
         finally:
             idle.append(connection)
 
-    def take(self, pool: Any) -> tuple[Any, deque[Any]]:
-        """A connection, and where to append it afterwards."""
+    def acquire(self, pool: Any) -> tuple[Any, deque[Any]]:
+        """Return a connection, and the free list to which the caller appends the connection after use."""
         with self._lock:
             idle = self._idle.setdefault(pool, deque())
         try:
@@ -120,7 +127,10 @@ class _Lines:
 
 
 def _drop_if_dead(connection: Any) -> None:
-    """A connection that the server closed is readable. It connects again when something is sent."""
+    """Disconnect a connection that the server has closed; redis-py connects again when something is sent.
+
+    A closed connection is readable, and an open one without outstanding replies is not.
+    """
     try:
         dead = connection.can_read()
     except (redis.ConnectionError, redis.TimeoutError, OSError):
@@ -129,10 +139,11 @@ def _drop_if_dead(connection: Any) -> None:
         connection.disconnect()
 
 
-def _answers(connection: Any, count: int) -> list[Any]:
-    """Read the answers to so many commands. Raises the first error among them, once all are read.
+def _read_replies(connection: Any, count: int) -> list[Any]:
+    """Read the replies to `count` commands. Raises the first error among them, after all are read.
 
-    From what the connection's parser has read: its `read_response` adds about half a microsecond to each answer.
+    Where possible it takes replies from the buffer of hiredis, because redis-py's `read_response` costs about 0.5 µs
+    for each.
     """
     parser = connection._parser
     try:
@@ -149,94 +160,100 @@ def _answers(connection: Any, count: int) -> list[Any]:
 
 
 class Client:
-    """A server or replica group. Thread-safe; methods may block for ANSWER_TIMEOUT_S and raise SetStoreUnavailable."""
+    """A client of one server or replica group. Thread-safe.
+
+    All methods may block for ANSWER_TIMEOUT_S, and raise SetStoreUnavailable.
+    """
 
     def __init__(self, server: redis.Redis) -> None:
         self._server: Any = server  # execute_command has no types
-        self._lines = _Lines()
+        self._connections = _ConnectionCache()
         self._guard = EvictionGuard()
 
     def call(self, *command: Word) -> Any:
-        """Send one command. Its first argument is its key."""
-        with _told():
+        """Send one command, whose first argument is its key, and return the reply."""
+        with _translated_errors():
             return self._node(command[1] if len(command) > 1 else "").execute_command(*command)
 
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
-        """Send several commands in one round trip, on keys of one hash tag, which is the first argument of the first.
+        """Send several commands in one round trip and return their replies. All keys must share one hash tag.
 
-        Without the client library's pipeline: this takes half the time.
+        This does not use the pipeline of redis-py, which takes twice the time.
         """
         return self._send(commands[0][1], commands)
 
     def pipelines(self, groups: Sequence[Sequence[Command]]) -> list[list[Any]]:
-        """Send several pipelines, each on keys of its own hash tag, in one round trip per server."""
+        """Send several pipelines in one round trip per server. The keys of each pipeline share one hash tag."""
         together: dict[Any, list[int]] = {}
-        with _told():
+        with _translated_errors():
             for number, commands in enumerate(groups):
                 together.setdefault(self._node(commands[0][1]), []).append(number)
         answers: list[list[Any]] = [[]] * len(groups)
         for numbers in together.values():
-            told = iter(self.pipeline([command for number in numbers for command in groups[number]]))
+            replies = iter(self.pipeline([command for number in numbers for command in groups[number]]))
             for number in numbers:
-                answers[number] = [*islice(told, len(groups[number]))]
+                answers[number] = [*islice(replies, len(groups[number]))]
         return answers
 
     def run(self, script: Script, keys: Sequence[Word], args: Sequence[Word]) -> Any:
-        """Run a script on `keys`, which share one hash tag."""
+        """Run a script on keys that share one hash tag, and return its reply."""
         try:
             [answer] = self._send(keys[0], [("EVALSHA", script.sha, len(keys), *keys, *args)])
         except redis.exceptions.NoScriptError:
             [answer] = self._send(keys[0], [("EVAL", script.text, len(keys), *keys, *args)])
         return answer
 
-    def stream(self, key: Word, parts: Iterable[Packed]) -> Iterator[list[Any]]:
-        """Send packed commands to the server of a key and yield their answers, part by part.
+    def stream(self, key: Word, parts: Iterable[EncodedCommands]) -> Iterator[list[Any]]:
+        """Send encoded commands to the server of a key, and yield the replies to each part.
 
-        The next part is made while the server works on the one before.
+        The next part is taken from the iterable while the server works on the previous part.
         """
-        with _told(), self._lines.one(self._node(key).connection_pool) as connection:
+        with _translated_errors(), self._connections.connection(self._node(key).connection_pool) as connection:
             waiting = 0
             for commands, count in parts:
                 connection.send_packed_command([commands])
                 if waiting:
-                    yield _answers(connection, waiting)
+                    yield _read_replies(connection, waiting)
                 waiting = count
-            yield _answers(connection, waiting)
+            yield _read_replies(connection, waiting)
 
     def _send(self, key: Word, commands: Sequence[Command]) -> list[Any]:
-        """As `stream` does with one part. Without its generators: each lookup comes through here."""
-        data, count = packed(commands)
+        """Do what `stream` does with a single part, without generators, because every lookup takes this path."""
+        data, count = encode_commands(commands)
         try:
-            connection, idle = self._lines.take(self._node(key).connection_pool)
+            connection, idle = self._connections.acquire(self._node(key).connection_pool)
             try:
                 connection.send_packed_command([data])
-                return _answers(connection, count)
+                return _read_replies(connection, count)
             except BaseException:
                 connection.disconnect()
                 raise
             finally:
                 idle.append(connection)
         except _ERRORS as error:
-            _tell(error)
+            _raise_translated(error)
 
     def _node(self, key: Word) -> Any:  # noqa: ARG002  # there is one
-        """The server that holds a key. Raises SetStoreEvicts."""
+        """Return the server that holds a key. Raises SetStoreEvicts."""
         self._guard.check(self._server)
         return self._server
 
     def scan(self, pattern: str) -> Iterator[bytes]:
-        """The keys that match a pattern of SCAN; one that is written meanwhile may come twice, or not at all."""
-        with _told():
+        """Yield the keys that match a pattern of SCAN.
+
+        A key that is written during the scan may be missing, and any key may be yielded twice.
+        """
+        with _translated_errors():
             for server in self._servers():
                 yield from server.scan_iter(match=pattern, count=KEYS_PER_SCAN)
 
     def _servers(self) -> list[Any]:
-        """All servers that hold keys of their own."""
+        """Return all servers that are no replicas."""
         return [self._server]
 
     def version(self) -> tuple[int, int]:
-        """Major and minor version of Redis that the server is compatible with."""
-        with _told():
+        """Return the major and minor version of Redis with which the server is compatible."""
+        with _translated_errors():
             return _version(self._server)
 
     def close(self) -> None:
@@ -245,13 +262,14 @@ class Client:
 
 
 class ClusterClient(Client):
-    """A cluster: every set lives on one of its servers, with all its keys.
+    """A client of a cluster. All keys of a set are on the same server.
 
-    Where slots are is learnt at the first command and anew after one that failed. open_cluster: connects.
+    The client loads the map of slots at the first command, and again after a failed command.
     """
 
     def __init__(self, open_cluster: Callable[[], Any]) -> None:
-        self._lines = _Lines()
+        """open_cluster: Creates the cluster client of redis-py, which connects."""
+        self._connections = _ConnectionCache()
         self._guard = EvictionGuard()
         self._open = open_cluster
         self._cluster: Any = None
@@ -260,9 +278,9 @@ class ClusterClient(Client):
 
     def call(self, *command: Word) -> Any:
         """See Client."""
-        return self._where_it_is(partial(super().call, *command))
+        return self._following_moved(partial(super().call, *command))
 
-    def stream(self, key: Word, parts: Iterable[Packed]) -> Iterator[list[Any]]:
+    def stream(self, key: Word, parts: Iterable[EncodedCommands]) -> Iterator[list[Any]]:
         """See Client."""
         try:
             yield from super().stream(key, parts)
@@ -271,11 +289,11 @@ class ClusterClient(Client):
             raise
 
     def _send(self, key: Word, commands: Sequence[Command]) -> list[Any]:
-        answers: list[Any] = self._where_it_is(partial(super()._send, key, commands))
+        answers: list[Any] = self._following_moved(partial(super()._send, key, commands))
         return answers
 
-    def _where_it_is(self, send: Callable[[], Any]) -> Any:
-        """Send again what went to a server that the slot has left: it was not done there."""
+    def _following_moved(self, send: Callable[[], Any]) -> Any:
+        """Send commands, and once more after a MOVED error: the server that replied MOVED did not execute them."""
         try:
             return send()
         except SetStoreUnavailable as error:
@@ -301,8 +319,8 @@ class ClusterClient(Client):
         return [self._cluster.get_redis_connection(node) for node in self._cluster.get_primaries()]
 
     def version(self) -> tuple[int, int]:
-        """That of the oldest primary."""
-        with _told():
+        """Return the lowest version among the primaries."""
+        with _translated_errors():
             return min(map(_version, self._servers()))
 
     def close(self) -> None:
@@ -314,16 +332,17 @@ class ClusterClient(Client):
 KEYS_PER_SCAN = 1_000
 _CLUSTER = re.compile(r"(rediss?)-cluster://((?:[^/?#]*@)?)([^/?#@]+)/?(\?[^#]*)?")
 _BAD_URL = (
-    "redis_url is no URL of the form redis://, rediss:// (TLS), unix://, redis-cluster://host:port,host:port or "
+    "redis_url is not a URL of the form redis://, rediss:// (TLS), unix://, redis-cluster://host:port,host:port or "
     "rediss-cluster://. Correct it."
 )
 
 
 def connect(url: str, *, answer_timeout_s: float = ANSWER_TIMEOUT_S) -> Client:
-    """A client of the server or cluster at a URL; it connects when it is first used.
+    """Return a client of the server or cluster at a URL. The client connects when it is first used.
 
-    One server: `redis://`, `rediss://` (TLS) or `unix://`. A cluster: `redis-cluster://` or `rediss-cluster://` with
-    some of its servers, `[user:password@]host:port,host:port[?ssl_ca_certs=FILE]`. Raises SetupError when it is none.
+    The URL of one server is `redis://…`, `rediss://…` (TLS) or `unix://…`. The URL of a cluster is `redis-cluster://…`
+    or `rediss-cluster://…` with some of its servers: `[user:password@]host:port,host:port[?ssl_ca_certs=FILE]`.
+    Raises SetupError when the URL has another form.
     """
     options = {
         "protocol": 2,
@@ -348,8 +367,8 @@ def _cluster_client(url: re.Match[str], options: dict[str, Any]) -> ClusterClien
 
 
 def _version(server: Any) -> tuple[int, int]:
-    told: dict[str, Any] = server.execute_command("INFO", "server")
-    major, minor, *_ = str(told["redis_version"]).split(".")
+    info: dict[str, Any] = server.execute_command("INFO", "server")
+    major, minor, *_ = str(info["redis_version"]).split(".")
     return int(major), int(minor)
 
 
@@ -357,28 +376,28 @@ _ERRORS = (redis.RedisError, redis.exceptions.RedisClusterException)
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _translated_errors() -> Iterator[None]:
     try:
         yield
     except _ERRORS as error:
-        _tell(error)
+        _raise_translated(error)
 
 
-def _tell(error: Exception) -> NoReturn:
-    """Raise SetStoreUnavailable, or the error itself when the server is well and the command was wrong."""
-    sentence = _sentence(error)
-    if sentence is None:
+def _raise_translated(error: Exception) -> NoReturn:
+    """Raise SetStoreUnavailable, or the error itself when the server is healthy and the command was wrong."""
+    message = _message(error)
+    if message is None:
         raise error
-    raise SetStoreUnavailable(sentence) from error
+    raise SetStoreUnavailable(message) from error
 
 
-def _sentence(error: Exception) -> str | None:
-    """What to tell the reader; None when the server is well and the command was wrong."""
-    for kind, code in _CLASSES.items():
+def _message(error: Exception) -> str | None:
+    """Return the error message for the user; None when the server is healthy and the command was wrong."""
+    for kind, code in _CODES_BY_CLASS.items():
         if isinstance(error, kind):
-            return _SENTENCES[code]
-    if isinstance(error, _AWAY_CLASSES):
-        return _AWAY
-    # Inside a script an older server puts the code behind its own words: "… -OOM command not allowed …".
+            return _MESSAGES[code]
+    if isinstance(error, _UNAVAILABLE_CLASSES):
+        return _UNAVAILABLE
+    # When a command fails inside a script, older servers put the code in the middle: "… -OOM command not allowed …".
     words = str(error).replace("-", " ").split()
-    return next((_SENTENCES[word] for word in words if word in _SENTENCES), None)
+    return next((_MESSAGES[word] for word in words if word in _MESSAGES), None)

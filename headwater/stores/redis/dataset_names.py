@@ -1,10 +1,10 @@
-"""Names of datasets as workers resolve them: one hash per owner, name → dataset id."""
+"""The names of datasets in Valkey or Redis: one hash per owner, which maps names to dataset ids."""
 
 from collections.abc import Sequence
 
 from headwater.stores.redis.client import Client, Script
 
-_DISCARD = Script.load("discard_name")
+_DISCARD = Script.load("discard_dataset_name")
 
 
 class RedisDatasetNames:

@@ -1,4 +1,4 @@
-"""Refuses a server that may evict keys: an evicted bucket of a set would answer "not in the set" without an error."""
+"""Refuses a server that may evict keys: lookups in an evicted part of a set would silently return "not a member"."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -12,14 +12,14 @@ from headwater.errors import SetStoreEvicts
 
 log = structlog.get_logger(__name__)
 
-LOOK_EVERY_S: Final = 1.0
-"""How often a server is asked for its policy: an administrator, or a failover, may change it."""
+CHECK_INTERVAL_S: Final = 1.0
+"""How often the policy of a server is read. It may change by an administrator or a failover."""
 
-Finding = Literal["keeps", "may evict what expires", "may evict anything", "does not say"]
+EvictionRisk = Literal["keeps", "may evict what expires", "may evict anything", "does not say"]
 
 
-def find(memory: Mapping[str, Any]) -> Finding:
-    """What a server's `INFO memory` says about keys that it may evict when its memory is full."""
+def eviction_risk(memory: Mapping[str, Any]) -> EvictionRisk:
+    """Return which keys a server may evict when its memory is full. memory: The reply to `INFO memory`."""
     policy = str(memory.get("maxmemory_policy", ""))
     if policy.startswith("allkeys"):
         return "may evict anything"
@@ -29,37 +29,37 @@ def find(memory: Mapping[str, Any]) -> Finding:
 
 
 class EvictionGuard:
-    """Looks at a server's policy before it is used, at most once in LOOK_EVERY_S. Thread-safe."""
+    """Checks the maxmemory-policy of a server before a command, at most once per CHECK_INTERVAL_S. Thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._looked_at: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
-        self._last: Finding = "keeps"
+        self._checked_at: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
+        self._last: EvictionRisk = "keeps"
 
     def check(self, server: Any) -> None:
-        """Raises SetStoreEvicts, and what the client library raises when the server is away."""
+        """Raise SetStoreEvicts if the server may evict any key. Raises errors of redis-py when it is unavailable."""
         now = self._clock()
-        if now - self._looked_at.get(server, float("-inf")) < LOOK_EVERY_S:
+        if now - self._checked_at.get(server, float("-inf")) < CHECK_INTERVAL_S:
             return
-        memory = _ask(server)
-        finding = find(memory)
-        self._tell(finding)
-        if finding == "may evict anything":
+        memory = _read_memory_info(server)
+        risk = eviction_risk(memory)
+        self._log_change(risk)
+        if risk == "may evict anything":
             raise SetStoreEvicts(str(memory["maxmemory_policy"]))
-        self._looked_at[server] = now
+        self._checked_at[server] = now
 
-    def _tell(self, finding: Finding) -> None:
-        if finding == self._last:
+    def _log_change(self, risk: EvictionRisk) -> None:
+        if risk == self._last:
             return
-        self._last = finding
-        if finding == "may evict what expires":
+        self._last = risk
+        if risk == "may evict what expires":
             log.warning("the set store may evict metrics and prices; set maxmemory-policy to noeviction")
-        if finding == "does not say":
-            log.warning("the set store does not tell its maxmemory-policy; make sure that it is noeviction")
+        if risk == "does not say":
+            log.warning("the set store denies INFO memory; make sure that its maxmemory-policy is noeviction")
 
 
-def _ask(server: Any) -> Mapping[str, Any]:
-    """`INFO memory`; empty where the server does not allow the command."""
+def _read_memory_info(server: Any) -> Mapping[str, Any]:
+    """Return the reply to `INFO memory`; empty when the server denies the command."""
     try:
         memory = server.execute_command("INFO", "memory")
     except redis.ResponseError:

@@ -1,9 +1,12 @@
-"""Metrics in Valkey or Redis. All keys of a deployment share one hash tag, so that one script writes all of them.
+"""Metrics in Valkey or Redis. All keys of a deployment share one hash tag, so that one script can write all of them.
 
-{dm:ID}:who          hash    `GROUP/PARTITION:owner`, `GROUP/PARTITION:mark`, and `at`: when a mark moved last
-{dm:ID}:RES:START    hash    one interval of RES seconds: `NAME` → count, `NAME:BIN` → count
+{dm:ID}:who          hash    ownership: `GROUP/PARTITION:owner` is the worker that counts a partition,
+                             `GROUP/PARTITION:mark` is the offset up to which records are counted, and `at` is the time
+                             at which a mark last advanced
+{dm:ID}:RES:START    hash    one interval of RES seconds: the count of each metric `NAME`, and for each histogram of
+                             times the count of each bin `NAME:BIN`
 
-Every key expires some time after the last range that it is in.
+Every key expires some time after the end of the last time range that contains it.
 """
 
 import time
@@ -24,10 +27,10 @@ from headwater.model.metric import (
 from headwater.stores.redis.client import Client, Script, Word
 
 SLACK_S = 600
-"""How much longer than needed keys are kept: clocks differ."""
+"""How much longer than needed keys are kept, because clocks differ."""
 _TTL_MS = [1000 * (one.seconds + one.resolution_s + SLACK_S) for one in TIME_RANGES]
-_WHO_TTL_MS = max(_TTL_MS)
-_TAKE, _WRITE = Script.load("take_metrics"), Script.load("write_metrics")
+_OWNERSHIP_TTL_MS = max(_TTL_MS)
+_ACQUIRE, _WRITE = Script.load("acquire_metric_partitions"), Script.load("write_metrics")
 
 
 class RedisMetrics:
@@ -41,15 +44,15 @@ class RedisMetrics:
         self, deployment_id: str, group: str, owner: str, partitions: Collection[int]
     ) -> Mapping[int, int]:
         """See MetricStore."""
-        args: list[Word] = [owner, _WHO_TTL_MS, *(f"{group}/{partition}" for partition in partitions)]
-        marks: list[bytes | None] = self._client.run(_TAKE, [_who(deployment_id)], args)
+        args: list[Word] = [owner, _OWNERSHIP_TTL_MS, *(f"{group}/{partition}" for partition in partitions)]
+        marks: list[bytes | None] = self._client.run(_ACQUIRE, [_ownership_key(deployment_id)], args)
         return {p: int(mark) for p, mark in zip(partitions, marks, strict=True) if mark is not None}
 
     def write(self, deployment_id: str, group: str, owner: str, delta: MetricsDelta) -> frozenset[int]:
         """See MetricStore."""
-        keys = [_who(deployment_id), *(_key(deployment_id, one, delta.minute) for one in TIME_RANGES)]
-        args: list[Word] = [owner, _WHO_TTL_MS, *_TTL_MS, len(delta.spans)]
-        for partition, span in delta.spans.items():
+        keys = [_ownership_key(deployment_id), *(_key(deployment_id, one, delta.minute) for one in TIME_RANGES)]
+        args: list[Word] = [owner, _OWNERSHIP_TTL_MS, *_TTL_MS, len(delta.partitions)]
+        for partition, span in delta.partitions.items():
             args += _span_words(f"{group}/{partition}", span)
         refused: list[bytes] = self._client.run(_WRITE, keys, [*args, *_time_words(delta.times)])
         return frozenset(int(field.rpartition(b"/")[2]) for field in refused)
@@ -62,31 +65,31 @@ class RedisMetrics:
 
     def last_progress(self, deployment_id: str) -> float | None:
         """See MetricStore."""
-        at: bytes | None = self._client.call("HGET", _who(deployment_id), "at")
+        at: bytes | None = self._client.call("HGET", _ownership_key(deployment_id), "at")
         return None if at is None else float(at)
 
     def drop(self, deployment_id: str) -> None:
-        """See MetricStore. What was written late, after an outage, may be left; it expires."""
+        """See MetricStore. Intervals that were written late, after an outage, may be left until they expire."""
         now_s = self._now()
         intervals = (_key(deployment_id, one, start) for one in TIME_RANGES for start in _kept(one, now_s))
-        self._client.call("UNLINK", _who(deployment_id), *intervals)
+        self._client.call("UNLINK", _ownership_key(deployment_id), *intervals)
 
 
-def _who(deployment_id: str) -> str:
+def _ownership_key(deployment_id: str) -> str:
     return f"{{dm:{deployment_id}}}:who"
 
 
 def _key(deployment_id: str, time_range: TimeRange, at: int) -> str:
-    """The interval of a time."""
+    """Return the key of the interval that contains a time, in seconds since the epoch."""
     resolution = time_range.resolution_s
     return f"{{dm:{deployment_id}}}:{resolution}:{at // resolution * resolution}"
 
 
 def _kept(time_range: TimeRange, now_s: float) -> Iterable[int]:
-    """The starts of all intervals that may still be there."""
+    """Return the starts of all intervals that may be stored."""
     starts = time_range.starts(now_s)
-    more = SLACK_S + 2 * time_range.resolution_s
-    return range(starts[0] - more // starts.step * starts.step, starts[-1] + more, starts.step)
+    slack_s = SLACK_S + 2 * time_range.resolution_s
+    return range(starts[0] - slack_s // starts.step * starts.step, starts[-1] + slack_s, starts.step)
 
 
 def _span_words(field: str, span: PartitionCounts) -> list[Word]:

@@ -1,11 +1,12 @@
-"""Price states in Valkey or Redis. All keys of a partition share one hash tag, so that a script can write them.
+"""Prices in Valkey or Redis. All keys of a partition share one hash tag, so that one script can write several.
 
-{px:P}:who       hash    `owner`, and `end`: the topic's id and the position on it that the states reach, with a colon
+{px:P}:who       hash    ownership: `owner` is the worker that writes partition P, and `end` is the position that the
+                         states reach: the id of the ticks topic, a colon, and the offset
 {px:P}:t:TOKEN   string  the state of a token
-{px:P}:n:TOKEN   string  its tail; both expire 30 days after either was written last
+{px:P}:n:TOKEN   string  the tail of the token; state and tail expire 30 days after the last write to either
 {px:P}:unsettled set     the keys of quoted ticks of which some are unsettled
-{px:P}:h:HOUR    hash    digest of a token → its ticks of an hour, which have left the state; with the number of one of
-                         its minutes behind it: those of the minute; expires once nobody asks
+{px:P}:h:HOUR    hash    archived ticks of an hour: the digest of a token → its ticks of the hour; digest and minute
+                         (0 to 59) → its ticks of that minute. Expires when no reader needs it any more
 {px}:chains      set     the chains of ticks
 """
 
@@ -15,20 +16,23 @@ from hashlib import blake2b
 from itertools import islice
 from typing import TypeVar
 
+from headwater.model.price.archive import WHOLE_HOUR, ArchiveKey, TimeBucket
 from headwater.model.price.band import HOUR_MS
-from headwater.model.price.left import WHOLE, Chunk, Leaving
 from headwater.model.price.tick import partition_of, quoted_key
-from headwater.stores.prices import PriceWrite, StoredToken
+from headwater.stores.protocols.prices import PriceWrite, StoredToken
 from headwater.stores.redis.client import Client, Command, Script, Word
 
 TTL_S = 30 * 86_400
-HOUR_TTL_S = 27 * 3600
-"""From the start of the hour: readers ask for the hour of 24 h ago; clocks differ."""
-PER_SCRIPT, BYTES_PER_SCRIPT = 500, 4 << 20
-"""Entries that one script writes: some ms of the server's time; and where it ends sooner."""
+ARCHIVE_TTL_S = 27 * 3600
+"""How long archived ticks are kept from the start of their hour.
+
+Readers read the hour of 24 h ago, and the clocks of the machines differ.
+"""
+ENTRIES_PER_SCRIPT, BYTES_PER_SCRIPT = 500, 4 << 20
+"""The most entries and bytes that one script writes, so that it blocks the server for a few ms only."""
 _K = TypeVar("_K")
 _CHAINS = "{px}:chains"
-_TAKE, _WRITE = Script.load("take_prices"), Script.load("write_prices")
+_ACQUIRE, _WRITE = Script.load("acquire_price_partition"), Script.load("write_prices")
 
 
 class RedisPrices:
@@ -36,12 +40,12 @@ class RedisPrices:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._taken: dict[int, tuple[str, str]] = {}
+        self._last_positions: dict[int, tuple[str, str]] = {}
 
     def acquire_partitions(self, owner: str, topic_id: str, partitions: Collection[int]) -> Mapping[int, int]:
         """See PriceStore."""
-        found = {p: (self._client.run(_TAKE, [_who(p)], [owner]) or b"").decode() for p in partitions}
-        self._taken.update({p: (topic_id, end) for p, end in found.items()})
+        found = {p: (self._client.run(_ACQUIRE, [_ownership_key(p)], [owner]) or b"").decode() for p in partitions}
+        self._last_positions.update({p: (topic_id, end) for p, end in found.items()})
         ends = {p: end.rpartition(":") for p, end in found.items() if end}
         return {p: int(offset) for p, (of, _, offset) in ends.items() if of == topic_id}
 
@@ -49,13 +53,15 @@ class RedisPrices:
         """See PriceStore."""
         return _pairs(self._client.call(*_get(partition, tokens))) if tokens else []
 
-    def read_archived(self, leaving: Sequence[Leaving]) -> list[bytes | None]:
+    def read_archived(self, archive_keys: Sequence[ArchiveKey]) -> list[bytes | None]:
         """See PriceStore."""
         rows: defaultdict[str, list[int]] = defaultdict(list)
-        for row, (token, chunk) in enumerate(leaving):
-            rows[_hour(partition_of(token), chunk.hour)].append(row)
-        found: list[bytes | None] = [None] * len(leaving)
-        commands = [[("HMGET", key, *(_field(*leaving[row]) for row in some))] for key, some in rows.items()]
+        for row, (token, bucket) in enumerate(archive_keys):
+            rows[_archive_key(partition_of(token), bucket.hour)].append(row)
+        found: list[bytes | None] = [None] * len(archive_keys)
+        commands = [
+            [("HMGET", key, *(_archive_field(*archive_keys[row]) for row in some))] for key, some in rows.items()
+        ]
         for some, [ticks] in zip(rows.values(), self._client.pipelines(commands), strict=True):
             for row, one in zip(some, ticks, strict=True):
                 found[row] = one
@@ -63,31 +69,33 @@ class RedisPrices:
 
     def write(self, partition: int, owner: str, written: PriceWrite) -> Mapping[bytes, int] | None:
         """See PriceStore."""
-        topic_id, before = self._taken[partition]
+        topic_id, before = self._last_positions[partition]
         after = f"{topic_id}:{written.end}"
-        tails = [*_parts(written.tails.items())]
+        tails = [*_chunks(written.tails.items())]
         scripts: list[tuple[list[Word], list[Word]]] = [
-            *(self._left(partition, some) for some in _parts(written.archived.items())),
-            *_noted(written.unsettled, settled=False),
-            *(self._tokens(partition, some, []) for some in _parts(written.states.items())),
-            *(self._tokens(partition, [], some) for some in tails),
-            *_noted(written.settled, settled=True),
+            *(self._archive_arguments(partition, some) for some in _chunks(written.archived.items())),
+            *_unsettled_arguments(written.unsettled, settled=False),
+            *(self._state_arguments(partition, some, []) for some in _chunks(written.states.items())),
+            *(self._state_arguments(partition, [], some) for some in tails),
+            *_unsettled_arguments(written.settled, settled=True),
             ([], [0, 0, 0, 0]),
         ]
         sizes: list[int] = []
         for number, (keys, args) in enumerate(scripts, 1):
             end = after if number == len(scripts) else ""
             grown = self._client.run(
-                _WRITE, [_who(partition), _unsettled(partition), *keys], [owner, before, end, TTL_S, *args]
+                _WRITE,
+                [_ownership_key(partition), _unsettled_key(partition), *keys],
+                [owner, before, end, TTL_S, *args],
             )
             if grown is None:
                 return None
             sizes += grown
-        self._taken[partition] = topic_id, after
+        self._last_positions[partition] = topic_id, after
         return dict(zip(written.tails, sizes, strict=True))
 
     @staticmethod
-    def _tokens(
+    def _state_arguments(
         partition: int, states: Sequence[tuple[bytes, bytes]], tails: Sequence[tuple[bytes, bytes]]
     ) -> tuple[list[Word], list[Word]]:
         some = [*states, *tails]
@@ -100,15 +108,15 @@ class RedisPrices:
         ]
 
     @staticmethod
-    def _left(partition: int, some: Sequence[tuple[Leaving, bytes]]) -> tuple[list[Word], list[Word]]:
+    def _archive_arguments(partition: int, some: Sequence[tuple[ArchiveKey, bytes]]) -> tuple[list[Word], list[Word]]:
         args: list[Word] = [0, 0, 0, 0]
-        for (token, chunk), ticks in some:
-            args += (_field(token, chunk), ticks, chunk.hour // 1000 + HOUR_TTL_S)
-        return [_hour(partition, chunk.hour) for (_, chunk), _ in some], args
+        for (token, bucket), ticks in some:
+            args += (_archive_field(token, bucket), ticks, bucket.hour // 1000 + ARCHIVE_TTL_S)
+        return [_archive_key(partition, bucket.hour) for (_, bucket), _ in some], args
 
     def unsettled(self, partition: int) -> Collection[bytes]:
         """See PriceStore."""
-        return frozenset(self._client.call("SMEMBERS", _unsettled(partition)))
+        return frozenset(self._client.call("SMEMBERS", _unsettled_key(partition)))
 
     def note_chains(self, chains: Collection[str]) -> None:
         """See PriceStore."""
@@ -119,15 +127,18 @@ class RedisPrices:
         return frozenset(chain.decode() for chain in self._client.call("SMEMBERS", _CHAINS))
 
     def look_up(self, tokens: Sequence[bytes], hour: int) -> list[StoredToken]:
-        """See PriceStore. The states first: what leaves one is in its hour by then."""
+        """See PriceStore.
+
+        The states are read before the archived ticks, so a tick that is archived in between is in at least one of them.
+        """
         rows: defaultdict[int, list[int]] = defaultdict(list)
         for row, token in enumerate(tokens):
             rows[partition_of(token)].append(row)
-        chunk = Chunk(hour)
+        bucket = TimeBucket(hour)
         commands: list[list[Command]] = [
             [
                 _get(partition, [key for row in some for key in (tokens[row], quoted_key(tokens[row]))]),
-                ("HMGET", _hour(partition, hour), *[_field(tokens[row], chunk) for row in some]),
+                ("HMGET", _archive_key(partition, hour), *[_archive_field(tokens[row], bucket) for row in some]),
             ]
             for partition, some in rows.items()
         ]
@@ -139,44 +150,47 @@ class RedisPrices:
         return found
 
 
-def _parts(entries: Iterable[tuple[_K, bytes]]) -> Iterator[list[tuple[_K, bytes]]]:
-    """What one script writes."""
+def _chunks(entries: Iterable[tuple[_K, bytes]]) -> Iterator[list[tuple[_K, bytes]]]:
+    """Yield the entries in chunks that one script writes."""
     part: list[tuple[_K, bytes]] = []
     size = 0
     for entry in entries:
         part.append(entry)
         size += len(entry[1])
-        if len(part) == PER_SCRIPT or size >= BYTES_PER_SCRIPT:
+        if len(part) == ENTRIES_PER_SCRIPT or size >= BYTES_PER_SCRIPT:
             yield part
             part, size = [], 0
     if part:
         yield part
 
 
-def _noted(keys: Collection[bytes], *, settled: bool) -> Iterator[tuple[list[Word], list[Word]]]:
-    """Scripts that note keys with unsettled ticks, or with none any more."""
+def _unsettled_arguments(keys: Collection[bytes], *, settled: bool) -> Iterator[tuple[list[Word], list[Word]]]:
+    """Yield the keys and arguments of scripts that add keys to the unsettled keys, or remove them when settled."""
     rest = iter(keys)
-    while some := [*islice(rest, PER_SCRIPT)]:
+    while some := [*islice(rest, ENTRIES_PER_SCRIPT)]:
         counts = (0, len(some)) if settled else (len(some), 0)
         yield [], [0, 0, *counts, *some]
 
 
-def _unsettled(partition: int) -> str:
+def _unsettled_key(partition: int) -> str:
     return f"{{px:{partition}}}:unsettled"
 
 
-def _who(partition: int) -> str:
+def _ownership_key(partition: int) -> str:
     return f"{{px:{partition}}}:who"
 
 
 def _keys(partition: int, tokens: Iterable[bytes]) -> list[Word]:
-    """State and tail of each token."""
+    """Return the keys of the state and the tail of each token."""
     state, tail = b"{px:%d}:t:" % partition, b"{px:%d}:n:" % partition
     return [key for token in tokens for key in (state + token, tail + token)]
 
 
 def _get(partition: int, tokens: Sequence[bytes]) -> Command:
-    """One command, so that no tick is seen on its way from the tail into the state."""
+    """Return the command that reads states and tails.
+
+    A single command reads both atomically, while a write moves ticks from a tail to its state.
+    """
     return ("MGET", *_keys(partition, tokens))
 
 
@@ -184,11 +198,11 @@ def _pairs(data: Sequence[bytes | None]) -> list[tuple[bytes | None, bytes | Non
     return [*zip(data[::2], data[1::2], strict=True)]
 
 
-def _field(token: bytes, chunk: Chunk) -> bytes:
-    """Short: an active token has one in each hour of the day."""
+def _archive_field(token: bytes, bucket: TimeBucket) -> bytes:
+    """Return the hash field of archived ticks. It is a short digest, because an active token has one in every hour."""
     digest = blake2b(token, digest_size=12).digest()
-    return digest if chunk.minute == WHOLE else digest + bytes([chunk.minute])
+    return digest if bucket.minute == WHOLE_HOUR else digest + bytes([bucket.minute])
 
 
-def _hour(partition: int, hour: int) -> str:
+def _archive_key(partition: int, hour: int) -> str:
     return f"{{px:{partition}}}:h:{hour // HOUR_MS}"

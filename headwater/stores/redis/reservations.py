@@ -1,4 +1,4 @@
-"""Reservations of values in Valkey or Redis: one hash, id → the reservation in JSON."""
+"""Quota reservations in Valkey or Redis: one hash, which maps ids to reservations in JSON."""
 
 from collections.abc import Collection, Sequence
 

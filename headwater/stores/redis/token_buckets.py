@@ -1,13 +1,16 @@
-"""Token buckets in Valkey or Redis: `{rl:NAME}`, a hash of its own slot that expires when it is full again."""
+"""Token buckets for rate limits in Valkey or Redis.
 
-from headwater.stores.base import TokenResult
+Each bucket is a hash `{rl:NAME}`, which expires when the bucket is full again.
+"""
+
+from headwater.stores.protocols.control import TokenResult
 from headwater.stores.redis.client import Client, Script
 
 _TAKE = Script.load("take_token")
 
 
 class RedisTokenBuckets:
-    """TokenBuckets in Valkey or Redis."""
+    """TokenBuckets on one server, replica group or cluster. Thread-safe."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

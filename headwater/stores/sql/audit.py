@@ -12,11 +12,11 @@ from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.tables import audit
 
 ROWS_PER_PURGE = 10_000
-"""Others write between two such units."""
+"""The most rows that one transaction deletes, so that other writers do not wait for long."""
 
 
 def record(connection: Connection, change: Change, state: State = "done") -> int:
-    """Add an entry in the transaction of the change; returns its id."""
+    """Add an entry to the log in the transaction of the change; return the id of the entry."""
     who = actor()
     values = {"at": datetime.now(UTC), "key_id": who.key_id, "ip": who.ip, "request_id": who.request_id, "state": state}
     inserted = connection.execute(insert(audit).values(**values, **asdict(change)).returning(audit.c.id))

@@ -1,6 +1,7 @@
-"""What the audit log says of each change: shared by the SQL stores and their twins in memory.
+"""The entries of the audit log for each change.
 
-A state is told by number and hash: enough to prove later which content was saved, and nothing of the content itself.
+The log contains the revision number and a hash of each saved content. This proves later which content was saved, but
+does not store it.
 """
 
 import hashlib
@@ -8,31 +9,31 @@ import json
 from typing import Any
 
 from headwater.model.audit import Change
-from headwater.model.dataset import Dataset
 from headwater.model.deployment import Deployment
 from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.key import ApiKey
-from headwater.model.stored import UnreadableConfig
+from headwater.model.stored_config import UnreadableConfig
+from headwater.model.value_sets import Dataset
 
 
 def created(flow: Flow) -> Change:
-    """A new configuration, stored at revision 1."""
+    """Return the change for a new configuration, at revision 1."""
     return Change("flow.create", flow.owner, flow.id, after=_content(flow, 1))
 
 
 def saved(before: Flow, after: Flow) -> Change:
-    """The next revision of a configuration."""
+    """Return the change for the next revision of a configuration."""
     contents = (_content(flow, flow.revision) for flow in (before, after))
     return Change("flow.save", after.owner, after.id, *contents)
 
 
 def deleted(flow: Flow) -> Change:
-    """A configuration and, with it, its deployment."""
+    """Return the change for the deletion of a configuration, and of its deployment."""
     return Change("flow.delete", flow.owner, flow.id, before=_content(flow, flow.revision))
 
 
 def _content(flow: Flow, revision: int) -> str:
-    """SHA-256 of what a user sends: JSON with sorted keys and without spaces."""
+    """Return the revision, and the SHA-256 of what the user sent, as JSON with sorted keys and without spaces."""
     content = {
         "name": flow.name,
         "description": flow.description,
@@ -46,22 +47,26 @@ def _content(flow: Flow, revision: int) -> str:
 
 
 def _pipeline(config: PipelineConfig) -> Any:
-    return config.document if isinstance(config, UnreadableConfig) else config.as_sent().model_dump(mode="json")
+    return (
+        config.document
+        if isinstance(config, UnreadableConfig)
+        else config.without_compiled_scripts().model_dump(mode="json")
+    )
 
 
 def deployed(before: Deployment | None, after: Deployment) -> Change:
-    """A deployment that is asked to run a revision."""
+    """Return the change for a deployment that is asked to run a revision."""
     was = "" if before is None else _deployment(before)
     return Change("flow.deploy", after.owner, after.flow_id, was, _deployment(after))
 
 
 def torn_down(deployment: Deployment) -> Change:
-    """A deployment that is asked to go."""
+    """Return the change for the teardown of a deployment."""
     return Change("flow.teardown", deployment.owner, deployment.flow_id, before=_deployment(deployment))
 
 
 def rotated(deployment: Deployment) -> Change:
-    """A deployment whose readers are given another password."""
+    """Return the change for new credentials of a deployment."""
     after = f"{_deployment(deployment)} credentials {deployment.credentials}"
     return Change("flow.rotate_credentials", deployment.owner, deployment.flow_id, after=after)
 
@@ -70,26 +75,26 @@ def _deployment(deployment: Deployment) -> str:
     return f"deployment {deployment.id} revision {deployment.desired_revision}"
 
 
-def given_up(recorded_id: str) -> Change:
-    """The remains of a deployment or configuration that the database does not know, which an operator gave up."""
+def recorded_as_ended(recorded_id: str) -> Change:
+    """Return the change for an unknown deployment or configuration that an operator recorded as ended."""
     return Change("remains.give_up", "", recorded_id)
 
 
 def key_created(key: ApiKey) -> Change:
-    """A new API key."""
+    """Return the change for a new API key."""
     return Change("key.create", key.owner, key.id, after=f"scopes {' '.join(key.scopes)}")
 
 
 def key_revoked(key: ApiKey) -> Change:
-    """An API key that is refused from now on."""
+    """Return the change for a revoked API key."""
     return Change("key.revoke", key.owner, key.id)
 
 
 def dataset_created(dataset: Dataset) -> Change:
-    """A new, empty dataset."""
+    """Return the change for a new dataset."""
     return Change("dataset.create", dataset.owner, dataset.id)
 
 
 def dataset_deleted(dataset: Dataset) -> Change:
-    """A dataset and its entries."""
+    """Return the change for the deletion of a dataset and its entries."""
     return Change("dataset.delete", dataset.owner, dataset.id)

@@ -1,7 +1,7 @@
-"""Reads all rows of a database at one moment, and writes them into another one, SQLite or PostgreSQL.
+"""Backs up all rows of a database, and restores them into another one. Both may be SQLite or PostgreSQL.
 
-The rows travel with the schema revision that they have. They are written into tables of that revision; the next start
-brings them up to date.
+A backup contains the revision of its schema. The rows are restored into tables of that revision; the next start of
+Headwater migrates them.
 """
 
 import base64
@@ -27,18 +27,23 @@ from headwater.stores.sql.tables import metadata
 
 ROWS_PER_FETCH = 100
 _VERSION_TABLE = "alembic_version"
-_OTHERS = text(
+_COUNT_OTHER_CONNECTIONS = text(
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
     " AND application_name = 'headwater' AND pid <> pg_backend_pid()"
 )
 
 Row = tuple[str, dict[str, Any]]
-"""A table's name, and the values of a row in JSON's types."""
+"""The name of a table, and the values of a row by column, as types of JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All rows of one moment. revision: of the schema. rows: can be read once, in the order of foreign keys."""
+    """A consistent snapshot of all rows.
+
+    Attributes:
+        revision: The revision of the schema.
+        rows: The rows, in the order of foreign keys. The iterator can be consumed once.
+    """
 
     revision: str
     rows: Iterator[Row]
@@ -46,14 +51,14 @@ class Snapshot:
 
 @contextmanager
 def snapshot(url: str) -> Iterator[Snapshot]:
-    """All rows of a database that may be in use, as of one moment. Raises SetupError, StoreUnavailable."""
+    """Read a consistent snapshot of a database, which may be in use. Raises SetupError and StoreUnavailable."""
     engine = make_engine(url)
     connections = Connections(engine)
     try:
         with connections.reading() as connection, _repeatable_read(connection), without_time_limits(connection):
             revision = MigrationContext.configure(connection).get_current_revision()
             if revision is None:
-                raise SetupError("The database holds no Headwater. Name the one that is in use.")
+                raise SetupError("The database contains no Headwater schema. Name the database that Headwater uses.")
             yield Snapshot(revision, _rows(connection))
     finally:
         connections.close()
@@ -75,7 +80,7 @@ def _rows(connection: Connection) -> Iterator[Row]:
 
 
 def _tables(connection: Connection) -> list[Table]:
-    """Headwater's tables as the database has them, since its schema may be older than this version's."""
+    """Return Headwater's tables as they are in the database, whose schema may be older than that of this version."""
     known = set(metadata.tables)
     found = MetaData()
     found.reflect(connection, only=lambda name, _: name in known)
@@ -83,18 +88,18 @@ def _tables(connection: Connection) -> list[Table]:
 
 
 def load(url: str, revision: str, rows: Iterable[Row], fencing: int = 0) -> Counter[str]:
-    """Replace everything in a database by rows of a snapshot, in one transaction. Returns the rows by table.
+    """Replace all data of a database by rows of a snapshot, in one transaction; return the row counts by table.
 
-    Nobody holds a lease afterwards, and the next holder gets a fencing number above those in the database, those in the
-    snapshot, and `fencing`. Raises SetupError when the rows are of a newer Headwater or other processes use the
-    database, and StoreUnavailable.
+    Afterwards all leases are free. The next holder of a lease gets a fencing number above those in the database, those
+    in the snapshot, and `fencing`. Raises StoreUnavailable, and SetupError when the rows are from a newer version of
+    Headwater, or when other processes use the database.
     """
     engine = make_engine(url)
     connections = Connections(engine)
     try:
         with connections.writing() as connection, without_time_limits(connection):
             if engine.name == "postgresql":
-                _require_alone(connection)
+                _require_no_other_connections(connection)
             fencing = max(fencing, _fencing(connection))
             _drop_tables(connection)
             _create_tables(connection, revision)
@@ -106,28 +111,28 @@ def load(url: str, revision: str, rows: Iterable[Row], fencing: int = 0) -> Coun
 
 
 def require_known(revision: str) -> None:
-    """Raise SetupError when rows of this schema revision are of a newer Headwater."""
+    """Raise SetupError when a schema revision is of a newer version of Headwater."""
     known = {script.revision for script in ScriptDirectory.from_config(_scripts()).walk_revisions()}
     if revision not in known:
         raise SetupError(
-            f"The backup was made by a newer Headwater (schema {revision}). Restore it with that one, or a later one."
+            f"The backup was made by a newer Headwater (schema {revision}). Restore it with that version or a later one."
         )
 
 
 def is_empty(url: str) -> bool:
-    """Whether a database holds no Headwater. Raises SetupError, StoreUnavailable."""
+    """Return whether a database contains no Headwater schema. Raises SetupError and StoreUnavailable."""
     with _reading(url) as connection:
         return not inspect(connection).has_table(_VERSION_TABLE)
 
 
 def fencing(url: str) -> int:
-    """The highest fencing number of a database's leases. Raises SetupError, StoreUnavailable."""
+    """Return the highest fencing number of the leases in a database. Raises SetupError and StoreUnavailable."""
     with _reading(url) as connection:
         return _fencing(connection)
 
 
-def is_led(url: str, lease: str) -> bool:
-    """Whether somebody holds a lease. Raises SetupError, StoreUnavailable."""
+def has_leader(url: str, lease: str) -> bool:
+    """Return whether somebody holds a lease. Raises SetupError and StoreUnavailable."""
     connections = Connections(make_engine(url))
     try:
         return SqlLeases(connections).leader(lease) is not None
@@ -145,8 +150,8 @@ def _reading(url: str) -> Iterator[Connection]:
         connections.close()
 
 
-def _require_alone(connection: Connection) -> None:
-    if others := connection.execute(_OTHERS).scalar_one():
+def _require_no_other_connections(connection: Connection) -> None:
+    if others := connection.execute(_COUNT_OTHER_CONNECTIONS).scalar_one():
         raise SetupError(
             f"Headwater uses this database ({others} connections). Stop all its processes, on all machines, first."
         )
@@ -181,12 +186,15 @@ def _scripts() -> Config:
 def _insert(connection: Connection, rows: Iterable[Row]) -> Counter[str]:
     tables = {table.name: table for table in _tables(connection)}
     for table in reversed(tables.values()):
-        connection.execute(delete(table))  # migrations write rows too
+        connection.execute(delete(table))  # migrations insert rows too
     written: Counter[str] = Counter()
     is_sqlite = connection.dialect.name == "sqlite"
     for name, values in rows:
         if name not in tables:
-            raise SetupError(f"The backup has rows of a table {name} that its schema does not know: it is damaged.")
+            raise SetupError(
+                f"The backup is damaged: it has rows of a table {name}, which its schema does not contain. "
+                "Use another backup."
+            )
         decoded = {column: _decode(value, is_sqlite) for column, value in values.items()}
         connection.execute(insert(tables[name]).values(**decoded))
         written[name] += 1

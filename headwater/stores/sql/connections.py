@@ -1,11 +1,11 @@
-"""Connections to SQLite or PostgreSQL, and the two kinds of unit of work: reading and writing.
+"""Connections to SQLite or PostgreSQL, with transactions that read and transactions that write.
 
-SQLite: WAL, so that readers never wait; a writing unit begins IMMEDIATE, so that it waits for its turn at its start
-and can't fail half-way because another process wrote since it read.
+SQLite uses WAL, so that readers never wait. A write transaction starts with BEGIN IMMEDIATE: it waits for the write
+lock at its start, and can't fail later with SQLITE_BUSY because another process wrote after it read.
 
-PostgreSQL: READ COMMITTED, so that each statement sees what others have committed before it. What a unit decides on it
-locks first, by a statement of its own: a join that has waited for a lock is checked again with the rows that it had
-joined before, and would miss the newest revision.
+PostgreSQL uses READ COMMITTED, so that each statement sees what others committed before it. A transaction first locks
+the rows on which its decision depends, with a SELECT … FOR UPDATE of their own. If a join waited for the lock instead,
+PostgreSQL would check it again with the rows that it had joined before the wait, and would miss the newest revision.
 """
 
 import sqlite3
@@ -27,22 +27,25 @@ from headwater.stores.sql.postgresql import TimedConnection
 log = structlog.get_logger(__name__)
 
 LOCK_TIMEOUT_S = 5
-TURN_TIMEOUT_S = 20
-"""SQLite has one writer at a time: the last of many waits longer than for a lock of PostgreSQL."""
+WRITE_LOCK_TIMEOUT_S = 20
+"""How long a write transaction waits for SQLite's write lock.
+
+It is longer than for a lock of PostgreSQL, because SQLite has one writer at a time for the whole database.
+"""
 STATEMENT_TIMEOUT_S = 15
 SILENT_SERVER_TIMEOUT_S = 10
-"""How long PostgreSQL's machine may be unreachable before a connection to it is given up."""
+"""How long PostgreSQL's machine may be unreachable before a connection to it is closed."""
 POOL_SIZE = 8
-# The API runs up to 40 requests at once in threads; each holds one connection at most.
+# The API handles up to 40 requests at once in threads, each of which uses one connection at most.
 SQLITE_OVERFLOW = 40
-# PostgreSQL has 100 connections for everyone unless it is told otherwise: requests wait for one instead.
+# PostgreSQL allows 100 connections in all by default, so here requests wait for a free connection.
 POSTGRESQL_OVERFLOW = 12
 BUSY = "The database is busy or does not answer. Send the same request again."
 _WRITES = "headwater_writes"
 
 
 def make_engine(url: str) -> Engine:
-    """An engine for `sqlite:///PATH` or `postgresql://…`; nothing is opened yet. Raises SetupError."""
+    """Return an engine for `sqlite:///PATH` or `postgresql://…`, without connecting. Raises SetupError."""
     parsed = _parse(url)
     if parsed.get_backend_name() == "sqlite":
         return _sqlite(parsed)
@@ -74,7 +77,7 @@ def _postgresql(url: URL) -> Engine:
         "idle_in_transaction_session_timeout": STATEMENT_TIMEOUT_S,
     }
     options = " ".join(f"-c {name}={seconds * 1000:.0f}" for name, seconds in limits.items())
-    # libpq's own words; a server that vanished without a word is given up, not waited for.
+    # Parameters of libpq. A connection to an unreachable server is closed after SILENT_SERVER_TIMEOUT_S.
     connect_args = {
         "application_name": "headwater",
         "connect_timeout": LOCK_TIMEOUT_S,
@@ -108,19 +111,19 @@ def _sqlite(url: URL) -> Engine:
         raise SetupError("Several processes share the database: name a file, as in sqlite:///headwater.db.")
     path = Path(str(url.database))
     try:
-        # Only when missing: closing a file drops all locks that this process has on it.
+        # Only if the file does not exist: closing a file releases all locks that this process has on it.
         if not path.exists():
             path.touch(mode=0o600)
     except OSError as error:
         raise SetupError(f"The database {path} can't be opened ({error.strerror}). Choose another place.") from error
-    engine = _engine(url, {"timeout": TURN_TIMEOUT_S}, SQLITE_OVERFLOW)
+    engine = _engine(url, {"timeout": WRITE_LOCK_TIMEOUT_S}, SQLITE_OVERFLOW)
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
-    connection.isolation_level = None  # the driver would begin DEFERRED by itself
+    connection.isolation_level = None  # else the driver would begin each transaction with BEGIN DEFERRED
     _use_wal(connection)
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA foreign_keys = ON")
@@ -130,9 +133,12 @@ def _is_busy(error: BaseException) -> bool:
     return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode == sqlite3.SQLITE_BUSY
 
 
-# SQLite's own timeout does not cover this: two processes that turn a new file to WAL at once don't wait for each other.
+# SQLite's busy timeout does not cover the switch to WAL: of two processes that switch a new file, one fails at once.
 @retry(
-    retry=retry_if_exception(_is_busy), wait=wait_random(0, 0.05), stop=stop_after_delay(TURN_TIMEOUT_S), reraise=True
+    retry=retry_if_exception(_is_busy),
+    wait=wait_random(0, 0.05),
+    stop=stop_after_delay(WRITE_LOCK_TIMEOUT_S),
+    reraise=True,
 )
 def _use_wal(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
@@ -144,28 +150,28 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 class Connections:
-    """Hands out units of work. Thread-safe; each unit is one transaction on a connection of its own."""
+    """Begins transactions, each on a connection of its own. Thread-safe."""
 
     def __init__(self, engine: Engine) -> None:
         self._reader = engine
         self._writer = engine.execution_options(**{_WRITES: True})
-        # SQLite has one writer at a time, and lets those who wait poll for their turn: the fewer they are, the fairer.
-        self._turn = threading.Semaphore() if engine.name == "sqlite" else None
+        # SQLite has one writer at a time, and waiting writers poll for the lock. One waiter per process is fairer.
+        self._write_lock = threading.Semaphore() if engine.name == "sqlite" else None
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A transaction that only reads, from one snapshot on SQLite. Raises StoreUnavailable."""
+        """Begin a transaction that only reads; on SQLite it reads one snapshot. Raises StoreUnavailable."""
         with _translated(), self._reader.begin() as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A transaction that is committed at the end, and rolled back when the block raises.
+        """Begin a transaction that is committed at the end of the block, or rolled back when the block raises.
 
-        Waits up to TURN_TIMEOUT_S for its turn, or LOCK_TIMEOUT_S for a lock. Raises StoreUnavailable, and LeaseLost
-        inside `model.lease.fenced_by`; an IntegrityError is the caller's to explain.
+        It waits up to WRITE_LOCK_TIMEOUT_S for SQLite's write lock, or LOCK_TIMEOUT_S for a lock of PostgreSQL. Raises
+        StoreUnavailable, and LeaseLost inside `model.lease.fenced_by`. Callers translate an IntegrityError themselves.
         """
-        with _held(self._turn), _translated(), self._writer.begin() as connection:
+        with _write_lock_held(self._write_lock), _translated(), self._writer.begin() as connection:
             if (fence := current_fence()) is not None:
                 check(connection, fence)
             yield connection
@@ -176,36 +182,36 @@ class Connections:
 
 
 @contextmanager
-def _held(turn: threading.Semaphore | None) -> Iterator[None]:
-    if turn is None:
+def _write_lock_held(lock: threading.Semaphore | None) -> Iterator[None]:
+    if lock is None:
         yield
-    elif not turn.acquire(timeout=TURN_TIMEOUT_S):
+    elif not lock.acquire(timeout=WRITE_LOCK_TIMEOUT_S):
         raise StoreUnavailable(BUSY)
     else:
         try:
             yield
         finally:
-            turn.release()
+            lock.release()
 
 
-# Not a fault in a statement of ours, but in what we were given: insufficient_privilege, undefined_table.
-_STATES_OF_A_BROKEN_DATABASE = ("42501", "42P01")
+# Caused by the setup of the database, not by our statements: insufficient_privilege, undefined_table.
+_SQLSTATES_OF_BAD_SETUP = ("42501", "42P01")
 
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Turn what the database does into StoreUnavailable; a broken rule or statement of ours stays what it is."""
+    """Translate errors of the database to StoreUnavailable, except violated constraints and our programming errors."""
     try:
         yield
     except (exc.DBAPIError, exc.TimeoutError) as error:
-        if _is_ours(error):
+        if _is_programming_error(error):
             raise
-        log.warning("the database can't serve", reason=str(getattr(error, "orig", error)))
+        log.warning("the database is unavailable", reason=str(getattr(error, "orig", error)))
         raise StoreUnavailable(BUSY) from error
 
 
-def _is_ours(error: exc.SQLAlchemyError) -> bool:
+def _is_programming_error(error: exc.SQLAlchemyError) -> bool:
     state = getattr(getattr(error, "orig", None), "sqlstate", None)
-    if state in _STATES_OF_A_BROKEN_DATABASE:
+    if state in _SQLSTATES_OF_BAD_SETUP:
         return False
     return isinstance(error, exc.IntegrityError | exc.ProgrammingError | exc.DataError)

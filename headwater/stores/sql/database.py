@@ -1,4 +1,4 @@
-"""Opens the database and composes its stores: the one entrance to this package."""
+"""Opens the database and creates its stores."""
 
 from collections.abc import Sequence
 
@@ -6,11 +6,11 @@ from sqlalchemy.exc import IntegrityError
 
 from headwater.errors import SetupError, StoreUnavailable
 from headwater.model.quota import NO_QUOTAS, QuotaDefaults
-from headwater.stores.base import UnreadableRow
+from headwater.stores.protocols.control import UnreadableRow
 from headwater.stores.sql.audit import SqlAudit
 from headwater.stores.sql.connections import Connections, make_engine
 from headwater.stores.sql.datasets import SqlDatasets
-from headwater.stores.sql.deployment_rows import DeploymentRows
+from headwater.stores.sql.deployment_mapper import DeploymentMapper
 from headwater.stores.sql.deployments import SqlDeployments
 from headwater.stores.sql.doorbell import SqlDoorbell
 from headwater.stores.sql.encryption import Sealer
@@ -19,7 +19,7 @@ from headwater.stores.sql.idempotency import SqlIdempotencyStore
 from headwater.stores.sql.keys import SqlKeys
 from headwater.stores.sql.leases import SqlLeases
 from headwater.stores.sql.migrate import migrate
-from headwater.stores.sql.quotas import QuotaRows, SqlQuotas
+from headwater.stores.sql.quotas import QuotaChecker, SqlQuotas
 from headwater.stores.sql.revisions import SqlRevisions
 from headwater.stores.sql.unreadable import unreadable_rows
 
@@ -27,8 +27,8 @@ from headwater.stores.sql.unreadable import unreadable_rows
 class Database:
     """All control stores on one database. Thread-safe; several processes may have one each."""
 
-    def __init__(self, connections: Connections, rows: DeploymentRows, defaults: QuotaDefaults) -> None:
-        quota_rows = QuotaRows(defaults)
+    def __init__(self, connections: Connections, rows: DeploymentMapper, defaults: QuotaDefaults) -> None:
+        quota_rows = QuotaChecker(defaults)
         self._connections = connections
         self._rows = rows
         self.flows = SqlFlows(connections, rows, quota_rows)
@@ -43,7 +43,7 @@ class Database:
         self.idempotency = SqlIdempotencyStore(connections)
 
     def unreadable(self) -> Sequence[UnreadableRow]:
-        """Everything stored that this version can't read."""
+        """Return every stored row that this version can't read."""
         with self._connections.reading() as connection:
             return list(unreadable_rows(connection, self._rows))
 
@@ -53,13 +53,18 @@ class Database:
 
 
 def open_database(url: str, sealer: Sealer, defaults: QuotaDefaults = NO_QUOTAS, *, check_key: bool = True) -> Database:
-    """Open `sqlite:///PATH` or `postgresql://…`, migrate it when it is older, and check the secret key if asked to.
+    """Open a database, migrate it when its schema is older, and check the secret key.
 
-    defaults: the quotas that hold for what is written here.
-    Raises SetupError when the database can't be reached, is newer, or was sealed with another key.
+    Raises SetupError when the database can't be reached, has a newer schema, or was encrypted with another key.
+
+    Args:
+        url: `sqlite:///PATH` or `postgresql://…`.
+        sealer: Encrypts and decrypts the credentials of deployments.
+        defaults: The quotas of the settings, which the stores enforce.
+        check_key: Whether to check that the secret key decrypts the stored credentials.
     """
     engine = make_engine(url)
-    connections, rows = Connections(engine), DeploymentRows(sealer)
+    connections, rows = Connections(engine), DeploymentMapper(sealer)
     try:
         migrate(engine)
         if check_key:
@@ -74,16 +79,16 @@ def open_database(url: str, sealer: Sealer, defaults: QuotaDefaults = NO_QUOTAS,
     return Database(connections, rows, defaults)
 
 
-def _check_key(connections: Connections, rows: DeploymentRows) -> None:
+def _check_key(connections: Connections, rows: DeploymentMapper) -> None:
     try:
         with connections.writing() as connection:
             rows.check_key(connection)
-    except IntegrityError:  # another process noted the key at the same time
+    except IntegrityError:  # another process stored the proof of the key at the same time
         with connections.reading() as connection:
             rows.check_key(connection)
 
 
 def _reason(error: StoreUnavailable) -> str:
-    """The first line of what the database's driver said."""
+    """Return the first line of the error message of the database's driver."""
     said = str(getattr(error.__cause__, "orig", error.__cause__)).strip()
     return said.splitlines()[0] if said else "it does not answer"

@@ -1,4 +1,4 @@
-"""Datasets' rows."""
+"""The rows of datasets."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -7,18 +7,18 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, Row, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from headwater.model.dataset import Dataset
+from headwater.model.value_sets import Dataset
 from headwater.stores.sql import audit_changes, store_errors
 from headwater.stores.sql.audit import record
 from headwater.stores.sql.connections import Connections
-from headwater.stores.sql.quotas import QuotaRows
+from headwater.stores.sql.quotas import QuotaChecker
 from headwater.stores.sql.tables import datasets
 
 
 class SqlDatasets:
     """DatasetStore in SQL."""
 
-    def __init__(self, connections: Connections, quotas: QuotaRows) -> None:
+    def __init__(self, connections: Connections, quotas: QuotaChecker) -> None:
         self._connections = connections
         self._quotas = quotas
 
@@ -32,7 +32,7 @@ class SqlDatasets:
                 connection.execute(insert(datasets).values(**asdict(pending)))
                 record(connection, audit_changes.dataset_created(dataset))
         except IntegrityError as error:
-            raise store_errors.name_taken(dataset.name) from error
+            raise store_errors.dataset_name_taken(dataset.name) from error
 
     def set_state(self, dataset_id: str, state: Literal["live", "deleting"]) -> None:
         this = datasets.c.id == dataset_id
@@ -43,7 +43,7 @@ class SqlDatasets:
                 if row is not None and state == "deleting" != row.state:
                     record(connection, audit_changes.dataset_deleted(_dataset(row)))
         except IntegrityError as error:
-            raise store_errors.name_taken(self._select(this)[0].name) from error
+            raise store_errors.dataset_name_taken(self._select(this)[0].name) from error
 
     def get(self, owner: str, dataset_id: str) -> Dataset:
         return self._one(owner, dataset_id, "live")
@@ -55,7 +55,7 @@ class SqlDatasets:
         of_owner = (datasets.c.owner == owner) & (datasets.c.id == dataset_id)
         found = self._select(of_owner, datasets.c.state.in_(states))
         if not found:
-            raise store_errors.no_dataset(dataset_id)
+            raise store_errors.dataset_not_found(dataset_id)
         return found[0]
 
     def list(self, owner: str, names: Sequence[str] = ()) -> Sequence[Dataset]:
@@ -70,7 +70,7 @@ class SqlDatasets:
         return self._select(datasets.c.state != "live")
 
     def _select(self, *where: ColumnElement[Any]) -> Sequence[Dataset]:
-        """Newest first."""
+        """Return the datasets that match, newest first."""
         found = select(datasets).where(*where).order_by(datasets.c.created_at.desc(), datasets.c.id.desc())
         with self._connections.reading() as connection:
             return [_dataset(row) for row in connection.execute(found)]

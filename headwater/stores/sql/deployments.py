@@ -1,4 +1,4 @@
-"""Desired and observed state of deployments."""
+"""The store of the desired and observed state of deployments."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -8,24 +8,24 @@ from typing import Any
 from sqlalchemy import Column, Connection, insert, select
 
 from headwater.model import rollout
-from headwater.model.deployment import Deployment, LogLine, Marker, Observed, Progress, WorkerStatus
+from headwater.model.deployment import Deployment, DeploymentVersion, LogLine, Observation, Progress, WorkerStatus
 from headwater.stores.sql import audit_changes, logs
 from headwater.stores.sql.audit import record
 from headwater.stores.sql.connections import Connections
-from headwater.stores.sql.deployment_rows import IDS_PER_QUERY, DeploymentRows
-from headwater.stores.sql.flows import FlowRows
-from headwater.stores.sql.quotas import QuotaRows
+from headwater.stores.sql.deployment_mapper import IDS_PER_QUERY, DeploymentMapper
+from headwater.stores.sql.flows import FlowMapper
+from headwater.stores.sql.quotas import QuotaChecker
 from headwater.stores.sql.tables import ACTIVE, deployments, tombstones
 
 
 class SqlDeployments:
     """DeploymentStore in SQL."""
 
-    def __init__(self, connections: Connections, rows: DeploymentRows, quotas: QuotaRows) -> None:
+    def __init__(self, connections: Connections, rows: DeploymentMapper, quotas: QuotaChecker) -> None:
         self._connections = connections
         self._rows = rows
         self._quotas = quotas
-        self._flows = FlowRows(rows)
+        self._flows = FlowMapper(rows)
 
     def request_deploy(self, owner: str, flow_id: str, new: Deployment | None) -> Deployment:
         with (
@@ -45,7 +45,7 @@ class SqlDeployments:
             if not rollout.needs_rollout(current, flow):
                 return current
             changed = rollout.roll_out(current, flow, self._rows.history(connection, current.id))
-            self._rows.desire(connection, changed)
+            self._rows.write_desired(connection, changed)
             record(connection, audit_changes.deployed(current, changed))
             return changed
 
@@ -56,7 +56,7 @@ class SqlDeployments:
             if current is None:
                 raise rollout.not_deployed()
             changed = rollout.new_credentials(current, reader_password)
-            self._rows.reseal(connection, changed)
+            self._rows.write_secrets(connection, changed)
             record(connection, audit_changes.rotated(changed))
             return changed
 
@@ -66,7 +66,7 @@ class SqlDeployments:
             if current is None:
                 return None
             changed = rollout.tear_down(current)
-            self._rows.desire(connection, changed)
+            self._rows.write_desired(connection, changed)
             if changed != current:
                 record(connection, audit_changes.torn_down(current))
             return changed
@@ -87,29 +87,29 @@ class SqlDeployments:
             wanted = (deployments.c.id.in_(ids) for ids in _chunks(deployment_ids))
             return [found for where in wanted for found in self._rows.unfinished(connection, where)]
 
-    def versions(self) -> Sequence[Marker]:
+    def versions(self) -> Sequence[DeploymentVersion]:
         with self._connections.reading() as connection:
             return self._rows.versions(connection)
 
     def ended_among(self, deployment_ids: Collection[str]) -> Sequence[str]:
         with self._connections.reading() as connection:
             active = set(connection.scalars(select(deployments.c.id).where(ACTIVE)))
-            recorded = _recorded(connection, deployments.c.id, deployment_ids)
+            recorded = _known_ids(connection, deployments.c.id, deployment_ids)
         return sorted(recorded - active)
 
     def undeployed_among(self, flow_ids: Collection[str]) -> Sequence[str]:
         with self._connections.reading() as connection:
             active = set(connection.scalars(select(deployments.c.flow_id).where(ACTIVE)))
-            recorded = _recorded(connection, deployments.c.flow_id, flow_ids)
+            recorded = _known_ids(connection, deployments.c.flow_id, flow_ids)
         return sorted(recorded - active)
 
     def obsolete_topics(self, topics: Mapping[str, Collection[str]]) -> frozenset[str]:
         with self._connections.reading() as connection:
             active = set(connection.scalars(select(deployments.c.flow_id).where(ACTIVE)))
             ended = {flow_id: set(names) for flow_id, names in topics.items() if flow_id not in active}
-            given_up = _given_up(connection, ended)
-            written = {topic for ids in _chunks(ended) for topic in self._rows.written(connection, ids)}
-        found = (names if flow_id in given_up else names & written for flow_id, names in ended.items())
+            abandoned = _recorded_as_ended(connection, ended)
+            written = {topic for ids in _chunks(ended) for topic in self._rows.written_topics(connection, ids)}
+        found = (names if flow_id in abandoned else names & written for flow_id, names in ended.items())
         return frozenset().union(*found)
 
     def delete_ended(self, before: datetime, kept: Collection[str]) -> int:
@@ -121,20 +121,20 @@ class SqlDeployments:
             known = connection.scalars(select(tombstones.c.id).where(tombstones.c.id.in_(ids))).all()
             for each in sorted(set(ids).difference(known)):
                 connection.execute(insert(tombstones).values(id=each, confirmed_at=at))
-                record(connection, audit_changes.given_up(each))
+                record(connection, audit_changes.recorded_as_ended(each))
 
-    def observe(self, observed: Sequence[Observed]) -> None:
+    def observe(self, observed: Sequence[Observation]) -> None:
         ids = {seen.deployment_id for seen in observed}
         with self._connections.writing() as connection:
             for current in self._rows.unfinished(connection, deployments.c.id.in_(ids), lock=True):
                 news = (seen for seen in observed if seen.deployment_id == current.id)
-                self._rows.observe(connection, reduce(rollout.apply_observation, news, current))
+                self._rows.write_observed(connection, reduce(rollout.apply_observation, news, current))
 
     def report_workers(self, workers: dict[str, Sequence[WorkerStatus]]) -> None:
         with self._connections.writing() as connection:
             known = select(deployments.c.id).where(deployments.c.id.in_(workers), ACTIVE)
             for deployment_id in connection.scalars(known.order_by("id").with_for_update()).all():
-                self._rows.report(connection, deployment_id, workers[deployment_id])
+                self._rows.write_worker_states(connection, deployment_id, workers[deployment_id])
 
     def write_logs(self, lines: Mapping[str, Sequence[LogLine]]) -> None:
         with self._connections.writing() as connection:
@@ -152,15 +152,15 @@ def _chunks(ids: Collection[str]) -> list[list[str]]:
     return [distinct[start : start + IDS_PER_QUERY] for start in range(0, len(distinct), IDS_PER_QUERY)]
 
 
-def _recorded(connection: Connection, column: Column[Any], ids: Collection[str]) -> set[str]:
-    """Those of these ids that have a deployment in this column, or a tombstone."""
-    found = _given_up(connection, ids)
+def _known_ids(connection: Connection, column: Column[Any], ids: Collection[str]) -> set[str]:
+    """Return the given ids that are in this column of the table of deployments, or that were recorded as ended."""
+    found = _recorded_as_ended(connection, ids)
     for some in _chunks(ids):
         found.update(connection.scalars(select(column).where(column.in_(some)).distinct()))
     return found
 
 
-def _given_up(connection: Connection, ids: Collection[str]) -> set[str]:
-    """The ids among these that have a tombstone."""
+def _recorded_as_ended(connection: Connection, ids: Collection[str]) -> set[str]:
+    """Return the given ids that were recorded as ended."""
     wanted = (select(tombstones.c.id).where(tombstones.c.id.in_(some)) for some in _chunks(ids))
     return {each for query in wanted for each in connection.scalars(query)}

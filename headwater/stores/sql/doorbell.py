@@ -1,4 +1,4 @@
-"""The controller's doorbell: one row with a counter."""
+"""The doorbell of the controller: one row with a counter."""
 
 from sqlalchemy import Connection, select, update
 
@@ -7,7 +7,7 @@ from headwater.stores.sql.tables import doorbell
 
 
 def ring(connection: Connection) -> None:
-    """Raise the counter, in the transaction that changes a desired state."""
+    """Raise the counter in the transaction that changes a desired state."""
     connection.execute(update(doorbell).values(value=doorbell.c.value + 1))
 
 

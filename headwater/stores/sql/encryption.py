@@ -1,4 +1,4 @@
-"""Seals credentials at rest: AES-256-GCM with a key that is kept outside the database."""
+"""Encrypts credentials at rest, with AES-256-GCM and a secret key that is kept outside of the database."""
 
 import base64
 import os
@@ -8,14 +8,18 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from headwater.errors import SealBroken, SetupError, reason_of
+from headwater.errors import DecryptionFailed, SetupError, os_error_reason
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
 
 
 class Sealer:
-    """Seals and opens single fields. Each is bound to its deployment and name: moved elsewhere it does not open."""
+    """Encrypts and decrypts single fields.
+
+    The deployment id and the name of the field are associated data of the encryption. So a ciphertext that is copied to
+    another row or column can't be decrypted.
+    """
 
     def __init__(self, key: bytes) -> None:
         if len(key) != KEY_BYTES:
@@ -23,29 +27,29 @@ class Sealer:
         self._cipher = AESGCM(key)
 
     def seal(self, text: str, deployment_id: str, field: str) -> bytes:
-        """A random nonce, then ciphertext and tag."""
+        """Encrypt a text. The result is a random nonce, the ciphertext and the tag."""
         nonce = secrets.token_bytes(NONCE_BYTES)
-        return nonce + self._cipher.encrypt(nonce, text.encode(), _place(deployment_id, field))
+        return nonce + self._cipher.encrypt(nonce, text.encode(), _associated_data(deployment_id, field))
 
     def open(self, sealed: bytes | None, deployment_id: str, field: str) -> str:
-        """The sealed text. Raises SealBroken when it was sealed with another key, or for another place."""
+        """Decrypt a text. Raises DecryptionFailed when it was encrypted with another key, or for another field."""
         if not sealed:
-            raise SealBroken
+            raise DecryptionFailed
         nonce, ciphertext = sealed[:NONCE_BYTES], sealed[NONCE_BYTES:]
         try:
-            return self._cipher.decrypt(nonce, ciphertext, _place(deployment_id, field)).decode()
+            return self._cipher.decrypt(nonce, ciphertext, _associated_data(deployment_id, field)).decode()
         except (InvalidTag, ValueError) as error:
-            raise SealBroken from error
+            raise DecryptionFailed from error
 
 
-def _place(deployment_id: str, field: str) -> bytes:
+def _associated_data(deployment_id: str, field: str) -> bytes:
     return f"{deployment_id}:{field}".encode()
 
 
 def load_or_create_secret_key(path: Path) -> bytes:
-    """The key in `path` (base64, mode 0600), made on first use. Raises SetupError.
+    """Return the key in the file `path` (base64, mode 0600), which is created at the first use. Raises SetupError.
 
-    Of several processes that make it at once, one wins whole and all return its key.
+    If several processes create the key at once, exactly one file is kept, and all processes return its key.
     """
     try:
         if not path.exists():
@@ -53,24 +57,27 @@ def load_or_create_secret_key(path: Path) -> bytes:
         text = path.read_text("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise SetupError(
-            f"The secret key {path} can't be read or written ({reason_of(error)}). Check its directory."
+            f"The secret key {path} can't be read or written ({os_error_reason(error)}). Check its directory."
         ) from error
     return decode_secret_key(text, str(path))
 
 
-def decode_secret_key(text: str, place: str) -> bytes:
-    """The key in its base64 form. place: where it came from, for the error. Raises SetupError."""
+def decode_secret_key(text: str, source: str) -> bytes:
+    """Decode a key in base64. source: Where the text is from, for the error message. Raises SetupError."""
     try:
         key = base64.b64decode(text, validate=True)
     except ValueError:
         key = b""
     if len(key) != KEY_BYTES:
-        raise SetupError(f"{place} must hold {KEY_BYTES} bytes in base64. Put back the key that was there.")
+        raise SetupError(f"{source} must contain {KEY_BYTES} bytes in base64. Restore the original key.")
     return key
 
 
 def _create(path: Path) -> None:
-    """Write the whole file under another name, then link it: nobody reads half a key, and the first one stays."""
+    """Create the file, unless another process did.
+
+    The key is written under another name and then linked, so that nobody reads an incomplete key.
+    """
     draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

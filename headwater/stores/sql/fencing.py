@@ -1,4 +1,4 @@
-"""Checks a leader's fencing number inside the transaction that writes what the leader saw."""
+"""Checks the fencing number of a leader inside of the transaction in which the leader writes."""
 
 from sqlalchemy import Connection, select
 
@@ -8,7 +8,7 @@ from headwater.stores.sql.tables import leases
 
 
 def check(connection: Connection, fence: Fence) -> None:
-    """Raise LeaseLost when the lease has another number. Until the transaction ends, nobody else takes the lease."""
+    """Raise LeaseLost when the lease has another number. Nobody can acquire the lease until the transaction ends."""
     this = select(leases.c.fencing).where(leases.c.name == fence.lease)
     if connection.execute(this.with_for_update(read=True)).scalar_one_or_none() != fence.number:
         raise LeaseLost(fence.lease)

@@ -1,4 +1,4 @@
-"""Configurations and their revisions."""
+"""The store of configurations."""
 
 import secrets
 from collections.abc import Collection, Iterator, Sequence
@@ -10,53 +10,61 @@ from sqlalchemy import ColumnElement, Connection, Row, delete, exists, false, in
 from sqlalchemy.exc import IntegrityError
 
 from headwater.model import rollout
-from headwater.model.deployment import Desired
+from headwater.model.deployment import DesiredPhase
 from headwater.model.flow import Flow
-from headwater.model.listing import Place
-from headwater.model.quota import Content, content_of, quotas_of_save
-from headwater.model.stored import read_config, write_config
+from headwater.model.pagination import ListPosition
+from headwater.model.quota import RevisionUsage, quotas_of_save, revision_usage
+from headwater.model.stored_config import read_config, write_config
 from headwater.stores.sql import audit_changes, store_errors
 from headwater.stores.sql.audit import record
 from headwater.stores.sql.connections import Connections
-from headwater.stores.sql.deployment_rows import DeploymentRows
+from headwater.stores.sql.deployment_mapper import DeploymentMapper
 from headwater.stores.sql.doorbell import ring
-from headwater.stores.sql.quotas import QuotaRows
+from headwater.stores.sql.quotas import QuotaChecker
 from headwater.stores.sql.tables import ACTIVE, deployments, flow_revisions, flows, removed_filters
 
 PASSWORD_BYTES = 24
-_NEWEST = (
-    select(flows, flow_revisions.c.config, *DeploymentRows.SEALED_COLUMNS)
+_SELECT_NEWEST_REVISIONS = (
+    select(flows, flow_revisions.c.config, *DeploymentMapper.SECRETS_COLUMNS)
     .join(flow_revisions, (flow_revisions.c.flow_id == flows.c.id) & (flow_revisions.c.revision == flows.c.revision))
     .join(deployments, (deployments.c.flow_id == flows.c.id) & ACTIVE, isouter=True)
 )
 
-_PLACES = select(flows.c.created_at, flows.c.id, flow_revisions.c.stored_bytes).join(
+_SELECT_POSITIONS = select(flows.c.created_at, flows.c.id, flow_revisions.c.stored_bytes).join(
     flow_revisions, (flow_revisions.c.flow_id == flows.c.id) & (flow_revisions.c.revision == flows.c.revision)
 )
 _NEWEST_FIRST = (flows.c.created_at.desc(), flows.c.id.desc())
 
 
-class FlowRows:
-    """Configurations as rows. One that can't be read is returned like any other, and says so."""
+class FlowMapper:
+    """Maps configurations to rows.
 
-    def __init__(self, rows: DeploymentRows) -> None:
+    A configuration that can't be read is returned like any other; its `unreadable` says why.
+    """
+
+    def __init__(self, rows: DeploymentMapper) -> None:
         self._rows = rows
 
     def visible(self, connection: Connection, owner: str, flow_id: str, *, lock: bool = False) -> Flow:
-        """The newest revision of an owner's configuration. Raises NotFound.
+        """Return the newest revision of an owner's configuration. Raises NotFound.
 
-        lock: two transactions that change what belongs to one configuration come one after the other.
+        Args:
+            connection: The transaction.
+            owner: The owner.
+            flow_id: The id of the configuration.
+            lock: Whether to lock the row of the configuration, so that transactions that change the same configuration
+                or its deployment are serialised.
         """
         if lock:
             connection.execute(select(flows.c.id).where(flows.c.id == flow_id).with_for_update())
         found = self.select(connection, flows.c.id == flow_id, flows.c.owner == owner, flows.c.deleted == false())
         if not found:
-            raise store_errors.no_flow(flow_id)
+            raise store_errors.flow_not_found(flow_id)
         return found[0]
 
     def select(self, connection: Connection, *where: ColumnElement[Any]) -> list[Flow]:
-        """Newest first."""
-        found = _NEWEST.where(*where).order_by(*_NEWEST_FIRST)
+        """Return the configurations that match, newest first."""
+        found = _SELECT_NEWEST_REVISIONS.where(*where).order_by(*_NEWEST_FIRST)
         return [self._flow(row) for row in connection.execute(found)]
 
     def _flow(self, row: Row[Any]) -> Flow:
@@ -72,53 +80,53 @@ class FlowRows:
             created_at=row.created_at,
             updated_at=row.updated_at,
             external_id=row.external_id,
-            damage=self._rows.secrets_fault(row) if has_tags else store_errors.UNREADABLE_TAGS,
+            unreadable_members=self._rows.secrets_error(row) if has_tags else store_errors.UNREADABLE_TAGS,
         )
 
 
 class SqlFlows:
     """FlowStore in SQL."""
 
-    def __init__(self, connections: Connections, rows: DeploymentRows, quotas: QuotaRows) -> None:
+    def __init__(self, connections: Connections, rows: DeploymentMapper, quotas: QuotaChecker) -> None:
         self._connections = connections
         self._rows = rows
         self._quotas = quotas
-        self._flows = FlowRows(rows)
+        self._flows = FlowMapper(rows)
 
     def create(self, flow: Flow) -> None:
-        content = _content(flow)
+        usage = _usage(flow)
         with (
             self._writing(flow) as connection,
             self._quotas.enforced(connection, flow.owner, "configurations", "stored_bytes", "script_bytes"),
         ):
             first = {"id": flow.id, "owner": flow.owner, "created_at": flow.created_at, "deleted": False}
             connection.execute(insert(flows).values(**first, **_saved(flow), revision=1))
-            _insert_revision(connection, flow, 1, content)
+            _insert_revision(connection, flow, 1, usage)
             record(connection, audit_changes.created(flow))
 
     def save(self, flow: Flow) -> None:
-        content = _content(flow)
+        usage = _usage(flow)
         with (
             self._writing(flow) as connection,
-            self._quotas.enforced(connection, flow.owner, *quotas_of_save(content, _replaced_bytes(connection, flow))),
+            self._quotas.enforced(connection, flow.owner, *quotas_of_save(usage, _replaced_bytes(connection, flow))),
         ):
             stored = self._flows.visible(connection, flow.owner, flow.id, lock=True)
             if flow.revision != stored.revision + 1:
-                raise store_errors.saved_meanwhile(flow.id)
+                raise store_errors.concurrent_update(flow.id)
             this = update(flows).where(flows.c.id == flow.id)
             connection.execute(this.values(**_saved(flow), revision=flow.revision))
-            _insert_revision(connection, flow, flow.revision, content)
+            _insert_revision(connection, flow, flow.revision, usage)
             record(connection, audit_changes.saved(stored, flow))
-            if stored.damage:
+            if stored.unreadable_members:
                 self._renew_credentials(connection, flow.id)
 
     def _renew_credentials(self, connection: Connection, flow_id: str) -> None:
-        """Give an active deployment other passwords where its own can't be opened."""
+        """Give an active deployment new passwords if its passwords can't be decrypted."""
         active = self._rows.active(connection, flow_id)
-        if active is not None and active.desired is Desired.RUNNING and not active.has_secrets:
+        if active is not None and active.desired is DesiredPhase.RUNNING and not active.has_secrets:
             renewed = rollout.renew_credentials(active, *(secrets.token_urlsafe(PASSWORD_BYTES) for _ in range(2)))
-            self._rows.reseal(connection, renewed)
-            self._rows.desire(connection, renewed)
+            self._rows.write_secrets(connection, renewed)
+            self._rows.write_desired(connection, renewed)
             record(connection, audit_changes.rotated(renewed))
 
     @contextmanager
@@ -133,14 +141,14 @@ class SqlFlows:
     def list(self, owner: str) -> Sequence[Flow]:
         return self._select(flows.c.owner == owner, flows.c.deleted == false())
 
-    def list_positions(self, owner: str, after: Place | None, limit: int) -> Sequence[Place]:
+    def list_positions(self, owner: str, after: ListPosition | None, limit: int) -> Sequence[ListPosition]:
         mine = [flows.c.owner == owner, flows.c.deleted == false()]
         if after is not None:
             same_time = (flows.c.created_at == after.created_at) & (flows.c.id < after.id)
             mine.append((flows.c.created_at < after.created_at) | same_time)
-        found = _PLACES.where(*mine).order_by(*_NEWEST_FIRST).limit(limit)
+        found = _SELECT_POSITIONS.where(*mine).order_by(*_NEWEST_FIRST).limit(limit)
         with self._connections.reading() as connection:
-            return [Place(*row) for row in connection.execute(found)]
+            return [ListPosition(*row) for row in connection.execute(found)]
 
     def get_many(self, owner: str, flow_ids: Collection[str]) -> Sequence[Flow]:
         return self._select(flows.c.owner == owner, flows.c.deleted == false(), flows.c.id.in_(flow_ids))
@@ -152,7 +160,7 @@ class SqlFlows:
         with self._connections.writing() as connection:
             stored = self._flows.visible(connection, owner, flow_id, lock=True)
             if revision not in (None, stored.revision):
-                raise store_errors.saved_meanwhile(flow_id)
+                raise store_errors.concurrent_update(flow_id)
             gone = update(flows).where(flows.c.id == flow_id).values(deleted=True, external_id=None)
             connection.execute(gone)
             record(connection, audit_changes.deleted(stored))
@@ -160,7 +168,7 @@ class SqlFlows:
             if active is None:
                 ring(connection)
                 return False
-            self._rows.desire(connection, rollout.tear_down(active, delete_flow=True))
+            self._rows.write_desired(connection, rollout.tear_down(active, delete_flow=True))
             return True
 
     def purge(self, flow_id: str) -> None:
@@ -177,7 +185,7 @@ class SqlFlows:
 
 
 def _saved(flow: Flow) -> dict[str, Any]:
-    """The columns that each save writes."""
+    """Return the columns that each save writes."""
     return {
         "name": flow.name,
         "description": flow.description,
@@ -189,7 +197,10 @@ def _saved(flow: Flow) -> dict[str, Any]:
 
 @contextmanager
 def _external_id_checked(flow: Flow) -> Iterator[None]:
-    """Explain the one rule of the table that a user can break; both databases name its columns or its index."""
+    """Translate the IntegrityError of an external_id that is not unique to Conflict.
+
+    The error messages of both databases contain the name of the index or its columns.
+    """
     try:
         yield
     except IntegrityError as error:
@@ -198,21 +209,21 @@ def _external_id_checked(flow: Flow) -> Iterator[None]:
         raise store_errors.external_id_taken(flow.external_id) from error
 
 
-def _content(flow: Flow) -> Content:
-    return content_of(write_config(flow.pipeline_config), flow.name, flow.description, *flow.tags)
+def _usage(flow: Flow) -> RevisionUsage:
+    return revision_usage(write_config(flow.pipeline_config), flow.name, flow.description, *flow.tags)
 
 
 def _replaced_bytes(connection: Connection, flow: Flow) -> int:
-    """The stored bytes of the revision before this one, which never change."""
+    """Return the size in bytes of the previous revision, which never changes."""
     before = (flow_revisions.c.flow_id == flow.id) & (flow_revisions.c.revision == flow.revision - 1)
     return connection.scalar(select(flow_revisions.c.stored_bytes).where(before)) or 0
 
 
-def _insert_revision(connection: Connection, flow: Flow, revision: int, content: Content) -> None:
-    """Add a revision. Filters that it has are removed no longer."""
+def _insert_revision(connection: Connection, flow: Flow, revision: int, usage: RevisionUsage) -> None:
+    """Add a revision. Its filters are no longer recorded as removed."""
     config = write_config(flow.pipeline_config)
     saved = {"flow_id": flow.id, "revision": revision, "config": config, "saved_at": flow.updated_at}
-    counted = asdict(content)
+    counted = asdict(usage)
     counted["filter_uids"] = " ".join(counted["filter_uids"])
     connection.execute(insert(flow_revisions).values(**saved, **counted))
     filters = flow.pipeline_config.filter_uids

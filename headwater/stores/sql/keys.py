@@ -14,7 +14,7 @@ from headwater.stores.sql.audit import record
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.tables import api_keys
 
-_USED = (
+_UPDATE_LAST_USE = (
     update(api_keys)
     .where(api_keys.c.id == bindparam("key_id"))
     .where(func.coalesce(api_keys.c.last_used_at < bindparam("at"), True))
@@ -51,7 +51,7 @@ class SqlKeys:
         with self._connections.writing() as connection:
             row = connection.execute(select(api_keys).where(this).with_for_update()).one_or_none()
             if row is None:
-                raise store_errors.no_key(key_id)
+                raise store_errors.key_not_found(key_id)
             if row.revoked_at is None:
                 connection.execute(update(api_keys).where(this).values(revoked_at=at))
                 record(connection, audit_changes.key_revoked(_key(row)))
@@ -60,14 +60,14 @@ class SqlKeys:
         uses = [{"key_id": key_id, "at": time} for key_id, time in sorted(at.items())]
         if uses:
             with self._connections.writing() as connection:
-                connection.execute(_USED, uses)
+                connection.execute(_UPDATE_LAST_USE, uses)
 
 
 def has_scopes(stored: Any) -> bool:
-    """False for scopes that can't be read."""
+    """Return whether stored scopes can be read."""
     return isinstance(stored, list) and all(isinstance(scope, str) for scope in stored)
 
 
 def _key(row: Row[Any]) -> ApiKey:
-    """The key; one whose scopes can't be read has none."""
+    """Return the key in a row. A key whose scopes can't be read has no scopes."""
     return ApiKey(**{**row._asdict(), "scopes": tuple(row.scopes) if has_scopes(row.scopes) else ()})

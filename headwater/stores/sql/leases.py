@@ -1,4 +1,4 @@
-"""Leases: one row per name, never removed, so that its fencing number only rises. The database's clock decides."""
+"""Leases: one row per name, which is never deleted, so that its fencing number only rises."""
 
 from datetime import datetime, timedelta
 
@@ -21,7 +21,7 @@ class SqlLeases:
         try:
             with self._connections.writing() as connection:
                 return _acquire(connection, name, candidate, ttl_s)
-        except IntegrityError:  # two made the first row of this name at once; the other one holds it
+        except IntegrityError:  # another process inserted the row of this lease at the same time, and holds the lease
             return None
 
     def release(self, name: str, holder: str) -> None:
@@ -62,7 +62,7 @@ def _acquire(connection: Connection, name: str, candidate: Candidate, ttl_s: flo
 
 
 def _now(connection: Connection) -> datetime:
-    """The time of the database's server; SQLite has that of the machine, on which all its processes are."""
+    """Return the time of the database's server, or with SQLite of the machine, on which all its processes run."""
     if connection.dialect.name == "sqlite":
         clock = func.strftime("%Y-%m-%d %H:%M:%f000", "now", type_=UtcDateTime)
     else:

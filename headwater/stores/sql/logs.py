@@ -1,4 +1,4 @@
-"""Workers' log lines: the last MAX_LOG_LINES of each deployment, inside a caller's transaction."""
+"""Reads and writes the last log lines of the workers of a deployment, inside of a caller's transaction."""
 
 from collections.abc import Sequence
 
@@ -6,12 +6,12 @@ from pydantic import ValidationError
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
 
 from headwater.model.deployment import LogLine
-from headwater.stores.base import MAX_LOG_LINES
+from headwater.stores.protocols.deployments import MAX_LOG_LINES
 from headwater.stores.sql.tables import worker_logs
 
 
 def write(connection: Connection, deployment_id: str, lines: Sequence[LogLine]) -> None:
-    """Add lines, oldest first, and drop those that are too many."""
+    """Add lines, oldest first, and delete all but the last MAX_LOG_LINES."""
     last = connection.scalar(select(func.max(worker_logs.c.number)).where(_of(deployment_id))) or 0
     kept = lines[-MAX_LOG_LINES:]
     rows = [
@@ -25,14 +25,14 @@ def write(connection: Connection, deployment_id: str, lines: Sequence[LogLine]) 
 
 
 def read(connection: Connection, deployment_id: str, limit: int) -> Sequence[LogLine]:
-    """The last lines, newest first, without those that can't be read."""
+    """Return the last lines, newest first, without lines that can't be read."""
     newest = select(worker_logs.c.line).where(_of(deployment_id)).order_by(worker_logs.c.number.desc()).limit(limit)
     lines = map(read_line, connection.scalars(newest))
     return [line for line in lines if line is not None]
 
 
 def read_line(stored: str) -> LogLine | None:
-    """A line; None where it can't be read."""
+    """Decode a stored line; return None when it can't be read."""
     try:
         return LogLine.model_validate_json(stored)
     except ValidationError:
@@ -40,7 +40,7 @@ def read_line(stored: str) -> LogLine | None:
 
 
 def erase(connection: Connection, deployment_id: str) -> None:
-    """Remove all lines of a deployment."""
+    """Delete all lines of a deployment."""
     connection.execute(delete(worker_logs).where(_of(deployment_id)))
 
 

@@ -1,4 +1,4 @@
-"""Brings a database's tables to the form that this version of Headwater uses."""
+"""Migrates a database to the schema of this version of Headwater."""
 
 from alembic import command
 from alembic.config import Config
@@ -11,16 +11,16 @@ from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.postgresql import without_time_limits
 
 SCRIPTS = "headwater.stores.sql:migrations"
-# Any fixed number will do: PostgreSQL's advisory locks are named by one.
+# The key of the advisory lock of migrations, an arbitrary number.
 _LOCK = text("SELECT pg_advisory_xact_lock(4857726)")
-# Of several processes that start at once, each waits for the one that migrates; that may take long, once.
+# If several processes start at once, one migrates and the others wait for it, which may take long.
 _LOCK_TIMEOUT = text("SET LOCAL lock_timeout = '60s'")
 
 
 def migrate(engine: Engine) -> None:
-    """Create or upgrade the tables in one transaction; of several processes that try, the first one does it.
+    """Create or upgrade the tables in one transaction. If several processes try, the first one does it.
 
-    Raises SetupError when the database is of a newer Headwater, and StoreUnavailable.
+    Raises SetupError when the schema is of a newer version of Headwater, and StoreUnavailable.
     """
     config = Config()
     config.set_main_option("script_location", SCRIPTS)
@@ -36,7 +36,7 @@ def migrate(engine: Engine) -> None:
 
 
 def _revision(connection: Connection, scripts: ScriptDirectory) -> str | None:
-    """The database's schema revision, None for an empty database."""
+    """Return the schema revision of the database; None for an empty database. Raises SetupError."""
     revision = MigrationContext.configure(connection).get_current_revision()
     if revision is not None and revision not in {script.revision for script in scripts.walk_revisions()}:
         raise SetupError(

@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL with a time-out for servers that hang."""
+"""A connection to PostgreSQL with a timeout for servers that hang."""
 
 import time
 from collections.abc import Iterator
@@ -12,22 +12,22 @@ from sqlalchemy import Connection, text
 T = TypeVar("T")
 
 ANSWER_TIMEOUT_S: Final = 20.0
-"""Longer than the server's statement time-out, which ends a statement and keeps the connection usable."""
+"""It is longer than the server's statement timeout, after which the connection is still usable."""
 
 _NO_TIME_LIMITS: Final = text("SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0")
 
 
 class TimedConnection(psycopg.Connection[Any]):
-    """A connection that is closed when the server does not answer within `answer_timeout_s`; None: no time-out.
+    """A connection that is closed when the server does not answer within `answer_timeout_s`; None: no timeout.
 
-    The server's own time limits stop with the server's processes: one that hangs keeps its connections, and its kernel
-    acknowledges what is sent, so TCP sees nothing either.
+    When the processes of the server hang, its own timeouts do not fire. Its kernel still acknowledges packets, so the
+    timeouts of TCP do not fire either. Only a timeout in the client helps.
     """
 
     answer_timeout_s: float | None = ANSWER_TIMEOUT_S
 
     def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
-        """Wait for an answer, as psycopg does for each call. Raises OperationalError when none comes in time."""
+        """Wait for an answer of the server. Raises OperationalError when none arrives in time."""
         limit_s = self.answer_timeout_s if timeout is None else timeout
         started = time.monotonic()
         try:
@@ -40,7 +40,7 @@ class TimedConnection(psycopg.Connection[Any]):
 
 @contextmanager
 def without_time_limits(connection: Connection) -> Iterator[None]:
-    """Let the statements of a transaction take as long as they need, on PostgreSQL; SQLite has no such limits."""
+    """Disable all timeouts of statements inside the block. SQLite has none."""
     driver = connection.connection.driver_connection
     if not isinstance(driver, TimedConnection):
         yield

@@ -1,4 +1,4 @@
-"""Quotas in SQL: limits and usage of owners, and the check inside the transaction of a change."""
+"""Quotas in SQL: the limits and the usage of owners, and the check inside of the transaction of a change."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -6,13 +6,13 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, delete, false, func, insert, select, text
 
-from headwater.model.dataset import SetId, dataset_set, filter_set
 from headwater.model.quota import Allowed, QuotaDefaults, QuotaName, Usage, excess
+from headwater.model.value_sets import SetId, dataset_set, filter_set
 from headwater.stores.sql import store_errors
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.tables import (
     ACTIVE,
-    NAMED,
+    HOLDS_NAME,
     datasets,
     deployments,
     flow_revisions,
@@ -21,14 +21,14 @@ from headwater.stores.sql.tables import (
     removed_filters,
 )
 
-LOCK = "SELECT pg_advisory_xact_lock(7234190385527)"
-"""Serialises changes that are subject to a quota, so that each change sees those before it."""
+SERIALIZE_QUOTA_CHANGES = "SELECT pg_advisory_xact_lock(7234190385527)"
+"""Serialises the changes that are subject to a quota, so that each change sees those before it."""
 
 Where = tuple[ColumnElement[bool], ...]
 
 
-class QuotaRows:
-    """Checks quotas inside the transactions of other stores."""
+class QuotaChecker:
+    """Checks quotas inside of the transactions of other stores."""
 
     def __init__(self, defaults: QuotaDefaults) -> None:
         self._defaults = defaults
@@ -37,7 +37,8 @@ class QuotaRows:
     def enforced(self, connection: Connection, owner: str, *names: QuotaName) -> Iterator[None]:
         """Compare the usage before and after the block. Raises QuotaExceeded, which rolls the transaction back.
 
-        The block is the whole rest of the transaction: on PostgreSQL a lock is taken before any other.
+        The block must be the whole rest of the transaction, because on PostgreSQL the lock that serialises changes has
+        to be the first one of the transaction.
         """
         allowed = self.allowed(connection, owner)
         own = [name for name in names if allowed[name] is not None]
@@ -46,16 +47,16 @@ class QuotaRows:
             yield
             return
         if connection.dialect.name == "postgresql":
-            connection.execute(text(LOCK))
-        before, all_before = used(connection, own, owner), used(connection, shared)
+            connection.execute(text(SERIALIZE_QUOTA_CHANGES))
+        before, all_before = usage_of(connection, own, owner), usage_of(connection, shared)
         yield
-        over = excess(before, used(connection, own, owner), allowed)
-        over = over or excess(all_before, used(connection, shared), self._defaults.total, of_all=True)
+        over = excess(before, usage_of(connection, own, owner), allowed)
+        over = over or excess(all_before, usage_of(connection, shared), self._defaults.total, of_all=True)
         if over is not None:
             raise store_errors.quota_exceeded(over)
 
     def allowed(self, connection: Connection, owner: str) -> dict[QuotaName, int | None]:
-        """The quotas of an owner."""
+        """Return the limits of an owner."""
         rows = connection.execute(select(quotas.c.name, quotas.c.allowed).where(quotas.c.owner == owner))
         return self._defaults.allowed({row.name: row.allowed for row in rows})
 
@@ -63,7 +64,7 @@ class QuotaRows:
 class SqlQuotas:
     """QuotaStore in SQL."""
 
-    def __init__(self, connections: Connections, rows: QuotaRows, defaults: QuotaDefaults) -> None:
+    def __init__(self, connections: Connections, rows: QuotaChecker, defaults: QuotaDefaults) -> None:
         self._connections = connections
         self._rows = rows
         self.total = defaults.total
@@ -74,13 +75,13 @@ class SqlQuotas:
 
     def usage(self, owner: str) -> Usage:
         with self._connections.reading() as connection:
-            return used(connection, _COUNTS, owner)
+            return usage_of(connection, _COUNTS, owner)
 
-    def set_limits(self, owner: str, changes: Mapping[QuotaName, int | None], defaults: Sequence[QuotaName]) -> None:
+    def set_limits(self, owner: str, limits: Allowed, reset: Sequence[QuotaName]) -> None:
         this = quotas.c.owner == owner
         with self._connections.writing() as connection:
-            connection.execute(delete(quotas).where(this, quotas.c.name.in_([*changes, *defaults])))
-            rows = [{"owner": owner, "name": name, "allowed": allowed} for name, allowed in changes.items()]
+            connection.execute(delete(quotas).where(this, quotas.c.name.in_([*limits, *reset])))
+            rows = [{"owner": owner, "name": name, "allowed": allowed} for name, allowed in limits.items()]
             if rows:
                 connection.execute(insert(quotas), rows)
 
@@ -105,8 +106,8 @@ class SqlQuotas:
             return [*found, *map(dataset_set, connection.scalars(named))]
 
 
-def used(connection: Connection, names: Iterable[QuotaName], owner: str | None = None) -> Usage:
-    """The usage of an owner, or of all owners together, of quotas that are counted in SQL."""
+def usage_of(connection: Connection, names: Iterable[QuotaName], owner: str | None = None) -> Usage:
+    """Return the usage of the given quotas that are counted in SQL, of an owner or of all owners together."""
     return {name: int(connection.scalar(_COUNTS[name](owner)) or 0) for name in names if name in _COUNTS}
 
 
@@ -146,7 +147,7 @@ def _workers(owner: str | None) -> Select[Any]:
 
 
 def _datasets(owner: str | None) -> Select[Any]:
-    return select(func.count()).select_from(datasets).where(NAMED, _of(datasets.c.owner, owner))
+    return select(func.count()).select_from(datasets).where(HOLDS_NAME, _of(datasets.c.owner, owner))
 
 
 _COUNTS: dict[QuotaName, Callable[[str | None], Select[Any]]] = {

@@ -1,4 +1,4 @@
-"""Stored revisions of configurations: what their filters are, and which nobody needs any more."""
+"""The store of revisions: their filters, and the revisions that can be removed."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import Connection, Select, bindparam, delete, exists, false, func, insert, select
 
 from headwater.model import rollout
-from headwater.model.stored import read_config
-from headwater.stores.base import RemovedFilter
+from headwater.model.stored_config import read_config
+from headwater.stores.protocols.configurations import RemovedFilter
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.tables import (
     ACTIVE,
@@ -45,7 +45,7 @@ class SqlRevisions:
             if revisions:
                 gone = rollout.filters_only_in(revisions, _filters(connection, flow_id))
                 connection.execute(delete(flow_revisions).where(this), [{"number": number} for number in revisions])
-                _note_removed(connection, flow_id, gone, now)
+                _record_removed(connection, flow_id, gone, now)
 
     def removed_filters(
         self, *, owner: str | None = None, flow_id: str | None = None, before: datetime | None = None
@@ -72,15 +72,15 @@ class SqlRevisions:
 
 
 def _filters(connection: Connection, flow_id: str) -> dict[int, frozenset[str]]:
-    """The uids of the filters in each stored revision."""
+    """Return the uids of the filters in each stored revision."""
     stored = select(flow_revisions.c.revision, flow_revisions.c.config).where(flow_revisions.c.flow_id == flow_id)
-    # Row by row: each may hold megabytes of scripts.
+    # The rows are read one by one, because each may contain megabytes of scripts.
     rows = connection.execute(stored.execution_options(yield_per=1))
     return {row.revision: read_config(row.config).filter_uids for row in rows}
 
 
-def _note_removed(connection: Connection, flow_id: str, uids: Collection[str], now: datetime) -> None:
-    """Note filters as removed; one that is noted already is removed anew."""
+def _record_removed(connection: Connection, flow_id: str, uids: Collection[str], now: datetime) -> None:
+    """Record filters as removed. A filter that is recorded already gets the new time."""
     table = removed_filters
     connection.execute(delete(table).where(table.c.flow_id == flow_id, table.c.uid.in_(uids)))
     if uids:
@@ -93,9 +93,9 @@ def _superseded(before: datetime) -> Select[Any]:
         partition_by=flow_revisions.c.flow_id, order_by=revision
     )
     stored = select(flow_revisions.c.flow_id, revision, replaced_at.label("replaced_at")).subquery()
-    asked_for = (deployments.c.id == deployment_revisions.c.deployment_id) & ACTIVE
+    of_active_deployment = (deployments.c.id == deployment_revisions.c.deployment_id) & ACTIVE
     in_use = exists().where(
-        asked_for,
+        of_active_deployment,
         deployment_revisions.c.retired == false(),
         deployments.c.flow_id == stored.c.flow_id,
         deployment_revisions.c.revision == stored.c.revision,

@@ -1,8 +1,8 @@
-"""The tables. A change here needs a migration beside it; a test compares the two.
+"""The tables. A change here needs a migration too; a test compares the two.
 
-Deployments outlive the configuration that they ran: their rows tell the sweeper whose consumer groups may go. So
-they have no foreign key to flows. A deployment's configuration is that of its desired revision, which `purge` keeps
-while the deployment is active.
+Rows of deployments outlive their configurations, because the sweeper uses them to decide which resources on the broker
+may be removed. So they have no foreign key to flows. The configuration of a deployment is that of its desired revision,
+which `purge` keeps while the deployment is active.
 """
 
 from collections.abc import Callable
@@ -31,37 +31,40 @@ from sqlalchemy import (
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """Aware datetimes in, aware UTC datetimes out; SQLite, which has no time zones, stores them as UTC text."""
+    """Stores aware datetimes, and reads them as aware datetimes in UTC. SQLite stores them as text in UTC."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """The form that the database stores."""
+        """Convert a datetime to the form that the database stores."""
         if value is None:
             return None
         utc = value.astimezone(UTC)
         return utc.replace(tzinfo=None) if dialect.name == "sqlite" else utc
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """The form that Headwater uses."""
+        """Convert a stored datetime to an aware datetime in UTC."""
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if dialect.name == "sqlite" else value.astimezone(UTC)
 
 
-COUNTED = ("stored_bytes", "script_bytes", "workers")
-"""Columns of a revision: what it counts for. `filter_uids` is the fourth one, the uids separated by spaces."""
+QUOTA_COLUMNS = ("stored_bytes", "script_bytes", "workers")
+"""The columns of a revision from which the usage of quotas is computed.
+
+The column `filter_uids` is used too; it holds the uids of the revision's filters, separated by spaces.
+"""
 
 
 class StoredJson(TypeDecorator[Any]):
-    """JSON whose text may be damaged: reading gives the text then, so that one row never fails the others."""
+    """JSON whose text may be damaged. Reading such a value returns the text, so that other rows can still be read."""
 
     impl = JSON
     cache_ok = True
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any] | None:
-        """The reader of a value."""
+        """Return the function that decodes a stored value."""
         read = super().result_processor(dialect, coltype)
         if read is None:
             return None
@@ -113,13 +116,14 @@ flow_revisions = Table(
     Column("filter_uids", Text, nullable=False, server_default=""),
 )
 
-# What revisions count for is read from the index alone: SQLite would walk through all scripts to reach these columns.
+# The index contains all columns from which the usage of quotas is computed, so that SQLite reads the index alone. In
+# the table it would have to read all scripts to reach these columns.
 Index(
     "ix_flow_revisions_counted",
-    *(flow_revisions.c[name] for name in ("flow_id", "revision", *COUNTED, "filter_uids")),
+    *(flow_revisions.c[name] for name in ("flow_id", "revision", *QUOTA_COLUMNS, "filter_uids")),
 )
 
-# Filters that no stored revision has any more; their values are kept for some time.
+# Filters that no stored revision contains any more. Their values are kept for some time.
 removed_filters = Table(
     "removed_filters",
     metadata,
@@ -152,11 +156,11 @@ deployments = Table(
     Column("reason", Text, nullable=False),
 )
 
-# A literal, not a parameter: SQLite uses a partial index only for a query that repeats its condition word by word.
+# A literal instead of a parameter: SQLite uses a partial index only for a query that repeats its condition exactly.
 ACTIVE = deployments.c.phase != literal_column("'absent'")
 Index("uq_deployments_active", deployments.c.flow_id, unique=True, sqlite_where=ACTIVE, postgresql_where=ACTIVE)
 
-# One row, sealed with the installation's secret key: the proof that a key is the right one.
+# One row with a known text, encrypted with the secret key of this installation. It proves that a key is the right one.
 secret_key_proof = Table(
     "secret_key_proof",
     metadata,
@@ -207,7 +211,8 @@ leases = Table(
     Column("failing", Text, nullable=False, server_default=""),
 )
 
-# Deployments and configurations of which only remains on the broker were known, and which an operator gave up.
+# Ids of deployments and configurations that were only known from their resources on the broker, and that an operator
+# recorded as ended.
 tombstones = Table(
     "tombstones",
     metadata,
@@ -228,7 +233,7 @@ api_keys = Table(
     Column("last_used_at", UtcDateTime),
 )
 
-# Quotas of single owners. A row without a number means that the owner has no such quota.
+# Quotas of single owners. NULL in `allowed` means that the owner has no limit.
 quotas = Table(
     "quotas",
     metadata,
@@ -248,11 +253,18 @@ datasets = Table(
     Column("updated_at", UtcDateTime, nullable=False),
 )
 
-# A dataset that is going away gives its name free at once.
-NAMED = datasets.c.state != literal_column("'deleting'")
-Index("uq_datasets_name", datasets.c.owner, datasets.c.name, unique=True, sqlite_where=NAMED, postgresql_where=NAMED)
+# The name of a dataset that is being deleted is free at once.
+HOLDS_NAME = datasets.c.state != literal_column("'deleting'")
+Index(
+    "uq_datasets_name",
+    datasets.c.owner,
+    datasets.c.name,
+    unique=True,
+    sqlite_where=HOLDS_NAME,
+    postgresql_where=HOLDS_NAME,
+)
 
-# Rows are added; only a pending one is ever changed, and only to close it.
+# Rows are only added; a pending row is changed once, when it is closed.
 audit = Table(
     "audit",
     metadata,
@@ -269,7 +281,7 @@ audit = Table(
     Column("state", String, nullable=False),
 )
 
-# A row without a holder is an answered call.
+# Requests with an Idempotency-Key. A row without a holder has the stored response.
 calls = Table(
     "calls",
     metadata,

@@ -1,4 +1,4 @@
-"""Finds stored rows that can't be read, for `headwater doctor`. Reading them elsewhere does not raise."""
+"""Finds stored rows that can't be read, for `headwater doctor`. The stores read such rows without raising."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -6,11 +6,11 @@ from operator import attrgetter
 
 from sqlalchemy import Connection, false, select
 
-from headwater.model.stored import read_config
-from headwater.stores.base import UnreadableRow
+from headwater.model.stored_config import read_config
+from headwater.stores.protocols.control import UnreadableRow
 from headwater.stores.sql import logs
-from headwater.stores.sql.deployment_rows import DeploymentRows, read_workers
-from headwater.stores.sql.flows import FlowRows
+from headwater.stores.sql.deployment_mapper import DeploymentMapper, read_workers
+from headwater.stores.sql.flows import FlowMapper
 from headwater.stores.sql.keys import has_scopes
 from headwater.stores.sql.tables import (
     ACTIVE,
@@ -22,15 +22,15 @@ from headwater.stores.sql.tables import (
     worker_states,
 )
 
-WORKERS = "The stored states of its workers can't be read. The controller writes them anew when a worker changes."
-LOG_LINES = "{} of its stored log lines can't be read. They are left out of answers, and go with the deployment."
-SCOPES = "Its scopes can't be read, so it may do nothing. Revoke it, and make another one with `headwater keys create`."
-OLD_REVISION = "Revision {} can't be read: {}. Nothing can go back to it; the newest revision is not affected."
+WORKERS = "The stored states of its workers can't be read. The controller replaces them when a worker changes."
+LOG_LINES = "{} of its stored log lines can't be read. The API leaves them out; they are deleted with the deployment."
+SCOPES = "Its scopes can't be read, so it has none. Revoke it, and make another one with `headwater keys create`."
+OLD_REVISION = "Revision {} can't be read: {}. No rollback to it is possible; the newest revision is not affected."
 
 
-def unreadable_rows(connection: Connection, rows: DeploymentRows) -> Iterator[UnreadableRow]:
-    """Every row that can't be read, by kind."""
-    for flow in FlowRows(rows).select(connection, flows.c.deleted == false()):
+def unreadable_rows(connection: Connection, rows: DeploymentMapper) -> Iterator[UnreadableRow]:
+    """Yield every row that can't be read, kind by kind."""
+    for flow in FlowMapper(rows).select(connection, flows.c.deleted == false()):
         if flow.unreadable:
             yield UnreadableRow("configuration", flow.id, flow.owner, flow.unreadable)
     yield from _old_revisions(connection)
@@ -48,8 +48,8 @@ def _old_revisions(connection: Connection) -> Iterator[UnreadableRow]:
     old = select(flow_revisions, flows.c.owner).join(flows, flows.c.id == flow_revisions.c.flow_id)
     old = old.where(flow_revisions.c.revision != flows.c.revision).order_by(flow_revisions.c.flow_id)
     for row in connection.execute(old.execution_options(yield_per=1)):
-        if why := read_config(row.config).unreadable:
-            yield UnreadableRow("revision", row.flow_id, row.owner, OLD_REVISION.format(row.revision, why))
+        if reason := read_config(row.config).unreadable:
+            yield UnreadableRow("revision", row.flow_id, row.owner, OLD_REVISION.format(row.revision, reason))
 
 
 def _workers(connection: Connection) -> Iterator[UnreadableRow]:

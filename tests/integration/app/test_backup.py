@@ -15,7 +15,7 @@ from headwater.app.backup import backup, restore, verify
 from headwater.app.control import open_control
 from headwater.app.home import Home
 from headwater.errors import SetupError
-from headwater.model.dataset import filter_set
+from headwater.model.value_sets import filter_set
 from headwater.model.lease import Candidate
 from headwater.settings import Settings
 from headwater.stores.redis.client import Client

@@ -9,7 +9,7 @@ import pytest
 from headwater.brokers.embedded import EmbeddedKafka
 from headwater.children import Child
 from headwater.engine.status import NO_PARTITIONS
-from headwater.model.dataset import filter_set
+from headwater.model.value_sets import filter_set
 from headwater.model.flow import DeliveryMode
 from headwater.model.transform import RedisSetFilterTransform, V8Transform
 from headwater.stores.redis.client import connect

@@ -13,10 +13,10 @@ from typing import Final
 
 import pytest
 
-from headwater.native import ffi as library
+from headwater.native import ffi
 from tests.integration.native import sanitized
 
-SOURCES: Final = library.LIBRARY.parent
+SOURCES: Final = ffi.LIBRARY_PATH.parent
 FLAGS: Final = [
     "-fsanitize=address,undefined",
     "-fno-sanitize-recover=all",
@@ -29,7 +29,7 @@ FLAGS: Final = [
     "-shared",
     "-fPIC",
 ]
-KERNEL_TESTS: Final = [
+LOOP_TESTS: Final = [
     "tests/unit/native",
     "tests/unit/sandbox/test_json_lines.py",
     "tests/unit/sandbox/test_script_batch.py",
@@ -53,7 +53,7 @@ def gcc() -> str:
     """The compiler. CI must have one."""
     found = shutil.which("gcc")
     if found is None:
-        reason = "There is no gcc, which compiles the kernels with sanitizers: install it (Debian's package gcc)."
+        reason = "There is no gcc, which compiles the library with sanitizers: install it (Debian's package gcc)."
         assert not os.environ.get("CI"), reason
         pytest.skip(reason)
     return found
@@ -88,18 +88,18 @@ def run(gcc: str, built: Path, tests: Sequence[str]) -> "subprocess.CompletedPro
 
 @pytest.fixture(scope="module")
 def built(gcc: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(gcc, SOURCES, tmp_path_factory.mktemp("sanitized") / "kernel.so")
+    return build(gcc, SOURCES, tmp_path_factory.mktemp("sanitized") / "native.so")
 
 
-@pytest.mark.parametrize("tests", [KERNEL_TESTS, BRIDGE_TESTS], ids=["kernels", "bridge"])
+@pytest.mark.parametrize("tests", [LOOP_TESTS, BRIDGE_TESTS], ids=["loops", "bridge"])
 def test_nothing_is_found(gcc: str, built: Path, tests: list[str]) -> None:
     ended = run(gcc, built, tests)
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 PLANTED: Final = {
-    "overflow": ("i < count; i++) {\n        starts[i] = at;", "i <= count; i++) {\n        starts[i] = at;"),
-    "undefined": ("int32_t at = 0;", "int32_t at = INT32_MAX;"),
+    "overflow": ("i < count; i++) {\n        starts[i] = start;", "i <= count; i++) {\n        starts[i] = start;"),
+    "undefined": ("int32_t start = 0;", "int32_t start = INT32_MAX;"),
 }
 
 
@@ -109,10 +109,10 @@ def test_a_planted_flaw_is_found(gcc: str, tmp_path: Path, flaw: str, finding: s
     before, after = PLANTED[flaw]
     for source in SOURCES.glob("*.[ch]"):
         shutil.copy(source, tmp_path)
-    texts = tmp_path / "texts.c"
-    assert before in texts.read_text()
-    texts.write_text(texts.read_text().replace(before, after))
-    built = build(gcc, tmp_path, tmp_path / "kernel.so")
-    ended = run(gcc, built, ["tests/unit/native/test_texts.py"])
+    column = tmp_path / "bytes_column.c"
+    assert before in column.read_text()
+    column.write_text(column.read_text().replace(before, after))
+    built = build(gcc, tmp_path, tmp_path / "native.so")
+    ended = run(gcc, built, ["tests/unit/native/test_bytes_column.py"])
     assert finding in ended.stderr, ended.stdout
     assert ended.returncode == FINDING

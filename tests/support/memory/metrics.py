@@ -30,7 +30,9 @@ class MemoryMetrics:
         self._lock = threading.Lock()
         self._deployments: dict[str, _Deployment] = defaultdict(_Deployment)
 
-    def acquire_partitions(self, deployment_id: str, group: str, owner: str, partitions: Collection[int]) -> Mapping[int, int]:
+    def acquire_partitions(
+        self, deployment_id: str, group: str, owner: str, partitions: Collection[int]
+    ) -> Mapping[int, int]:
         """See MetricStore."""
         with self._lock:
             found = self._deployments[deployment_id]
@@ -41,17 +43,17 @@ class MemoryMetrics:
         """See MetricStore."""
         with self._lock:
             found = self._deployments[deployment_id]
-            refused = frozenset(p for p in delta.spans if found.owners.get((group, p), owner) != owner)
+            refused = frozenset(p for p in delta.partitions if found.owners.get((group, p), owner) != owner)
             new = [
                 (p, span)
-                for p, span in delta.spans.items()
+                for p, span in delta.partitions.items()
                 if p not in refused and found.marks.get((group, p), -1) < span.end
             ]
             for partition, span in new:
                 found.owners[group, partition], found.marks[group, partition] = owner, span.end
                 found.last_progress = float(delta.minute)
                 found.add(delta.minute, span.counts, {})
-            if new or not delta.spans:
+            if new or not delta.partitions:
                 found.add(delta.minute, {}, delta.times)
             return refused
 

@@ -3,9 +3,9 @@
 import threading
 from collections.abc import Collection, Mapping, Sequence
 
-from headwater.model.price.left import Chunk, Leaving
+from headwater.model.price.archive import ArchiveKey, TimeBucket
 from headwater.model.price.tick import partition_of, quoted_key
-from headwater.stores.prices import PriceWrite, StoredToken
+from headwater.stores.protocols.prices import PriceWrite, StoredToken
 
 
 class MemoryPrices:
@@ -18,7 +18,7 @@ class MemoryPrices:
         self._known: dict[tuple[str, int], tuple[str, int] | None] = {}
         self._states: dict[tuple[int, bytes], bytes] = {}
         self._tails: dict[tuple[int, bytes], bytes] = {}
-        self._left: dict[Leaving, bytes] = {}
+        self._left: dict[ArchiveKey, bytes] = {}
         self._unsettled: dict[int, set[bytes]] = {}
         self._chains: set[str] = set()
 
@@ -35,10 +35,10 @@ class MemoryPrices:
         with self._lock:
             return [(self._states.get((partition, one)), self._tails.get((partition, one))) for one in tokens]
 
-    def read_archived(self, leaving: Sequence[Leaving]) -> list[bytes | None]:
+    def read_archived(self, archive_keys: Sequence[ArchiveKey]) -> list[bytes | None]:
         """See PriceStore."""
         with self._lock:
-            return [self._left.get(one) for one in leaving]
+            return [self._left.get(one) for one in archive_keys]
 
     def write(self, partition: int, owner: str, written: PriceWrite) -> Mapping[bytes, int] | None:
         """See PriceStore."""
@@ -75,5 +75,5 @@ class MemoryPrices:
     def look_up(self, tokens: Sequence[bytes], hour: int) -> list[StoredToken]:
         """See PriceStore."""
         stored = [self.read(partition_of(token), [token, quoted_key(token)]) for token in tokens]
-        ticks = self.read_archived([(token, Chunk(hour)) for token in tokens])
+        ticks = self.read_archived([(token, TimeBucket(hour)) for token in tokens])
         return [StoredToken(*own, some, *quoted) for (own, quoted), some in zip(stored, ticks, strict=True)]

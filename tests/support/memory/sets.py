@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from headwater.model.dataset import SetId
 from headwater.model.quota import Reservation
-from headwater.stores.base import SetWriteResult, ValuePage
+from headwater.model.value_sets import SetId
+from headwater.stores.protocols.sets import SetWriteResult, ValuePage
 from headwater.stores.redis.sets import value_encoding
 
 

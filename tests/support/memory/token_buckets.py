@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from headwater.stores.base import TokenResult
+from headwater.stores.protocols.control import TokenResult
 
 
 class MemoryBuckets:

@@ -18,14 +18,13 @@ from headwater.api.app import create_api
 from headwater.api.dependencies import ReadinessProbe, Services
 from headwater.errors import ScriptRefused
 from headwater.model.binding import Bindings, KafkaTopic
-from headwater.model.deployment import Condition, Deployment, Observed, Phase, Progress
+from headwater.model.deployment import Condition, Deployment, Observation, Phase, Progress
 from headwater.model.key import DEFAULT_SCOPES
 from headwater.model.record import Failure, Outcome, RecordBatch
 from headwater.model.transform import CheckedScript, V8Transform
 from headwater.native import BytesColumn
 from headwater.sandbox import Sandbox
 from headwater.services.audit import AuditedSets
-from headwater.services.pipeline_checker import PipelineChecker, ValidateScript
 from headwater.services.datasets import Datasets
 from headwater.services.deployments import Deployments, KafkaEndpoint
 from headwater.services.filters import Filters
@@ -34,18 +33,20 @@ from headwater.services.idempotency import IdempotencyService
 from headwater.services.ids import new_id
 from headwater.services.keys import Keys
 from headwater.services.metrics import PipelineMetrics
+from headwater.services.pipeline_checker import PipelineChecker, ValidateScript
 from headwater.services.prices import Prices
 from headwater.services.quotas import QuotaSets, QuotaStores
 from headwater.services.trials import Trials
-from headwater.stores.base import DeploymentStore, SetLookup
+from headwater.stores.protocols.deployments import DeploymentStore
+from headwater.stores.protocols.sets import SetLookup
 from headwater.stores.sql.database import Database
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import TransformContext
 from headwater.transforms.expression import parse
-from tests.support.memory.broker import MemoryBroker
+from tests.support.memory.broker import MemoryClusterAdmin
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.prices import MemoryPrices
-from tests.support.memory.sets import MemoryDatasetNames, MemoryUnsavedSets, MemoryReservations, MemorySetStore
+from tests.support.memory.sets import MemoryDatasetNames, MemoryReservations, MemorySetStore, MemoryUnsavedSets
 from tests.support.sql import fresh_database
 
 FLOW = "/api/v1/flow"
@@ -165,16 +166,18 @@ class Controller:
         self._store.observe([self._act(deployment)])
         return self._store.active(flow_id)
 
-    def _act(self, deployment: Deployment) -> Observed:
+    def _act(self, deployment: Deployment) -> Observation:
         generation = deployment.generation
         if deployment.desired == "absent":
-            return Observed(deployment.id, Phase.ABSENT, None, generation, Condition.STABLE)
+            return Observation(deployment.id, Phase.ABSENT, None, generation, Condition.STABLE)
         if self.reasons:
             reason = self.reasons.pop(0)
             if self.rolls_back_to is None:
-                return Observed(deployment.id, Phase.FAILED, None, generation, Condition.FAILED, reason)
-            return Observed(deployment.id, Phase.RUNNING, self.rolls_back_to, generation, Condition.ROLLED_BACK, reason)
-        return Observed(
+                return Observation(deployment.id, Phase.FAILED, None, generation, Condition.FAILED, reason)
+            return Observation(
+                deployment.id, Phase.RUNNING, self.rolls_back_to, generation, Condition.ROLLED_BACK, reason
+            )
+        return Observation(
             deployment.id,
             Phase.RUNNING,
             deployment.desired_revision,
@@ -251,7 +254,7 @@ class Installation:
     names: MemoryDatasetNames = field(default_factory=MemoryDatasetNames)
     metrics: MemoryMetrics = field(default_factory=MemoryMetrics)
     prices: MemoryPrices = field(default_factory=MemoryPrices)
-    broker: MemoryBroker = field(default_factory=MemoryBroker)
+    broker: MemoryClusterAdmin = field(default_factory=MemoryClusterAdmin)
     clock: Clock = field(default_factory=Clock)
     probes: dict[str, ReadinessProbe] = field(default_factory=dict)
     bindings: Bindings = field(default_factory=lambda: Bindings({"base.log.zerolag": KafkaTopic("fast.base.log")}))
@@ -270,26 +273,37 @@ class Installation:
         quotas = QuotaStores(self.database.quotas, self.sets, self.reservations, self.clock.monotonic)
         flows, sets = self.database.flows, QuotaSets(quotas)
         audited = AuditedSets(sets, self.database.audit)
+        checker = PipelineChecker(
+            bindings=self.bindings, validate_script=self.validate, parse_expression=parse, new_id=new_id
+        )
         services = Services(
             keys=self.keys,
-            calls=IdempotencyService(self.database.idempotency, self.clock),
+            idempotency=IdempotencyService(self.database.idempotency, self.clock),
             flows=Flows(
                 FlowStores(flows, self.database.revisions, sets, MemoryUnsavedSets()),
-                PipelineChecker(self.bindings, self.validate, parse, new_id),
+                checker,
                 self.clock,
                 new_id,
             ),
             trials=Trials(
-                PipelineChecker(self.bindings, self.validate, parse, new_id),
-                TRANSFORMS if self.open_sandbox else TRANSFORMS | {"v8": Script},
-                lambda owner: self._resources(owner, sets),
-                self.clock,
-                self.clock.monotonic,
+                checker=checker,
+                builders=TRANSFORMS if self.open_sandbox else TRANSFORMS | {"v8": Script},
+                open_context=lambda owner: self._open_context(owner, sets),
+                now=self.clock,
+                clock=self.clock.monotonic,
             ),
-            deployments=Deployments(flows, self.controller, self.clock, new_id, lambda: f"secret{next(numbers)}"),
+            deployments=Deployments(
+                flows=flows,
+                store=self.controller,
+                now=self.clock,
+                new_id=new_id,
+                new_password=lambda: f"secret{next(numbers)}",
+            ),
             metrics=PipelineMetrics(self.metrics, lambda _, group: self.broker.lag([group]).get(group), self.clock),
             filters=Filters(flows, self.controller, audited),
-            datasets=Datasets(self.database.datasets, self.names, audited, self.clock, new_id),
+            datasets=Datasets(
+                store=self.database.datasets, names=self.names, sets=audited, now=self.clock, new_id=new_id
+            ),
             prices=Prices(self.prices, self.clock, filter_outliers=True),
             quotas=quotas,
             bindings=self.bindings,
@@ -301,7 +315,7 @@ class Installation:
         return replace(services, **changes)
 
     @contextlib.contextmanager
-    def _resources(self, owner: str, sets: SetLookup) -> Iterator[TransformContext]:
+    def _open_context(self, owner: str, sets: SetLookup) -> Iterator[TransformContext]:
         with self.open_sandbox() if self.open_sandbox else contextlib.nullcontext() as sandbox:
             yield TransformContext("", owner, sets, self.names, False, print, sandbox)
 

@@ -7,7 +7,7 @@ import pytest
 
 from headwater.errors import SetStoreUnavailable, StoreUnavailable
 from headwater.model.audit import AuditEntry, AuditQuery
-from headwater.stores.base import SetWriteResult
+from headwater.stores.protocols.sets import SetWriteResult
 from tests.unit.api.installation import FLOW, TOKEN, Installation, User
 
 

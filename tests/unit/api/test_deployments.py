@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from anyio.from_thread import BlockingPortal
 
-from headwater.brokers.base import Resources, TopicSpec
+from headwater.brokers.base import DeploymentResources, TopicSpec
 from headwater.errors import SetStoreUnavailable
-from headwater.model.deployment import Condition, LogLine, Observed, Phase, Status, WorkerStatus
+from headwater.model.deployment import Condition, LogLine, Observation, Phase, Status, WorkerStatus
 from headwater.model.metric import MetricsDelta, PartitionCounts
 from headwater.services.deployments import Deployments
 from headwater.services.ids import new_id
@@ -144,7 +144,7 @@ class TestDeploy:
             began = time.monotonic()
             again = alice.start("POST", path)
             time.sleep(1.5)
-            gone = Observed(deployment.id, Phase.ABSENT, None, deployment.generation + 1, Condition.STABLE)
+            gone = Observation(deployment.id, Phase.ABSENT, None, deployment.generation + 1, Condition.STABLE)
             made.database.deployments.observe([gone])
             alice.problem(again.result(), 503, "deploy-pending")
             assert time.monotonic() - began < 4
@@ -316,8 +316,8 @@ class TestStats:
         alice.post(f"{FLOW}/{config_id}/deploy")
         deployment = headwater.database.deployments.active(config_id)
         assert deployment is not None
-        headwater.broker.ensure(Resources((TopicSpec("stream", 1),), (), (), ()))
-        headwater.broker.pin(f"wrk-{deployment.id}.1", "stream", "latest")
+        headwater.broker.ensure(DeploymentResources((TopicSpec("stream", 1),), (), (), ()))
+        headwater.broker.commit_start_offsets(f"wrk-{deployment.id}.1", "stream", "latest")
         headwater.broker.append("stream", 0, 0)
         minute = 1767323040
         headwater.metrics.write(deployment.id, "g", "a", MetricsDelta(minute, {0: PartitionCounts(1, {})}, {}))
@@ -373,12 +373,12 @@ class TestStats:
     def test_reasons_and_lines_of_workers_name_nothing_of_the_operators(self, portal: BlockingPortal) -> None:
         made = Installation(portal)
         hidden = Deployments(
-            made.database.flows,
-            made.controller,
-            made.clock,
-            new_id,
-            lambda: "secret",
-            redactor(["kafka.internal:9093"]),
+            flows=made.database.flows,
+            store=made.controller,
+            now=made.clock,
+            new_id=new_id,
+            new_password=lambda: "secret",
+            redact=redactor(["kafka.internal:9093"]),
         )
         away = "Kafka at kafka.internal:9093 does not answer."
         with made.serving(deployments=hidden):

@@ -11,7 +11,7 @@ from headwater.model.metric import Histogram, MetricsDelta, PartitionCounts
 from headwater.model.price.codec import encode
 from headwater.model.price.state import TokenState
 from headwater.model.price.tick import partition_of, token_key
-from headwater.stores.prices import PriceWrite
+from headwater.stores.protocols.prices import PriceWrite
 from tests.support.sql import a_line
 from tests.unit.api.installation import FLOW, Installation, User
 from tests.unit.api.test_openapi import operations, sent_examples

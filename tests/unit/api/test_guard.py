@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from headwater.api.guard import MAX_BODY_BYTES
 from headwater.errors import StoreUnavailable
-from headwater.model.key import ALPHABET, DEFAULT_SCOPES, SCOPES, ApiKey, mint
+from headwater.model.key import ALPHABET, DEFAULT_SCOPES, SCOPES, ApiKey, generate_key
 from headwater.services.keys import CACHE_S
 from tests.unit.api.installation import FLOW, Installation, Unread, User, flow_body
 
@@ -67,7 +67,7 @@ class TestKey:
         revoked = headwater.user("alice")
         headwater.keys.revoke(revoked.key[8:20])
         typo = alice.key[:-1] + ("x" if alice.key[-1] != "x" else "y")
-        keys = ["", "x", "ü", mint()[0], typo, alice.key.lower(), expired.key, revoked.key]
+        keys = ["", "x", "ü", generate_key()[0], typo, alice.key.lower(), expired.key, revoked.key]
         bodies, headers = [], []
         for key in keys:
             nobody = headwater.nobody()

@@ -41,7 +41,9 @@ class TestReadyz:
             nobody = made.nobody()
             body = nobody.problem(nobody.get("/readyz"), 503, "not-ready")
             assert body["dependencies"] == {"database": "ok", "kafka": "unavailable"}
-            assert body["detail"] == "Not ready: kafka."
+            assert (
+                body["detail"] == "Not ready: kafka. The log of the API has the reasons. Send the same request again."
+            )
 
     def test_a_probe_that_fails_in_an_unexpected_way_is_away(self) -> None:
         with installation(probes={"kafka": lambda: 1 / 0}) as made:
@@ -54,7 +56,10 @@ class TestReadyz:
             loop.failed(ZeroDivisionError())
             body = made.nobody().problem(made.nobody().get("/readyz"), 503, "not-ready")
             assert body["dependencies"] == {"database": "ok", "watching deployments": "unavailable"}
-            assert body["detail"] == "Not ready: watching deployments."
+            assert (
+                body["detail"]
+                == "Not ready: watching deployments. The log of the API has the reasons. Send the same request again."
+            )
             loop.succeeded()
             assert made.nobody().get("/readyz").status_code == 200
 

@@ -3,7 +3,7 @@
 from headwater.model.price.codec import encode
 from headwater.model.price.state import TokenState
 from headwater.model.price.tick import PARTITIONS, partition_of, token_key
-from headwater.stores.prices import PriceWrite
+from headwater.stores.protocols.prices import PriceWrite
 from tests.unit.api.installation import Installation
 
 STATS = "/api/v1/developer/prices/stats"

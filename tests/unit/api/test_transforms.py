@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from headwater.model.dataset import filter_set
 from headwater.model.transform import MAX_TRANSFORMS
+from headwater.model.value_sets import filter_set
 from tests.unit.api.installation import FLOW, TOKEN, Installation, Unread, User, installation
 
 V8 = {"type": "v8", "script": "function process(record) { return record; }"}
@@ -166,7 +166,7 @@ class TestPut:
             ([], "", "at least 1 item"),
             ([V8] * (MAX_TRANSFORMS + 1), "", "at most 50 items"),
             ([V8, V8 | {"script": "syntax error"}], "/1/script", "in line 2, column 7"),
-            ([V8, V8 | {"uid": "nothing"}], "/1/uid", "no transform of this configuration"),
+            ([V8, V8 | {"uid": "nothing"}], "/1/uid", "not the uid of a transform of this configuration"),
             ([FILTER | {"set_values": ["a", ""]}], "/0/set_values/1", "1 to 1024 characters"),
             ([FILTER | {"filter_expr": "root ="}], "/0/filter_expr", "column"),
             ([V8, {"type": "v8"}], "/1/script", "is required"),
@@ -237,7 +237,7 @@ class TestDeployed:
         headwater.controller.reasons = ["w-0: ran out of memory"]
         headwater.controller.rolls_back_to = 1
         body = made.user.problem(self.send(made, verb), 422, "deploy-failed")
-        assert body["detail"] == "Revision 2 is saved, but does not run: w-0: ran out of memory"
+        assert body["detail"] == "Revision 2 is saved but does not run: w-0: ran out of memory"
         assert made.revision == 2
         assert made.deployment["revision"] == 1
 
@@ -260,5 +260,5 @@ def test_a_rollout_that_goes_on(impatient: Installation) -> None:
     made.deploy()
     impatient.controller.asleep = True
     body = made.user.problem(made.patch(OTHER), 503, "deploy-pending")
-    assert body["detail"].startswith("Revision 2 is saved, but does not run yet: ")
+    assert body["detail"].startswith("Revision 2 is saved but does not run yet: ")
     assert made.revision == 2

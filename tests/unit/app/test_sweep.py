@@ -4,11 +4,11 @@ import pytest
 
 from headwater.app import sweep
 from headwater.app.sweep import Sweep
-from headwater.controller.resources import resources
+from headwater.controller.deployment_resources import resources
 from headwater.controller.sources import Sources
 from headwater.errors import SetupError
 from headwater.model.binding import Bindings, KafkaTopic
-from tests.support.memory.broker import MemoryBroker
+from tests.support.memory.broker import MemoryClusterAdmin
 from tests.support.sql import fresh_database
 from tests.unit.controller.world import DEPLOYMENT, FLOW, TOPIC, deployment
 
@@ -17,9 +17,9 @@ class World:
     """A broker with a deployment that the database has never heard of."""
 
     def __init__(self) -> None:
-        self.broker, self.database = MemoryBroker(), fresh_database()
+        self.broker, self.database = MemoryClusterAdmin(), fresh_database()
         made = deployment()
-        self.broker.ensure(resources(made, made.newest, KafkaTopic(TOPIC), 4))
+        self.broker.ensure(resources(made, made.requested_revision, KafkaTopic(TOPIC), 4))
 
     def look(self) -> Sweep:
         sources = Sources(Bindings(), self.broker, self.database.deployments.unfinished)

@@ -46,7 +46,7 @@ def test_lists_what_can_not_be_read_and_what_to_do(data_dir: Path) -> None:
     damage(data_dir, "UPDATE flow_revisions SET config = 'damaged' WHERE flow_id = 'f1'")
     damage(data_dir, "UPDATE deployments SET reader_password = worker_password WHERE id = 'd2'")
     shown = run(data_dir, "doctor", status=1)
-    assert "Save it anew with PUT" in shown
+    assert "Save it again with PUT" in shown
     found = [json.loads(line) for line in run(data_dir, "doctor", "--json", status=1).splitlines()]
     assert {(row["kind"], row["id"], row["owner"]) for row in found} == {
         ("configuration", "f1", OWNER),

@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 import pytest
 
 from headwater.controller.controller import RENEW_EVERY_S, SWEEP_EVERY_S
-from headwater.controller.leadership import LEASE, LEASE_TTL_S
+from headwater.controller.leadership import CONTROLLER_LEASE, LEASE_TTL_S
 from headwater.controller.plan import READY_WITHIN_S
 from headwater.errors import LeaseLost, SetStoreUnavailable, StoreUnavailable
-from headwater.model.dataset import Dataset, SetId, dataset_set, filter_set
 from headwater.model.deployment import Condition, Phase
 from headwater.model.lease import Candidate
 from headwater.model.metric import MetricsDelta, PartitionCounts
+from headwater.model.value_sets import Dataset, SetId, dataset_set, filter_set
 from tests.unit.controller.world import DEPLOYMENT, FLOW, LOCK, TOPIC, World, flow
 
 
@@ -75,7 +75,7 @@ class TestUp:
         world.run(ticks=5)
         assert world.active is not None
         assert not world.active.is_reconciled
-        world.orchestrator.settle(DEPLOYMENT)
+        world.orchestrator.make_ready(DEPLOYMENT)
         world.run()
         assert world.active.phase is Phase.RUNNING
 
@@ -86,7 +86,7 @@ class TestUp:
         assert world.active is not None
         assert (world.active.phase, world.active.condition) == (Phase.FAILED, Condition.FAILED)
         assert "not ready within" in world.active.reason
-        assert world.orchestrator.running() == frozenset()
+        assert world.orchestrator.running_deployments() == frozenset()
 
     def test_a_source_topic_that_does_not_exist(self, world: World) -> None:
         del world.broker.topics[TOPIC], world.broker.logs[TOPIC]
@@ -110,9 +110,9 @@ class TestUp:
         world.deploy()
         world.run()
         world.start_controller()
-        assert world.orchestrator.running() == frozenset()
+        assert world.orchestrator.running_deployments() == frozenset()
         world.run()
-        assert world.orchestrator.running() == {DEPLOYMENT}
+        assert world.orchestrator.running_deployments() == {DEPLOYMENT}
         assert world.active is not None
         assert world.active.phase is Phase.RUNNING
 
@@ -138,7 +138,11 @@ class TestDown:
         world.run(ticks=100)
         assert world.active is None
         assert set(world.broker.topics) == {TOPIC}
-        assert (world.broker.users, world.broker.rules, world.orchestrator.running()) == ({}, set(), frozenset())
+        assert (world.broker.users, world.broker.rules, world.orchestrator.running_deployments()) == (
+            {},
+            set(),
+            frozenset(),
+        )
         assert world.broker.inventory().groups == frozenset()
         assert world.sets.count(filter_set(FLOW, "t1"))[0] == 1
         assert world.database.flows.get("owner", FLOW)
@@ -152,7 +156,9 @@ class TestDown:
 
         world.deploy()
         world.run()
-        world.metrics.write(DEPLOYMENT, "g", "a", MetricsDelta(60, {0: PartitionCounts(1, {"messages_received": 1})}, {}))
+        world.metrics.write(
+            DEPLOYMENT, "g", "a", MetricsDelta(60, {0: PartitionCounts(1, {"messages_received": 1})}, {})
+        )
         if away:
             monkeypatch.setattr(world.metrics, "drop", fail)
         world.database.deployments.request_teardown(FLOW)
@@ -247,14 +253,14 @@ class TestDatasets:
 class TestLeadership:
     def test_a_standby_does_nothing_and_a_deposed_leader_ends(self, world: World) -> None:
         another = Candidate("another")
-        world.database.leases.acquire(LEASE, another, 3600)
+        world.database.leases.acquire(CONTROLLER_LEASE, another, 3600)
         world.deploy()
         world.run()
-        assert world.orchestrator.running() == frozenset()
-        world.database.leases.release(LEASE, another.holder)
+        assert world.orchestrator.running_deployments() == frozenset()
+        world.database.leases.release(CONTROLLER_LEASE, another.holder)
         world.run()
-        assert world.orchestrator.running() == {DEPLOYMENT}
-        world.database.leases.acquire(LEASE, replace(another, lock=LOCK), 3600)
+        assert world.orchestrator.running_deployments() == {DEPLOYMENT}
+        world.database.leases.acquire(CONTROLLER_LEASE, replace(another, lock=LOCK), 3600)
         with pytest.raises(LeaseLost):
             world.run()
         world.controller.run(threading.Event())
@@ -276,10 +282,10 @@ class TestLeadership:
             times_led = len(world.orchestrator.led_for_s)
             world.database.deployments.request_teardown(FLOW)
             world.run(ticks=4)
-            assert world.orchestrator.running() == {DEPLOYMENT}
+            assert world.orchestrator.running_deployments() == {DEPLOYMENT}
             assert len(world.orchestrator.led_for_s) == times_led
         world.run()
-        assert world.orchestrator.running() == frozenset()
+        assert world.orchestrator.running_deployments() == frozenset()
 
 
 class TestUnexpectedErrors:
@@ -289,7 +295,7 @@ class TestUnexpectedErrors:
         stop, seen = threading.Event(), list[str]()
 
         def broken(*_: object) -> None:
-            leader = world.database.leases.leader(LEASE)
+            leader = world.database.leases.leader(CONTROLLER_LEASE)
             seen.append("" if leader is None else leader.failing)
             world.now += RENEW_EVERY_S
             if len(seen) == 3:
@@ -320,7 +326,7 @@ class TestUnexpectedErrors:
     def test_what_fails_in_looking_after_workers_is_shown(self, world: World) -> None:
         world.orchestrator.failing = "looking after workers: OSError"
         world.run(ticks=1)
-        leader = world.database.leases.leader(LEASE)
+        leader = world.database.leases.leader(CONTROLLER_LEASE)
         assert leader is not None
         assert leader.failing == "looking after workers: OSError"
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from headwater.brokers.base import Resources, TopicSpec
-from headwater.controller.leadership import LEASE
-from headwater.controller.resources import WorkerSettings, resources, worker_set
+from headwater.brokers.base import DeploymentResources, TopicSpec
+from headwater.controller.deployment_resources import WorkerSettings, resources, worker_set
+from headwater.controller.leadership import CONTROLLER_LEASE
 from headwater.errors import LeaseLost
 from headwater.model.binding import KafkaTopic
 from headwater.model.lease import Candidate
@@ -23,9 +23,12 @@ class TestOrphans:
     def test_users_rules_topics_and_workers_of_ended_deployments_go(self, world: World) -> None:
         made = world.deploy()
         world.run()
-        wanted = resources(made, made.newest, KafkaTopic(TOPIC), 4)
+        wanted = resources(made, made.requested_revision, KafkaTopic(TOPIC), 4)
         running = worker_set(
-            made, made.newest, KafkaTopic(TOPIC), WorkerSettings(KafkaAccess(bootstrap_servers="b"), "", jit=False)
+            made,
+            made.requested_revision,
+            KafkaTopic(TOPIC),
+            WorkerSettings(KafkaAccess(bootstrap_servers="b"), "", jit=False),
         )
         world.database.deployments.request_teardown(FLOW)
         world.run(ticks=100)
@@ -33,11 +36,15 @@ class TestOrphans:
         world.orchestrator.ensure(running)
         world.run(ticks=200)
         assert set(world.broker.topics) == {TOPIC}
-        assert (world.broker.users, world.broker.rules, world.orchestrator.running()) == ({}, set(), frozenset())
+        assert (world.broker.users, world.broker.rules, world.orchestrator.running_deployments()) == (
+            {},
+            set(),
+            frozenset(),
+        )
 
     def test_those_of_other_installations_stay(self, world: World) -> None:
         foreign = replace(deployment("01zz0000000000000000000000"), flow_id="01zz0000000000000000000001")
-        world.broker.ensure(resources(foreign, foreign.newest, KafkaTopic(TOPIC), 4))
+        world.broker.ensure(resources(foreign, foreign.requested_revision, KafkaTopic(TOPIC), 4))
         before = world.broker.inventory()
         world.run(ticks=200)
         assert world.broker.inventory() == before
@@ -74,7 +81,7 @@ class TestWithoutUsers:
         return world
 
     def make(self, world: World, *topics: str) -> None:
-        world.broker.ensure(Resources(tuple(TopicSpec(topic, 1) for topic in topics), (), (), ()))
+        world.broker.ensure(DeploymentResources(tuple(TopicSpec(topic, 1) for topic in topics), (), (), ()))
 
     def test_topics_that_a_recorded_teardown_left_go_and_others_stay(self, torn_down: World) -> None:
         others = [f"flow.{FLOW}.somebody", "flow.01zz0000000000000000000001.out", "flow.other"]
@@ -85,7 +92,7 @@ class TestWithoutUsers:
 
     def test_while_there_is_an_unknown_deployment_no_topic_goes(self, torn_down: World) -> None:
         self.make(torn_down, f"flow.{FLOW}.out")
-        torn_down.broker.pin(f"wrk-{SECOND}.1", TOPIC, "latest")
+        torn_down.broker.commit_start_offsets(f"wrk-{SECOND}.1", TOPIC, "latest")
         torn_down.run(ticks=200)
         assert set(torn_down.broker.topics) == {TOPIC, f"flow.{FLOW}.out"}
 
@@ -99,7 +106,9 @@ class TestWithoutUsers:
     def test_workers_log_in_as_headwater_does(self) -> None:
         made, access = deployment(), KafkaAccess(bootstrap_servers="b", username="operator", password="p")
         own, given = (
-            worker_set(made, made.newest, KafkaTopic(TOPIC), WorkerSettings(access, "", False, manages)).spec.kafka
+            worker_set(
+                made, made.requested_revision, KafkaTopic(TOPIC), WorkerSettings(access, "", False, manages)
+            ).spec.kafka
             for manages in (True, False)
         )
         assert own.username == f"wrk-{made.id}"
@@ -120,7 +129,7 @@ class TestRestoredBackup:
         world.database.deployments.request_teardown(FLOW)
         world.run(ticks=100)
         again = deployment(SECOND)
-        world.broker.ensure(resources(again, again.newest, KafkaTopic(TOPIC), 4))
+        world.broker.ensure(resources(again, again.requested_revision, KafkaTopic(TOPIC), 4))
         return world
 
     def test_what_was_deployed_since_stays_and_is_reported(self, restored: World) -> None:
@@ -146,9 +155,9 @@ class TestRestoredBackup:
         world.run()
         world.database.deployments.request_teardown(FLOW)
         world.run(ticks=100)
-        world.broker.ensure(resources(made, made.newest, KafkaTopic(TOPIC), 4))
+        world.broker.ensure(resources(made, made.requested_revision, KafkaTopic(TOPIC), 4))
         before = world.broker.inventory()
-        world.database.leases.acquire(LEASE, Candidate("another", LOCK), 3600)
+        world.database.leases.acquire(CONTROLLER_LEASE, Candidate("another", LOCK), 3600)
         with pytest.raises(LeaseLost):
             world.sweeper.sweep()
         assert world.broker.inventory() == before

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from headwater.brokers.base import OUTPUT_TOPIC_CONFIG
+from headwater.controller.deployment_resources import WorkerSettings, worker_set
 from headwater.controller.plan import MAX_DEATHS_IN_ROLLOUT, MAX_DEATHS_ON_PROBATION, READY_WITHIN_S
-from headwater.controller.resources import WorkerSettings, worker_set
 from headwater.errors import BrokerUnavailable
 from headwater.model.binding import Bindings, KafkaTopic
 from headwater.model.deployment import Condition, Phase
@@ -49,7 +49,7 @@ class TestTopicMembers:
         self.save(world, retention_ms=1000, cleanup_policy="compact")
         world.run(ticks=4)
         assert self.settings(world) == ("1000", None)
-        world.orchestrator.settle(DEPLOYMENT)
+        world.orchestrator.make_ready(DEPLOYMENT)
         world.run(ticks=4)
         assert self.settings(world) == ("1000", "compact")
         assert world.active is not None
@@ -58,7 +58,7 @@ class TestTopicMembers:
     def test_a_member_that_is_left_out_gets_its_default_again(self, world: World) -> None:
         self.save(world, retention_ms=1000, cleanup_policy="compact")
         world.run(ticks=2)
-        world.orchestrator.settle(DEPLOYMENT)
+        world.orchestrator.make_ready(DEPLOYMENT)
         world.run(ticks=10)
         self.save(world)
         world.run(ticks=2)
@@ -77,7 +77,7 @@ class TestTopicMembers:
         world.broker.configure({f"flow.{FLOW}.out": {"retention.ms": "5"}})
         self.save(world, compression="zstd")
         world.run(ticks=2)
-        world.orchestrator.settle(DEPLOYMENT)
+        world.orchestrator.make_ready(DEPLOYMENT)
         world.run(ticks=200)
         assert self.settings(world) == ("5", None)
 
@@ -99,7 +99,7 @@ class TestTopicMembers:
         self.save(world, partitions=6, compression="zstd", cleanup_policy="compact")
         assert world.active is not None
         settings = WorkerSettings(KafkaAccess(bootstrap_servers="b"), "redis", jit=False)
-        [sink] = worker_set(world.active, world.active.newest, KafkaTopic(TOPIC), settings).spec.sinks
+        [sink] = worker_set(world.active, world.active.requested_revision, KafkaTopic(TOPIC), settings).spec.sinks
         assert (sink.partitions, sink.compression, sink.is_compacted) == (6, "zstd", True)
 
 
@@ -122,7 +122,7 @@ class TestRedeploy:
         assert self.seen(world) == (1, Condition.ROLLING_OUT)
         assert [w.is_ready for w in world.orchestrator.status(DEPLOYMENT)] == [True]
         assert {f"flow.{FLOW}.out", f"flow.{FLOW}.other"} <= set(world.broker.topics)
-        world.orchestrator.settle(DEPLOYMENT)
+        world.orchestrator.make_ready(DEPLOYMENT)
         world.run(ticks=10)
         assert self.seen(world) == (2, Condition.ROLLING_OUT)
         assert f"flow.{FLOW}.out" in world.broker.topics
@@ -130,7 +130,7 @@ class TestRedeploy:
     def test_once_it_is_stable_nothing_of_the_old_one_is_left(self, world: World) -> None:
         self.save(world)
         world.run(ticks=2)
-        world.orchestrator.settle(DEPLOYMENT)
+        world.orchestrator.make_ready(DEPLOYMENT)
         world.run(ticks=100)
         assert self.seen(world) == (2, Condition.STABLE)
         assert set(world.broker.topics) == {TOPIC, f"flow.{FLOW}.other", f"flow.{FLOW}.dlq"}
@@ -139,14 +139,14 @@ class TestRedeploy:
     def test_a_deploy_while_the_old_one_is_removed_can_go_back_to_what_is_there(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        trim = world.broker.trim
+        trim = world.broker.remove_stale
 
         def deploy_first(*args: Any) -> None:
             self.save(world, "third")
             trim(*args)
 
         with monkeypatch.context() as patch:
-            patch.setattr(world.broker, "trim", deploy_first)
+            patch.setattr(world.broker, "remove_stale", deploy_first)
             self.stabilise(world)
             world.run(ticks=1)
         world.run(ticks=10, step_s=READY_WITHIN_S / 5)
@@ -160,7 +160,7 @@ class TestRedeploy:
             raise BrokerUnavailable("away")
 
         with monkeypatch.context() as patch:
-            patch.setattr(world.broker, "trim", away)
+            patch.setattr(world.broker, "remove_stale", away)
             self.stabilise(world)
             world.run(ticks=5)
         assert world.active is not None
@@ -174,7 +174,7 @@ class TestRedeploy:
     def test_a_stream_that_goes_just_then_ends_nothing(self, world: World) -> None:
         self.save(world)
         world.run(ticks=2)
-        world.orchestrator.settle(DEPLOYMENT)
+        world.orchestrator.make_ready(DEPLOYMENT)
         world.run(ticks=10)
         topic, records = world.broker.topics.pop(TOPIC), world.broker.logs.pop(TOPIC)
         world.run(ticks=100)
@@ -189,7 +189,7 @@ class TestRedeploy:
         """Revision 2, until it is stored as stable."""
         self.save(world)
         world.run(ticks=2)
-        world.orchestrator.settle(DEPLOYMENT)
+        world.orchestrator.make_ready(DEPLOYMENT)
         for _ in range(100):
             world.run(ticks=1)
             if self.seen(world) == (2, Condition.STABLE):
@@ -209,12 +209,12 @@ class TestRedeploy:
 
         assert rights() == []
         change("exactly_once")
-        world.orchestrator.settle(DEPLOYMENT)
+        world.orchestrator.make_ready(DEPLOYMENT)
         world.run(ticks=100)
         assert rights() == [(f"wrk-{DEPLOYMENT}", f"headwater-{FLOW}-")]
         change("at_least_once")
         assert rights() != [], "the workers that still run need it"
-        world.orchestrator.settle(DEPLOYMENT)
+        world.orchestrator.make_ready(DEPLOYMENT)
         world.run(ticks=100)
         assert rights() == []
 
@@ -238,16 +238,16 @@ class TestRedeploy:
     def test_workers_that_die_on_probation(self, world: World) -> None:
         self.save(world)
         world.run(ticks=2)
-        world.orchestrator.settle(DEPLOYMENT)
+        world.orchestrator.make_ready(DEPLOYMENT)
         world.run(ticks=10)
         world.orchestrator.die(DEPLOYMENT)
-        world.orchestrator.settle(DEPLOYMENT)
+        world.orchestrator.make_ready(DEPLOYMENT)
         world.run(ticks=10)
         assert self.seen(world) == (2, Condition.ROLLING_OUT), "one death can have many causes"
         world.orchestrator.die(DEPLOYMENT)
         world.run(ticks=10)
         assert self.seen(world) == (2, Condition.ROLLED_BACK)
-        world.orchestrator.settle(DEPLOYMENT)
+        world.orchestrator.make_ready(DEPLOYMENT)
         world.run(ticks=10)
         assert self.seen(world) == (1, Condition.ROLLED_BACK)
         world.run(ticks=100)
@@ -256,22 +256,22 @@ class TestRedeploy:
     def test_deaths_count_however_fast_the_workers_are_back(self, world: World) -> None:
         self.save(world)
         world.run(ticks=2)
-        world.orchestrator.settle(DEPLOYMENT)
+        world.orchestrator.make_ready(DEPLOYMENT)
         world.run(ticks=10)
         for _ in range(MAX_DEATHS_ON_PROBATION):
             assert self.seen(world) == (2, Condition.ROLLING_OUT)
             world.orchestrator.die(DEPLOYMENT)
-            world.orchestrator.settle(DEPLOYMENT)
+            world.orchestrator.make_ready(DEPLOYMENT)
             world.run(ticks=10)
         assert self.seen(world) == (2, Condition.ROLLED_BACK)
 
     def test_a_death_begins_the_probation_anew(self, world: World) -> None:
         self.save(world)
         world.run(ticks=2)
-        world.orchestrator.settle(DEPLOYMENT)
+        world.orchestrator.make_ready(DEPLOYMENT)
         world.run(ticks=50)
         world.orchestrator.die(DEPLOYMENT)
-        world.orchestrator.settle(DEPLOYMENT)
+        world.orchestrator.make_ready(DEPLOYMENT)
         world.run(ticks=50)
         assert self.seen(world) == (2, Condition.ROLLING_OUT)
         world.run(ticks=20)
@@ -283,7 +283,7 @@ class TestRedeploy:
         world.database.deployments.request_deploy("owner", FLOW, deployment())
         world.run(ticks=2)
         assert self.seen(world) == (1, Condition.ROLLING_OUT)
-        world.orchestrator.settle(DEPLOYMENT)
+        world.orchestrator.make_ready(DEPLOYMENT)
         world.run(ticks=100)
         assert self.seen(world) == (2, Condition.STABLE)
 
@@ -292,7 +292,7 @@ class TestRedeploy:
         self.save(world)
         world.run(ticks=10)
         assert self.seen(world) == (1, Condition.ROLLED_BACK)
-        assert world.orchestrator.running() == {DEPLOYMENT}
+        assert world.orchestrator.running_deployments() == {DEPLOYMENT}
 
     def test_a_stream_that_left_the_settings_leaves_nothing_to_go_back_to(
         self, world: World, monkeypatch: pytest.MonkeyPatch
@@ -304,7 +304,7 @@ class TestRedeploy:
         assert world.active.is_reconciled
         assert world.active.phase is Phase.FAILED
         assert "Revision 1 can't run either: The stream base.log has no binding" in world.active.reason
-        assert world.orchestrator.running() == frozenset()
+        assert world.orchestrator.running_deployments() == frozenset()
 
     def test_a_controller_killed_in_a_rollout_first_brings_back_what_ran(self, world: World) -> None:
         self.save(world)
@@ -312,7 +312,7 @@ class TestRedeploy:
         world.auto = False
         world.start_controller()
         world.run(ticks=4)
-        world.orchestrator.settle(DEPLOYMENT)
+        world.orchestrator.make_ready(DEPLOYMENT)
         (worker,) = world.orchestrator.status(DEPLOYMENT)
         assert worker.is_ready
         world.run(ticks=4)
@@ -321,7 +321,7 @@ class TestRedeploy:
     def test_a_controller_killed_on_probation_begins_it_anew(self, world: World) -> None:
         self.save(world)
         world.run(ticks=2)
-        world.orchestrator.settle(DEPLOYMENT)
+        world.orchestrator.make_ready(DEPLOYMENT)
         world.run(ticks=50)
         world.auto = True
         world.start_controller()
@@ -345,7 +345,7 @@ class TestRedeploy:
         world.broker.logs[TOPIC].append([])
         self.save(world)
         world.run(ticks=2)
-        world.orchestrator.settle(DEPLOYMENT)
+        world.orchestrator.make_ready(DEPLOYMENT)
         world.run(ticks=10)
         assert self.seen(world) == (2, Condition.ROLLING_OUT)
         assert world.broker.commits[f"wrk-{DEPLOYMENT}.1"] == before

@@ -1,10 +1,10 @@
-"""Deployments whose streams are elsewhere, over twins in memory: what is made, what goes, who may read."""
+"""Deployments whose streams are external, over twins in memory: what is made, what goes, who may read."""
 
 from dataclasses import replace
 
 import pytest
 
-from headwater.brokers.base import Resources, TopicSpec
+from headwater.brokers.base import DeploymentResources, TopicSpec
 from headwater.model.binding import Bindings, KafkaTopic, PubSubSubscription, PubSubTopic
 from headwater.model.deployment import Condition, Deployment, Phase
 from headwater.model.worker_spec import KafkaAccess, PubSubPull
@@ -45,7 +45,7 @@ class TestTopic:
         assert world.project.made == {SUBSCRIPTION: (TOPIC, "latest")}
         assert {topic.partitions for topic in world.broker.topics.values()} == {4}
         assert {rule.user[:3] for rule in world.broker.rules if "READ" in rule.operations} == {"dep"}
-        [pulse] = world.orchestrator.pulses()
+        [pulse] = world.orchestrator.worker_snapshots()
         path = world.project.path(SUBSCRIPTION)
         assert pulse.spec.source == PubSubPull(project="project", subscription=path)
 
@@ -53,7 +53,7 @@ class TestTopic:
         world = world_with(PubSubTopic(TOPIC, ACCESS, deduplicate=True))
         world.deploy()
         world.run()
-        [pulse] = world.orchestrator.pulses()
+        [pulse] = world.orchestrator.worker_snapshots()
         path = world.project.path(SUBSCRIPTION)
         assert pulse.spec.source == PubSubPull(project="project", subscription=path, deduplicate=True)
 
@@ -149,7 +149,7 @@ class TestSubscription:
         world = world_with(PubSubSubscription(MINE, ACCESS))
         world.deploy()
         world.run()
-        [pulse] = world.orchestrator.pulses()
+        [pulse] = world.orchestrator.worker_snapshots()
         assert pulse.spec.source == PubSubPull(project="project", subscription=MINE)
         world.database.deployments.request_teardown(FLOW)
         world.run(ticks=100)
@@ -194,7 +194,7 @@ class TestAnotherCluster:
     def test_groups_of_ended_deployments_go_there(self) -> None:
         access = KafkaAccess(bootstrap_servers="other")
         world = World(bindings=Bindings({"base.log": KafkaTopic("logs", access)}))
-        world.cluster.ensure(Resources((TopicSpec("logs", 2),), (), (), ()))
+        world.cluster.ensure(DeploymentResources((TopicSpec("logs", 2),), (), (), ()))
         world.deploy()
         world.run()
         assert active(world).phase is Phase.RUNNING
@@ -202,7 +202,7 @@ class TestAnotherCluster:
         assert not world.broker.commits
         assert {t.partitions for name, t in world.broker.topics.items() if name.startswith("flow.")} == {2}
         assert "logs" not in {rule.name for rule in world.broker.rules}
-        [pulse] = world.orchestrator.pulses()
+        [pulse] = world.orchestrator.worker_snapshots()
         assert pulse.spec.source == access
         world.cluster.commits["somebody-elses"] = {("logs", 0): 1}
         world.database.deployments.request_teardown(FLOW)

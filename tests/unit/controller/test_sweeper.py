@@ -8,11 +8,11 @@ from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.sources import Sources
 from headwater.controller.sweeper import DRAFT_FOR, SUPERSEDED_FOR, Sweeper
 from headwater.model.binding import Bindings
-from headwater.model.dataset import filter_set
 from headwater.model.deployment import Phase
-from tests.support.memory.broker import MemoryBroker
+from headwater.model.value_sets import filter_set
+from tests.support.memory.broker import MemoryClusterAdmin
 from tests.support.memory.orchestrator import MemoryOrchestrator
-from tests.support.memory.sets import MemoryDatasetNames, MemoryUnsavedSets, MemorySetStore
+from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore, MemoryUnsavedSets
 from tests.support.sql import OWNER, T0, a_config, a_deployment, a_flow, fresh_database, next_revision, seen
 
 FILTER = {"uid": "t1", "type": "redis_set_filter", "filter_expr": "root = this.a"}
@@ -22,7 +22,7 @@ class World:
     def __init__(self) -> None:
         self.now = T0
         self.database, self.sets, self.drafts = fresh_database(), MemorySetStore(), MemoryUnsavedSets()
-        broker = MemoryBroker()
+        broker = MemoryClusterAdmin()
         self.sweeper = Sweeper(
             broker,
             Sources(Bindings(), broker, self.database.deployments.unfinished),

@@ -2,24 +2,24 @@
 
 from datetime import UTC, datetime
 
-from headwater.brokers.base import Resources, TopicSpec
+from headwater.brokers.base import DeploymentResources, TopicSpec
 from headwater.controller.controller import Controller
+from headwater.controller.deployment_resources import WorkerSettings
 from headwater.controller.executor import Executor
 from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.leadership import Leadership
 from headwater.controller.purger import Purger
 from headwater.controller.reconcile import Reconciler
-from headwater.controller.resources import WorkerSettings
 from headwater.controller.sources import Sources
 from headwater.controller.sweeper import Sweeper
 from headwater.model.binding import Bindings
-from headwater.model.deployment import Deployment, Desired
+from headwater.model.deployment import Deployment, DesiredPhase
 from headwater.model.flow import Flow, PipelineConfig
 from headwater.model.worker_spec import KafkaAccess, PubSubAccess
-from tests.support.memory.broker import MemoryBroker, MemorySubscriptions
+from tests.support.memory.broker import MemoryClusterAdmin, MemorySubscriptions
 from tests.support.memory.metrics import MemoryMetrics
 from tests.support.memory.orchestrator import MemoryOrchestrator
-from tests.support.memory.sets import MemoryDatasetNames, MemoryUnsavedSets, MemorySetStore
+from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore, MemoryUnsavedSets
 from tests.support.sql import fresh_database
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -46,7 +46,7 @@ def deployment(deployment_id: str = DEPLOYMENT) -> Deployment:
         flow_id=FLOW,
         owner="owner",
         config=flow().pipeline_config,
-        desired=Desired.RUNNING,
+        desired=DesiredPhase.RUNNING,
         desired_revision=1,
         generation=1,
         reader_password="reads",
@@ -60,16 +60,16 @@ class World:
 
     def __init__(self, *, auto: bool = True, bindings: Bindings | None = None, manages_users: bool = True) -> None:
         self.bindings = bindings or Bindings()
-        self.cluster = MemoryBroker()
+        self.cluster = MemoryClusterAdmin()
         self.project = MemorySubscriptions(ACCESS.project)
         self.now = 0.0
         self.database = fresh_database()
-        self.broker = MemoryBroker(manages_users=manages_users)
+        self.broker = MemoryClusterAdmin(manages_users=manages_users)
         self.sets = MemorySetStore()
         self.names = MemoryDatasetNames()
         self.metrics = MemoryMetrics()
         self.auto = auto
-        self.broker.ensure(Resources((TopicSpec(TOPIC, 4),), (), (), ()))
+        self.broker.ensure(DeploymentResources((TopicSpec(TOPIC, 4),), (), (), ()))
         self.start_controller()
 
     def start_controller(self) -> None:
@@ -81,7 +81,7 @@ class World:
         sources = Sources(
             self.bindings, self.broker, self.database.deployments.unfinished, clusters, {ACCESS: self.project}
         )
-        confirm = self.leadership.confirm
+        confirm = self.leadership.require_lease
         executor = Executor(self.broker, sources, self.orchestrator, self.metrics, flow_locks, confirm)
         reconciler = Reconciler(self.orchestrator, executor, settings, sources, lambda: self.now)
         purger = Purger(self.database.flows, self.database.revisions, self.sets, confirm)
@@ -96,7 +96,7 @@ class World:
             self.names,
             self.sets,
             MemoryUnsavedSets(),
-            self.leadership.confirm,
+            self.leadership.require_lease,
             lambda: NOW,
         )
         self.controller = Controller(
@@ -115,7 +115,7 @@ class World:
                 self.controller._sweeping.result(10)
             if self.controller._purging is not None:
                 self.controller._purging.exception(10)
-            for work in self.controller._work.values():
+            for work in self.controller._managed.values():
                 if work.running is not None:
                     work.running.exception(10)
             self.now += step_s

@@ -1,4 +1,4 @@
-"""Waits that have no end of their own."""
+"""Calls that never return."""
 
 import time
 from threading import Event
@@ -10,23 +10,23 @@ from headwater.engine.watchdog import Watchdog
 
 
 @pytest.fixture(autouse=True)
-def tick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watchdog, "TICK_S", 0.02)
+def check_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog, "CHECK_INTERVAL_S", 0.02)
 
 
 def test_a_block_that_never_ends() -> None:
-    overdue = Event()
-    with Watchdog(3, overdue.set).watching():
-        assert overdue.wait(60)
+    timed_out = Event()
+    with Watchdog(3, timed_out.set).watching():
+        assert timed_out.wait(60)
 
 
-def test_many_short_ones_and_pauses_are_none() -> None:
-    overdue = Event()
-    dog = Watchdog(50, overdue.set)
+def test_many_short_blocks_with_pauses_do_not_time_out() -> None:
+    timed_out = Event()
+    dog = Watchdog(50, timed_out.set)
     until = time.monotonic() + 2.5
     while time.monotonic() < until:
         for _ in range(100):
             with dog.watching():
                 pass
     assert dog.is_alive()
-    assert not overdue.wait(1.5)
+    assert not timed_out.wait(1.5)

@@ -143,14 +143,14 @@ class WeatherTransactionalProducer(MemoryTransactionalProducer):
     @property
     def queue(self) -> Sequence[object]:
         """As many as there are records that wait for a commit."""
-        return range(self.held())
+        return range(self.pending_records())
 
-    def begin(self, timeout_s: float) -> None:
+    def init_transactions(self, timeout_s: float) -> None:
         if not self._weather.coordinator_up:
             raise BrokerUnavailable("The coordinator does not answer.")
-        super().begin(timeout_s)
+        super().init_transactions(timeout_s)
 
-    def commit(self, positions: Mapping[int, int], membership: Callable[[], object]) -> None:
+    def commit(self, positions: Mapping[int, int], group_metadata: Callable[[], object]) -> None:
         if self._weather.killed_at_commit:
             self._weather.killed_at_commit = False
             raise Killed
@@ -158,7 +158,7 @@ class WeatherTransactionalProducer(MemoryTransactionalProducer):
         if self._weather.refuse:
             self._weather.refuse -= 1
             raise DeliveryFailed("Kafka did not take a transaction.")
-        super().commit(positions, membership)
+        super().commit(positions, group_metadata)
         if self._weather.lost_answers:
             self._weather.lost_answers -= 1
             raise DeliveryFailed("Kafka did not answer.")

@@ -16,7 +16,7 @@ from headwater.model.record import RecordBatch
 from headwater.prices.fold import PriceFold
 from headwater.prices.worker import PriceDelivery
 from headwater.services.prices import Prices, Token
-from headwater.stores.prices import PriceWrite
+from headwater.stores.protocols.prices import PriceWrite
 from tests.support.memory.prices import MemoryPrices
 from tests.support.memory.source import MemoryGroup, MemorySource, MemoryTopic
 from tests.support.prices import brute_force, figures
@@ -78,7 +78,7 @@ class Unreliable(MemoryPrices):
 
     def write(self, partition: int, owner: str, written: PriceWrite) -> Mapping[bytes, int] | None:
         self._fail_sometimes()
-        self._left |= written.left
+        self._left |= written.archived
         self._fail_sometimes()
         for token, state in self._some(written.states):
             self._states[partition, token] = state
@@ -148,7 +148,7 @@ def test_kills_and_outages_change_nothing(seed: int, many: int, monkeypatch: pyt
     topic, store = trades(draw, 4, 1500), Unreliable(draw, 0.15)
     for life in range(12):
         fold = PriceFold(store, f"worker {life}", lambda: NOW / 1000)
-        work(fold, topic, dict(fold.take(range(PARTITIONS))), draw, 60)
+        work(fold, topic, dict(fold.claim(range(PARTITIONS))), draw, 60)
     store.share = 0
     last = PriceFold(store, "last", lambda: NOW / 1000)
     positions = last.take(range(PARTITIONS))
@@ -163,7 +163,7 @@ def test_a_store_that_lost_writes_is_noticed() -> None:
     draw = random.Random(9)
     topic, store = trades(draw, 6, 600), Unreliable(draw, 0)
     fold, positions = PriceFold(store, "first", lambda: NOW / 1000), dict[int, int]()
-    fold.take(range(PARTITIONS))
+    fold.claim(range(PARTITIONS))
     work(fold, topic, positions, draw, 60)
     before = store.copy()
     work(fold, topic, positions, draw, 60)
@@ -185,7 +185,7 @@ def test_what_no_sink_wrote_is_left_out() -> None:
     [partition] = [p for p, records in enumerate(topic.partitions) if records]
     topic.partitions[partition] += [(b"key", b"short"), (None, b"x" * 25), (b"key", None)]  # type: ignore[list-item]
     fold = PriceFold(store, "one", lambda: NOW / 1000)
-    fold.take([partition])
+    fold.claim([partition])
     fold.fold(topic.batch(partition, 0, 4))
     fold.store({partition: 4})
     assert fold.ticks == 1
@@ -210,19 +210,19 @@ def test_what_is_given_up_is_read_again() -> None:
     topic.add("0xaa", (NOW, 0, 1.0))
     [partition] = [p for p, records in enumerate(topic.partitions) if records]
     fold = PriceFold(store, "one", lambda: NOW / 1000)
-    fold.take([partition])
+    fold.claim([partition])
     fold.fold(topic.batch(partition, 0, 1))
     fold.forget([partition])
     fold.store({})
-    assert fold.take([partition]) == {}
+    assert fold.claim([partition]) == {}
 
 
 def test_no_more_ticks_are_taken_than_can_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.prices.fold.MAX_HELD", 50)
+    monkeypatch.setattr("headwater.prices.fold.MAX_TICKS_IN_MEMORY", 50)
     draw = random.Random(1)
     topic, store = trades(draw, 4, 400), Unreliable(draw, 0)
     fold, positions = PriceFold(store, "one", lambda: NOW / 1000), dict[int, int]()
-    fold.take(range(PARTITIONS))
+    fold.claim(range(PARTITIONS))
     store.share = 1
     work(fold, topic, positions, draw, 200)
     assert 50 < fold.ticks <= 100
@@ -235,36 +235,36 @@ def test_no_more_ticks_are_taken_than_can_be_stored(monkeypatch: pytest.MonkeyPa
 
 
 def test_many_ticks_are_written_before_their_time_unless_the_store_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.prices.worker.MANY_HELD", 50)
+    monkeypatch.setattr("headwater.prices.worker.FLUSH_AT_TICKS", 50)
     draw = random.Random(1)
     topic, store = trades(draw, 1, 80), Unreliable(draw, 0)
     source = MemorySource(MemoryGroup(MemoryTopic(TICKS_TOPIC, [[]])))
     [partition] = [p for p, records in enumerate(topic.partitions) if records]
     fold = PriceFold(store, "one", lambda: NOW / 1000)
     delivery = PriceDelivery(fold)
-    fold.take([partition])
+    fold.claim([partition])
     fold.fold(topic.batch(partition, 0, 20))
-    assert delivery.room() == 30
+    assert delivery.capacity() == 30
     fold.fold(topic.batch(partition, 20, 60))
-    assert delivery.room() == 0
+    assert delivery.capacity() == 0
     store.share = 1
     with pytest.raises(SetStoreUnavailable):
         delivery.commit(source, {partition: 60}, wait=False)
-    assert delivery.room() > 50
+    assert delivery.capacity() > 50
     store.share = 0
     delivery.commit(source, {}, wait=False)
-    assert delivery.room() == 50
+    assert delivery.capacity() == 50
     fold.fold(topic.batch(partition, 60, 84))
     fold.store({partition: 84})
     check(store, topic)
 
 
 def test_what_is_remembered_of_tokens_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.prices.fold.MAX_KNOWN", 5)
+    monkeypatch.setattr("headwater.prices.fold.MAX_CACHED_TOKENS", 5)
     draw = random.Random(1)
     topic, store = trades(draw, 40, 400), MemoryPrices()
     fold, positions = PriceFold(store, "one", lambda: NOW / 1000), dict[int, int]()
-    fold.take(range(PARTITIONS))
+    fold.claim(range(PARTITIONS))
     for _ in range(3):
         work(fold, topic, positions, draw, 40)
         fold.store(dict(positions))
@@ -279,7 +279,7 @@ def test_few_ticks_are_written_as_they_come_and_folded_when_they_are_many() -> N
     topic, store, token = Topic(), MemoryPrices(), b"base:0xaa"
     partition = partition_of(token)
     fold = PriceFold(store, "one", lambda: NOW / 1000)
-    fold.take([partition])
+    fold.claim([partition])
     forms = []
     for number in range(50):
         topic.add("0xaa", (NOW - 50 + number, 0, 1.5 if number < 45 else 9e6))
@@ -301,8 +301,8 @@ def test_prices_that_do_not_count_are_counted() -> None:
     topic.add("0xaa", (NOW, 1, 9e6))
     [partition] = [p for p, records in enumerate(topic.partitions) if records]
     fold = PriceFold(store, "one", lambda: NOW / 1000)
-    fold.take([partition])
+    fold.claim([partition])
     fold.fold(topic.batch(partition, 0, 6))
     fold.store({partition: 6})
-    assert (fold.ticks, fold.outside) == (6, 1)
+    assert (fold.ticks, fold.outliers) == (6, 1)
     check(store, topic)

@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.model.price import state
-from headwater.model.price.quotes import QUOTE_STALE_MS
+from headwater.model.price.quote_history import QUOTE_STALE_MS
 from headwater.model.price.series import Tick
 from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC, partition_of, quoted_key, to_topic
 from headwater.model.record import RecordBatch
 from headwater.prices.fold import PriceFold
-from headwater.prices.quoted_ticks import OLDEST_MS, QUOTE_WINDOW_MS
+from headwater.prices.quoted_ticks import MAX_AGE_MS, QUOTE_WINDOW_MS
 from headwater.services.prices import PriceAnswer, Prices, Token
-from headwater.stores.prices import PriceStore
+from headwater.stores.protocols.prices import PriceStore
 from tests.support.memory.prices import MemoryPrices
 from tests.support.prices import DAY, HOUR, MINUTE, brute_force, figures, in_usd
 
@@ -57,7 +57,7 @@ class Worker:
     def start(self) -> None:
         """What the one before had not stored is read again."""
         self.fold = PriceFold(self.store, f"owner {random.random()}", lambda: self.now / 1000)
-        found = self.fold.take(range(PARTITIONS))
+        found = self.fold.claim(range(PARTITIONS))
         self._positions = {partition: found.get(partition, 0) for partition in range(PARTITIONS)}
 
     def feed(self, ticks: Iterable[Fed]) -> None:
@@ -246,7 +246,7 @@ def test_a_tick_whose_quote_does_not_come_is_left_out() -> None:
 
 def test_a_tick_that_is_older_than_the_history_of_quotes_is_left_out() -> None:
     worker = Worker()
-    worker.feed([Fed("0xee", (START - 2 * DAY, 0, 3000.0)), Fed("0xaa", (START - OLDEST_MS - 1, 0, 0.5), "0xee")])
+    worker.feed([Fed("0xee", (START - 2 * DAY, 0, 3000.0)), Fed("0xaa", (START - MAX_AGE_MS - 1, 0, 0.5), "0xee")])
     worker.store_all()
     assert worker.fold.unpriced == 1
     assert worker.ask("0xaa").statuses == ["unknown_token"]

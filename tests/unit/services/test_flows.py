@@ -7,15 +7,15 @@ import pytest
 
 from headwater.errors import NotFound, PreconditionFailed, SetStoreUnavailable, StoreUnavailable
 from headwater.model.binding import Bindings
-from headwater.model.dataset import SetId, filter_set
 from headwater.model.flow import Flow, NewFlow
 from headwater.model.transform import CheckedScript, NewV8Transform
-from headwater.services.pipeline_checker import PipelineChecker
+from headwater.model.value_sets import SetId, filter_set
 from headwater.services.flows import Flows, FlowStores
 from headwater.services.ids import new_id
+from headwater.services.pipeline_checker import PipelineChecker
 from headwater.stores import cleanup
 from headwater.stores.sql.database import Database
-from tests.support.memory.sets import MemoryUnsavedSets, MemorySetStore
+from tests.support.memory.sets import MemorySetStore, MemoryUnsavedSets
 from tests.support.sql import fresh_database
 
 SENT = NewFlow.model_validate(
@@ -67,7 +67,9 @@ def flows(database: Database, sets: MemorySetStore, drafts: MemoryUnsavedSets, c
         compiled.append(script)
         return CheckedScript([])
 
-    checker = PipelineChecker(Bindings(), compile_, lambda _: None, new_id)
+    checker = PipelineChecker(
+        bindings=Bindings(), validate_script=compile_, parse_expression=lambda _: None, new_id=new_id
+    )
     stores = FlowStores(database.flows, database.revisions, sets, drafts)
     return Flows(stores, checker, lambda: NOW, new_id)
 

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from headwater.errors import InvalidInput, NotFound, StoreUnavailable, Unauthenticated
-from headwater.model.key import ALPHABET, DEFAULT_SCOPES, ApiKey, _crc, mint
+from headwater.model.key import ALPHABET, DEFAULT_SCOPES, ApiKey, _crc, generate_key
 from headwater.services.keys import CACHE_S, Keys
 from tests.support.sql import fresh_database
 
@@ -48,7 +48,7 @@ class TestCreate:
 
     @pytest.mark.parametrize("late_s", [0, 1])
     def test_expired_already(self, world: World, late_s: int) -> None:
-        with pytest.raises(InvalidInput, match="expired already"):
+        with pytest.raises(InvalidInput, match="is in the past"):
             world.keys.create("alice", expires_at=NOW - timedelta(seconds=late_s))
         assert world.keys.list() == []
 
@@ -85,8 +85,8 @@ class TestAuthenticate:
         assert world.keys.authenticate(world.keys.create("alice")).owner == "alice"
 
     def test_same_id_with_another_secret(self, world: World) -> None:
-        text, key_id, _ = mint()
-        _, _, other = mint()
+        text, key_id, _ = generate_key()
+        _, _, other = generate_key()
         world.store.create(ApiKey(key_id, "alice", other, DEFAULT_SCOPES, NOW))
         with pytest.raises(Unauthenticated):
             world.keys.authenticate(text)
@@ -156,7 +156,7 @@ class TestWriteLastUse:
 def test_the_id_of_a_valid_key_with_another_secret_is_no_valid_key_and_harms_none(world: World) -> None:
     text = world.keys.create("alice")
     world.keys.authenticate(text)
-    body = text[:21] + mint()[0][21:64]
+    body = text[:21] + generate_key()[0][21:64]
     forged = body + _crc(body)
     assert not world.keys.was_valid(forged)
     with pytest.raises(Unauthenticated):

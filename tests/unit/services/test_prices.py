@@ -5,18 +5,18 @@ from datetime import UTC, datetime
 
 import pytest
 
+from headwater.model.price.archive import TimeBucket
+from headwater.model.price.archive import encode as encode_left
 from headwater.model.price.band import hour_of
 from headwater.model.price.codec import FORMAT, encode
-from headwater.model.price.left import Chunk
-from headwater.model.price.left import encode as encode_left
-from headwater.model.price.quoted import QuotedState, stamp
+from headwater.model.price.quoted_state import QuotedState, encode_entries
 from headwater.model.price.series import Tick
 from headwater.model.price.state import TokenState
 from headwater.model.price.tail import pack as pack_tail
 from headwater.model.price.tick import PARTITIONS, partition_of, quoted_key, token_key
 from headwater.model.price.tick import pack as pack_tick
 from headwater.services.prices import PriceAnswer, Prices, Token
-from headwater.stores.prices import PriceWrite
+from headwater.stores.protocols.prices import PriceWrite
 from tests.support.memory.prices import MemoryPrices
 from tests.support.prices import DAY, MINUTE
 
@@ -69,7 +69,7 @@ def test_a_crash_is_accepted_with_its_share_of_minutes() -> None:
 def test_the_key_of_quoted_ticks_is_no_token() -> None:
     store, key = MemoryPrices(), quoted_key(token_key(*TOKEN).encode())
     store.acquire_partitions("one", "topic", range(PARTITIONS))
-    ticks = stamp([pack_tick(NOW, 0, 1.0, 6) + b"0xbb\0"], NOW)
+    ticks = encode_entries([pack_tick(NOW, 0, 1.0, 6) + b"0xbb\0"], NOW)
     store.write(partition_of(key), "one", PriceWrite(1, {}, {}, {key: ticks}))
     answer = ask(store, Token("base", f"{TOKEN.address}\0quoted"))
     assert (answer.statuses, answer.is_readable) == (["unknown_token"], [True])
@@ -130,7 +130,7 @@ def test_ticks_behind_a_state_that_are_cut_off_take_the_price_of_their_own_token
 
 def test_quoted_ticks_that_are_cut_off_take_the_price_of_their_own_token_alone() -> None:
     key = quoted_key(token_key(*QUIET).encode())
-    entries = stamp([pack_tick(NOW, 0, 1.0, 6) + b"0xaa\0"] * 2, NOW)
+    entries = encode_entries([pack_tick(NOW, 0, 1.0, 6) + b"0xaa\0"] * 2, NOW)
     whole = QuotedState(encode(state_of(crash(-1))), [(NOW, 0, 100.0)], entries).encode()
     for size in (1, 7, 12, 30, 40, 80, len(whole) // 2, len(whole) - 1):
         store = stored({TOKEN: crash(-1)})
@@ -146,8 +146,8 @@ def test_archived_ticks_that_are_cut_off_take_the_price_of_their_own_token_alone
     day = [(NOW - at * MINUTE, 0, 100.0) for at in range(26 * 60)]
     store, key = stored({TOKEN: crash(-1), QUIET: day}), token_key(*QUIET).encode()
     hour = hour_of(NOW - DAY)
-    archived = encode_left(Chunk(hour), [tick for tick in day if hour <= tick[0] < hour + 60 * MINUTE])
-    store.write(partition_of(key), "one", PriceWrite(2, {}, {(key, Chunk(hour)): archived[:-1]}, {}))
+    archived = encode_left(TimeBucket(hour), [tick for tick in day if hour <= tick[0] < hour + 60 * MINUTE])
+    store.write(partition_of(key), "one", PriceWrite(2, {}, {(key, TimeBucket(hour)): archived[:-1]}, {}))
     assert_only_quiet_is_unreadable(store)
 
 

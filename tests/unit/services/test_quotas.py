@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import QuotaExceeded
-from headwater.model.audit import Actor, act_as
-from headwater.model.dataset import SetId, dataset_set, filter_set
+from headwater.model.audit import Actor, set_actor
 from headwater.model.quota import QuotaDefaults
+from headwater.model.value_sets import SetId, dataset_set, filter_set
 from headwater.services import quotas
 from headwater.services.quotas import GIVEN_UP_AFTER_S, QuotaSets, QuotaStores, limits
 from tests.support.memory.sets import MemoryReservations, MemorySetStore
@@ -36,7 +36,7 @@ class Scene:
             config = a_config(transforms=[FILTER])
             self.database.flows.create(a_flow(flow_id, owner, pipeline_config=config))
         self.database.datasets.create(a_dataset())
-        act_as(Actor("key", OWNER, "", ""))
+        set_actor(Actor("key", OWNER, "", ""))
 
     def used(self) -> int:
         return sum(self.sets.counts([MINE, ALSO_MINE]))
@@ -162,7 +162,7 @@ class TestAtOnce:
                     most = max(most, sum(len(found.values) for found in scene.sets._sets.values()))
 
         def write(number: int) -> bool:
-            act_as(Actor("key", OWNER, "", ""))
+            set_actor(Actor("key", OWNER, "", ""))
             target = MINE if number % 2 else ALSO_MINE
             values = numbers(number * 60, number * 60 + 60)
             try:

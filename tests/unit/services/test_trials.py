@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from headwater.model.binding import Bindings
 from headwater.model.flow import NewPipelineConfig
 from headwater.model.transform import CheckedScript
-from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.ids import new_id
+from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.trials import TIME_LIMIT_S, Trials
 from headwater.transforms import TRANSFORMS
 from headwater.transforms.base import TransformContext
@@ -26,14 +26,19 @@ SENT = NewPipelineConfig.model_validate(
 
 def test_what_is_not_tried_in_time_says_so() -> None:
     seconds = itertools.count(0, 3)  # each look at the clock is 3 s later
-    resources = TransformContext("", "alice", MemorySetStore(), MemoryDatasetNames(), jit=False, log=print)
-    checker = PipelineChecker(Bindings(), lambda _script, _example: CheckedScript([]), lambda _: None, new_id)
+    context = TransformContext("", "alice", MemorySetStore(), MemoryDatasetNames(), jit=False, log=print)
+    checker = PipelineChecker(
+        bindings=Bindings(),
+        validate_script=lambda _script, _example: CheckedScript([]),
+        parse_expression=lambda _: None,
+        new_id=new_id,
+    )
     trials = Trials(
-        checker,
-        TRANSFORMS,
-        lambda _: nullcontext(resources),
-        lambda: datetime(2026, 1, 2, tzinfo=UTC),
-        lambda: float(next(seconds)),
+        checker=checker,
+        builders=TRANSFORMS,
+        open_context=lambda _: nullcontext(context),
+        now=lambda: datetime(2026, 1, 2, tzinfo=UTC),
+        clock=lambda: float(next(seconds)),
     )
     records = trials.run("alice", SENT, [b'{"a":"x"}'] * 3).records
     assert [(record.outcome, len(record.steps)) for record in records] == [

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from headwater.errors import StoreUnavailable
-from headwater.model.dataset import filter_set
+from headwater.model.value_sets import filter_set
 from headwater.stores import cleanup
 from tests.support.memory.sets import MemorySetStore, MemoryUnsavedSets
 from tests.support.sql import OWNER, a_config, a_deployment, a_flow, at, fresh_database, next_revision
@@ -138,7 +138,7 @@ class TestPurge:
         world.sweep()
         world.save("d")
         world.database.flows.delete(OWNER, "f1")
-        cleanup.purge("f1", world.database.flows, world.database.revisions, world.sets)
+        cleanup.purge_configuration("f1", world.database.flows, world.database.revisions, world.sets)
         assert world.left == (set(), "")
         assert world.database.flows.deleted() == []
         assert world.database.revisions.removed_filters() == []

@@ -45,10 +45,10 @@ def test_serves_a_private_socket_only_and_keeps_its_values(tmp_path: Path) -> No
         with redis.Redis.from_url(valkey.url) as client:
             assert client.get("key") == expected
             client.set("key", 1)
-            told = client.config_get()
+            config = client.config_get()
         assert child.stop(grace_s=10.0) == 0
-        assert (told["port"], told["appendonly"], told["appendfsync"], told["save"]) == ("0", "yes", "no", "")
-        assert told["set-max-listpack-entries"] == "512"
+        assert (config["port"], config["appendonly"], config["appendfsync"], config["save"]) == ("0", "yes", "no", "")
+        assert config["set-max-listpack-entries"] == "512"
     directory = tmp_path / "data" / "valkey"
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     until(lambda: "Ready to accept connections" in (tmp_path / "data" / "logs" / "valkey.log").read_text())
@@ -70,7 +70,7 @@ def test_a_kill_loses_nothing_that_was_answered(tmp_path: Path) -> None:
 
 
 def test_what_is_written_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded_valkey, "SYNC_EVERY_S", 0.01)
+    monkeypatch.setattr(embedded_valkey, "FSYNC_INTERVAL_S", 0.01)
     synced: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def fdatasync(descriptor: int) -> None:

@@ -11,14 +11,14 @@ def test_never_denies_what_was_added(capacity: int) -> None:
     rng = np.random.default_rng(capacity)
     bloom, added = Bloom(capacity), rng.integers(0, 2**64, 1_000, dtype=np.uint64)
     bloom.add(added)
-    assert bloom.maybe(added).all()
+    assert bloom.may_contain(added).all()
 
 
 def test_denies_nearly_all_others() -> None:
     rng = np.random.default_rng(1)
     bloom = Bloom(100_000)
     bloom.add(rng.integers(0, 2**64, 100_000, dtype=np.uint64))
-    assert bloom.maybe(rng.integers(0, 2**64, 100_000, dtype=np.uint64)).mean() < 0.006
+    assert bloom.may_contain(rng.integers(0, 2**64, 100_000, dtype=np.uint64)).mean() < 0.006
     assert size_bytes(100_000) == 200_000
 
 
@@ -30,8 +30,8 @@ def test_grows_by_layers(in_order: bool) -> None:
         added.sort()
     for part in np.array_split(added, 40):
         bloom.add(part)
-    assert bloom.maybe(added).all()
-    assert bloom.maybe(rng.integers(0, 2**64, 100_000, dtype=np.uint64)).mean() < 0.006 * bloom.layers
+    assert bloom.may_contain(added).all()
+    assert bloom.may_contain(rng.integers(0, 2**64, 100_000, dtype=np.uint64)).mean() < 0.006 * bloom.layers
     assert bloom.layers < 8
     assert bloom.size_bytes < 4.5 * size_bytes(200_000)
 
@@ -47,11 +47,11 @@ def test_without_room_it_says_that_it_is_overfull() -> None:
     rng = np.random.default_rng(3)
     bloom, added = Bloom(1_000, lambda _: False), rng.integers(0, 2**64, 3_000, dtype=np.uint64)
     bloom.add(added[:1_000])
-    assert not bloom.overfull
+    assert not bloom.is_over_capacity
     bloom.add(added[1_000:])
-    assert (bloom.layers, bloom.overfull) == (1, True)
-    assert bloom.maybe(added).all()
+    assert (bloom.layers, bloom.is_over_capacity) == (1, True)
+    assert bloom.may_contain(added).all()
 
 
 def test_empty() -> None:
-    assert not Bloom(0).maybe(np.arange(10, dtype=np.uint64)).any()
+    assert not Bloom(0).may_contain(np.arange(10, dtype=np.uint64)).any()

@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.stores.redis import encoded_values, value_encoding
+from headwater.stores.redis.sets import encoded_values, value_encoding
 
 HEX = st.binary(min_size=20, max_size=20).map(bytes.hex)
 VALUES = st.one_of(
@@ -20,12 +20,12 @@ VALUES = st.one_of(
 )
 
 
-def by_row(batches: list[encoded_values.Batch], key: int) -> dict[int, tuple[bytes, int]]:
+def by_row(batches: list[encoded_values.EncodedValues], key: int) -> dict[int, tuple[bytes, int]]:
     """Stored form and hash by row."""
     found: dict[int, tuple[bytes, int]] = {}
     for one in batches:
         rows = one.rows.tolist()
-        found |= dict(zip(rows, zip(one.forms(), one.hashes(key).tolist(), strict=True), strict=True))
+        found |= dict(zip(rows, zip(one.to_list(), one.hashes(key).tolist(), strict=True), strict=True))
     return found
 
 
@@ -39,9 +39,9 @@ def test_any_values(some: list[str], key: int) -> None:
 @given(st.integers(1, 80), st.integers(), st.integers(0, 2**64 - 1))
 def test_hash_of_every_width(width: int, seed: int, key: int) -> None:
     rng = random.Random(seed)
-    texts = ["".join(rng.choices("ghijk", k=width)) for _ in range(encoded_values.FEW + 1)]
+    texts = ["".join(rng.choices("ghijk", k=width)) for _ in range(encoded_values.SMALL_BATCH + 1)]
     (one,) = encoded_values.encode(texts)
-    assert one.hashes(key).tolist() == value_encoding.hashes(one.forms(), key)
+    assert one.hashes(key).tolist() == value_encoding.hashes(one.to_list(), key)
 
 
 def test_no_values() -> None:

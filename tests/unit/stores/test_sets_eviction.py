@@ -6,7 +6,7 @@ import pytest
 import redis
 
 from headwater.errors import SetStoreEvicts
-from headwater.stores.redis.eviction import LOOK_EVERY_S, EvictionGuard, Finding, find
+from headwater.stores.redis.eviction import CHECK_INTERVAL_S, EvictionGuard, EvictionRisk, eviction_risk
 
 
 class Server:
@@ -43,8 +43,8 @@ class Clock:
         (None, "does not say"),
     ],
 )
-def test_findings(policy: str | None, finding: Finding) -> None:
-    assert find({} if policy is None else {"maxmemory_policy": policy}) == finding
+def test_findings(policy: str | None, finding: EvictionRisk) -> None:
+    assert eviction_risk({} if policy is None else {"maxmemory_policy": policy}) == finding
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_policy_that_changes_is_seen_and_asked_for_until_it_is_mended() -> Non
     guard.check(server)
     server.answer = {"maxmemory_policy": "allkeys-lfu"}
     guard.check(server)
-    clock.now += LOOK_EVERY_S
+    clock.now += CHECK_INTERVAL_S
     for _ in range(2):
         with pytest.raises(SetStoreEvicts, match=r"maxmemory-policy allkeys-lfu .* Set its maxmemory-policy to noevic"):
             guard.check(server)

@@ -5,7 +5,7 @@ import json
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headwater.model.dataset import MAX_VALUE_CHARS
+from headwater.model.value_sets import MAX_VALUE_CHARS
 from headwater.native import BytesColumn
 from headwater.transforms.expression import InvalidRecord, parse
 from tests.support import bloblang

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import pytest
 
 from headwater.errors import ExpressionRefused, SetStoreUnavailable
-from headwater.model.dataset import SetId, filter_set
 from headwater.model.record import RecordBatch
 from headwater.model.transform import RedisSetFilterTransform
+from headwater.model.value_sets import SetId, filter_set
 from headwater.transforms.base import Transform, TransformContext
 from headwater.transforms.redis_set_filter import build
 from tests.support.columns import plain
@@ -52,7 +52,7 @@ def test_keeps_members_as_they_are(sets: CountingStore) -> None:
     given_ = batch(b'{"a": "0xA" , "n": 1.00}', b'{"a": "0xc"}', b'{"a": 5}', b"{}", b'{"a": ["x", "0xb"]}')
     outcome = made(sets).start(given_).result()
     assert outcome.failures == []
-    assert plain(outcome.kept) == [plain(given_)[row] for row in (0, 2, 4)]
+    assert plain(outcome.output) == [plain(given_)[row] for row in (0, 2, 4)]
     assert len(given_) == 5
 
 
@@ -66,21 +66,21 @@ def test_a_value_of_lists_is_asked_once(sets: CountingStore) -> None:
         made(sets, "root = [this.a, this.b]")
         .start(batch(*[b'{"a": "0xA", "b": "0xa"}', b'{"a": 1}'] * 50))
         .result()
-        .kept
+        .output
     )
     assert sets.asked == [["0xa", "1"]]
     assert len(kept) == 50
 
 
 def test_nothing_to_look_up(sets: CountingStore) -> None:
-    assert len(made(sets).start(batch(b"{}", b'{"a": {}}')).result().kept) == 0
+    assert len(made(sets).start(batch(b"{}", b'{"a": {}}')).result().output) == 0
     assert sets.asked == []
 
 
 def test_failures_name_row_and_transform(sets: CountingStore) -> None:
     pending = made(sets, "root = this.a.lowercase()").start(batch(b'{"a": "0xa"}', None, b"[]", b'{"a": 1}'))
     outcome = pending.result()
-    assert len(outcome.kept) == 1
+    assert len(outcome.output) == 1
     assert [(f.row, f.error, f.transform) for f in outcome.failures] == [
         (1, "InvalidJSON", "t1"),
         (2, "NotAnObject", "t1"),
@@ -95,18 +95,18 @@ def test_store_away_then_back(sets: CountingStore) -> None:
             pending.result()
     sets.away = False
     assert pending.done()
-    assert len(pending.result().kept) == 1
+    assert len(pending.result().output) == 1
 
 
 def test_the_set_as_it_is_when_the_batch_ends(sets: CountingStore) -> None:
     pending = made(sets).start(batch(b'{"a": "new"}'))
     sets.add(TARGET, ["new"])
-    assert len(pending.result().kept) == 1
+    assert len(pending.result().output) == 1
 
 
 def test_an_empty_filter_passes_nothing(sets: CountingStore) -> None:
     sets.replace(TARGET, [])
-    assert len(made(sets).start(batch(b'{"a": "0xa"}')).result().kept) == 0
+    assert len(made(sets).start(batch(b'{"a": "0xa"}')).result().output) == 0
 
 
 def test_a_bad_expression() -> None:

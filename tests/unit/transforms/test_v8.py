@@ -1,8 +1,8 @@
 import pytest
 
 from headwater.errors import SandboxFailed
-from headwater.model.dataset import dataset_set
 from headwater.model.transform import V8Transform
+from headwater.model.value_sets import dataset_set
 from headwater.transforms.base import TransformContext
 from headwater.transforms.v8 import DatasetLookup, build
 from tests.support.memory.sets import MemoryDatasetNames, MemorySetStore

@@ -1,5 +1,6 @@
--- Take one token from a bucket that fills with time, by the server's clock, so that all callers agree.
--- KEYS: bucket. ARGV: tokens a second, size. Returns whether one was taken, and how many are left, in millionths.
+-- Takes one token from a token bucket. The server's clock is used, so that all callers agree. Returns 1 if a token was
+-- taken, else 0, and how many are left, in millionths.
+-- KEYS: bucket   ARGV: tokens per second, size
 local rate, size = tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1e6

@@ -1,38 +1,40 @@
--- Add counts and times to one interval of each resolution, and move the marks. Returns the refused partitions' fields.
--- KEYS: who, interval...   ARGV: owner, milliseconds to live of each key, number of spans,
---   then per span: field, end, number of words, name, count...; then the times: name, count...
-local MOST = 500 -- fields that Lua passes to a command
+-- Adds counts and times to one interval of each resolution, and advances the marks. Returns the field prefixes of the
+-- partitions whose counts were rejected, because another worker owns them.
+-- KEYS: ownership hash, interval...
+-- ARGV: owner, milliseconds to live of each key, number of partitions, then per partition: prefix of its fields, end
+--   offset, number of the following arguments, name, count...; then the histograms of times: name, count...
+local MAX_FIELDS = 500 -- in one command, because Lua limits the number of arguments
 local owner, refused, added, at = ARGV[1], {}, false, #KEYS + 3
 
--- One HMGET and one HSET: as many HINCRBY hold the server for longer.
+-- One HMGET and one HSET block the server for less time than one HINCRBY per field.
 local function add_some(key, first, last)
-  local names, words = {}, {}
+  local names, arguments = {}, {}
   for i = first, last, 2 do names[#names + 1] = ARGV[i] end
   local known = redis.call('HMGET', key, unpack(names))
   for i, name in ipairs(names) do
-    words[2 * i - 1] = name
-    words[2 * i] = string.format('%.0f', (tonumber(known[i]) or 0) + tonumber(ARGV[first + 2 * i - 1]))
+    arguments[2 * i - 1] = name
+    arguments[2 * i] = string.format('%.0f', (tonumber(known[i]) or 0) + tonumber(ARGV[first + 2 * i - 1]))
   end
-  redis.call('HSET', key, unpack(words))
+  redis.call('HSET', key, unpack(arguments))
 end
 
 local function add(first, last)
   for k = 2, #KEYS do
-    for i = first, last, 2 * MOST do add_some(KEYS[k], i, math.min(last, i + 2 * MOST - 1)) end
+    for i = first, last, 2 * MAX_FIELDS do add_some(KEYS[k], i, math.min(last, i + 2 * MAX_FIELDS - 1)) end
   end
   added = true
 end
 
 for _ = 1, tonumber(ARGV[#KEYS + 2]) do
-  local field, words = ARGV[at], tonumber(ARGV[at + 2])
+  local field, arguments = ARGV[at], tonumber(ARGV[at + 2])
   local known = redis.call('HMGET', KEYS[1], field .. ':owner', field .. ':mark')
   if known[1] and known[1] ~= owner then
     refused[#refused + 1] = field
   elseif not known[2] or tonumber(known[2]) < tonumber(ARGV[at + 1]) then
     redis.call('HSET', KEYS[1], field .. ':owner', owner, field .. ':mark', ARGV[at + 1])
-    add(at + 3, at + 2 + words)
+    add(at + 3, at + 2 + arguments)
   end
-  at = at + 3 + words
+  at = at + 3 + arguments
 end
 
 if added or ARGV[#KEYS + 2] == '0' then

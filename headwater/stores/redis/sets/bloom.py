@@ -1,11 +1,11 @@
-"""A Bloom filter over hashes: "no" is certain, "maybe" has to be asked.
+"""A blocked, scalable Bloom filter over 64-bit hashes. Negative answers are certain; others must be verified.
 
-All bits of a value lie in one 64-bit word, so that a look at it is one at memory. With 16 bits per value 0.42 % of
-other values are maybes.
+All bits of a value are in one 64-bit word, so that a test reads memory once. With 16 bits per value the false positive
+rate is 0.42 %.
 
-A filter grows by layers (Almeida et al., "Scalable Bloom Filters", 2007): when one is full, the next, as large as all
-before it or larger, takes what comes. So nothing is read again while a set grows. A value is a maybe when it is one in
-any layer: 0.42 % of other values per layer.
+A filter grows by layers (Almeida et al., "Scalable Bloom Filters", 2007). When a layer is full, a new one, which is at
+least as large as all earlier layers together, takes further values. So a growing set need not be read again. The false
+positive rates of the layers add up.
 """
 
 import threading
@@ -23,51 +23,55 @@ _WORD_BITS = 64
 
 
 class Bloom:
-    """Values can be added, not removed. Thread-safe.
-
-    may_grow: whether there is room for a layer of so many bytes; without, the last one is filled beyond its capacity.
-    """
+    """A Bloom filter of hashes. Hashes can be added, but not removed. Thread-safe."""
 
     def __init__(self, capacity: int, may_grow: Callable[[int], bool] = lambda _: True) -> None:
+        """Create an empty filter.
+
+        Args:
+            capacity: The number of hashes that the first layer is made for.
+            may_grow: Returns whether there is room for another layer of that many bytes. If there is none, the last
+                layer is filled beyond its capacity, and the false positive rate rises.
+        """
         self._layers = [_Layer(capacity)]
         self._may_grow = may_grow
         self._adding = threading.Lock()
 
     @property
     def layers(self) -> int:
-        """How many there are."""
+        """The number of layers."""
         return len(self._layers)
 
     @property
     def size_bytes(self) -> int:
-        """What it takes."""
+        """The memory of the filter in bytes."""
         return sum(layer.words.nbytes for layer in self._layers)
 
     @property
-    def overfull(self) -> bool:
-        """True when more values than usual are maybes: there was no room to grow."""
-        return self._layers[-1].left < -self._layers[-1].capacity
+    def is_over_capacity(self) -> bool:
+        """Whether the last layer holds more than twice the hashes that it is made for, because there was no room."""
+        return self._layers[-1].remaining < -self._layers[-1].capacity
 
     def add(self, hashes: Uint64Array) -> None:
-        """From now on these are maybes."""
+        """Add hashes."""
         with self._adding:
-            new = hashes[~self.maybe(hashes)]
+            new = hashes[~self.may_contain(hashes)]
             while len(new):
                 layer = self._layer_with_room()
-                count = layer.left if layer.left > 0 else len(new)
+                count = layer.remaining if layer.remaining > 0 else len(new)
                 layer.add(new[:count])
                 new = new[count:]
 
     def _layer_with_room(self) -> "_Layer":
-        if self._layers[-1].left <= 0:
+        if self._layers[-1].remaining <= 0:
             total = sum(layer.capacity for layer in self._layers)
             capacity = max(_SMALL, total * (_FAST_GROWTH if total < _LARGE else 1))
             if self._may_grow(size_bytes(capacity)):
                 self._layers.append(_Layer(capacity))
         return self._layers[-1]
 
-    def maybe(self, hashes: Uint64Array) -> npt.NDArray[np.bool_]:
-        """False for each hash that was certainly not added."""
+    def may_contain(self, hashes: Uint64Array) -> npt.NDArray[np.bool_]:
+        """Return for each hash whether it may have been added; False is certain."""
         found = np.zeros(len(hashes), np.bool_)
         for layer in self._layers:
             bloom_contains(layer.words, hashes, found)
@@ -75,18 +79,18 @@ class Bloom:
 
 
 class _Layer:
-    """A part of a filter. left: how many values more it is meant for."""
+    """A layer of a filter. remaining: For how many more hashes it is made; negative when it is over its capacity."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        self.left = capacity
+        self.remaining = capacity
         self.words = np.zeros(size_bytes(capacity) // 8, np.uint64)
 
     def add(self, hashes: Uint64Array) -> None:
         bloom_add(self.words, hashes)
-        self.left -= len(hashes)
+        self.remaining -= len(hashes)
 
 
 def size_bytes(capacity: int) -> int:
-    """What a filter for that many values takes."""
+    """Return the memory in bytes of a layer for that many hashes."""
     return max(1, capacity * BITS_PER_VALUE // _WORD_BITS) * 8

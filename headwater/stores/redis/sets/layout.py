@@ -1,21 +1,33 @@
-"""Keys of a set, and how its values are spread over buckets.
+"""The keys of a set, and the distribution of its values over buckets.
 
-All keys of a set share one hash tag, so it lives in one slot of a cluster.
+All keys of a set begin with the same hash tag, so they are in one slot of a cluster. After the tag follow:
 
-m        hash    gen bits count ver stamp hash_key enc kind next
-GEN:b:N  set     the values of bucket N of generation GEN; before Redis 7.2 a hash with empty values (kind "hash")
-GEN:nz   string  bitmap: which buckets of the generation hold a value
-log      stream  entry `<ver>-0`: `a` or `r` with the little-endian 64-bit hashes of the values given, or `reset`;
-                 and `s` with the stamp
-staging  hash    generation being filled → time of its last sign of life, 0 when its buckets are to be removed
+m        hash    the metadata, see below
+GEN:b:N  set     the encoded values of bucket N of generation GEN; before Redis 7.2 a hash with empty values, which
+                 takes less memory there (kind "hash")
+GEN:nz   string  bitmap of the buckets of the generation that are not empty
+log      stream  the changes: entry `<ver>-0` has the field `a` (added), `r` (removed) or `reset` (replaced), with the
+                 little-endian 64-bit hashes of the given values, and the field `s` with the stamp
+staging  hash    the generations that are neither current nor deleted → the time of the writer's last heartbeat in
+                 seconds since the epoch; 0 marks a dead generation, whose buckets are to be deleted
 
-Each version has a random stamp: a server that lost its last writes counts the same versions again, with other stamps.
+Fields of the metadata:
 
-One key beside them, in a slot of its own: `{headwater}:replaced`, a sorted set of `kind:id` by the time of the last
-replace, tells a sweep where to look.
+gen       the number of the current generation
+next      the highest generation number so far
+bits      log2 of the number of buckets
+count     the number of values
+ver       the version, which each change raises by 1
+stamp     a random text for each version, because a server that lost its last writes assigns the same versions again
+hash_key  the key of the hash that distributes the values
+enc       the version of the encoding of values
+kind      the type of the buckets: "set" or "hash"
 
-Generations count up from a random number, by random steps: a set that is removed and made again, or of whose writes
-the server lost the last ones, never meets its old buckets.
+One more key, in a slot of its own, is `{headwater}:replaced`: a sorted set of `kind:id`, with the time of the last
+replacement of each set as score. It lists the sets whose leftovers a sweep has to look for.
+
+Generation numbers start at a random number and grow by random steps. So neither a set that is removed and created
+again, nor a server that lost writes, uses the buckets of an old generation.
 """
 
 import secrets
@@ -26,102 +38,116 @@ from typing import Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from headwater.model.dataset import SetId
+from headwater.model.value_sets import SetId
 from headwater.native import Uint64Array
 from headwater.stores.redis.client import Client, Script, Word
 from headwater.stores.redis.sets import encoded_values, value_encoding
 
 BITS = 18
 ENCODING = 1
-COMPACT_SETS_SINCE = (7, 2)
+LISTPACK_SETS_SINCE = (7, 2)
+"""From this version of Redis on, small sets take as little memory as small hashes."""
 
 REPLACED = "{headwater}:replaced"
 
 Kind = Literal["set", "hash"]
 T = TypeVar("T")
 
-_WINDOW_BYTES = 1024  # short pages read little of the bitmap
-_CREATE = Script.load("create")
+_WINDOW_BYTES = 1024  # so that a short page unpacks only a small part of the bitmap
+_CREATE = Script.load("create_set")
 
 
-def parts(items: list[T], size: int) -> Iterator[list[T]]:
-    """Slices of `size` items, the last one shorter."""
+def chunks(items: list[T], size: int) -> Iterator[list[T]]:
+    """Yield slices of `size` items; the last one may be shorter."""
     return (items[at : at + size] for at in range(0, len(items), size))
 
 
 def new_stamp() -> str:
-    """Tells a version from another one of the same number."""
+    """Return a random stamp, which tells a version from another version with the same number."""
     return secrets.token_hex(6)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Placed:
-    """Stored forms and their hashes, in the order of listings."""
+class SortedValues:
+    """Encoded values and their hashes, sorted by hash, which is the order of listings."""
 
     hashes: Uint64Array
-    stored: list[bytes]
+    encoded: list[bytes]
 
-    def __getitem__(self, rows: slice) -> "Placed":
-        return Placed(self.hashes[rows], self.stored[rows])
+    def __getitem__(self, rows: slice) -> "SortedValues":
+        return SortedValues(self.hashes[rows], self.encoded[rows])
 
     def __len__(self) -> int:
-        return len(self.stored)
+        return len(self.encoded)
 
-    def __add__(self, later: "Placed") -> "Placed":
-        return Placed(np.concatenate([self.hashes, later.hashes]), self.stored + later.stored)
+    def __add__(self, later: "SortedValues") -> "SortedValues":
+        return SortedValues(np.concatenate([self.hashes, later.hashes]), self.encoded + later.encoded)
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """One generation of one set. bits, hash_key and kind never change while the set exists."""
+class SetGeneration:
+    """One generation of one set.
+
+    Attributes:
+        tag: The hash tag of the set's keys.
+        number: The number of the generation.
+        bits: log2 of the number of buckets. `bits`, `hash_key` and `kind` never change while the set exists.
+        hash_key: The key of the hash that distributes the values.
+        kind: The type of the buckets.
+    """
 
     tag: str
-    gen: int
+    number: int
     bits: int
     hash_key: int
     kind: Kind
 
     @property
-    def nz(self) -> str:
-        """The bitmap of buckets that are not empty."""
-        return f"{self.tag}:{self.gen}:nz"
+    def nonempty_bitmap(self) -> str:
+        """The key of the bitmap of buckets that are not empty."""
+        return f"{self.tag}:{self.number}:nz"
 
     @property
     def bucket_prefix(self) -> str:
-        """What the keys of buckets begin with; the bucket's number follows."""
-        return f"{self.tag}:{self.gen}:b:"
+        """The key of a bucket without the number of the bucket, which follows."""
+        return f"{self.tag}:{self.number}:b:"
 
     def buckets(self, numbers: Iterable[int]) -> list[str]:
-        """The keys of buckets."""
+        """Return the keys of buckets."""
         prefix = self.bucket_prefix
         return [f"{prefix}{number}" for number in numbers]
 
     def bucket_keys(self, hashes: Uint64Array) -> list[str]:
-        """The key of each value's bucket, by its hash."""
-        return self.buckets(self.numbers(hashes).tolist())
+        """Return the key of the bucket of each value. hashes: The hashes of the values."""
+        return self.buckets(self.bucket_numbers(hashes).tolist())
 
-    def numbers(self, hashes: Uint64Array) -> npt.NDArray[np.intp]:
-        """The number of each value's bucket, by its hash."""
+    def bucket_numbers(self, hashes: Uint64Array) -> npt.NDArray[np.intp]:
+        """Return the number of the bucket of each value. hashes: The hashes of the values."""
         return (hashes >> np.uint64(value_encoding.HASH_BITS - self.bits)).astype(np.intp)
 
-    def place(self, stored: Sequence[bytes]) -> Placed:
-        """The stored forms in the order of listings."""
-        hashes = encoded_values.hashes(stored, self.hash_key)
+    def sort(self, encoded: Sequence[bytes]) -> SortedValues:
+        """Sort encoded values by hash."""
+        hashes = encoded_values.hashes(encoded, self.hash_key)
         order = np.argsort(hashes)
-        return Placed(hashes[order], [stored[at] for at in order.tolist()])
+        return SortedValues(hashes[order], [encoded[at] for at in order.tolist()])
 
     @property
     def contains_command(self) -> str:
-        """The command that looks a value up in a bucket."""
+        """The command that looks up a value in a bucket."""
         return "HEXISTS" if self.kind == "hash" else "SISMEMBER"
 
     @property
     def list_command(self) -> str:
-        """The command that reads a bucket."""
+        """The command that reads all values of a bucket."""
         return "HKEYS" if self.kind == "hash" else "SMEMBERS"
 
     def nonempty(self, bitmap: bytes, first: int) -> Iterator[int]:
-        """The numbers from `first` on whose bit is set, in a bitmap that begins at the byte of `first`."""
+        """Yield the numbers of the buckets from `first` on that are not empty.
+
+        Args:
+            bitmap: The bitmap of buckets that are not empty, from the byte that contains the bit of `first`.
+            first: The number of a bucket.
+        """
         for at in range(0, len(bitmap), _WINDOW_BYTES):
             window = np.unpackbits(np.frombuffer(bitmap[at : at + _WINDOW_BYTES], np.uint8))
             numbers = np.flatnonzero(window) + (first & ~7) + 8 * at
@@ -133,50 +159,50 @@ class Keys:
     """The keys that all generations of a set share."""
 
     member: str
-    """How the set is named in REPLACED."""
+    """The name of the set in REPLACED: its kind and id."""
 
     @classmethod
     def of(cls, target: SetId) -> "Keys":
-        """The keys of a set."""
+        """Return the keys of a set."""
         return cls(f"{target.kind}:{target.id}")
 
     @property
     def tag(self) -> str:
-        """What all keys begin with."""
+        """The hash tag with which all keys of the set begin."""
         return f"{{{self.member}}}"
 
     @property
-    def m(self) -> str:
-        """The set's description."""
+    def metadata(self) -> str:
+        """The key of the metadata."""
         return f"{self.tag}:m"
 
     @property
     def log(self) -> str:
-        """What was written, for readers that keep a copy."""
+        """The key of the log of changes, from which readers update their Bloom filters."""
         return f"{self.tag}:log"
 
     @property
     def staging(self) -> str:
-        """Generations that are neither current nor removed."""
+        """The key of the hash of generations that are neither current nor deleted."""
         return f"{self.tag}:staging"
 
-    def read(self, client: Client) -> Layout | None:
-        """The set's layout; None when there is no such set."""
-        return self._layout(client.call("HMGET", self.m, "gen", "bits", "hash_key", "kind"))
+    def read(self, client: Client) -> SetGeneration | None:
+        """Return the current generation; None when the set does not exist."""
+        return self._generation(client.call("HMGET", self.metadata, "gen", "bits", "hash_key", "kind"))
 
-    def dead(self, gen: int) -> Layout:
-        """A generation that is only to be removed: nothing but its number matters for that."""
-        return Layout(self.tag, gen, BITS, 0, "set")
+    def dead_generation(self, gen: int) -> SetGeneration:
+        """Return a generation whose buckets are to be deleted, for which only the number matters."""
+        return SetGeneration(self.tag, gen, BITS, 0, "set")
 
-    def create(self, client: Client, kind: Kind) -> Layout:
-        """Make the set unless it exists."""
+    def create(self, client: Client, kind: Kind) -> SetGeneration:
+        """Create the set unless it exists, and return its current generation."""
         args: list[Word] = [1 + secrets.randbits(32), BITS, secrets.randbits(64), ENCODING, kind]
-        layout = self._layout(client.run(_CREATE, [self.m], args))
-        assert layout is not None
-        return layout
+        generation = self._generation(client.run(_CREATE, [self.metadata], args))
+        assert generation is not None
+        return generation
 
-    def _layout(self, fields: Sequence[bytes | None]) -> Layout | None:
+    def _generation(self, fields: Sequence[bytes | None]) -> SetGeneration | None:
         gen, bits, hash_key, kind = fields
         if gen is None or bits is None or hash_key is None or kind is None:
             return None
-        return Layout(self.tag, int(gen), int(bits), int(hash_key), "hash" if kind == b"hash" else "set")
+        return SetGeneration(self.tag, int(gen), int(bits), int(hash_key), "hash" if kind == b"hash" else "set")

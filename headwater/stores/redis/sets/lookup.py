@@ -1,12 +1,12 @@
-"""Lookups for workers: a Bloom filter in memory answers "no" for most values, the server is asked about the others.
+"""Lookups of workers. A Bloom filter in memory rules out most values; the server looks up the others, the candidates.
 
-One round trip per batch asks about the maybes, tells the set's version, and brings what was added since the version
-that the filter holds. A "no" then holds for that version too, so the whole batch is answered from one version of the
-set, and each batch sees every write that was answered before it. Without a filter that is up to date, the server is
-asked about every value.
+One round trip per batch looks up the candidates, and returns the version of the set and the values that were added
+since the version of the filter. After these are added to the filter, its negative answers hold for the returned version
+too. So all answers are from one version of the set, and each batch sees every write that was acknowledged before it.
+Without a filter that can be updated, the server looks up all values.
 
-A filter is built once a worker has asked about a tenth as many values as the set holds: reading a value for a filter
-costs the server about a tenth of a lookup. So sets that are seldom asked, large ones above all, need no filter.
+A filter is built when a worker has looked up a tenth as many values as the set has, because reading a value costs the
+server about a tenth of a lookup. So sets that are looked up rarely, large ones above all, have no filter.
 """
 
 import threading
@@ -22,41 +22,45 @@ import numpy as np
 import structlog
 
 from headwater.errors import SetStoreUnavailable
-from headwater.model.dataset import SetId
+from headwater.model.value_sets import SetId
 from headwater.native import Uint64Array
 from headwater.stores.redis.client import Client, Script, Word
 from headwater.stores.redis.sets import encoded_values
 from headwater.stores.redis.sets.bloom import Bloom, size_bytes
-from headwater.stores.redis.sets.layout import Keys, Layout
+from headwater.stores.redis.sets.encoded_values import EncodedValues
+from headwater.stores.redis.sets.layout import Keys, SetGeneration
 from headwater.stores.redis.sets.set_store import VALUES_PER_LOOKUP, RedisSetStore
 
 MAX_FILTER_BYTES = 512 << 20
-"""All filters of a worker; 16 bits per value and a quarter more."""
+"""The memory of all filters of a worker. A filter takes 16 bits per value, and a quarter more to grow."""
 REBUILD_AFTER_S = 60.0
-ASKED_PER_VALUE = 0.1
-FEWEST_ASKED = 100
-VALUES_PER_READ = 2_000  # a few ms of work, of this process and of the server
-REST, LONG_REST = 0.25, 4.0
-"""Rests between reads, in times of a read: without a filter, and with one that only has many layers."""
+LOOKUPS_PER_VALUE_BEFORE_BUILD = 0.1
+MIN_LOOKUPS_BEFORE_BUILD = 100
+VALUES_PER_READ = 2_000  # which take this process and the server a few ms
+PAUSE_FACTOR = 0.25
+"""While a filter is built, the pause between two reads as a multiple of the duration of a read."""
+LONG_PAUSE_FACTOR = 4.0
+"""The same while there is a filter already, which is only rebuilt because it has too many layers or values."""
 MAX_LAYERS = 3
-ENTRIES_PER_LOOKUP = 400
+LOG_ENTRIES_PER_LOOKUP = 400
 MAX_SETS = 1_000
-_ROUND_TRIPS = 3
+_MAX_ROUND_TRIPS = 3
 _ROOM_TO_GROW = 1.25
 
-_LOOKUP = Script.load("lookup")
+_LOOKUP = Script.load("look_up_values")
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True, eq=False)
 class _Filter:
-    """What is known of one generation: every value that it held at (version, stamp) is a maybe.
+    """The Bloom filter of one generation of a set. It contains every value that the set had at (version, stamp).
 
-    at_rest: the set had not changed between the last two questions.
+    Attributes:
+        at_rest: Whether the set did not change between the last two lookups.
     """
 
-    layout: Layout
+    generation: SetGeneration
     bloom: Bloom
     version: int
     stamp: bytes
@@ -69,11 +73,11 @@ class _Filter:
         with self.lock:
             return self.version, self.stamp
 
-    def advance(self, version: int, stamp: bytes, packed: Sequence[bytes]) -> None:
-        """Add what was added on the way to a version."""
-        if version == self.version and not packed:
+    def advance(self, version: int, stamp: bytes, added: Sequence[bytes]) -> None:
+        """Add the values that were added up to a version. added: Their hashes, by log entry."""
+        if version == self.version and not added:
             return
-        hashes = np.frombuffer(b"".join(packed), "<u8")
+        hashes = np.frombuffer(b"".join(added), "<u8")
         self.bloom.add(hashes)
         with self.lock:
             if version > self.version:
@@ -82,38 +86,55 @@ class _Filter:
 
 @dataclass(frozen=True, slots=True)
 class _Reply:
-    """What the server tells. answers: a byte per value, 1 for members."""
+    """The reply of the script look_up_values.
+
+    Attributes:
+        version: The version of the set.
+        answers: A byte per value, 1 for members.
+        log_is_complete: Whether the log contains all changes since the version that the caller knows.
+        log_version: The version of the last log entry in this reply.
+        log_stamp: The stamp of the last log entry in this reply.
+        added: The hashes of the values that were added up to log_version, by log entry.
+    """
 
     version: int
     answers: bytes
-    chained: bool
-    reached: int
-    stamp: bytes
-    packed: list[bytes]
+    log_is_complete: bool
+    log_version: int
+    log_stamp: bytes
+    added: list[bytes]
 
     @classmethod
     def of(cls, reply: list[Any]) -> "_Reply":
-        version, _, answers, chained, reached, stamp, *packed = reply
-        return cls(int(version), answers.translate(_FROM_DIGITS), bool(chained), int(reached), stamp, packed)
+        version, _, answers, complete, log_version, log_stamp, *added = reply
+        return cls(int(version), answers.translate(_FROM_DIGITS), bool(complete), int(log_version), log_stamp, added)
 
 
 @dataclass(slots=True, eq=False)
-class _Known:
-    """One set. asked: values that the server was asked about for want of a filter."""
+class _SetState:
+    """The state of one set in this process.
+
+    Attributes:
+        filter: The filter of the set, or None.
+        lookups: How many values the server has looked up because there was no filter.
+        lookups_before_build: With how many such lookups a filter is built.
+        built_at: When the last build of a filter began, by the monotonic clock.
+        build: The build or update that runs, or that ran last.
+    """
 
     filter: _Filter | None = None
-    asked: float = 0
-    worth_asked: float = FEWEST_ASKED
+    lookups: float = 0
+    lookups_before_build: float = MIN_LOOKUPS_BEFORE_BUILD
     built_at: float = float("-inf")
-    job: "Future[None] | None" = None
+    build: "Future[None] | None" = None
 
-    def lose_filter(self) -> None:
-        """It can't be brought up to date; it has shown that another one is worth its while."""
-        self.filter, self.asked = None, float("inf")
+    def drop_filter(self) -> None:
+        """Drop a filter that can't be updated. The next lookup builds another one, because the set is used enough."""
+        self.filter, self.lookups = None, float("inf")
 
 
 class RedisSetLookup:
-    """A SetLookup on one server, replica group or cluster. Thread-safe. `close` ends the thread that builds filters."""
+    """A SetLookup on one server, replica group or cluster, with a thread that builds filters. Thread-safe."""
 
     def __init__(
         self,
@@ -125,130 +146,142 @@ class RedisSetLookup:
         self._direct = RedisSetStore(client)
         self._clock = clock
         self._max_filter_bytes = max_filter_bytes
-        self._sets: OrderedDict[SetId, _Known] = OrderedDict()
+        self._sets: OrderedDict[SetId, _SetState] = OrderedDict()
         self._lock = threading.Lock()
         self._builder = ThreadPoolExecutor(1, "set-filters")
         self._closed = threading.Event()
 
     def close(self) -> None:
-        """Build no more filters."""
+        """End the thread that builds filters."""
         self._closed.set()
         self._builder.shutdown(cancel_futures=True)
 
     def wait(self) -> None:
-        """Return when the filters that are being built are there. Raises what went wrong."""
-        for known in list(self._sets.values()):
-            if known.job is not None:
-                known.job.result()
+        """Wait until all builds and updates of filters have ended. Raises their unexpected errors."""
+        for state in list(self._sets.values()):
+            if state.build is not None:
+                state.build.result()
 
     def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
-        """See SetLookup. With a filter: one round trip, for the maybes alone."""
+        """See SetLookup. With a filter this takes one round trip, which looks up only the candidates."""
         if not values:
             return []
-        known = self._known(target)
-        if known.filter is not None:
-            answers = self._filtered(target, known, known.filter, values)
+        state = self._state_of(target)
+        if state.filter is not None:
+            answers = self._lookup_with_filter(target, state, state.filter, values)
             if answers is not None:
                 return answers
         direct = self._direct.contains_many(target, values)
-        known.asked += len(set(values))
-        self._consider(target, known)
+        state.lookups += len(set(values))
+        self._schedule_build_or_update(target, state)
         return direct
 
-    def _known(self, target: SetId) -> _Known:
+    def _state_of(self, target: SetId) -> _SetState:
         with self._lock:
-            known = self._sets.setdefault(target, _Known())
+            state = self._sets.setdefault(target, _SetState())
             self._sets.move_to_end(target)
             if len(self._sets) > MAX_SETS:
                 self._sets.popitem(last=False)
-            return known
+            return state
 
-    # Asking with a filter.
+    # Lookups with a filter.
 
-    def _filtered(self, target: SetId, known: _Known, current: _Filter, values: Sequence[str]) -> list[bool] | None:
-        """None when the filter could not be brought up to date."""
-        batches = encoded_values.encode(values)
-        hashes = _hashes(batches, len(values), current.layout.hash_key)
-        version, stamp = current.position
-        maybe = current.bloom.maybe(hashes)
-        for _ in range(_ROUND_TRIPS):
-            if np.count_nonzero(maybe) > VALUES_PER_LOOKUP:
+    def _lookup_with_filter(
+        self, target: SetId, state: _SetState, current: _Filter, values: Sequence[str]
+    ) -> list[bool] | None:
+        """Return None when the filter could not be updated, or when there are too many candidates."""
+        groups = encoded_values.encode(values)
+        hashes = _hashes(groups, len(values), current.generation.hash_key)
+        position = current.position
+        candidates = current.bloom.may_contain(hashes)
+        for _ in range(_MAX_ROUND_TRIPS):
+            if np.count_nonzero(candidates) > VALUES_PER_LOOKUP:
                 return None
-            rows, stored = _chosen(batches, maybe)
-            asked, first, numbers = _distinct(stored)
-            reply = self._ask(target, current, (version, stamp), asked, hashes[rows[first]])
-            if reply is None or not reply.chained:
-                known.lose_filter()
+            rows, encoded = _chosen(groups, candidates)
+            distinct, first, numbers = _distinct(encoded)
+            reply = self._look_up(target, current, position, distinct, hashes[rows[first]])
+            if reply is None or not reply.log_is_complete:
+                state.drop_filter()
                 return None
-            current.advance(reply.reached, reply.stamp, reply.packed)
-            if reply.reached != reply.version:
+            current.advance(reply.log_version, reply.log_stamp, reply.added)
+            if reply.log_version != reply.version:
                 return None
-            version, stamp = reply.reached, reply.stamp
-            more = current.bloom.maybe(hashes) & ~maybe if reply.packed else _NOTHING
-            if not more.any():
-                self._consider_anew(target, known, current)
+            position = reply.log_version, reply.log_stamp
+            new_candidates = current.bloom.may_contain(hashes) & ~candidates if reply.added else _NONE
+            if not new_candidates.any():
+                self._schedule_rebuild(target, state, current)
                 answers = np.zeros(len(values), bool)
                 answers[rows] = np.frombuffer(reply.answers, bool)[numbers]
                 return answers.tolist()
-            maybe |= more
+            candidates |= new_candidates
         return None
 
-    def _ask(
-        self, target: SetId, current: _Filter, position: tuple[int, bytes], stored: Sequence[bytes], hashes: Uint64Array
+    def _look_up(
+        self,
+        target: SetId,
+        current: _Filter,
+        position: tuple[int, bytes],
+        encoded: Sequence[bytes],
+        hashes: Uint64Array,
     ) -> _Reply | None:
-        """None when the generation is no longer the current one."""
-        keys, layout = Keys.of(target), current.layout
-        buckets = layout.bucket_keys(hashes)
+        """Look up values on the server; return None when the filter's generation is not the current one any more."""
+        keys, generation = Keys.of(target), current.generation
+        buckets = generation.bucket_keys(hashes)
         if current.at_rest:
-            answers = self._ask_at_rest(keys, layout, position, buckets, stored)
+            answers = self._look_up_unchanged(keys, generation, position, buckets, encoded)
             if answers is not None:
                 return _Reply(position[0], answers, True, *position, [])
-        args: list[Word] = [layout.gen, layout.kind, *position, ENTRIES_PER_LOOKUP, *stored]
-        told = self._client.run(_LOOKUP, [keys.m, keys.log, *buckets], args)
-        reply = _Reply.of(told) if told is not None else None
-        current.at_rest = reply is not None and (reply.version, reply.stamp) == position
+        args: list[Word] = [generation.number, generation.kind, *position, LOG_ENTRIES_PER_LOOKUP, *encoded]
+        answered = self._client.run(_LOOKUP, [keys.metadata, keys.log, *buckets], args)
+        reply = _Reply.of(answered) if answered is not None else None
+        current.at_rest = reply is not None and (reply.version, reply.log_stamp) == position
         return reply
 
-    def _ask_at_rest(
+    def _look_up_unchanged(
         self,
         keys: Keys,
-        layout: Layout,
+        generation: SetGeneration,
         position: tuple[int, bytes],
         buckets: Sequence[str],
-        stored: Sequence[bytes],
+        encoded: Sequence[bytes],
     ) -> bytes | None:
-        """The answers when the set has not changed since `position`, else None. A fraction of the script's work.
+        """Look up values in a set that has not changed since `position`; return None when it has changed.
 
-        Versions only rise: one that was known before the questions, and is told after them, held between them too.
+        This costs the server a fraction of the script. Versions only increase: if the version is `position` after the
+        lookups, the set did not change during the lookups.
         """
-        command = layout.contains_command
-        asked = [(command, bucket, value) for bucket, value in zip(buckets, stored, strict=True)]
-        *answers, (gen, version, stamp) = self._client.pipeline([*asked, ("HMGET", keys.m, "gen", "ver", "stamp")])
-        if gen is None or (int(gen), int(version), stamp or b"") != (layout.gen, *position):
+        command = generation.contains_command
+        lookups = [(command, bucket, value) for bucket, value in zip(buckets, encoded, strict=True)]
+        read_position = ("HMGET", keys.metadata, "gen", "ver", "stamp")
+        *answers, (gen, version, stamp) = self._client.pipeline([*lookups, read_position])
+        if gen is None or (int(gen), int(version), stamp or b"") != (generation.number, *position):
             return None
         return bytes(answers)
 
-    # Building.
+    # Builds of filters.
 
-    def _consider(self, target: SetId, known: _Known) -> None:
-        """Bring the filter up to date, or build one when that is worth its while."""
-        if known.filter is not None:
-            self._start(known, lambda: self._catch_up(target, known))
-        elif known.asked >= known.worth_asked and self._clock() - known.built_at >= REBUILD_AFTER_S:
-            self._start(known, lambda: self._build(target, known))
+    def _schedule_build_or_update(self, target: SetId, state: _SetState) -> None:
+        """Schedule an update of the filter, or a build when the set is looked up often enough."""
+        if state.filter is not None:
+            self._submit(state, lambda: self._update(target, state))
+        elif state.lookups >= state.lookups_before_build and self._clock() - state.built_at >= REBUILD_AFTER_S:
+            self._submit(state, lambda: self._build(target, state))
 
-    def _consider_anew(self, target: SetId, known: _Known, current: _Filter) -> None:
-        """Build one layer in place of many, once the set's growth has come to rest."""
-        due = self._clock() - known.built_at >= REBUILD_AFTER_S
-        if due and ((current.at_rest and current.bloom.layers > MAX_LAYERS) or current.bloom.overfull):
-            self._start(known, lambda: self._build(target, known))
+    def _schedule_rebuild(self, target: SetId, state: _SetState, current: _Filter) -> None:
+        """Schedule a build of a new filter when this one has too many layers or values.
 
-    def _start(self, known: _Known, work: Callable[[], None]) -> None:
-        """Run one job per set; what went wrong in the last one is raised here."""
+        A filter with too many layers is replaced only when the set does not grow any more.
+        """
+        due = self._clock() - state.built_at >= REBUILD_AFTER_S
+        if due and ((current.at_rest and current.bloom.layers > MAX_LAYERS) or current.bloom.is_over_capacity):
+            self._submit(state, lambda: self._build(target, state))
+
+    def _submit(self, state: _SetState, work: Callable[[], None]) -> None:
+        """Submit a build or update, unless one runs for this set. Raises the unexpected error of the last one."""
         with self._lock:
-            if self._closed.is_set() or (known.job is not None and not known.job.done()):
+            if self._closed.is_set() or (state.build is not None and not state.build.done()):
                 return
-            last, known.job = known.job, self._builder.submit(self._run, work)
+            last, state.build = state.build, self._builder.submit(self._run, work)
         if last is not None:
             last.result()
 
@@ -257,109 +290,112 @@ class RedisSetLookup:
             work()
         except SetStoreUnavailable as error:
             log.warning(
-                "a filter of a set is not built now; the server is asked about every value", reason=error.detail
+                "building the Bloom filter of a set failed; the set store looks up all values until it succeeds",
+                reason=error.detail,
             )
 
-    def _build(self, target: SetId, known: _Known) -> None:
+    def _build(self, target: SetId, state: _SetState) -> None:
         keys = Keys.of(target)
-        layout = keys.read(self._client)
-        if layout is None:
-            known.asked = 0
+        generation = keys.read(self._client)
+        if generation is None:
+            state.lookups = 0
             return
-        gen, version, stamp, count = self._client.call("HMGET", keys.m, "gen", "ver", "stamp", "count")
-        if gen is None or int(gen) != layout.gen or not int(version):
-            return  # nothing was written yet, so the log has no entry to go on from
-        known.worth_asked = max(FEWEST_ASKED, int(count) * ASKED_PER_VALUE)
-        capacity = int(int(count) * _ROOM_TO_GROW) + FEWEST_ASKED
-        if known.filter is None and known.asked < known.worth_asked:
+        gen, version, stamp, count = self._client.call("HMGET", keys.metadata, "gen", "ver", "stamp", "count")
+        if gen is None or int(gen) != generation.number or not int(version):
+            return  # the set was replaced, or nothing was written yet, so the log has no entry to continue from
+        state.lookups_before_build = max(MIN_LOOKUPS_BEFORE_BUILD, int(count) * LOOKUPS_PER_VALUE_BEFORE_BUILD)
+        capacity = int(int(count) * _ROOM_TO_GROW) + MIN_LOOKUPS_BEFORE_BUILD
+        if state.filter is None and state.lookups < state.lookups_before_build:
             return
         if not self._make_room(target, capacity):
-            known.asked = 0
+            state.lookups = 0
             return
-        known.built_at = self._clock()
-        built = _Filter(layout, Bloom(capacity, self._may_grow), int(version), stamp or b"")
-        rest = REST if known.filter is None else LONG_REST
-        if self._read_all(keys, layout, built.bloom, int(count), rest) and self._reaches_end(target, built):
-            known.filter, known.asked = built, 0
+        state.built_at = self._clock()
+        built = _Filter(generation, Bloom(capacity, self._may_grow), int(version), stamp or b"")
+        pause_factor = PAUSE_FACTOR if state.filter is None else LONG_PAUSE_FACTOR
+        has_all = self._read_all(keys, generation, built.bloom, int(count), pause_factor)
+        if has_all and self._read_log_to_end(target, built):
+            state.filter, state.lookups = built, 0
 
     def _make_room(self, target: SetId, capacity: int) -> bool:
-        """Give up the filters that were not asked for longest. False when there is no room even so."""
+        """Drop the least recently used filters until there is room; return whether there is room for the new filter."""
         free = self._max_filter_bytes - size_bytes(capacity)
         with self._lock:
-            for other, known in reversed(self._sets.items()):
-                if other != target and known.filter is not None:
-                    free -= known.filter.bloom.size_bytes
+            for other, state in reversed(self._sets.items()):
+                if other != target and state.filter is not None:
+                    free -= state.filter.bloom.size_bytes
                     if free < 0:
-                        known.filter = None
+                        state.filter = None
         return size_bytes(capacity) <= self._max_filter_bytes
 
     def _may_grow(self, by_bytes: int) -> bool:
         with self._lock:
-            filters = [known.filter for known in self._sets.values() if known.filter is not None]
+            filters = [state.filter for state in self._sets.values() if state.filter is not None]
         return sum(one.bloom.size_bytes for one in filters) + by_bytes <= self._max_filter_bytes
 
-    def _read_all(self, keys: Keys, layout: Layout, bloom: Bloom, count: int, rest: float) -> bool:
-        """Read all buckets, resting `rest` times as long as it works. False when the generation was replaced
-        meanwhile.
+    def _read_all(self, keys: Keys, generation: SetGeneration, bloom: Bloom, count: int, pause_factor: float) -> bool:
+        """Add the values of all buckets to a filter. Return False when the generation was replaced, or after `close`.
+
+        After each read it pauses for `pause_factor` times the duration of the read.
         """
-        numbers = layout.nonempty(self._client.call("GET", layout.nz) or b"", 0)
-        per_read = max(1, int(VALUES_PER_READ / max(1.0, count / (1 << layout.bits))))
-        while part := layout.buckets(islice(numbers, per_read)):
+        numbers = generation.nonempty(self._client.call("GET", generation.nonempty_bitmap) or b"", 0)
+        per_read = max(1, int(VALUES_PER_READ / max(1.0, count / (1 << generation.bits))))
+        while part := generation.buckets(islice(numbers, per_read)):
             began = self._clock()
             *lists, gen = self._client.pipeline(
-                [*((layout.list_command, key) for key in part), ("HGET", keys.m, "gen")]
+                [*((generation.list_command, key) for key in part), ("HGET", keys.metadata, "gen")]
             )
-            if gen is None or int(gen) != layout.gen:
+            if gen is None or int(gen) != generation.number:
                 return False
-            bloom.add(encoded_values.hashes(list(chain.from_iterable(lists)), layout.hash_key))
-            if self._closed.wait(rest * (self._clock() - began)):
+            bloom.add(encoded_values.hashes(list(chain.from_iterable(lists)), generation.hash_key))
+            if self._closed.wait(pause_factor * (self._clock() - began)):
                 return False
         return True
 
-    def _catch_up(self, target: SetId, known: _Known) -> None:
-        current = known.filter
-        if current is not None and not self._reaches_end(target, current):
-            known.lose_filter()
+    def _update(self, target: SetId, state: _SetState) -> None:
+        current = state.filter
+        if current is not None and not self._read_log_to_end(target, current):
+            state.drop_filter()
 
-    def _reaches_end(self, target: SetId, current: _Filter) -> bool:
-        """Add what was added since the filter's version. False when the log does not tell all of it."""
+    def _read_log_to_end(self, target: SetId, current: _Filter) -> bool:
+        """Add the values that were added since the filter's version. Return False when the log is not complete."""
         while True:
-            reply = self._ask(target, current, current.position, (), _NO_HASHES)
-            if reply is None or not reply.chained or self._closed.is_set():
+            reply = self._look_up(target, current, current.position, (), _NO_HASHES)
+            if reply is None or not reply.log_is_complete or self._closed.is_set():
                 return False
-            current.advance(reply.reached, reply.stamp, reply.packed)
-            if reply.reached == reply.version:
+            current.advance(reply.log_version, reply.log_stamp, reply.added)
+            if reply.log_version == reply.version:
                 return True
 
 
 _FROM_DIGITS = bytes.maketrans(b"01", b"\0\1")
-_NOTHING = np.zeros(0, bool)
+_NONE = np.zeros(0, bool)
 _NO_HASHES = np.zeros(0, np.uint64)
 
 
-def _hashes(batches: Sequence[encoded_values.Batch], count: int, hash_key: int) -> Uint64Array:
-    """The hash of each value."""
-    if len(batches) == 1:
-        return batches[0].hashes(hash_key)
+def _hashes(groups: Sequence[EncodedValues], count: int, hash_key: int) -> Uint64Array:
+    """Return the hash of each value, in the order of the values."""
+    if len(groups) == 1:
+        return groups[0].hashes(hash_key)
     hashes = np.empty(count, np.uint64)
-    for one in batches:
+    for one in groups:
         hashes[one.rows] = one.hashes(hash_key)
     return hashes
 
 
-def _chosen(batches: Sequence[encoded_values.Batch], mask: Any) -> tuple[Any, list[bytes]]:
-    """Rows and stored forms of the chosen values."""
+def _chosen(groups: Sequence[EncodedValues], mask: Any) -> tuple[Any, list[bytes]]:
+    """Return the rows and the encodings of the values for which the mask is set."""
     rows: list[Any] = []
-    stored: list[bytes] = []
-    for one in batches:
-        chosen = np.flatnonzero(mask if len(batches) == 1 else mask[one.rows])
+    encoded: list[bytes] = []
+    for one in groups:
+        chosen = np.flatnonzero(mask if len(groups) == 1 else mask[one.rows])
         rows.append(one.rows[chosen])
-        stored += encoded_values.Batch(rows[-1], one.stored[chosen]).forms()
-    return rows[0] if len(rows) == 1 else np.concatenate(rows), stored
+        encoded += EncodedValues(rows[-1], one.encoded[chosen]).to_list()
+    return rows[0] if len(rows) == 1 else np.concatenate(rows), encoded
 
 
-def _distinct(stored: Sequence[bytes]) -> tuple[list[bytes], Any, Any]:
-    """Each value once, where it stood first, and the number of each value among them."""
+def _distinct(encoded: Sequence[bytes]) -> tuple[list[bytes], Any, Any]:
+    """Return the distinct values, the index where each occurs first, and for each value its number among them."""
     numbers: dict[bytes, int] = {}
-    numbered = np.array([numbers.setdefault(value, len(numbers)) for value in stored], np.intp)
+    numbered = np.array([numbers.setdefault(value, len(numbers)) for value in encoded], np.intp)
     return list(numbers), np.unique(numbered, return_index=True)[1], numbered

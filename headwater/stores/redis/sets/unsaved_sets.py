@@ -1,9 +1,9 @@
-"""Sets that are written before what names them is saved: one sorted set, member → time of its first write."""
+"""Filter sets whose revision is not saved yet: one sorted set, whose scores are the times of the first writes."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from headwater.model.dataset import SetId
+from headwater.model.value_sets import SetId
 from headwater.stores.redis.client import Client
 
 _KEY = "headwater:drafts"
@@ -17,13 +17,13 @@ class RedisUnsavedSets:
 
     def begin(self, targets: Iterable[SetId], now: datetime) -> None:
         """See UnsavedSets."""
-        words = [word for target in targets for word in (int(now.timestamp()), f"{target.kind}:{target.id}")]
-        if words:
-            self._client.call("ZADD", _KEY, *words)
+        arguments = [argument for target in targets for argument in (int(now.timestamp()), _member(target))]
+        if arguments:
+            self._client.call("ZADD", _KEY, *arguments)
 
     def end(self, targets: Iterable[SetId]) -> None:
         """See UnsavedSets."""
-        members = [f"{target.kind}:{target.id}" for target in targets]
+        members = [_member(target) for target in targets]
         if members:
             self._client.call("ZREM", _KEY, *members)
 
@@ -31,6 +31,10 @@ class RedisUnsavedSets:
         """See UnsavedSets."""
         found: list[bytes] = self._client.call("ZRANGEBYSCORE", _KEY, "-inf", f"({int(time.timestamp())}")
         return [_set_id(member.decode()) for member in found]
+
+
+def _member(target: SetId) -> str:
+    return f"{target.kind}:{target.id}"
 
 
 def _set_id(member: str) -> SetId:

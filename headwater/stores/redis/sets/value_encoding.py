@@ -1,8 +1,8 @@
-"""Stored form and place of a value: pure functions.
+"""The binary encoding and the hash of a value: pure functions.
 
-The encoding is injective: a value has one stored form, and a stored form stands for one value. The place is a keyed
-hash; its upper `bits` bits name the bucket, its upper 53 bits are the position, which JSON and JavaScript carry
-exactly. Bucket order is therefore position order.
+The encoding is injective: two values never have the same encoding. A keyed 64-bit hash places the value. Its upper
+`bits` bits are the number of the bucket; its upper 53 bits are the position in listings, which JavaScript represents
+exactly. So the order of buckets is the order of positions.
 """
 
 from binascii import hexlify, unhexlify
@@ -14,11 +14,11 @@ POSITION_BITS = 53
 HASH_BITS = 64
 TEXT, _ADDRESS, _HASH_0X, _HASH = b"\0", b"\1", b"\2", b"\3"
 TAGS = {42: _ADDRESS, 66: _HASH_0X, 64: _HASH}
-"""The tag of hex, by its length as text."""
+"""The first byte of an encoded hex value, by the length of its text."""
 
 
 def encode(value: str) -> bytes:
-    """The stored form of a normalised value: a tag and, for lower-case hex of 20 or 32 bytes, the bytes themselves."""
+    """Encode a normalised value: a tag and, for lower-case hex of 20 or 32 bytes, the bytes, else the text in UTF-8."""
     tag = TAGS.get(len(value))
     if tag is not None:
         digits = value if tag is _HASH else value[2:] if value.startswith("0x") else ""
@@ -31,31 +31,31 @@ def encode(value: str) -> bytes:
     return TEXT + value.encode("utf-8", "surrogatepass")
 
 
-def decode(stored: bytes) -> str:
-    """The value of a stored form."""
-    tag = stored[:1]
+def decode(encoded: bytes) -> str:
+    """Decode an encoded value."""
+    tag = encoded[:1]
     if tag == TEXT:
-        return stored[1:].decode("utf-8", "surrogatepass")
-    digits = hexlify(stored[1:]).decode()
+        return encoded[1:].decode("utf-8", "surrogatepass")
+    digits = hexlify(encoded[1:]).decode()
     return digits if tag == _HASH else "0x" + digits
 
 
-def hash_of(stored: bytes, hash_key: int) -> int:
-    """The 64-bit keyed hash. The key is secret per set: nobody can aim values at one bucket."""
-    return xxhash.xxh3_64_intdigest(stored, hash_key)
+def hash_of(encoded: bytes, hash_key: int) -> int:
+    """Return the 64-bit keyed hash. Each set has a secret key, so that nobody can direct values at one bucket."""
+    return xxhash.xxh3_64_intdigest(encoded, hash_key)
 
 
-def hashes(stored: Iterable[bytes], hash_key: int) -> list[int]:
-    """The hashes of many stored forms, in order."""
+def hashes(encoded: Iterable[bytes], hash_key: int) -> list[int]:
+    """Return the hashes of encoded values, in order."""
     digest = xxhash.xxh3_64_intdigest
-    return [digest(value, hash_key) for value in stored]
+    return [digest(value, hash_key) for value in encoded]
 
 
 def position(hashed: int) -> int:
-    """The place of a value in a listing: 0 … 2^53 − 1."""
+    """Return the position of a value in a listing: 0 to 2^53 − 1."""
     return hashed >> (HASH_BITS - POSITION_BITS)
 
 
 def bucket(hashed: int, bits: int) -> int:
-    """The number of the bucket, of 2^bits."""
+    """Return the number of the bucket among 2^bits buckets."""
     return hashed >> (HASH_BITS - bits)

@@ -1,4 +1,5 @@
-"""Schema migrations. Add tables and columns; a released migration is never changed.
+"""Migrations of the schema. A released migration is never changed; add another one.
 
-On SQLite, rebuilding a table that others refer to would cascade into them: add a new table instead.
+Migrations add tables and columns. SQLite rebuilds a table for other changes, and dropping the old table would delete
+the rows of the tables that refer to it. In such a case add a new table instead.
 """

@@ -1,4 +1,4 @@
-"""Runs migrations: on the connection of `migrate`, or for developers on the database that alembic.ini names."""
+"""Runs migrations on the connection of `migrate`, or, for developers, on the database in alembic.ini."""
 
 from typing import Literal
 
@@ -11,7 +11,7 @@ from headwater.stores.sql.tables import UtcDateTime, metadata
 
 
 def _render(_kind: str, item: object, _context: AutogenContext) -> str | Literal[False]:
-    """Migrations name SQLAlchemy's types only, so that an old one never depends on today's code."""
+    """Write SQLAlchemy's type for ours, so that a migration never depends on the code of a later version."""
     return "sa.DateTime(timezone=True)" if isinstance(item, UtcDateTime) else False
 
 

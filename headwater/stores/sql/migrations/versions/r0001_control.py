@@ -1,4 +1,4 @@
-"""Configurations, deployments, doorbell, leases, API keys and datasets."""
+"""Adds the tables of configurations, deployments, the doorbell, leases, API keys and datasets."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""The audit log."""
+"""Adds the audit log."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -28,5 +28,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Take it back."""
+    """Undo this revision."""
     op.drop_table("audit")

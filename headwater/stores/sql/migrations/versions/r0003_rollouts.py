@@ -1,4 +1,4 @@
-"""Stable revisions, retired revisions, rotated credentials, and workers' log lines."""
+"""Adds stable revisions, retired revisions, rotated credentials, and the log lines of workers."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -12,8 +12,8 @@ COUNTERS = ("credentials", "observed_credentials")
 
 
 def upgrade() -> None:
-    """Bring the tables to this revision. A deployment that ran was asked for nothing else: its revision is stable."""
-    # Added one by one: a batch makes a table anew on SQLite, and dropping the old one would cascade.
+    """Bring the tables to this revision. The revision that a deployment runs counts as stable."""
+    # The columns are added one by one: on SQLite a batch rebuilds the table, and dropping the old one would cascade.
     op.add_column("deployments", sa.Column("stable_revision", sa.Integer()))
     for name in COUNTERS:
         op.add_column("deployments", sa.Column(name, sa.Integer(), nullable=False, server_default="1"))
@@ -32,7 +32,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Take it back."""
+    """Undo this revision."""
     op.drop_table("worker_logs")
     op.drop_column("deployment_revisions", "retired")
     for name in ("stable_revision", *COUNTERS):

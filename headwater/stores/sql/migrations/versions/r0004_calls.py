@@ -1,4 +1,4 @@
-"""Calls that are made once."""
+"""Adds the table of requests with an Idempotency-Key and their stored responses."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -26,5 +26,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Take it back."""
+    """Undo this revision."""
     op.drop_table("calls")

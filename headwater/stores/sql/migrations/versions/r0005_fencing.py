@@ -1,4 +1,4 @@
-"""Leases that are fenced, and tombstones of what an operator gave up."""
+"""Adds the locks of lease holders, and the ids that an operator recorded as ended."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -22,7 +22,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Take it back."""
+    """Undo this revision."""
     op.drop_table("tombstones")
     for name in ("failing", "lock"):
         op.drop_column("leases", name)

@@ -1,4 +1,4 @@
-"""Configurations have a name of their owner's own: external_id."""
+"""Adds external_id, an identifier that the owner chooses for a configuration."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,12 +10,12 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Bring the tables to this revision. No configuration has an external_id yet."""
+    """Bring the tables to this revision."""
     op.add_column("flows", sa.Column("external_id", sa.Text()))
     op.create_index("uq_flows_external_id", "flows", ["owner", "external_id"], unique=True)
 
 
 def downgrade() -> None:
-    """Take it back."""
+    """Undo this revision."""
     op.drop_index("uq_flows_external_id", "flows")
     op.drop_column("flows", "external_id")

@@ -1,4 +1,4 @@
-"""Quotas of owners, and what each stored revision counts for."""
+"""Adds the quotas of owners, and the columns of revisions from which their usage is computed."""
 
 import json
 from typing import Any
@@ -31,7 +31,7 @@ def upgrade() -> None:
 
 
 def _count_stored_revisions() -> None:
-    """One revision after the other: each may hold megabytes of scripts."""
+    """Fill the new columns. Revisions are read one by one, because each may contain megabytes of scripts."""
     connection = op.get_bind()
     table = sa.table(
         "flow_revisions",
@@ -46,7 +46,7 @@ def _count_stored_revisions() -> None:
 
 
 def _content(config: str) -> dict[str, Any]:
-    """A text that can't be read counts by its size alone: one such row never stops the others."""
+    """Return the new columns of a revision. A configuration that can't be read counts by its size alone."""
     content = {"stored_bytes": len(config.encode()), "script_bytes": 0, "workers": 1, "filter_uids": ""}
     try:
         read = json.loads(config)
@@ -62,7 +62,7 @@ def _content(config: str) -> dict[str, Any]:
 
 
 def downgrade() -> None:
-    """Take it back."""
+    """Undo this revision."""
     op.drop_index("ix_flow_revisions_counted", "flow_revisions")
     with op.batch_alter_table("flow_revisions") as table:
         for name in ("filter_uids", *COUNTED):

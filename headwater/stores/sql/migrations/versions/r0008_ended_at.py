@@ -1,4 +1,4 @@
-"""When a deployment ended, so that its row can be removed some time after."""
+"""Adds the time at which a deployment ended, so that its row can be deleted some time later."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,11 +10,11 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Bring the tables to this revision. Of deployments that ended before only the creation is known."""
+    """Bring the tables to this revision. The column stays NULL for deployments that ended before."""
     op.add_column("deployments", sa.Column("ended_at", sa.DateTime(timezone=True)))
 
 
 def downgrade() -> None:
-    """Take it back."""
+    """Undo this revision."""
     with op.batch_alter_table("deployments") as table:
         table.drop_column("ended_at")

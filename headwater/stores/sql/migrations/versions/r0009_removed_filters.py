@@ -1,4 +1,4 @@
-"""Filters whose values are kept after their removal, and the proof of the secret key."""
+"""Adds the removed filters, whose values are kept for some time, and the proof of the secret key."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -28,6 +28,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Take it back."""
+    """Undo this revision."""
     op.drop_table("secret_key_proof")
     op.drop_table("removed_filters")

@@ -1,5 +1,5 @@
--- Make somebody the one who counts some partitions; returns their marks (false where there is none).
--- KEYS: who.   ARGV: owner, milliseconds to live, then per partition: field
+-- Makes a worker the owner of partitions. Returns the mark of each partition, false for none.
+-- KEYS: ownership hash   ARGV: owner, milliseconds to live, then per partition: prefix of its fields
 local marks = {}
 for i = 3, #ARGV do
   redis.call('HSET', KEYS[1], ARGV[i] .. ':owner', ARGV[1])

@@ -1,4 +1,4 @@
-"""Reads and writes deployments inside a transaction; flows.py and deployments.py decide what to write."""
+"""Maps deployments to rows, inside of transactions of flows.py and deployments.py."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import fields, replace
@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import ColumnElement, Connection, Row, Update, delete, false, func, insert, select, update
 
-from headwater.errors import SealBroken
+from headwater.errors import DecryptionFailed
 from headwater.model import rollout
 from headwater.model.deployment import (
     Condition,
     Deployment,
-    Desired,
-    Marker,
+    DeploymentVersion,
+    DesiredPhase,
     Phase,
     Progress,
     Revision,
@@ -23,8 +23,8 @@ from headwater.model.deployment import (
     dead_letter_topic,
     output_topics,
 )
-from headwater.model.rollout import Rollout
-from headwater.model.stored import read_config
+from headwater.model.rollout import RequestedRevision
+from headwater.model.stored_config import read_config
 from headwater.stores.sql import logs, store_errors
 from headwater.stores.sql.doorbell import ring
 from headwater.stores.sql.encryption import Sealer
@@ -37,15 +37,15 @@ from headwater.stores.sql.tables import (
     worker_states,
 )
 
-# Databases limit the parameters of a statement; SQLite's limit is 32,766.
+# Databases limit the number of parameters of a statement; SQLite's limit is 32,766.
 IDS_PER_QUERY = 10_000
 
 _WORKERS = TypeAdapter(tuple[WorkerStatus, ...])
 _SECRETS = ("reader_password", "worker_password")
 _PROOF = ("headwater", "secret_key_proof", "sealed")
-"""The text that proves a key, and the place that it is bound to."""
+"""The text that is encrypted to prove a key, and the deployment id and field name that are its associated data."""
 
-_ALL = (
+_SELECT_DEPLOYMENTS = (
     select(deployments, flow_revisions.c.config, deployment_revisions.c.source_epoch, worker_states.c.workers)
     .join(
         flow_revisions,
@@ -62,7 +62,7 @@ _ALL = (
 )
 
 
-_PREVIOUS = (
+_SELECT_PREVIOUS_REVISIONS = (
     select(
         deployments.c.id, deployment_revisions.c.revision, deployment_revisions.c.source_epoch, flow_revisions.c.config
     )
@@ -79,7 +79,7 @@ _PREVIOUS = (
     .order_by(deployment_revisions.c.revision.desc())
 )
 
-_WRITERS = (
+_SELECT_STORED_REVISIONS = (
     select(deployments.c.flow_id, flow_revisions.c.config)
     .join(deployment_revisions, deployment_revisions.c.deployment_id == deployments.c.id)
     .join(
@@ -91,54 +91,60 @@ _WRITERS = (
     .distinct()
 )
 
-_MARKERS = select(*(deployments.c[name] for name in Marker._fields)).where(ACTIVE)
+_SELECT_VERSIONS = select(*(deployments.c[name] for name in DeploymentVersion._fields)).where(ACTIVE)
 
 
-class DeploymentRows:
-    """Deployments as rows; their passwords are sealed there, and nowhere else.
+class DeploymentMapper:
+    """Maps deployments to rows. Only this class encrypts and decrypts the passwords of deployments.
 
-    A deployment that can't be read is returned like any other, and says so.
+    A deployment that can't be read is returned like any other; its `unreadable` says why.
     """
 
-    SEALED_COLUMNS = (deployments.c.id.label("deployment_id"), *(deployments.c[name] for name in _SECRETS))
-    """What `secrets_fault` reads, for a select."""
+    SECRETS_COLUMNS = (deployments.c.id.label("deployment_id"), *(deployments.c[name] for name in _SECRETS))
+    """The columns that `secrets_error` reads."""
 
     def __init__(self, sealer: Sealer) -> None:
         self._sealer = sealer
 
     def unfinished(self, connection: Connection, *where: ColumnElement[bool], lock: bool = False) -> list[Deployment]:
-        """Deployments that are not ABSENT, newest first. lock: others wait with their changes."""
+        """Return the deployments whose phase is not ABSENT, newest first.
+
+        Args:
+            connection: The transaction.
+            where: Conditions on the table of deployments.
+            lock: Whether to lock the rows (SELECT … FOR UPDATE) until the end of the transaction.
+        """
         if lock:
             connection.execute(select(deployments.c.id).where(ACTIVE, *where).order_by("id").with_for_update())
-        rows = [self._deployment(row) for row in connection.execute(_ALL.where(ACTIVE, *where))]
-        others = _previous_revisions(connection, *where) if rows else {}
-        return [replace(row, previous_revisions=tuple(others.get(row.id, ()))) for row in rows]
+        rows = [self._deployment(row) for row in connection.execute(_SELECT_DEPLOYMENTS.where(ACTIVE, *where))]
+        previous = _previous_revisions(connection, *where) if rows else {}
+        return [replace(row, previous_revisions=tuple(previous.get(row.id, ()))) for row in rows]
 
     def progress(self, connection: Connection, flow_ids: Sequence[str]) -> list[Progress]:
-        """How far the active deployments of these flows have come."""
+        """Return the progress of the active deployments of these configurations."""
         columns = [deployments.c[field.name] for field in fields(Progress)]
         found = connection.execute(select(*columns).where(ACTIVE, deployments.c.flow_id.in_(flow_ids)))
         return [Progress(**row._asdict() | _states(row).values) for row in found]
 
-    def versions(self, connection: Connection) -> list[Marker]:
+    def versions(self, connection: Connection) -> list[DeploymentVersion]:
         """A marker of each active deployment."""
-        return [Marker._make(row) for row in connection.execute(_MARKERS)]
+        return [DeploymentVersion._make(row) for row in connection.execute(_SELECT_VERSIONS)]
 
     def active(self, connection: Connection, flow_id: str) -> Deployment | None:
-        """The flow's active deployment, locked for a change."""
+        """Return the active deployment of a configuration, and lock its row."""
         return next(iter(self.unfinished(connection, deployments.c.flow_id == flow_id, lock=True)), None)
 
-    def history(self, connection: Connection, deployment_id: str) -> Sequence[Rollout]:
-        """All revisions that the deployment was asked to run."""
+    def history(self, connection: Connection, deployment_id: str) -> Sequence[RequestedRevision]:
+        """Return the rollouts of all revisions that the deployment was asked to run."""
         table = deployment_revisions
         found = select(table.c.revision, table.c.stream, table.c.source_epoch, table.c.retired).where(
             table.c.deployment_id == deployment_id
         )
-        return [Rollout(*row) for row in connection.execute(found)]
+        return [RequestedRevision(*row) for row in connection.execute(found)]
 
-    def written(self, connection: Connection, flow_ids: Sequence[str]) -> set[str]:
-        """The topics that deployments of these flows were asked to write, as far as their revisions are stored."""
-        rows = connection.execute(_WRITERS.where(deployments.c.flow_id.in_(flow_ids)))
+    def written_topics(self, connection: Connection, flow_ids: Sequence[str]) -> set[str]:
+        """Return the topics that deployments of these configurations write, as far as their revisions are stored."""
+        rows = connection.execute(_SELECT_STORED_REVISIONS.where(deployments.c.flow_id.in_(flow_ids)))
         configs = {(row.flow_id, row.config) for row in rows}
         found = {dead_letter_topic(flow_id) for flow_id, _ in configs}
         for flow_id, config in configs:
@@ -147,40 +153,43 @@ class DeploymentRows:
         return found
 
     def insert(self, connection: Connection, new: Deployment) -> None:
-        """A new deployment. Rings the doorbell."""
+        """Insert a new deployment, and ring the doorbell."""
         first = {"id": new.id, "flow_id": new.flow_id, "owner": new.owner, "created_at": new.created_at}
         values = first | self._secrets(new) | _desired(new) | _observed(new)
         connection.execute(insert(deployments).values(values))
-        self._record(connection, new)
+        self._insert_revision(connection, new)
         ring(connection)
 
-    def desire(self, connection: Connection, changed: Deployment) -> None:
-        """A changed desired state. Rings the doorbell."""
+    def write_desired(self, connection: Connection, changed: Deployment) -> None:
+        """Write a changed desired state, and ring the doorbell."""
         asked = {**_desired(changed), "condition": changed.condition.value, "reason": changed.reason}
         connection.execute(update(deployments).where(deployments.c.id == changed.id).values(**asked))
         if all(rollout.revision != changed.desired_revision for rollout in self.history(connection, changed.id)):
-            self._record(connection, changed)
+            self._insert_revision(connection, changed)
         ring(connection)
 
-    def reseal(self, connection: Connection, changed: Deployment) -> None:
-        """Other passwords. Rings the doorbell."""
+    def write_secrets(self, connection: Connection, changed: Deployment) -> None:
+        """Write changed passwords, and ring the doorbell."""
         values = {**self._secrets(changed), "credentials": changed.credentials}
         connection.execute(update(deployments).where(deployments.c.id == changed.id).values(**values))
         ring(connection)
 
-    def observe(self, connection: Connection, changed: Deployment) -> None:
-        """A changed observed state; the secrets, workers and log lines of an ended deployment go with it."""
+    def write_observed(self, connection: Connection, changed: Deployment) -> None:
+        """Write a changed observed state.
+
+        When the deployment has ended, its secrets, its workers' states and its log lines are deleted.
+        """
         this = update(deployments).where(deployments.c.id == changed.id)
         connection.execute(this.values(**_observed(changed)))
         if not changed.previous_revisions:
             connection.execute(_retire_all_but_desired(changed))
         if changed.phase is Phase.ABSENT:
             connection.execute(this.values({**dict.fromkeys(_SECRETS), "ended_at": datetime.now(UTC)}))
-            self.report(connection, changed.id, ())
+            self.write_worker_states(connection, changed.id, ())
             logs.erase(connection, changed.id)
 
     def delete_ended(self, connection: Connection, before: datetime, kept: Collection[str]) -> int:
-        """Remove the rows of deployments that ended before a time, but for those of `kept`; returns how many."""
+        """Delete the rows of deployments that ended before a time; return how many. See DeploymentStore."""
         ended = func.coalesce(deployments.c.ended_at, deployments.c.created_at)
         rows = connection.execute(select(deployments.c.id, deployments.c.flow_id).where(~ACTIVE, ended < before))
         old = [row.id for row in rows if row.id not in kept and row.flow_id not in kept]
@@ -188,45 +197,46 @@ class DeploymentRows:
             connection.execute(delete(deployments).where(deployments.c.id.in_(old[start : start + IDS_PER_QUERY])))
         return len(old)
 
-    def report(self, connection: Connection, deployment_id: str, workers: Sequence[WorkerStatus]) -> None:
-        """Replace the workers' states."""
+    def write_worker_states(self, connection: Connection, deployment_id: str, workers: Sequence[WorkerStatus]) -> None:
+        """Replace the states of the workers of a deployment."""
         connection.execute(delete(worker_states).where(worker_states.c.deployment_id == deployment_id))
         if workers:
             states = _WORKERS.dump_json(tuple(workers)).decode()
             connection.execute(insert(worker_states).values(deployment_id=deployment_id, workers=states))
 
     def check_key(self, connection: Connection) -> None:
-        """Raise SetupError when the secret key opens nothing of what is sealed here; note it when it is the right one.
+        """Check that the secret key decrypts the stored secrets, and store a proof of the key.
 
-        Single passwords that were sealed with another key are no reason: they are those of unreadable deployments.
+        Raises DecryptionFailed, a SetupError, when the key decrypts none of them. Single passwords that were encrypted
+        with another key are ignored: their deployments are reported as unreadable.
         """
         proof = connection.scalar(select(secret_key_proof.c.sealed))
         if proof is not None and self._opens(proof):
             return
-        sealed = connection.execute(select(*self.SEALED_COLUMNS).where(ACTIVE)).all()
-        faults = [self.secrets_fault(row) for row in sealed]
+        sealed = connection.execute(select(*self.SECRETS_COLUMNS).where(ACTIVE)).all()
+        faults = [self.secrets_error(row) for row in sealed]
         if sealed and all(faults):
-            raise SealBroken
+            raise DecryptionFailed
         connection.execute(delete(secret_key_proof))
         connection.execute(insert(secret_key_proof).values(id=1, sealed=self._sealer.seal(*_PROOF)))
 
     def _opens(self, proof: bytes) -> bool:
         try:
             return self._sealer.open(proof, *_PROOF[1:]) == _PROOF[0]
-        except SealBroken:
+        except DecryptionFailed:
             return False
 
-    def secrets_fault(self, row: Row[Any]) -> str:
-        """Why the passwords of the deployment in a row can't be opened; empty where they can, and without one."""
+    def secrets_error(self, row: Row[Any]) -> str:
+        """Return why the passwords of the deployment in a row can't be decrypted; empty if they can, or for no row."""
         if row.deployment_id is None:
             return ""
         try:
-            self._opened(row, row.deployment_id)
-        except SealBroken:
+            self._decrypted_secrets(row, row.deployment_id)
+        except DecryptionFailed:
             return store_errors.UNREADABLE_SECRETS
         return ""
 
-    def _record(self, connection: Connection, asked: Deployment) -> None:
+    def _insert_revision(self, connection: Connection, asked: Deployment) -> None:
         stream = rollout.stream_of(asked.config.source)
         values = {"revision": asked.desired_revision, "stream": stream, "source_epoch": asked.source_epoch}
         connection.execute(insert(deployment_revisions).values(deployment_id=asked.id, **values))
@@ -234,7 +244,7 @@ class DeploymentRows:
     def _secrets(self, deployment: Deployment) -> dict[str, bytes]:
         return {name: self._sealer.seal(getattr(deployment, name), deployment.id, name) for name in _SECRETS}
 
-    def _opened(self, row: Row[Any], deployment_id: str) -> dict[str, str]:
+    def _decrypted_secrets(self, row: Row[Any], deployment_id: str) -> dict[str, str]:
         return {name: self._sealer.open(getattr(row, name), deployment_id, name) for name in _SECRETS}
 
     def _deployment(self, row: Row[Any]) -> Deployment:
@@ -244,16 +254,19 @@ class DeploymentRows:
         values["config"] = config = read_config(row.config)
         values["workers"] = read_workers(row.workers) or ()
         try:
-            values |= self._opened(row, row.id)
-            fault = ""
-        except SealBroken:
+            values |= self._decrypted_secrets(row, row.id)
+            error = ""
+        except DecryptionFailed:
             values |= dict.fromkeys(_SECRETS, "")
-            fault = store_errors.UNREADABLE_SECRETS
-        return Deployment(**values, unreadable=fault or states.fault or config.unreadable)
+            error = store_errors.UNREADABLE_SECRETS
+        return Deployment(**values, unreadable=error or states.error or config.unreadable)
 
 
 def read_workers(stored: str | None) -> tuple[WorkerStatus, ...] | None:
-    """The workers' states; None where they can't be read. The controller writes them anew with each change."""
+    """Decode the states of workers; return None when they can't be read.
+
+    The controller replaces them with each change of a worker.
+    """
     try:
         return () if stored is None else _WORKERS.validate_json(stored)
     except ValidationError:
@@ -261,9 +274,9 @@ def read_workers(stored: str | None) -> tuple[WorkerStatus, ...] | None:
 
 
 def _previous_revisions(connection: Connection, *where: ColumnElement[bool]) -> dict[str, list[Revision]]:
-    """The revisions beside the desired one that own something still, by deployment id, newest first."""
+    """Return the previous revisions that may still have resources, by deployment id, newest first."""
     found: dict[str, list[Revision]] = {}
-    for row in connection.execute(_PREVIOUS.where(ACTIVE, *where)):
+    for row in connection.execute(_SELECT_PREVIOUS_REVISIONS.where(ACTIVE, *where)):
         config = read_config(row.config)
         found.setdefault(row.id, []).append(Revision(row.revision, config, row.source_epoch))
     return found
@@ -276,32 +289,37 @@ def _retire_all_but_desired(deployment: Deployment) -> Update:
 
 
 class _States(NamedTuple):
-    """The states in a row. fault: which of them this version does not know; another one stands in its place."""
+    """The states in a row.
+
+    Attributes:
+        values: The states by column. A state that this version does not know is replaced by the one in _STATES.
+        error: The error message for a state that this version does not know; empty if it knows all of them.
+    """
 
     values: dict[str, Any]
-    fault: str
+    error: str
 
 
 _STATES: dict[str, StrEnum] = {
-    "desired": Desired.RUNNING,
+    "desired": DesiredPhase.RUNNING,
     "phase": Phase.PENDING,
     "condition": Condition.FAILED,
 }
-"""By column, what stands in the place of a state that is not known."""
+"""By column, the state that replaces one that this version does not know."""
 
 
 def _states(row: Row[Any]) -> _States:
-    values, fault = dict[str, Any](), ""
-    for column, stands_in in _STATES.items():
+    values, error = dict[str, Any](), ""
+    for column, replacement in _STATES.items():
         stored = getattr(row, column, None)
         if stored is None:
             continue
         try:
-            values[column] = type(stands_in)(stored)
+            values[column] = type(replacement)(stored)
         except ValueError:
-            values[column] = stands_in
-            fault = store_errors.unreadable_state(column, stored)
-    return _States(values, fault)
+            values[column] = replacement
+            error = store_errors.unreadable_state(column, stored)
+    return _States(values, error)
 
 
 def _desired(deployment: Deployment) -> dict[str, Any]:

@@ -1,0 +1,113 @@
+"""The services that the routes call, and the FastAPI dependencies that pass them to a route."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, cast
+
+from fastapi import Depends, Header, Request
+
+from headwater.api.concurrency import OwnerLimiter, Watcher
+from headwater.api.parsing import revisions
+from headwater.model.binding import Bindings
+from headwater.model.key import ApiKey
+from headwater.services.datasets import Datasets
+from headwater.services.deployments import Deployments, KafkaEndpoint
+from headwater.services.filters import Filters
+from headwater.services.flows import Flows, IfMatch
+from headwater.services.idempotency import IdempotencyService
+from headwater.services.keys import Keys
+from headwater.services.metrics import PipelineMetrics
+from headwater.services.prices import Prices
+from headwater.services.quotas import QuotaStores
+from headwater.services.rate_limits import RateLimits
+from headwater.services.trials import Trials
+
+ReadinessProbe = Callable[[], object]
+"""Checks one dependency: returns when the dependency answers, and raises a HeadwaterError when it does not.
+
+A call may block for some seconds.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """Everything that the routes call.
+
+    Attributes:
+        has_leader: Whether a controller holds the lease, and so acts on deployments.
+        limits: None means that requests are not limited.
+        probes: The readiness probe of each dependency, by the name that GET /readyz shows.
+        deploy_timeout_s: How long a deploy, teardown or delete request waits for the controller.
+        failed_keys_per_minute: How many invalid keys one client address may send; 0 means no limit.
+        cors_origins: Origins whose web pages may call the API; `*` means all.
+        metrics_dir: The directory in which the API processes of one port share their metrics; None for one process.
+    """
+
+    keys: Keys
+    idempotency: IdempotencyService
+    flows: Flows
+    trials: Trials
+    deployments: Deployments
+    metrics: PipelineMetrics
+    filters: Filters
+    datasets: Datasets
+    prices: Prices
+    quotas: QuotaStores
+    bindings: Bindings
+    kafka: KafkaEndpoint
+    has_leader: Callable[[], bool]
+    limits: RateLimits | None = None
+    probes: Mapping[str, ReadinessProbe] = field(default_factory=dict)
+    deploy_timeout_s: float = 55.0
+    failed_keys_per_minute: int = 0
+    cors_origins: Sequence[str] = ()
+    metrics_dir: Path | None = None
+
+
+# The functions are `async def`: FastAPI runs a plain function as a job of the thread pool, where it may have to wait.
+
+
+async def _services(request: Request) -> Services:
+    return cast("Services", request.app.state.services)
+
+
+async def _api_key(request: Request) -> ApiKey:
+    return cast("ApiKey", request.scope["api_key"])
+
+
+async def _watcher(request: Request) -> Watcher:
+    return cast("Watcher", request.app.state.watcher)
+
+
+async def _check_limiter(request: Request) -> OwnerLimiter:
+    return cast("OwnerLimiter", request.app.state.check_limiter)
+
+
+async def _if_match(
+    lines: Annotated[
+        list[str],
+        Header(
+            alias="If-Match",
+            description="The ETag of the revision that you have read. The response is 412 when the configuration has "
+            "changed since.",
+            examples=['"3"'],
+        ),
+    ] = [],  # noqa: B006  # FastAPI copies it
+) -> IfMatch:
+    return revisions(lines)
+
+
+ServicesDep = Annotated[Services, Depends(_services)]
+
+ApiKeyDep = Annotated[ApiKey, Depends(_api_key)]
+"""The API key that GuardedRoute has authenticated."""
+
+WatcherDep = Annotated[Watcher, Depends(_watcher)]
+"""The watcher that waits until the controller has acted on a deployment."""
+
+LimiterDep = Annotated[OwnerLimiter, Depends(_check_limiter)]
+"""The limiter of requests that compile scripts in the sandbox."""
+
+IfMatchDep = Annotated[IfMatch, Depends(_if_match)]
+"""The revisions that the If-Match header allows to change."""

@@ -1,0 +1,230 @@
+"""Measures the counts and times of batches. They become final when the positions of their records are committed."""
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headwater.engine.pipeline import InFlightBatch
+from headwater.engine.metrics.pending_metrics import DeliveredBatch, PendingMetrics
+from headwater.engine.metrics.event_time import EventTime
+from headwater.engine.metrics.metrics_writer import MetricsWriter
+from headwater.model.value_sets import SetId
+from headwater.model.metric import CountType, Histogram, TimeType
+from headwater.model.record import Failure, count_values
+from headwater.sources.base import Positions
+from headwater.stores.protocols.sets import SetLookup
+
+MINUTE_S = 60
+AGES_PER_BATCH = 8
+"""How many records of a batch are sampled for `data_age`: parsing all of them would cost more than copying the batch."""
+
+
+class TimedLookup:
+    """A SetLookup that appends the duration of each lookup to `times`, in ms. Thread-safe."""
+
+    def __init__(self, sets: SetLookup, times: deque[float], clock: Callable[[], float] = time.monotonic) -> None:
+        self._sets = sets
+        self._times = times
+        self._clock = clock
+
+    def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
+        """See SetLookup."""
+        began = self._clock()
+        are_members = self._sets.contains_many(target, values)
+        self._times.append(1000 * (self._clock() - began))
+        return are_members
+
+
+class _UnacknowledgedBatch(NamedTuple):
+    """A delivered batch whose records are not all acknowledged yet.
+
+    Attributes:
+        end: How many records had been produced after its last record.
+        timestamps: The timestamps of the source records in ms, and how many records have each.
+        event_times: Sampled event times in ms, each with the number of records that it represents.
+    """
+
+    end: int
+    timestamps: Counter[int]
+    event_times: list[tuple[float, int]]
+
+
+class PipelineMetrics:
+    """Measures the records of one worker.
+
+    Records that are read again after a rewind are counted once.
+
+    Args:
+        metrics_writer: Writes the metrics to the metric store.
+        event_time: Reads the event time of records.
+        lookup_times: The durations of set lookups in ms, from TimedLookup. This class removes them.
+        now: Seconds since the epoch.
+
+    Attributes:
+        totals: The counts of all records that this worker has committed. They include records that an earlier worker
+            has already counted in the metric store.
+        times: The times of these records.
+        batches: How many batches this worker has committed.
+        rewinds: How often this worker has read records again after a rejection.
+    """
+
+    def __init__(
+        self,
+        metrics_writer: MetricsWriter,
+        event_time: EventTime | None = None,
+        lookup_times: deque[float] | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.totals: Counter[CountType] = Counter()
+        self.times: dict[TimeType, Histogram] = {}
+        self.batches = 0
+        self.rewinds = 0
+        self._writer = metrics_writer
+        self._event_time = event_time or EventTime(None)
+        self._lookup_times = deque[float]() if lookup_times is None else lookup_times
+        self._now = now
+        self._pending = PendingMetrics()
+        self._acknowledged: list[tuple[float, _UnacknowledgedBatch]] = []
+        self._clear_uncommitted()
+
+    def heartbeat_fields(self) -> dict[str, Any]:
+        """Return the heartbeat's fields about committed records."""
+        times = {name: dict(histogram) for name, histogram in self.times.items()}
+        return {"committed_batches": self.batches, "counters": dict(self.totals), "times": times}
+
+    def assigned(self, partitions: Iterable[int]) -> None:
+        """Record that this worker owns these partitions from now on."""
+        self._writer.assigned(partitions)
+
+    def dropped(self, partitions: Sequence[int]) -> None:
+        """Record that this worker has lost these partitions; the next owner counts their uncommitted records."""
+        self._pending.drop(partitions)
+        self._writer.released(partitions)
+        for partition in partitions:
+            self._totals.pop(partition, None)
+
+    def delivered(
+        self, in_flight: InFlightBatch, positions: Positions, sent: int, failures: list[Failure], took_s: float
+    ) -> None:
+        """Record a batch that was handed to the producer `took_s` after it was read.
+
+        positions: the positions after the batch. sent, failures: the result of `Delivery.deliver`.
+        """
+        delivered = DeliveredBatch.of(in_flight, sent, failures)
+        counts = delivered.counts()
+        for partition, of_partition in counts.items():
+            self._totals.setdefault(partition, Counter()).update(of_partition)
+        self._batches += 1
+        if self._writer.are_all_new(positions):
+            self._pending.count(counts, positions)
+        else:
+            self._pending.undecided.append(delivered)
+        if delivered:
+            self._pending.time("processing_latency").add(1000 * took_s, len(delivered))
+        self._produced += sent + len(in_flight.failed_records)
+        if in_flight.output:
+            self._unacknowledged.append(
+                _UnacknowledgedBatch(
+                    self._produced, count_values(in_flight.output.timestamps), self._event_times(in_flight)
+                )
+            )
+
+    def _event_times(self, in_flight: InFlightBatch) -> list[tuple[float, int]]:
+        """Return the event times of sampled outputs in ms, each with the number of outputs that it represents.
+
+        A record without an event time counts with its timestamp in Kafka.
+        """
+        output, source, row, times = in_flight.output, in_flight.input, 0, []
+        step = -(-len(output) // AGES_PER_BATCH)
+        for sample in range(0, len(output), step):
+            partition, offset = output.partitions[sample], output.offsets[sample]
+            row = source.offsets.index(offset, row)  # outputs are in the order of their source records
+            while source.partitions[row] != partition:
+                row = source.offsets.index(offset, row + 1)
+            event_time_ms = self._event_time.read(source.values[row])
+            time_ms = float(source.timestamps[row]) if event_time_ms is None else event_time_ms
+            times.append((time_ms, min(step, len(output) - sample)))
+        return times
+
+    @property
+    def awaits_acknowledgements(self) -> bool:
+        """Whether delivered records may be unacknowledged."""
+        return bool(self._unacknowledged)
+
+    def acknowledged(self, outstanding: int) -> None:
+        """Record that `outstanding` of the delivered records are not acknowledged yet.
+
+        Batches are acknowledged in the order in which they were delivered.
+        """
+        now_ms = 1000 * self._now()
+        while self._unacknowledged and self._unacknowledged[0].end <= self._produced - outstanding:
+            self._acknowledged.append((now_ms, self._unacknowledged.popleft()))
+
+    def _measure_acknowledged(self) -> None:
+        """Measure the times of all acknowledged batches together: that costs little more than those of one batch."""
+        if not self._acknowledged:
+            return
+        latencies, weights, ages, age_weights = [], [], [], []
+        for now_ms, batch in self._acknowledged:
+            latencies.append(now_ms - np.fromiter(batch.timestamps.keys(), np.int64, len(batch.timestamps)))
+            weights.append(np.fromiter(batch.timestamps.values(), np.int64, len(batch.timestamps)))
+            ages += [now_ms - time_ms for time_ms, _ in batch.event_times]
+            age_weights += [count for _, count in batch.event_times]
+        self._pending.time("total_latency").add_many(np.concatenate(latencies), np.concatenate(weights))
+        self._pending.time("data_age").add_many(np.array(ages), np.array(age_weights))
+        self._acknowledged.clear()
+
+    def before_commit(self, *, at_once: bool) -> None:
+        """Write the metrics. Called just before the positions of all delivered records are committed.
+
+        at_once: whether to write even during the retry delay after a failed write.
+        """
+        while self._lookup_times:
+            self._pending.time("lookup_latency").add(self._lookup_times.popleft())
+        self._hand_over()
+        self._writer.flush(at_once=at_once)
+
+    def _hand_over(self) -> None:
+        """Pass the pending metrics to the metrics writer."""
+        self._measure_acknowledged()
+        pending, self._pending = self._pending, PendingMetrics()
+        for name, histogram in pending.times.items():
+            self.times.setdefault(name, Histogram()).update(histogram)
+        pending.times.pop("lookup_latency", None)
+        if pending.counts or pending.undecided or pending.times:
+            self._writer.add(int(self._now()) // MINUTE_S * MINUTE_S, pending)
+
+    def after_commit(self, *, at_once: bool) -> None:
+        """Add the committed records to the totals.
+
+        at_once: whether to write the metrics of the last acknowledgements now, because no later write may follow.
+        """
+        self.acknowledged(0)
+        for counts in self._totals.values():
+            self.totals.update(counts)
+        self.batches += self._batches
+        self._clear_uncommitted()
+        if at_once:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the metrics that could not be written before."""
+        self._hand_over()
+        self._writer.flush()
+
+    def rewound(self, positions: Positions) -> None:
+        """Discard the metrics since the last commit: the worker reads these records again, from `positions` on."""
+        self.rewinds += 1
+        self._pending = PendingMetrics()
+        self._acknowledged.clear()
+        self._writer.rewound(positions)
+        self._clear_uncommitted()
+
+    def _clear_uncommitted(self) -> None:
+        self._totals: dict[int, Counter[CountType]] = {}
+        self._batches = 0
+        self._unacknowledged: deque[_UnacknowledgedBatch] = deque()
+        self._produced = 0

@@ -1,0 +1,111 @@
+"""The protocols of the stores of configurations and of their revisions."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from headwater.model.flow import Flow
+from headwater.model.pagination import ListPosition
+
+
+class FlowStore(Protocol):
+    """Configurations.
+
+    A configuration that this version can't read is returned like any other; its `unreadable` says why.
+    """
+
+    def create(self, flow: Flow) -> None:
+        """Store a new configuration at revision 1.
+
+        Raises Conflict when another configuration of the owner has the same external_id.
+        """
+
+    def save(self, flow: Flow) -> None:
+        """Store the next revision. `flow.revision` is the revision that the caller read, plus 1.
+
+        `created_at` and earlier revisions are kept. A removed filter that the new revision contains again is no longer
+        recorded as removed. If the passwords of the active deployment can't be decrypted, the deployment gets new ones
+        and is asked to roll out its revision again.
+
+        Raises NotFound, ConcurrentUpdate when another request saved a revision in between, and Conflict when another
+        configuration of the owner has the same external_id.
+        """
+
+    def get(self, owner: str, flow_id: str) -> Flow:
+        """Return the newest revision.
+
+        Raises NotFound when the configuration is unknown, belongs to another owner, or is marked as deleted.
+        """
+
+    def list(self, owner: str) -> Sequence[Flow]:
+        """Return all configurations of an owner, newest first."""
+
+    def list_positions(self, owner: str, after: ListPosition | None, limit: int) -> Sequence[ListPosition]:
+        """Return the list positions of an owner's next configurations, newest first.
+
+        The list starts behind the position `after`, or at the newest configuration when `after` is None.
+        """
+
+    def get_many(self, owner: str, flow_ids: Collection[str]) -> Sequence[Flow]:
+        """Return the configurations with these ids that belong to the owner, newest first."""
+
+    def with_external_id(self, owner: str, external_id: str) -> Sequence[Flow]:
+        """Return the owner's configuration with this external_id, as a list of one or no configuration."""
+
+    def delete(self, owner: str, flow_id: str, revision: int | None = None) -> bool:
+        """Mark a configuration as deleted. From then on it is invisible, and its external_id is free.
+
+        In the same transaction, the desired state of an active deployment becomes ABSENT, with delete_flow set; the
+        controller calls `purge` after the teardown. Return False when no deployment is active: then the row stays
+        until somebody calls `purge`.
+
+        Raises NotFound, and ConcurrentUpdate when `revision` is given and is not the newest one.
+        """
+
+    def purge(self, flow_id: str) -> None:
+        """Remove a deleted configuration and all its revisions. Unknown ids are no error."""
+
+    def deleted(self) -> Sequence[Flow]:
+        """Return the configurations that are marked as deleted and not purged yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedFilter:
+    """A filter that no stored revision contains any more, and whose values are kept for some time."""
+
+    flow_id: str
+    owner: str
+    uid: str
+    removed_at: datetime
+
+
+class RevisionStore(Protocol):
+    """The stored revisions of configurations, and the filters that only deleted revisions contained."""
+
+    def filters(self, flow_id: str) -> Mapping[int, frozenset[str]]:
+        """Return the uids of the filters in each stored revision, by revision; also of a deleted configuration."""
+
+    def superseded(self, before: datetime) -> Mapping[str, Sequence[int]]:
+        """Return by configuration the revisions that can be removed, in order.
+
+        Such a revision was replaced by a newer one before `before`, and no active deployment runs it or may roll back
+        to it. Deleted configurations are left to `purge`.
+        """
+
+    def remove(self, flow_id: str, revisions: Collection[int], now: datetime) -> None:
+        """Remove revisions that `superseded` returned, and record the filters that only they had as removed at `now`.
+
+        Unknown revisions are no error.
+        """
+
+    def removed_filters(
+        self, *, owner: str | None = None, flow_id: str | None = None, before: datetime | None = None
+    ) -> Sequence[RemovedFilter]:
+        """Return the removed filters of an owner or of a configuration, or removed before a time, oldest first.
+
+        The removed filters of a deleted configuration are kept until `purge`.
+        """
+
+    def delete_removed_filters(self, flow_id: str, uids: Collection[str]) -> None:
+        """Delete the rows of removed filters whose values were dropped. Unknown uids are no error."""

@@ -1,0 +1,106 @@
+"""The protocols of the store of deployments and of the counter that wakes the controller."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from headwater.model.deployment import Deployment, DeploymentVersion, LogLine, Observation, Progress, WorkerStatus
+
+MAX_LOG_LINES = 1000
+"""The number of log lines that are kept for each deployment."""
+
+
+class DeploymentStore(Protocol):
+    """Desired and observed state of deployments. The API writes the desired state, the controller the observed state.
+
+    A deployment that this version can't read is returned like any other; its `unreadable` says why.
+    """
+
+    def request_deploy(self, owner: str, flow_id: str, new: Deployment | None) -> Deployment:
+        """Request that the configuration's newest revision runs, and ring the doorbell.
+
+        If no deployment is active, `new` is inserted, with its config and desired_revision taken from the
+        configuration. If the active deployment is at another revision, or its last rollout failed, its desired revision
+        and generation are raised. If it is at the newest revision already, nothing changes. Concurrent calls never
+        insert two deployments.
+
+        Raises NotFound, also when `new` is None and no deployment is active; TeardownInProgress; and Unreadable when
+        the configuration can't be read.
+        """
+
+    def request_credential_rotation(self, owner: str, flow_id: str, reader_password: str) -> Deployment:
+        """Replace the password of the readers, and ring the doorbell.
+
+        Raises NotFound, also when no deployment is active, and Unreadable when the password of the workers can't be
+        decrypted.
+        """
+
+    def request_teardown(self, flow_id: str) -> Deployment | None:
+        """Request the teardown of the active deployment. Return None when there is none."""
+
+    def active(self, flow_id: str) -> Deployment | None:
+        """Return the deployment whose phase is not ABSENT, or None."""
+
+    def progress(self, flow_ids: Collection[str]) -> Mapping[str, Progress]:
+        """Return the progress of the active deployments by configuration id; those without one are left out."""
+
+    def unfinished(self, deployment_ids: Collection[str] | None = None) -> Sequence[Deployment]:
+        """Return the deployments whose phase is not ABSENT, or only those with the given ids."""
+
+    def versions(self) -> Sequence[DeploymentVersion]:
+        """Return the version of each deployment that `unfinished` returns, without reading its configuration."""
+
+    def ended_among(self, deployment_ids: Collection[str]) -> Sequence[str]:
+        """Return the given ids of deployments that are in phase ABSENT or were recorded as ended.
+
+        Unknown ids are not returned.
+        """
+
+    def undeployed_among(self, flow_ids: Collection[str]) -> Sequence[str]:
+        """Return the given ids of configurations that had a deployment, or were recorded as ended, and have none now.
+
+        Unknown ids are not returned.
+        """
+
+    def obsolete_topics(self, topics: Mapping[str, Collection[str]]) -> frozenset[str]:
+        """Return those of the given topics that ended deployments wrote, as far as their revisions are stored.
+
+        If a configuration was recorded as ended, all its given topics are returned. If it has an active deployment,
+        none is.
+
+        Args:
+            topics: The names of topics by the id of the configuration that they belong to.
+        """
+
+    def delete_ended(self, before: datetime, kept: Collection[str]) -> int:
+        """Delete the rows of deployments that ended before a time; return how many.
+
+        Args:
+            kept: The ids of deployments and configurations that still have resources outside of the database. Their
+                rows are kept, because they prove that these resources may be removed.
+        """
+
+    def record_as_ended(self, ids: Collection[str], at: datetime) -> None:
+        """Record ids of deployments and configurations that are not in this database as ended.
+
+        Afterwards the controller may remove their resources.
+        """
+
+    def observe(self, observed: Sequence[Observation]) -> None:
+        """Write the observed states. Phase ABSENT ends a deployment and deletes its secrets and log lines."""
+
+    def report_workers(self, workers: dict[str, Sequence[WorkerStatus]]) -> None:
+        """Replace the states of the workers, by deployment id."""
+
+    def write_logs(self, lines: Mapping[str, Sequence[LogLine]]) -> None:
+        """Add log lines, oldest first, by deployment id. The last MAX_LOG_LINES of each deployment are kept."""
+
+    def read_logs(self, deployment_id: str, limit: int) -> Sequence[LogLine]:
+        """Return the last log lines, newest first."""
+
+
+class Doorbell(Protocol):
+    """A counter that every change of a desired state raises. The controller polls it to learn of changes at once."""
+
+    def value(self) -> int:
+        """Return the present value of the counter."""

@@ -1,0 +1,101 @@
+"""The protocol of the store of token prices."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from headwater.model.price.archive import ArchiveKey
+
+
+class StoredToken(NamedTuple):
+    """The stored data of one token. A field is None when the store has no such entry.
+
+    Attributes:
+        state: The encoded price state (model/price/codec.py).
+        tail: The ticks that are not part of the state yet (model/price/tail.py).
+        ticks: The archived ticks of the hour that was asked for.
+        quoted_state: The encoded state of the token's quoted ticks (model/price/quoted_state.py).
+        quoted_tail: The tail of the token's quoted ticks.
+    """
+
+    state: bytes | None = None
+    tail: bytes | None = None
+    ticks: bytes | None = None
+    quoted_state: bytes | None = None
+    quoted_tail: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PriceWrite:
+    """One write of a worker to a partition.
+
+    Attributes:
+        end: The offset on the ticks topic up to which this write includes all ticks.
+        states: New states by token. A new state includes the token's tail, which is deleted.
+        archived: Archived ticks by token and time bucket.
+        tails: What is appended to the tails of other tokens, by token.
+        unsettled: The keys that have unsettled ticks from now on.
+        settled: The keys that have no unsettled ticks any more.
+    """
+
+    end: int
+    states: Mapping[bytes, bytes]
+    archived: Mapping[ArchiveKey, bytes]
+    tails: Mapping[bytes, bytes]
+    unsettled: Collection[bytes] = ()
+    settled: Collection[bytes] = ()
+
+
+class PriceStore(Protocol):
+    """The price states and tails of all tokens, as bytes, by partition of the ticks topic.
+
+    A state holds the prices of a token in encoded form (model/price/codec.py). Its tail holds the ticks that arrived
+    since the state was encoded (model/price/tail.py); a reader folds the tail into the state. Ticks that are too old
+    for the state are archived by token and time bucket (model/price/archive.py).
+
+    One worker at a time may write a partition. Tokens are named by their keys on the ticks topic; the quoted ticks of
+    a token have a key, a state and a tail of their own (model/price/quoted_state.py). Times are ms since the epoch.
+    """
+
+    def acquire_partitions(self, owner: str, topic_id: str, partitions: Collection[int]) -> Mapping[int, int]:
+        """Make `owner` the only writer of these partitions. Later writes of earlier owners are rejected.
+
+        Return by partition the offset that was reached on this topic. A partition is left out when nothing was written
+        to it for this `topic_id`.
+        """
+
+    def read(self, partition: int, tokens: Sequence[bytes]) -> list[tuple[bytes | None, bytes | None]]:
+        """Return the state and the tail of each token."""
+
+    def read_archived(self, archive_keys: Sequence[ArchiveKey]) -> list[bytes | None]:
+        """Return the archived ticks of each token and time bucket."""
+
+    def write(self, partition: int, owner: str, written: PriceWrite) -> Mapping[bytes, int] | None:
+        """Write in this order: archived ticks, states, tails, and then the offset that is reached.
+
+        Return the new sizes in bytes of the tails that were appended to. Return None when another owner has acquired
+        the partition, or when the store lost the last write of this owner; then acquire the partition again.
+
+        When a write is interrupted, the old offset stays, and the ticks must be folded again from there. Archived ticks
+        are written before the states from which they were removed, so each tick is always in at least one of them.
+        """
+
+    def unsettled(self, partition: int) -> Collection[bytes]:
+        """Return the keys that have unsettled ticks: quoted ticks for which late ticks may still change the USD price.
+
+        After an interrupted write, some of the returned keys may have none.
+        """
+
+    def note_chains(self, chains: Collection[str]) -> None:
+        """Record that there are ticks of these chains. The names are in lower case."""
+
+    def chains(self) -> Collection[str]:
+        """Return the chains that were recorded."""
+
+    def look_up(self, tokens: Sequence[bytes], hour: int) -> list[StoredToken]:
+        """Return the stored data of each token, with the archived ticks of one hour. The API reads this.
+
+        Args:
+            tokens: Keys of tokens, not of quoted ticks.
+            hour: The start of the hour.
+        """

@@ -1,0 +1,123 @@
+"""The protocols of the set store: sets of values, their lookup, and the names of datasets."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from headwater.model.value_sets import SetId
+
+
+@dataclass(frozen=True, slots=True)
+class SetWriteResult:
+    """The result of a write to a set.
+
+    Attributes:
+        changed: How many values the write added or removed.
+        version: The version of the set after the write.
+        count: The number of values in the set after the write.
+    """
+
+    changed: int
+    version: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ValuePage:
+    """One page of a listing of a set's values.
+
+    Attributes:
+        values: The values of the page.
+        cursor: Where the next page begins; None on the last page.
+        total: The number of values in the set.
+    """
+
+    values: list[str]
+    cursor: int | None
+    total: int
+
+
+class SetLookup(Protocol):
+    """The part of a set store that workers use. Callers pass normalised values (model/value_sets.py).
+
+    An unknown set counts as empty.
+    """
+
+    def contains_many(self, target: SetId, values: Sequence[str]) -> list[bool]:
+        """Return for each value whether it is a member of the set. Workers call this once per batch.
+
+        All answers are from one version of the set, which is at least as new as the start of the call. Values may
+        repeat.
+        """
+
+
+class SetStore(SetLookup, Protocol):
+    """Sets of strings, up to 100 million values each. Callers pass normalised values (model/value_sets.py).
+
+    An unknown set counts as empty.
+    """
+
+    def add(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
+        """Add values. Every read that starts afterwards sees them. Idempotent."""
+
+    def remove(self, target: SetId, values: Sequence[str]) -> SetWriteResult:
+        """Remove values. Idempotent."""
+
+    def replace(self, target: SetId, values: Iterable[str]) -> SetWriteResult:
+        """Replace all values atomically: readers see either all old or all new values.
+
+        An empty iterable clears the set and frees its memory. `values` is read once, in bounded memory; if it raises,
+        nothing changes. In the result, `changed` and `count` are the number of distinct values.
+        """
+
+    def page(self, target: SetId, cursor: int | None, count: int) -> ValuePage:
+        """Return the first `count` values after `cursor` (0 to 2^53 − 1), in a fixed pseudo-random order.
+
+        A value that is present during the whole listing is on exactly one page, whatever is written in the meantime.
+        """
+
+    def count(self, target: SetId) -> tuple[int, int]:
+        """Return the number of values and the version."""
+
+    def drop(self, target: SetId) -> None:
+        """Remove the set with all its keys. The caller must ensure that nobody writes to the set any more."""
+
+    def sweep(self) -> None:
+        """Remove the leftovers of replacements that were interrupted at least an hour ago. Called periodically."""
+
+
+class SetCounts(Protocol):
+    """The sizes of sets."""
+
+    def counts(self, targets: Sequence[SetId]) -> Sequence[int]:
+        """Return the number of values of each set, in order."""
+
+
+class UnsavedSets(Protocol):
+    """Filter sets that are written before their revision is saved.
+
+    They are listed here, so that sets that an interrupted save left behind can be removed.
+    """
+
+    def begin(self, targets: Iterable[SetId], now: datetime) -> None:
+        """List sets, before the first value is written to them."""
+
+    def end(self, targets: Iterable[SetId]) -> None:
+        """Delete sets from the list, after they are dropped or their revision is saved. Unknown sets are no error."""
+
+    def begun_before(self, time: datetime) -> Sequence[SetId]:
+        """Return the sets that are listed since before a time (to the second)."""
+
+
+class DatasetNames(Protocol):
+    """The names of datasets as workers resolve them: by owner, the dataset id of each name."""
+
+    def put(self, owner: str, name: str, dataset_id: str) -> None:
+        """Map a name to a dataset."""
+
+    def discard(self, owner: str, name: str, dataset_id: str) -> None:
+        """Remove a name, unless it belongs to another dataset by now."""
+
+    def resolve(self, owner: str, names: Sequence[str]) -> list[str | None]:
+        """Return the dataset id of each name; None for an unknown name."""
