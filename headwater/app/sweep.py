@@ -48,7 +48,7 @@ class Sweep:
         return classify(self._found, recorded_state(self._deployments, self._found)).unknown
 
     @property
-    def active_unknown_deployments(self) -> frozenset[str]:
+    def active_unknown(self) -> frozenset[str]:
         """Deployments among them whose workers read now."""
         return active_unknown_deployments(self._found, self.unknown)
 

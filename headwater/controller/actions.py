@@ -1,71 +1,71 @@
-"""The actions of a round: values that `plan` chooses and `executor` carries out.
+"""The actions of a plan: values that plan.py chooses and executor.py carries out.
 
-Each action is idempotent, so a round may be cut off between any two of them.
+Each action is idempotent, so a reconciliation may be interrupted between any two of them.
 """
 
 from dataclasses import dataclass
 
-from headwater.model.deployment import Observed, Revision
-from headwater.model.worker import WorkerSet
+from headwater.model.deployment import Observation, Revision
+from headwater.model.worker_spec import WorkerSet
 
 
 @dataclass(frozen=True, slots=True)
 class PrepareRevision:
-    """Create topics, users and rules, and set the first position of a source that no worker reads yet."""
+    """Create topics, users and access rules, and set the start offsets of a source that no worker reads yet."""
 
     target: Revision
 
 
 @dataclass(frozen=True, slots=True)
 class EnsureWorkers:
-    """Make the running worker set equal this one."""
+    """Make the running worker set equal to this one."""
 
     workers: WorkerSet
 
 
 @dataclass(frozen=True, slots=True)
 class StopWorkers:
-    """Stop all workers. required: whether the next actions wait until all workers have ended."""
+    """Stop all workers. required: whether the next actions must wait until all workers have ended."""
 
     required: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeReaderPassword:
-    """Give the readers' user its newest password."""
+    """Set the current password of the readers' user on the broker."""
 
 
 @dataclass(frozen=True, slots=True)
-class MatchTopics:
-    """Give the outputs the partitions that the source has gained, and the settings of a revision that runs."""
+class SyncTopics:
+    """Add partitions to the outputs when the source has more, and apply the topic settings of the running revision."""
 
     target: Revision
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeTopicSettings:
-    """Give the topics the settings of a revision whose workers have taken over."""
+    """Apply the topic settings of a revision whose workers have taken over."""
 
     target: Revision
 
 
 @dataclass(frozen=True, slots=True)
 class RemovePrevious:
-    """Remove subscriptions, rules and topics that only other revisions than `kept` have."""
+    """Remove the subscriptions, access rules and topics that the revision `kept` does not use."""
 
     kept: Revision
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveEverything:
-    """Remove subscriptions, then rules, users and topics, then metrics. No worker runs."""
+class RemoveAll:
+    """Remove the subscriptions, then the access rules, users and topics, then the metrics. No worker runs."""
 
 
 @dataclass(frozen=True, slots=True)
-class RecordObserved:
-    """Store the observed state. This action ends the round."""
+class StoreObservation:
+    """Store the observed state. This action ends the reconciliation."""
 
-    observed: Observed
+    observed: Observation
 
 
 Action = (
@@ -73,9 +73,9 @@ Action = (
     | EnsureWorkers
     | StopWorkers
     | ChangeReaderPassword
-    | MatchTopics
+    | SyncTopics
     | ChangeTopicSettings
     | RemovePrevious
-    | RemoveEverything
-    | RecordObserved
+    | RemoveAll
+    | StoreObservation
 )

@@ -1,8 +1,8 @@
 """The controller's main loop.
 
-It renews the lease, polls the change counter of the database (`Doorbell`), reconciles deployments in parallel and stores
-the states of the workers. A failing deployment never delays another one: each has its own back-off, and is reconciled
-at most once at a time.
+It renews the lease, polls the change counter of the database (`Doorbell`), reconciles deployments in parallel, and
+stores the states of the workers. A failing deployment never delays another one: each has its own back-off, and at most
+one reconciliation at a time.
 """
 
 import threading

@@ -104,8 +104,8 @@ class Executor:
                 existing = self.broker.partitions(sink_topic(deployment.flow_id, sink.name)) or 0
                 if existing > sink.partitions:
                     raise DeployFailed(
-                        f"The topic of the sink {sink.name} has {existing} partitions, and Kafka can't remove partitions. "
-                        f"Set partitions to {existing} or more, or give the sink another name."
+                        f"The topic of the sink {sink.name} has {existing} partitions, and Kafka can't remove "
+                        f"partitions. Set partitions to {existing} or more, or give the sink another name."
                     )
 
     def _sync_topics(self, deployment: Deployment, target: Revision) -> None:
@@ -142,9 +142,10 @@ class Executor:
 def _log_action(deployment: Deployment, action: Action) -> None:
     """Log an action before it is carried out. Specs and passwords are omitted.
 
-    SyncTopics runs every minute, and StopWorkers is repeated until all workers have ended: both are debug lines.
+    SyncTopics runs every minute, and a teardown repeats StopWorkers until all workers have ended: these are debug lines.
     """
-    level = "debug" if isinstance(action, SyncTopics | StopWorkers) else "info"
+    is_repeated = isinstance(action, SyncTopics) or (isinstance(action, StopWorkers) and action.required)
+    level = "debug" if is_repeated else "info"
     details: dict[str, object] = {}
     match action:
         case (

@@ -12,6 +12,6 @@ class FlowLocks:
         self._locks: WeakValueDictionary[str, threading.Semaphore] = WeakValueDictionary()
 
     def of(self, flow_id: str) -> threading.Semaphore:
-        """The configuration's lock: `with flow_locks.of(flow_id): …`."""
+        """Return the lock of a configuration: `with flow_locks.of(flow_id): …`."""
         with self._mutex:
             return self._locks.setdefault(flow_id, threading.Semaphore())

@@ -1,11 +1,14 @@
-"""Decides what a round over one deployment does: pure functions of what is desired and what was observed.
+"""Plans how one deployment is reconciled: pure functions of the desired and the observed state.
 
-Level-triggered: the same state gives the same actions, whatever happened before.
-Deploy: topics, users and rules → first positions → worker set → ready → stable → resources of old revisions removed.
-Teardown: workers ended → subscriptions → rules → users → topics → recorded; consumer groups go once they are empty.
+The plan is level-triggered: the same state gives the same actions, whatever happened before.
 
-A revision that does not get ready, or dies while it is on probation, goes back to the stable one. Until its workers
-are prepared to take over, those of the stable one run on (see orchestrators/base.py).
+Deploy: topics, users and access rules (ACLs) → start offsets → worker set → ready → stable → resources of previous
+revisions removed.
+Teardown: workers ended → subscriptions → access rules → users → topics → recorded. The sweeper removes the consumer
+groups when they are empty.
+
+A revision whose workers do not become ready, or die on probation, is rolled back to the stable revision. The workers of
+the stable revision keep running until the new ones are prepared to take over (see orchestrators/base.py).
 """
 
 from collections.abc import Sequence
@@ -16,36 +19,37 @@ from headwater.controller.actions import (
     ChangeReaderPassword,
     ChangeTopicSettings,
     EnsureWorkers,
-    MatchTopics,
     PrepareRevision,
-    RecordObserved,
-    RemoveEverything,
+    RemoveAll,
     RemovePrevious,
     StopWorkers,
+    StoreObservation,
+    SyncTopics,
 )
-from headwater.model.deployment import Condition, Deployment, Desired, Observed, Phase, Revision, WorkerStatus
-from headwater.model.worker import WorkerSet
+from headwater.model.deployment import Condition, Deployment, DesiredPhase, Observation, Phase, Revision, WorkerStatus
+from headwater.model.worker_spec import WorkerSet
 
 READY_WITHIN_S = 50.0
 STABLE_AFTER_S = 30.0
 """How long a revision is on probation after its workers are ready."""
-ON_PROBATION = f"All workers are ready. The revision is stable when they have been so for {STABLE_AFTER_S:.0f} s."
-PARTITIONS_EVERY_S = 60.0
-"""How often the partitions of a running deployment's source are looked at."""
+ON_PROBATION = f"All workers are ready. The revision is stable when they have been ready for {STABLE_AFTER_S:.0f} s."
+PARTITION_CHECK_EVERY_S = 60.0
+"""How often the partitions of a running deployment's source are compared with those of its outputs."""
 MAX_DEATHS_IN_ROLLOUT = 3
 MAX_DEATHS_ON_PROBATION = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Rollout:
-    """What this process remembers of a rollout between rounds; losing it only repeats idempotent actions.
+class RolloutProgress:
+    """What this process remembers of a rollout between two plans. When it is lost, idempotent actions are repeated.
 
     Attributes:
-        generation, revision: The rollout that this is about.
-        not_ready_since, ready_since: Monotonic seconds; the latter is None while the workers are not ready.
-        startup_deaths: Deaths of its workers before they were ready for the first time; None until then.
-        deaths: Deaths when the workers were ready last.
-        compared_at: When the partitions of outputs and source were compared last, in monotonic seconds.
+        generation, revision: The generation and the target revision of the rollout.
+        not_ready_since: When the workers stopped being ready, or when the rollout began; monotonic seconds.
+        ready_since: When the workers became ready, in monotonic seconds; None while they are not ready.
+        startup_deaths: The deaths of the workers before they were ready for the first time; None until then.
+        deaths: The deaths when the workers were last ready.
+        compared_at: When the partitions of outputs and source were last compared, in monotonic seconds.
     """
 
     generation: int
@@ -59,7 +63,7 @@ class Rollout:
 
 @dataclass(frozen=True, slots=True)
 class RevisionWorkers:
-    """A revision and its workers; without workers, `problem` says why it can't have any."""
+    """A revision and its worker set. `workers` is None when the revision can't run; `problem` then says why."""
 
     revision: Revision
     workers: WorkerSet | None
@@ -68,11 +72,11 @@ class RevisionWorkers:
 
 @dataclass(frozen=True, slots=True)
 class DesiredState:
-    """A deployment as it is stored, and the revisions that a round may run.
+    """A stored deployment, and the revisions that may run.
 
     Attributes:
         target: The revision whose workers should run.
-        fallback: What a failed rollout goes back to, if there is anything.
+        fallback: The revision to roll back to, if there is one.
         predecessor: The revision that ran before the target, if it is another one.
     """
 
@@ -84,192 +88,199 @@ class DesiredState:
 
 @dataclass(frozen=True, slots=True)
 class ObservedState:
-    """The observed state of a deployment in a round.
+    """The observed state of a deployment.
 
     Attributes:
-        now: Monotonic seconds.
-        workers: The workers that take part in the group.
-        successors: The workers that prepare to take over.
+        now: The current time in monotonic seconds.
+        workers: The workers that are members of the consumer group.
+        successors: The workers that are being prepared to take over.
         rollout: What this process remembers of the rollout.
-        ensured: Whether the target's workers were asked for in this round.
+        ensured: Whether EnsureWorkers has already been carried out in this reconciliation.
     """
 
     now: float
     workers: Sequence[WorkerStatus] = ()
     successors: Sequence[WorkerStatus] = ()
-    rollout: Rollout | None = None
+    rollout: RolloutProgress | None = None
     ensured: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The actions of a round in their order, and the rollout to remember after them."""
+    """The actions to carry out, in this order, and the rollout to remember after them."""
 
     actions: tuple[Action, ...] = ()
-    rollout: Rollout | None = None
+    rollout: RolloutProgress | None = None
 
 
 def plan(desired: DesiredState, observed: ObservedState) -> Plan:
-    """Decide what to do now. A plan without actions means that nothing needs to be done."""
+    """Plan what to do now. A plan without actions means that nothing needs to be done."""
     deployment = desired.deployment
-    if deployment.desired is Desired.ABSENT:
-        gone = observe(deployment, condition=Condition.STABLE, phase=Phase.ABSENT)
-        return Plan((StopWorkers(required=True), RemoveEverything(), RecordObserved(gone)))
-    if deployment.unreadable:  # nothing is begun, and its workers run on
+    if deployment.desired is DesiredPhase.ABSENT:
+        gone = observation_of(deployment, condition=Condition.STABLE, phase=Phase.ABSENT)
+        return Plan((StopWorkers(required=True), RemoveAll(), StoreObservation(gone)))
+    if deployment.unreadable:  # nothing new is started, and the workers keep running
         return Plan(rollout=observed.rollout)
     if deployment.observed_credentials != deployment.credentials:
-        news = observe(deployment, credentials=deployment.credentials)
-        return Plan((ChangeReaderPassword(), RecordObserved(news)), observed.rollout)
+        observation = observation_of(deployment, credentials=deployment.credentials)
+        return Plan((ChangeReaderPassword(), StoreObservation(observation)), observed.rollout)
     if deployment.is_reconciled and deployment.phase is Phase.FAILED:
         return Plan(rollout=observed.rollout)
     if desired.target.workers is None:
-        return give_up(desired, desired.target.problem)
+        return roll_back_or_fail(desired, desired.target.problem)
     rollout = _rollout_of(desired, observed)
     if rollout is None:
-        return _begin(desired, desired.target.workers, observed)
+        return _begin_rollout(desired, desired.target.workers, observed)
     if not observed.ensured and not _runs(desired.target.workers, observed):
         return Plan((EnsureWorkers(desired.target.workers),), rollout)
     return _evaluate_rollout(desired, desired.target.workers, rollout, observed)
 
 
-def give_up(desired: DesiredState, reason: str) -> Plan:
-    """Go back to the stable revision; without one that can run, stop."""
+def roll_back_or_fail(desired: DesiredState, reason: str) -> Plan:
+    """Roll back to the stable revision, or stop the workers when no stable revision can run."""
     deployment, fallback = desired.deployment, desired.fallback
     if fallback is not None and not is_rolled_back(deployment):
         if fallback.workers is not None:
-            reason = f"{reason} Revision {fallback.revision.number} runs. Deploy again to try again."
-            news = observe(deployment, condition=Condition.ROLLED_BACK, reason=reason)
-            return Plan((EnsureWorkers(fallback.workers), RecordObserved(news)))
+            reason = f"{reason} Revision {fallback.revision.number} runs instead. Deploy again to retry."
+            observation = observation_of(deployment, condition=Condition.ROLLED_BACK, reason=reason)
+            return Plan((EnsureWorkers(fallback.workers), StoreObservation(observation)))
         reason = f"{reason} Revision {fallback.revision.number} can't run either: {fallback.problem}"
-    failed = observe(deployment, condition=Condition.FAILED, phase=Phase.FAILED, reason=reason)
-    return Plan((StopWorkers(required=False), RecordObserved(failed)))
+    failed = observation_of(deployment, condition=Condition.FAILED, phase=Phase.FAILED, reason=reason)
+    return Plan((StopWorkers(required=False), StoreObservation(failed)))
 
 
 def is_rolled_back(deployment: Deployment) -> bool:
-    """Whether the newest rollout failed, and a previous revision runs."""
+    """Whether the last rollout failed and a previous revision runs."""
     return deployment.is_reconciled and deployment.condition is Condition.ROLLED_BACK
 
 
 def fallback_of(deployment: Deployment) -> Revision | None:
-    """What a failed rollout goes back to."""
+    """Return the revision to roll back to."""
     stable = deployment.revision(deployment.stable_revision)
     return None if stable is None or stable.number == deployment.desired_revision else stable
 
 
 def target_of(deployment: Deployment) -> Revision:
-    """The revision whose workers should run."""
-    return (fallback_of(deployment) if is_rolled_back(deployment) else None) or deployment.newest
+    """Return the revision whose workers should run."""
+    return (fallback_of(deployment) if is_rolled_back(deployment) else None) or deployment.requested_revision
 
 
 def predecessor_of(deployment: Deployment) -> Revision | None:
-    """The revision that ran before the target, if it is another one."""
+    """Return the revision that ran before the target, if it is another one."""
     running = deployment.revision(deployment.observed_revision)
     return None if running is None or running.number == target_of(deployment).number else running
 
 
-def _rollout_of(desired: DesiredState, observed: ObservedState) -> Rollout | None:
-    """What is remembered of this very rollout."""
+def _rollout_of(desired: DesiredState, observed: ObservedState) -> RolloutProgress | None:
+    """Return the remembered rollout, if it is that of the current generation and target revision."""
     known, wanted = observed.rollout, (desired.deployment.generation, desired.target.revision.number)
     return known if known is not None and (known.generation, known.revision) == wanted else None
 
 
-def _begin(desired: DesiredState, wanted: WorkerSet, observed: ObservedState) -> Plan:
-    """The first round of a rollout in this process prepares what its workers need."""
+def _begin_rollout(desired: DesiredState, wanted: WorkerSet, observed: ObservedState) -> Plan:
+    """Plan the start of a rollout, or its continuation after a restart of this process."""
     actions: list[Action] = []
     if not desired.deployment.is_reconciled:
         actions.append(PrepareRevision(desired.target.revision))
         before = desired.predecessor
         if before is not None and before.workers is not None and not observed.workers:
-            actions.append(EnsureWorkers(before.workers))  # after a restart, the old one runs until the hand-over
-    rollout = Rollout(desired.deployment.generation, desired.target.revision.number, observed.now)
+            # After a restart of the controller, the previous revision runs until the hand-over.
+            actions.append(EnsureWorkers(before.workers))
+    rollout = RolloutProgress(desired.deployment.generation, desired.target.revision.number, observed.now)
     return Plan((*actions, EnsureWorkers(wanted)), rollout)
 
 
 def _runs(wanted: WorkerSet, observed: ObservedState) -> bool:
-    """Whether exactly the wanted workers are there, ready or not."""
+    """Whether exactly the wanted workers run, ready or not."""
     workers = observed.workers
     same = len(workers) == wanted.slots and all(worker.spec_hash == wanted.spec_hash for worker in workers)
     return same and not observed.successors
 
 
-def _evaluate_rollout(desired: DesiredState, wanted: WorkerSet, rollout: Rollout, observed: ObservedState) -> Plan:
+def _evaluate_rollout(
+    desired: DesiredState, wanted: WorkerSet, rollout: RolloutProgress, observed: ObservedState
+) -> Plan:
     deployment = desired.deployment
-    first: tuple[Action, ...] = ()
-    if deployment.is_reconciled and observed.now - rollout.compared_at >= PARTITIONS_EVERY_S:
-        first, rollout = (MatchTopics(desired.target.revision),), replace(rollout, compared_at=observed.now)
-    trying = [w for w in (*observed.workers, *observed.successors) if w.spec_hash == wanted.spec_hash]
-    if _may_fail(desired) and (reason := _why_they_keep_dying(deployment.is_reconciled, rollout, trying)):
-        return give_up(desired, reason)
+    sync: tuple[Action, ...] = ()
+    if deployment.is_reconciled and observed.now - rollout.compared_at >= PARTITION_CHECK_EVERY_S:
+        sync, rollout = (SyncTopics(desired.target.revision),), replace(rollout, compared_at=observed.now)
+    target_workers = [w for w in (*observed.workers, *observed.successors) if w.spec_hash == wanted.spec_hash]
+    if _can_still_fail(desired) and (reason := _crash_reason(deployment.is_reconciled, rollout, target_workers)):
+        return roll_back_or_fail(desired, reason)
     workers = observed.workers
     if len(workers) == wanted.slots and all(w.is_ready and w.spec_hash == wanted.spec_hash for w in workers):
-        decided = _ready(desired, rollout, observed)
+        next_plan = _ready(desired, rollout, observed)
     else:
-        decided = _not_ready(desired, rollout, observed.now, trying)
-    return Plan(first + decided.actions, decided.rollout) if first else decided
+        next_plan = _not_ready(desired, rollout, observed.now, target_workers)
+    return Plan(sync + next_plan.actions, next_plan.rollout) if sync else next_plan
 
 
-def _ready(desired: DesiredState, rollout: Rollout, observed: ObservedState) -> Plan:
+def _ready(desired: DesiredState, rollout: RolloutProgress, observed: ObservedState) -> Plan:
     deployment, number = desired.deployment, desired.target.revision.number
     deaths = _deaths(observed.workers)
     if rollout.startup_deaths is None:
         rollout = replace(rollout, startup_deaths=deaths)
-    if rollout.ready_since is None or rollout.deaths != deaths:  # a worker may have died and restarted between rounds
+    if rollout.ready_since is None or rollout.deaths != deaths:  # a worker may have restarted since the last plan
         rollout = replace(rollout, ready_since=observed.now, deaths=deaths)
     ready_for_s = observed.now - (rollout.ready_since or 0.0)
     if not deployment.is_reconciled:
-        news = observe(deployment, number, Condition.ROLLING_OUT, reason=ON_PROBATION)
-        return Plan((ChangeTopicSettings(desired.target.revision), RecordObserved(news)), rollout)
+        observation = observation_of(deployment, number, Condition.ROLLING_OUT, reason=ON_PROBATION)
+        return Plan((ChangeTopicSettings(desired.target.revision), StoreObservation(observation)), rollout)
     if deployment.observed_revision != number:
-        news = observe(deployment, number)
+        observation = observation_of(deployment, number)
     elif deployment.condition is Condition.ROLLING_OUT and ready_for_s >= STABLE_AFTER_S:
-        news = observe(deployment, number, Condition.STABLE)
+        observation = observation_of(deployment, number, Condition.STABLE)
     elif deployment.condition is Condition.STABLE and deployment.previous_revisions:
-        # This is a round of its own: it is stored by now that no rollback can reach the previous revisions.
-        retired = replace(observe(deployment, number), retired=True)
-        return Plan((RemovePrevious(desired.target.revision), RecordObserved(retired)), rollout)
+        # This happens in a later reconciliation: by now the database records the revision as stable, so no rollback can
+        # need the previous revisions.
+        retired = replace(observation_of(deployment, number), retired=True)
+        return Plan((RemovePrevious(desired.target.revision), StoreObservation(retired)), rollout)
     else:
         return Plan((), rollout)
-    return Plan((RecordObserved(news),), rollout)
+    return Plan((StoreObservation(observation),), rollout)
 
 
-def _not_ready(desired: DesiredState, rollout: Rollout, now: float, workers: Sequence[WorkerStatus]) -> Plan:
+def _not_ready(desired: DesiredState, rollout: RolloutProgress, now: float, workers: Sequence[WorkerStatus]) -> Plan:
     if rollout.ready_since is not None:
         rollout = replace(rollout, ready_since=None, not_ready_since=now)
-    # Workers that wait for a store or broker are not at fault: the deploy call answers that the rollout continues.
+    # Workers that wait for a store or broker are not at fault, so the rollout continues.
     late = now - rollout.not_ready_since > READY_WITHIN_S and not any(worker.waits for worker in workers)
-    if not late or not _may_fail(desired):
+    if not late or not _can_still_fail(desired):
         return Plan((), rollout)
     what = f"The workers of revision {rollout.revision} were not ready within {READY_WITHIN_S:.0f} s."
-    return give_up(desired, f"{what} {_reasons(workers)}")
+    return roll_back_or_fail(desired, f"{what} {_reasons(workers)}")
 
 
-def _may_fail(desired: DesiredState) -> bool:
-    """True in a rollout: until the workers are ready, and on probation when there is a revision to go back to."""
+def _can_still_fail(desired: DesiredState) -> bool:
+    """Whether the rollout may still fail.
+
+    It may before the workers are ready, and on probation when there is a revision to roll back to.
+    """
     deployment = desired.deployment
     on_probation = deployment.condition is Condition.ROLLING_OUT and desired.fallback is not None
     return not deployment.is_reconciled or on_probation
 
 
-def _why_they_keep_dying(on_probation: bool, rollout: Rollout, workers: Sequence[WorkerStatus]) -> str:
-    """The reason to give a revision up; empty when its workers do not keep dying."""
+def _crash_reason(on_probation: bool, rollout: RolloutProgress, workers: Sequence[WorkerStatus]) -> str:
+    """Return the reason when the workers of a revision die repeatedly; empty when they do not."""
     if on_probation:
         when, limit = f"within {STABLE_AFTER_S:.0f} s of being ready", MAX_DEATHS_ON_PROBATION
     else:
         when, limit = "before they are ready", MAX_DEATHS_IN_ROLLOUT
     if _deaths(workers) - (rollout.startup_deaths or 0) < limit:
         return ""
-    return f"The workers of revision {rollout.revision} keep ending {when}. {_reasons(workers)}"
+    return f"The workers of revision {rollout.revision} keep exiting {when}. {_reasons(workers)}"
 
 
 def _reasons(workers: Sequence[WorkerStatus]) -> str:
-    return "; ".join(f"{w.name}: {w.reason}" for w in workers if w.reason) or "no worker has said why"
+    return "; ".join(f"{w.name}: {w.reason}" for w in workers if w.reason) or "No worker has reported a reason."
 
 
 def _deaths(workers: Sequence[WorkerStatus]) -> int:
     return sum(worker.deaths for worker in workers)
 
 
-def observe(
+def observation_of(
     deployment: Deployment,
     revision: int | None = None,
     condition: Condition | None = None,
@@ -277,17 +288,17 @@ def observe(
     phase: Phase | None = None,
     reason: str | None = None,
     credentials: int | None = None,
-) -> Observed:
-    """The observed state of a deployment. Arguments that are left out keep the stored value.
+) -> Observation:
+    """Return the observed state to store. Omitted arguments keep the stored value.
 
-    A revision that runs makes the phase RUNNING; new credentials alone are no news of a rollout.
+    The phase is RUNNING unless it is given. A change of the credentials alone changes neither phase nor generation.
     """
     rotation = credentials is not None
     if phase is None:
         phase = deployment.phase if rotation else Phase.RUNNING
     if reason is None:
         reason = deployment.reason if condition is None else ""
-    return Observed(
+    return Observation(
         deployment.id,
         phase,
         deployment.observed_revision if revision is None else revision,

@@ -1,73 +1,76 @@
-"""A round over one deployment: observe, plan, act, and return the observed state."""
+"""Reconciles one deployment: observe, plan, act, and return the observed state."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import structlog
 
+from headwater.controller.deployment_resources import WorkerSettings, worker_set
 from headwater.controller.executor import Executor
 from headwater.controller.plan import (
     DesiredState,
     ObservedState,
     Plan,
     RevisionWorkers,
-    Rollout,
+    RolloutProgress,
     fallback_of,
-    give_up,
     plan,
     predecessor_of,
+    roll_back_or_fail,
     target_of,
 )
-from headwater.controller.resources import WorkerSettings, worker_set
 from headwater.controller.sources import Sources
 from headwater.errors import DeployFailed
-from headwater.model.deployment import Deployment, Desired, Observed, Revision
+from headwater.model.deployment import Deployment, DesiredPhase, Observation, Revision
 from headwater.orchestrators.base import Orchestrator
 
 log = structlog.get_logger(__name__)
 
-STEPS_PER_ROUND = 2
-"""A plan that asks for workers is followed by one that looks at them, in the same round."""
+MAX_PLANS = 2
+"""A plan that starts workers is followed by a second plan, which evaluates the states of these workers."""
 
 
 @dataclass(slots=True)
 class Reconciler:
-    """Runs rounds over deployments. Thread-safe for different deployments. clock: monotonic seconds."""
+    """Reconciles deployments. Thread-safe for different deployments. clock: returns monotonic seconds."""
 
     orchestrator: Orchestrator
     executor: Executor
     settings: WorkerSettings
     sources: Sources
     clock: Callable[[], float]
-    _rollouts: dict[str, Rollout | None] = field(default_factory=dict)
+    _rollouts: dict[str, RolloutProgress | None] = field(default_factory=dict)
     _desired: dict[str, DesiredState] = field(default_factory=dict)
 
     def is_idle(self, deployment: Deployment) -> bool:
-        """Whether a round over a deployment would do nothing. Cheap, and asks no broker. Raises Unavailable."""
+        """Whether reconciling a deployment would do nothing. Raises Unavailable.
+
+        The check is cheap and sends no request to a broker.
+        """
         planned = self._plan(self._desired_state(deployment), ensured=False)
         if planned.actions:
             return False
         self._rollouts[deployment.id] = planned.rollout
         return True
 
-    def round(self, deployment: Deployment) -> Observed | None:
+    def reconcile(self, deployment: Deployment) -> Observation | None:
         """Bring a deployment nearer to its desired state. Returns the observed state; None when it did not change.
 
-        Raises Unavailable when a later round may succeed.
+        Raises Unavailable when a later call may succeed.
         """
         desired = self._desired_state(deployment)
         try:
-            for step in range(STEPS_PER_ROUND):
+            for step in range(MAX_PLANS):
                 planned = self._plan(desired, ensured=step > 0)
-                news = self._run(deployment, planned)
-                if news is not None or not planned.actions:
-                    return news
+                observation = self._run(deployment, planned)
+                if observation is not None or not planned.actions:
+                    return observation
         except DeployFailed as error:
-            return self._run(deployment, give_up(desired, error.detail))
+            return self._run(deployment, roll_back_or_fail(desired, error.detail))
         return None
 
     def discard(self, deployment_id: str) -> None:
-        """Drop the rollout of a deployment that has ended."""
+        """Forget a deployment that has ended."""
         self._rollouts.pop(deployment_id, None)
         self._desired.pop(deployment_id, None)
 
@@ -82,19 +85,26 @@ class Reconciler:
         )
         return plan(desired, observed)
 
-    def _run(self, deployment: Deployment, planned: Plan) -> Observed | None:
-        """Carry out a plan, and remember its rollout once all actions are done: an interrupted plan begins anew."""
-        news = self.executor.run(deployment, planned.actions)
+    def _run(self, deployment: Deployment, planned: Plan) -> Observation | None:
+        """Carry out a plan, and remember its rollout when all actions are done. An interrupted plan is repeated."""
+        observation = self.executor.run(deployment, planned.actions)
         self._rollouts[deployment.id] = planned.rollout
-        return news
+        return observation
 
     def _desired_state(self, deployment: Deployment) -> DesiredState:
-        """The desired state, computed once per stored state, since the hash of a worker set covers all scripts."""
+        """Return the desired state. It is cached until the stored deployment changes.
+
+        The hash of a worker set covers all scripts, so it is expensive.
+        """
         known = self._desired.get(deployment.id)
         if known is not None and known.deployment is deployment:
             return known
-        if deployment.unreadable and deployment.desired is Desired.RUNNING:
-            log.error("a deployment is left alone", deployment=deployment.id, reason=deployment.unreadable)
+        if deployment.unreadable and deployment.desired is DesiredPhase.RUNNING:
+            log.error(
+                "a deployment can't be read; its workers are not changed",
+                deployment=deployment.id,
+                reason=deployment.unreadable,
+            )
         fallback, predecessor = fallback_of(deployment), predecessor_of(deployment)
         desired = DesiredState(
             deployment,

@@ -1,4 +1,4 @@
-"""Kafka's settings of the topics of sinks: pure functions of the members that set up a topic."""
+"""Computes the Kafka settings of the topics of sinks from the members of the sinks: pure functions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -7,41 +7,42 @@ from headwater.model.deployment import Deployment, Revision, sink_topic
 from headwater.model.sink import KafkaSink
 
 MIN_SEGMENT_BYTES = 4 << 20
-"""A segment has to hold the largest batch of records."""
+"""A segment must be able to hold the largest batch of records."""
 MIN_SEGMENT_MS = 60_000
-"""Each partition has at most one new file a minute."""
+"""The minimum time between two new segment files of a partition."""
 SEGMENTS_PER_PARTITION = 8
-"""Only whole segments are removed: this is how far retention by size may be exceeded."""
+"""The number of segments that retention_bytes is divided into. Kafka removes only whole segments."""
 
 _CODECS = {None: "producer", "none": "uncompressed"}
-"""Kafka's words for what it calls otherwise than a sink does."""
+"""Kafka's names of the codecs that have another name in a sink."""
 
 
 def creation_settings(sink: KafkaSink) -> dict[str, str]:
-    """All settings of a topic that is made for a sink."""
+    """Return all settings of a new topic of a sink."""
     return OUTPUT_TOPIC_CONFIG | _settings(sink, (name for name in _SETTINGS if getattr(sink, name) is not None))
 
 
 def changed_settings(deployment: Deployment, target: Revision) -> dict[str, dict[str, str]]:
-    """By topic, the settings that an existing topic has to have for a revision.
+    """Return the settings that a revision needs on existing topics, by topic.
 
-    A setting is among them when any revision of the deployment set it: a member that was left out since gets its
-    default again. All other settings stay what the operator of Kafka made them.
+    They contain each setting that any revision of the deployment has set, so that a member that was removed since is
+    reset to its default. Settings that no revision has set are not changed, because the operator of Kafka may have
+    changed them.
     """
     changed = {}
     for sink in _kafka_sinks(target):
-        forms = [other for revision in deployment.revisions for other in _kafka_sinks(revision)]
-        forms = [other for other in forms if other.name == sink.name]
-        members = [name for name in _SETTINGS if any(getattr(form, name) is not None for form in forms)]
+        versions = [other for revision in deployment.revisions for other in _kafka_sinks(revision)]
+        versions = [other for other in versions if other.name == sink.name]
+        members = [name for name in _SETTINGS if any(getattr(version, name) is not None for version in versions)]
         if members:
             changed[sink_topic(deployment.flow_id, sink.name)] = _settings(sink, members)
     return changed
 
 
 def without_compaction(changed: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
-    """The settings that may change while workers of an earlier revision still write.
+    """Return the settings that may be changed while workers of an earlier revision still write.
 
-    These workers may write records without a key, which Kafka refuses once the topic is compacted.
+    These workers may write records without a key, which Kafka rejects when the topic is compacted.
     """
     return {
         topic: {name: value for name, value in settings.items() if "compact" not in value}
@@ -90,4 +91,4 @@ _SETTINGS = {
     "compression": _compression,
     "cleanup_policy": _cleanup_policy,
 }
-"""By member of a sink, the settings that it makes."""
+"""For each member of a sink, the function that returns its Kafka settings."""

@@ -1,54 +1,63 @@
-"""Protocol of an orchestrator: makes worker sets run, on this machine or elsewhere."""
+"""Protocol of an orchestrator, which runs worker sets on this machine or elsewhere."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 from headwater.model.deployment import LogLine, WorkerStatus
-from headwater.model.worker import Pulse, WorkerSet
+from headwater.model.worker_spec import WorkerSet, WorkerSnapshot
 
 
 class Orchestrator(Protocol):
-    """Called by the controller only. Implementations: orchestrators/process.py, and memory.py for tests."""
+    """Runs worker sets for the controller.
+
+    Implementations: orchestrators/process.py, and tests/support/memory/orchestrator.py for tests.
+    """
 
     def ensure(self, wanted: WorkerSet) -> None:
-        """Make the running set equal this one. Idempotent; returns before the workers are ready; same hash: no-op.
+        """Make the running worker set of the deployment equal to this one.
 
-        A set that runs is replaced without a gap in service: its successors start beside it, and prepare all but the
-        reading of records. When all of them are prepared, each slot hands over: the worker finishes what it has read,
-        commits and ends, then its successor joins. Until then, asking for the running set again calls it off.
+        The call is idempotent: it does nothing when the same set already runs. It returns before the workers are ready.
+
+        A running set is replaced without downtime. Successors start beside the workers and prepare everything except
+        the reading of records. When all successors are prepared, each slot hands over: the worker finishes and commits
+        what it has read and ends, then its successor joins the consumer group. Until then, a call with the running set
+        cancels the replacement.
         """
 
-    def lead(self, for_s: float) -> None:
-        """Say that this controller leads for so long from now on.
+    def extend_leadership(self, for_s: float) -> None:
+        """Tell the orchestrator that this controller holds the lease for the next `for_s` seconds.
 
-        After that a worker whose place another one took (FENCED_STATUS) is not started again until this is called: the
-        other one may be the next leader's, and two that run the same worker would take its place from each other.
+        After that time, a worker that exited because it was fenced (FENCED_STATUS) is not restarted until the next
+        call. The worker that fenced it may belong to the next leader, and the two would fence each other repeatedly.
         """
 
-    def drop(self, deployment_id: str) -> bool:
-        """Stop all workers of a deployment. Idempotent; True only when all of them are gone."""
+    def stop_workers(self, deployment_id: str) -> bool:
+        """Stop all workers of a deployment. Idempotent; returns True only when all of them have ended."""
 
     def status(self, deployment_id: str) -> Sequence[WorkerStatus]:
-        """The workers as last observed (at most 1 s old); empty when there is no set. Never blocks on a worker.
+        """Return the workers as last observed, at most 1 s ago; empty when there is no set. Never blocks on a worker.
 
-        Raises OrchestratorUnavailable, never an empty list, when the state can't be read.
+        Raises OrchestratorUnavailable when the state can't be read. An empty list then would mean that no worker runs.
         """
 
     def successors(self, deployment_id: str) -> Sequence[WorkerStatus]:
-        """The workers that prepare to take over, as last observed; empty when no hand-over goes on."""
+        """Return the workers that are being prepared to take over; empty when no replacement is in progress."""
 
     def take_logs(self) -> dict[str, list[LogLine]]:
-        """The lines that workers wrote since the last call, oldest first, by deployment id."""
+        """Return the log lines of the workers since the last call, oldest first, by deployment id."""
 
-    def pulses(self) -> Sequence[Pulse]:
-        """The last heartbeat of every worker that has, or should have, a part in a group: not of successors."""
+    def worker_snapshots(self) -> Sequence[WorkerSnapshot]:
+        """Return the last heartbeat of every worker that is or should be a member of a consumer group.
 
-    def running(self) -> frozenset[str]:
-        """The ids of all deployments that have workers: what the sweeper compares."""
+        Successors are not included.
+        """
+
+    def running_deployments(self) -> frozenset[str]:
+        """Return the ids of all deployments that have workers."""
 
     @property
     def failing(self) -> str:
-        """What fails in looking after the workers now, as a sentence; empty while all of it works."""
+        """The current error of the orchestrator's background thread, as a sentence; empty when it works."""
 
     def close(self) -> None:
-        """Stop all workers, as at the end of the process."""
+        """Stop all workers, at the end of the process."""

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from headwater.errors import OrchestratorUnavailable
 from headwater.model.deployment import LogLine, Status, WorkerStatus
-from headwater.model.worker import Heartbeat, Pulse, WorkerSet
+from headwater.model.worker_spec import Heartbeat, WorkerSet, WorkerSnapshot
 
 
 class MemoryOrchestrator:
@@ -37,9 +37,9 @@ class MemoryOrchestrator:
         if known != wanted:
             self._next[wanted.deployment_id] = wanted
         if self.auto:
-            self.settle(wanted.deployment_id)
+            self.make_ready(wanted.deployment_id)
 
-    def settle(self, deployment_id: str) -> None:
+    def make_ready(self, deployment_id: str) -> None:
         """Let the newest workers of a deployment become ready."""
         if deployment_id in self._next:
             self._sets[deployment_id] = self._next.pop(deployment_id)
@@ -53,10 +53,10 @@ class MemoryOrchestrator:
             self._ready.discard(deployment_id)
         self.deaths[deployment_id, newest.spec_hash] += 1
 
-    def lead(self, for_s: float) -> None:
+    def extend_leadership(self, for_s: float) -> None:
         self.led_for_s.append(for_s)
 
-    def drop(self, deployment_id: str) -> bool:
+    def stop_workers(self, deployment_id: str) -> bool:
         self._check_open()
         self._sets.pop(deployment_id, None)
         self._next.pop(deployment_id, None)
@@ -93,10 +93,10 @@ class MemoryOrchestrator:
         self._check_open()
         return {}
 
-    def pulses(self) -> Sequence[Pulse]:
+    def worker_snapshots(self) -> Sequence[WorkerSnapshot]:
         self._check_open()
         return [
-            Pulse(
+            WorkerSnapshot(
                 worker,
                 wanted.spec,
                 self.heartbeats.get(worker, Heartbeat(state="ready", spec_hash=wanted.spec_hash)),
@@ -107,7 +107,7 @@ class MemoryOrchestrator:
             for worker in (f"{wanted.deployment_id}-{slot}" for slot in range(wanted.slots))
         ]
 
-    def running(self) -> frozenset[str]:
+    def running_deployments(self) -> frozenset[str]:
         self._check_open()
         return frozenset(self._sets)
 

@@ -38,7 +38,7 @@ def test_looking_changes_nothing() -> None:
 @pytest.mark.parametrize("named", [[], [DEPLOYMENT], [FLOW]])
 def test_what_is_given_up_is_recorded_as_ended(named: list[str]) -> None:
     world = World()
-    assert world.look().give_up(named) == {DEPLOYMENT, FLOW}
+    assert world.look().record_as_ended(named) == {DEPLOYMENT, FLOW}
     assert list(world.database.deployments.ended_among([DEPLOYMENT])) == [DEPLOYMENT]
     assert list(world.database.deployments.undeployed_among([FLOW])) == [FLOW]
     assert not world.look().unknown
@@ -47,7 +47,7 @@ def test_what_is_given_up_is_recorded_as_ended(named: list[str]) -> None:
 def test_an_id_that_is_not_listed_is_refused() -> None:
     world = World()
     with pytest.raises(SetupError, match="none of the ids"):
-        world.look().give_up(["01jz0000000000000000000009"])
+        world.look().record_as_ended(["01jz0000000000000000000009"])
     with pytest.raises(SetupError, match="none of the ids"):
         world.look().require_listed([DEPLOYMENT, "01jz0000000000000000000009"])
     world.look().require_listed([DEPLOYMENT, FLOW])
@@ -58,9 +58,9 @@ def test_what_runs_for_another_installation_goes_only_when_it_is_named() -> None
     world = World()
     world.broker.members[f"wrk-{DEPLOYMENT}.1"] = 1
     with pytest.raises(SetupError, match="another installation"):
-        world.look().give_up([])
+        world.look().record_as_ended([])
     assert list(world.database.deployments.ended_among([DEPLOYMENT])) == []
-    world.look().give_up([DEPLOYMENT])
+    world.look().record_as_ended([DEPLOYMENT])
     assert list(world.database.deployments.ended_among([DEPLOYMENT])) == [DEPLOYMENT]
 
 

@@ -8,12 +8,12 @@ from headwater.brokers.base import Inventory
 from headwater.controller.inventory import (
     MAX_UNKNOWN_DEPLOYMENTS,
     Classified,
-    Found,
-    Recorded,
+    ExistingResources,
+    RecordedState,
     ResourceNames,
-    belonging,
+    active_unknown_deployments,
     classify,
-    running_elsewhere,
+    connected_ids,
 )
 
 
@@ -23,10 +23,10 @@ def identity(letter: str, number: int = 0) -> str:
 
 D, OTHER_D, F, OTHER_F = identity("d"), identity("d", 1), identity("f"), identity("f", 1)
 OUT, DLQ = f"flow.{F}.out", f"flow.{F}.dlq"
-NOTHING = Recorded(frozenset(), frozenset(), frozenset(), frozenset())
+NOTHING = RecordedState(frozenset(), frozenset(), frozenset(), frozenset())
 
 
-def found(*deployments: str, topics: frozenset[str] = frozenset({OUT, DLQ})) -> Found:
+def found(*deployments: str, topics: frozenset[str] = frozenset({OUT, DLQ})) -> ExistingResources:
     """Deployments that read and write the topics, as they are on the broker."""
     users = frozenset(f"{kind}-{deployment}" for deployment in deployments for kind in ("dep", "wrk"))
     inventory = Inventory(
@@ -35,8 +35,8 @@ def found(*deployments: str, topics: frozenset[str] = frozenset({OUT, DLQ})) -> 
         rules=dict.fromkeys(users, topics) | {"somebody": frozenset({"stream.base.log"})},
         groups=frozenset(f"{user}.main" for user in users) | {"somebody's"},
     )
-    return Found(
-        inventory, elsewhere=frozenset(f"wrk-{each}.1" for each in deployments), workers=frozenset(deployments)
+    return ExistingResources(
+        inventory, external=frozenset(f"wrk-{each}.1" for each in deployments), workers=frozenset(deployments)
     )
 
 
@@ -45,11 +45,13 @@ def owned(*deployments: str, topics: frozenset[str] = frozenset()) -> ResourceNa
     return replace(of, topics=topics)
 
 
-def recorded(active: str = "", ended: str = "", deployed: str = "", undeployed: str = "", *more_ended: str) -> Recorded:
+def recorded(
+    active: str = "", ended: str = "", deployed: str = "", undeployed: str = "", *more_ended: str
+) -> RecordedState:
     def ids(each: str) -> frozenset[str]:
         return frozenset({each} if each else ())
 
-    return Recorded(ids(active), ids(ended) | frozenset(more_ended), ids(deployed), ids(undeployed))
+    return RecordedState(ids(active), ids(ended) | frozenset(more_ended), ids(deployed), ids(undeployed))
 
 
 BOTH = frozenset({OUT, DLQ})
@@ -109,7 +111,9 @@ class TestRule:
             ),
         ],
     )
-    def test_table(self, seen: Found, known: Recorded, removable: ResourceNames, unknown: ResourceNames) -> None:
+    def test_table(
+        self, seen: ExistingResources, known: RecordedState, removable: ResourceNames, unknown: ResourceNames
+    ) -> None:
         assert classify(seen, known) == Classified(removable, unknown)
 
     @pytest.mark.parametrize("count", [MAX_UNKNOWN_DEPLOYMENTS, MAX_UNKNOWN_DEPLOYMENTS + 1])
@@ -127,22 +131,22 @@ class TestRule:
 
     def test_a_user_that_only_has_rules_is_found(self) -> None:
         inventory = Inventory(frozenset(), frozenset(), {f"dep-{D}": frozenset({OUT})}, frozenset())
-        assert classify(Found(inventory), NOTHING).unknown.users == {f"dep-{D}"}
+        assert classify(ExistingResources(inventory), NOTHING).unknown.users == {f"dep-{D}"}
 
 
 class TestConfirming:
     def test_a_deployment_comes_with_its_configuration_and_the_other_way_round(self) -> None:
         seen = found(D)
         unknown = classify(seen, NOTHING).unknown
-        assert belonging([D], seen, unknown) == belonging([F], seen, unknown) == {D, F}
+        assert connected_ids([D], seen, unknown) == connected_ids([F], seen, unknown) == {D, F}
 
     def test_others_are_left_out(self) -> None:
         seen = found(D)
         unknown = classify(seen, recorded(active=D, deployed=F)).unknown
-        assert belonging([D, F, OTHER_D], seen, unknown) == frozenset()
+        assert connected_ids([D, F, OTHER_D], seen, unknown) == frozenset()
 
     def test_what_works_for_another_installation_is_told(self) -> None:
         seen = found(D, OTHER_D)
         busy = replace(seen.inventory, busy_groups=frozenset({f"wrk-{D}.main", f"dep-{OTHER_D}.main"}))
         seen = replace(seen, inventory=busy)
-        assert running_elsewhere(seen, classify(seen, NOTHING).unknown) == {D}
+        assert active_unknown_deployments(seen, classify(seen, NOTHING).unknown) == {D}

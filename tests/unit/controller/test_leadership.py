@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from headwater.controller.leadership import ACT_WITHIN_S, LEASE, LEASE_TTL_S, Leadership
+from headwater.controller.leadership import ACT_WITHIN_S, CONTROLLER_LEASE, LEASE_TTL_S, Leadership
 from headwater.errors import LeaseLost, StoreUnavailable
 from headwater.model.lease import Leader, current_fence
 from tests.support.memory.leases import MemoryLeases
@@ -42,17 +42,17 @@ def test_a_clock_that_is_wrong_changes_nothing(world: World, ahead_s: float) -> 
     other.renew()
     assert (leader.leads, other.leads) == (False, True)
     with pytest.raises(LeaseLost):
-        leader.confirm()
+        leader.require_lease()
 
 
 def test_every_start_has_another_identity(world: World) -> None:
     first, second = world.controller(), world.controller()
     first.renew()
-    holder = world.leases.leader(LEASE)
+    holder = world.leases.leader(CONTROLLER_LEASE)
     first.release()
     second.renew()
     assert holder is not None
-    assert world.leases.leader(LEASE) not in (None, holder)
+    assert world.leases.leader(CONTROLLER_LEASE) not in (None, holder)
 
 
 def test_the_same_lock_takes_over_at_once_and_another_waits(world: World) -> None:
@@ -77,11 +77,11 @@ def test_one_that_led_before_another_did_ends(world: World) -> None:
 def test_nothing_is_removed_shortly_before_the_end(world: World) -> None:
     leader = world.controller()
     leader.renew()
-    leader.confirm()
+    leader.require_lease()
     world.seconds += LEASE_TTL_S - ACT_WITHIN_S + 0.1
     assert leader.leads
     with pytest.raises(StoreUnavailable, match="renew its lease"):
-        leader.confirm()
+        leader.require_lease()
 
 
 def test_acting_sets_the_fence_and_needs_a_lease(world: World) -> None:
@@ -92,11 +92,11 @@ def test_acting_sets_the_fence_and_needs_a_lease(world: World) -> None:
     with leader.acting():
         fence = current_fence()
     assert fence is not None
-    assert (fence.lease, fence.number, current_fence()) == (LEASE, 1, None)
+    assert (fence.lease, fence.number, current_fence()) == (CONTROLLER_LEASE, 1, None)
 
 
 def test_others_see_what_fails(world: World) -> None:
     world.controller().renew("sweeping: it broke")
-    leader = world.leases.leader(LEASE)
+    leader = world.leases.leader(CONTROLLER_LEASE)
     assert isinstance(leader, Leader)
     assert leader.failing == "sweeping: it broke"

@@ -13,40 +13,40 @@ from headwater.controller.actions import (
     ChangeReaderPassword,
     ChangeTopicSettings,
     EnsureWorkers,
-    MatchTopics,
     PrepareRevision,
-    RecordObserved,
-    RemoveEverything,
+    RemoveAll,
     RemovePrevious,
     StopWorkers,
+    StoreObservation,
+    SyncTopics,
 )
+from headwater.controller.deployment_resources import WorkerSettings, worker_set
 from headwater.controller.plan import (
     MAX_DEATHS_IN_ROLLOUT,
     MAX_DEATHS_ON_PROBATION,
-    PARTITIONS_EVERY_S,
+    PARTITION_CHECK_EVERY_S,
     READY_WITHIN_S,
     STABLE_AFTER_S,
     DesiredState,
     ObservedState,
     Plan,
     RevisionWorkers,
-    Rollout,
+    RolloutProgress,
     fallback_of,
     plan,
     predecessor_of,
     target_of,
 )
-from headwater.controller.resources import WorkerSettings, worker_set
 from headwater.model.binding import KafkaTopic
-from headwater.model.deployment import Condition, Deployment, Desired, Phase, Revision, Status, WorkerStatus
+from headwater.model.deployment import Condition, Deployment, DesiredPhase, Phase, Revision, Status, WorkerStatus
 from headwater.model.rollout import apply_observation
-from headwater.model.worker import KafkaAccess, WorkerSet
+from headwater.model.worker_spec import KafkaAccess, WorkerSet
 from tests.unit.controller.world import TOPIC, deployment
 
 NOW = 1_000.0
 SETTINGS = WorkerSettings(KafkaAccess(bootstrap_servers="b"), "redis", jit=False)
 FIRST = replace(deployment(), observed_revision=None)
-REVISION_1 = FIRST.newest
+REVISION_1 = FIRST.requested_revision
 RUNNING = replace(
     FIRST,
     phase=Phase.RUNNING,
@@ -94,9 +94,9 @@ def status(of: WorkerSet, *, ready: bool = True, deaths: int = 0, waits: bool = 
     )
 
 
-def remembered(of: Deployment, **fields: float | None) -> Rollout:
+def remembered(of: Deployment, **fields: float | None) -> RolloutProgress:
     values = {"not_ready_since": NOW, "compared_at": NOW} | fields
-    return Rollout(of.generation, target_of(of).number, **values)  # type: ignore[arg-type]
+    return RolloutProgress(of.generation, target_of(of).number, **values)  # type: ignore[arg-type]
 
 
 def kinds(planned: Plan) -> list[type[Action]]:
@@ -105,11 +105,11 @@ def kinds(planned: Plan) -> list[type[Action]]:
 
 def recorded(planned: Plan) -> tuple[object, ...]:
     action = planned.actions[-1]
-    assert isinstance(action, RecordObserved)
+    assert isinstance(action, StoreObservation)
     return action.observed.phase, action.observed.observed_revision, action.observed.condition
 
 
-OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.newest)
+OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.requested_revision)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.newest)
         pytest.param(
             ROLLING,
             ObservedState(NOW, [status(NEW)], rollout=remembered(ROLLING)),
-            [ChangeTopicSettings, RecordObserved],
+            [ChangeTopicSettings, StoreObservation],
             id="ready workers are recorded",
         ),
         pytest.param(
@@ -156,9 +156,9 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.newest)
         pytest.param(
             RUNNING,
             ObservedState(
-                NOW + PARTITIONS_EVERY_S, [status(workers_of(RUNNING, REVISION_1))], rollout=remembered(RUNNING)
+                NOW + PARTITION_CHECK_EVERY_S, [status(workers_of(RUNNING, REVISION_1))], rollout=remembered(RUNNING)
             ),
-            [MatchTopics],
+            [SyncTopics],
             id="but for its partitions, once a minute",
         ),
         pytest.param(
@@ -172,22 +172,22 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.newest)
         pytest.param(
             STABLE_2,
             ObservedState(NOW, [status(NEW)], rollout=remembered(STABLE_2, startup_deaths=0)),
-            [RemovePrevious, RecordObserved],
+            [RemovePrevious, StoreObservation],
             id="what only previous revisions had goes",
         ),
         pytest.param(
             replace(RUNNING, credentials=2),
             ObservedState(NOW),
-            [ChangeReaderPassword, RecordObserved],
+            [ChangeReaderPassword, StoreObservation],
             id="new password",
         ),
         pytest.param(
             replace(RUNNING, phase=Phase.FAILED), ObservedState(NOW), [], id="what failed waits for another deploy"
         ),
         pytest.param(
-            replace(RUNNING, desired=Desired.ABSENT),
+            replace(RUNNING, desired=DesiredPhase.ABSENT),
             ObservedState(NOW, [status(OLD)]),
-            [StopWorkers, RemoveEverything, RecordObserved],
+            [StopWorkers, RemoveAll, StoreObservation],
             id="a teardown removes all in order",
         ),
         pytest.param(
@@ -197,9 +197,9 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.newest)
             id="what can't be read is left alone, its workers too",
         ),
         pytest.param(
-            replace(RUNNING, unreadable="why", desired=Desired.ABSENT),
+            replace(RUNNING, unreadable="why", desired=DesiredPhase.ABSENT),
             ObservedState(NOW, [status(OLD)]),
-            [StopWorkers, RemoveEverything, RecordObserved],
+            [StopWorkers, RemoveAll, StoreObservation],
             id="what can't be read is torn down all the same",
         ),
     ],
@@ -234,7 +234,7 @@ class TestRecorded:
         rollout = remembered(FIRST, not_ready_since=NOW - READY_WITHIN_S - 1)
         seen = ObservedState(NOW, [status(workers_of(FIRST, REVISION_1), ready=False)], rollout=rollout, ensured=True)
         planned = plan(desired(FIRST), seen)
-        assert kinds(planned) == [StopWorkers, RecordObserved]
+        assert kinds(planned) == [StopWorkers, StoreObservation]
         assert recorded(planned) == (Phase.FAILED, None, Condition.FAILED)
 
     @pytest.mark.parametrize(
@@ -249,12 +249,12 @@ class TestRecorded:
 
     def test_a_revision_that_can_not_run_and_neither_can_the_stable_one(self) -> None:
         state = desired(ROLLING)
-        broken = replace(state, target=RevisionWorkers(ROLLING.newest, None, "No binding."))
+        broken = replace(state, target=RevisionWorkers(ROLLING.requested_revision, None, "No binding."))
         assert recorded(plan(broken, ObservedState(NOW)))[2] is Condition.ROLLED_BACK
         neither = replace(broken, fallback=RevisionWorkers(REVISION_1, None, "No binding either."))
         planned = plan(neither, ObservedState(NOW))
         assert recorded(planned)[2] is Condition.FAILED
-        assert isinstance(planned.actions[-1], RecordObserved)
+        assert isinstance(planned.actions[-1], StoreObservation)
         assert planned.actions[-1].observed.reason.endswith("Revision 1 can't run either: No binding either.")
 
     def test_a_rolled_back_revision_runs_on(self) -> None:
@@ -265,7 +265,7 @@ class TestRecorded:
 class Cluster:
     """Workers as an orchestrator has them, and a database that takes what is recorded."""
 
-    def __init__(self, of: Deployment, running: WorkerSet | None, rollout: Rollout | None) -> None:
+    def __init__(self, of: Deployment, running: WorkerSet | None, rollout: RolloutProgress | None) -> None:
         self.deployment, self.running, self.rollout = of, running, rollout
         self.successor: WorkerSet | None = None
         self.now = NOW
@@ -293,7 +293,7 @@ class Cluster:
                 self.running = workers
             case StopWorkers():
                 self.running = None
-            case RecordObserved(observed):
+            case StoreObservation(observed):
                 self.deployment = apply_observation(self.deployment, observed)
 
 
@@ -302,7 +302,9 @@ STATES = [FIRST, RUNNING, ROLLING, ON_PROBATION, STABLE_2, ROLLED_BACK]
 
 @given(
     of=st.sampled_from(STATES),
-    changed=st.sampled_from([{}, {"desired": Desired.ABSENT, "generation": 3}, {"credentials": 2}, {"generation": 3}]),
+    changed=st.sampled_from(
+        [{}, {"desired": DesiredPhase.ABSENT, "generation": 3}, {"credentials": 2}, {"generation": 3}]
+    ),
     running=st.sampled_from([None, OLD, NEW]),
     remembers=st.booleans(),
 )
@@ -317,7 +319,7 @@ def test_rounds_lead_from_any_state_to_a_quiet_one(
             break
         cluster.round()
     end = cluster.deployment
-    if start.desired is Desired.ABSENT:
+    if start.desired is DesiredPhase.ABSENT:
         assert (end.phase, cluster.running) == (Phase.ABSENT, None)
         return
     assert end.is_reconciled

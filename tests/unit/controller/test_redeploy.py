@@ -303,7 +303,7 @@ class TestRedeploy:
         assert world.active is not None
         assert world.active.is_reconciled
         assert world.active.phase is Phase.FAILED
-        assert "Revision 1 can't run either: The stream base.log has no binding" in world.active.reason
+        assert "Revision 1 can't run either: The stream base.log is not bound" in world.active.reason
         assert world.orchestrator.running_deployments() == frozenset()
 
     def test_a_controller_killed_in_a_rollout_first_brings_back_what_ran(self, world: World) -> None:

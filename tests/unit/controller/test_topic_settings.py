@@ -29,7 +29,7 @@ def revisions(*sinks: KafkaSink) -> Deployment:
 
 def changed(*sinks: KafkaSink) -> dict[str, dict[str, str]]:
     made = revisions(*sinks)
-    return changed_settings(made, made.newest)
+    return changed_settings(made, made.requested_revision)
 
 
 class TestCreation:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.model.metric import ERROR, FLOOR_MS, TIME_RANGES, Histogram, upper_bound, value_of
+from headwater.model.metric import ERROR, FLOOR_MS, TIME_RANGES, Histogram, upper_bound, bin_value
 
 times = st.floats(FLOOR_MS, 1e10)
 
@@ -62,7 +62,7 @@ class TestHistogram:
 
     def test_a_bin_is_told_as_a_value_in_it(self) -> None:
         for bin_ in (1, 100, 600):
-            assert upper_bound(bin_ - 1) < value_of(bin_) < upper_bound(bin_)
+            assert upper_bound(bin_ - 1) < bin_value(bin_) < upper_bound(bin_)
 
 
 @pytest.mark.parametrize("now_s", [1767323045.678, 1767323100.0])

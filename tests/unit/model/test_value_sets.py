@@ -66,12 +66,12 @@ class TestNormaliseAll:
     def test_names_the_bad_ones(self, bad: str) -> None:
         with pytest.raises(InvalidInput) as refused:
             normalise_all(["a", bad, "b", bad])
-        assert [problem.pointer for problem in refused.value.problems] == ["/values/1", "/values/3"]
+        assert [fault.pointer for fault in refused.value.faults] == ["/values/1", "/values/3"]
 
     def test_names_only_the_first_of_many(self) -> None:
         with pytest.raises(InvalidInput, match="Some values") as refused:
             normalise_all([""] * 1000)
-        assert len(refused.value.problems) == MAX_REPORTED_FAULTS
+        assert len(refused.value.faults) == MAX_REPORTED_FAULTS
 
 
 class TestNames:

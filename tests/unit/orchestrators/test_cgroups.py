@@ -66,13 +66,13 @@ class TestDelegatedFolder:
 
 class TestGroups:
     def test_limits_of_v2(self, tmp_path: Path) -> None:
-        made = WorkerGroups(tmp_path, V2, "headwater-1-").make(LIMIT)
+        made = WorkerGroups(tmp_path, V2, "headwater-1-").create(LIMIT)
         written = {path.name: path.read_text() for path in made.path.iterdir()}
         assert written == {"memory.max": str(LIMIT), "memory.swap.max": "0", "memory.oom.group": "0"}
         assert made.processes == made.path / "cgroup.procs"
 
     def test_kills_of_v2(self, tmp_path: Path) -> None:
-        made = WorkerGroups(tmp_path, V2, "headwater-1-").make(LIMIT)
+        made = WorkerGroups(tmp_path, V2, "headwater-1-").create(LIMIT)
         assert made.kills() == 0
         (made.path / "memory.events").write_text("low 0\nhigh 0\nmax 41\noom 2\noom_kill 2\noom_group_kill 0\n")
         assert made.kills() == 2
@@ -91,7 +91,7 @@ class TestGroups:
         groups = WorkerGroups(tmp_path, V2, "headwater-1-")
         monkeypatch.setattr(Path, "write_text", refuse)
         with pytest.raises(PermissionError):
-            groups.make(LIMIT)
+            groups.create(LIMIT)
         assert list(tmp_path.iterdir()) == []
 
     def test_one_that_still_has_processes_goes_later(self, tmp_path: Path) -> None:

@@ -5,21 +5,21 @@ from typing import Any
 import pytest
 
 from headwater.model.deployment import Status
-from headwater.model.worker import Heartbeat
-from headwater.orchestrators.slot import QUIET, Role, Slot
+from headwater.model.worker_spec import Heartbeat
+from headwater.orchestrators.slot import QUIET_REASON, ManagedProcess, Slot
 
 
 def running(spec_hash: str, state: str = "ready", reason: str = "", *, quiet: bool = False) -> Any:
     heartbeat = Heartbeat(state=state, spec_hash=spec_hash, reason=reason)
     return SimpleNamespace(
         spec_hash=spec_hash,
-        stop_by=None,
+        stop_deadline=None,
         heartbeat=heartbeat,
         reason=reason,
         is_quiet=quiet,
         start_time="2026-01-02T03:04:05Z",
         stuck=False,
-        over_limit=False,
+        was_killed_over_limit=False,
         kills=SimpleNamespace(is_recent=False),
         close=lambda: None,
     )
@@ -28,28 +28,30 @@ def running(spec_hash: str, state: str = "ready", reason: str = "", *, quiet: bo
 @pytest.mark.parametrize(("wanted", "takes_over"), [("second", True), ("third", False), (None, False)])
 def test_a_successor_takes_over_while_it_is_the_one_that_is_wanted(wanted: str | None, takes_over: bool) -> None:
     slot = Slot("d-0")
-    slot.worker.want("second")
-    slot.successor = Role(spec_hash=wanted, running=running("second"))
+    slot.worker.set_wanted_spec("second")
+    slot.successor = ManagedProcess(spec_hash=wanted, process=running("second"))
     assert slot.promote() is takes_over
-    assert (slot.worker.running is not None) is takes_over
+    assert (slot.worker.process is not None) is takes_over
 
 
 def test_a_worker_that_waits_in_silence_keeps_its_reason() -> None:
     slot = Slot("d-0")
-    slot.worker = Role(spec_hash="one", running=running("one", "waiting", "Kafka does not answer.", quiet=True))
+    slot.worker = ManagedProcess(
+        spec_hash="one", running=running("one", "waiting", "Kafka does not answer.", quiet=True)
+    )
     status = slot.status(slot.worker, 0.0)
     assert (status.is_ready, status.waits, status.reason) == (False, True, "Kafka does not answer.")
-    slot.worker.running = running("one", "ready", quiet=True)
-    assert slot.status(slot.worker, 0.0).reason == QUIET
+    slot.worker.process = running("one", "ready", quiet=True)
+    assert slot.status(slot.worker, 0.0).reason == QUIET_REASON
 
 
 def test_only_the_last_death_is_shown_as_status() -> None:
     slot = Slot("d-0")
-    slot.worker = Role(spec_hash="one")
-    for over_limit, shown in [(True, Status.OOM_KILLED), (False, Status.PENDING)]:
+    slot.worker = ManagedProcess(spec_hash="one")
+    for was_killed_over_limit, shown in [(True, Status.OOM_KILLED), (False, Status.PENDING)]:
         ended = running("one")
-        ended.over_limit = over_limit
-        slot.worker.running = ended
+        ended.was_killed_over_limit = was_killed_over_limit
+        slot.worker.process = ended
         slot.ended(slot.worker, -signal.SIGKILL, 0.0)
         slot.worker.deaths_in_a_row = 1
         status = slot.status(slot.worker, 1.0)

@@ -1,10 +1,17 @@
-"""The resources that a deployment needs on the broker, and its worker set: pure functions of its state."""
+"""Computes the broker resources of a deployment, and its worker set: pure functions of its state."""
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headwater.brokers.base import OUTPUT_TOPIC_CONFIG, TICKS_TOPIC_CONFIG, AccessRule, Resources, TopicSpec, User
+from headwater.brokers.base import (
+    OUTPUT_TOPIC_CONFIG,
+    TICKS_TOPIC_CONFIG,
+    AccessRule,
+    DeploymentResources,
+    TopicSpec,
+    User,
+)
 from headwater.controller.topic_settings import creation_settings
 from headwater.model.binding import Binding, KafkaTopic, PubSubSubscription, PubSubTopic, binding_name
 from headwater.model.deployment import (
@@ -12,19 +19,19 @@ from headwater.model.deployment import (
     Revision,
     dead_letter_topic,
     output_topics,
-    reader,
+    reader_user,
     sink_topic,
     source_group,
-    transactional_ids,
+    transactional_id_prefix,
     worker_user,
 )
 from headwater.model.price.tick import PARTITIONS, TICKS_TOPIC
-from headwater.model.sink import KafkaSink, Sink, feed_prices
+from headwater.model.sink import KafkaSink, Sink, has_prices_sink
 from headwater.model.stream import event_time
-from headwater.model.worker import KafkaAccess, PubSubPull, SinkSpec, WorkerSet, WorkerSpec
+from headwater.model.worker_spec import KafkaAccess, PubSubPull, SinkSpec, WorkerSet, WorkerSpec
 
-TICKS = TopicSpec(TICKS_TOPIC, PARTITIONS, TICKS_TOPIC_CONFIG)
-"""The topic that all price pipelines write to; it stays when they go."""
+TICKS_TOPIC_SPEC = TopicSpec(TICKS_TOPIC, PARTITIONS, TICKS_TOPIC_CONFIG)
+"""The topic that all price pipelines write to. It is not removed with a pipeline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +39,11 @@ class WorkerSettings:
     """Settings that all workers of this installation share.
 
     Attributes:
-        kafka: How workers log in.
-        redis_url: The address of the set store.
+        kafka: How workers connect to Kafka.
+        redis_url: The URL of the set store.
         jit: Whether scripts run with V8's JIT compiler.
-        manages_users: Whether each deployment's workers have a Kafka user of their own, whose name and password take
-            the place of those in `kafka`.
+        manages_users: Whether the workers of each deployment have their own Kafka user. Its name and password then
+            replace those in `kafka`.
     """
 
     kafka: KafkaAccess
@@ -45,29 +52,35 @@ class WorkerSettings:
     manages_users: bool = True
 
 
-def resources(deployment: Deployment, revision: Revision, binding: Binding, partitions: int) -> Resources:
-    """Topics, users and rules of a revision. Two users: one may only read the outputs, one is for the workers."""
-    read, work = reader(deployment.id), worker_user(deployment.id)
+def resources(deployment: Deployment, revision: Revision, binding: Binding, partitions: int) -> DeploymentResources:
+    """Return the topics, users and access rules (ACLs) of a revision.
+
+    There are two users: one for the readers, which may only read the outputs, and one for the workers.
+    """
+    reader, worker = reader_user(deployment.id), worker_user(deployment.id)
     topics = output_topics(deployment.flow_id, revision.config)
-    shared = [TICKS] if feed_prices(revision.config.sinks) else []
+    shared = [TICKS_TOPIC_SPEC] if has_prices_sink(revision.config.sinks) else []
     rules = [
         *_reader_rules(deployment, topics),
-        *_source_rules(work, binding),
-        *(AccessRule(work, "topic", topic, ("WRITE",)) for topic in [*topics, *(spec.name for spec in shared)]),
+        *_source_rules(worker, binding),
+        *(AccessRule(worker, "topic", topic, ("WRITE",)) for topic in [*topics, *(spec.name for spec in shared)]),
     ]
     if revision.config.delivery == "exactly_once":
-        ids = transactional_ids(deployment.flow_id)
-        rules.append(AccessRule(work, "transactional_id", ids, ("WRITE",), prefixed=True))
-    return Resources(
+        ids = transactional_id_prefix(deployment.flow_id)
+        rules.append(AccessRule(worker, "transactional_id", ids, ("WRITE",), prefixed=True))
+    return DeploymentResources(
         topics=(*_topic_specs(deployment, revision, partitions), *shared),
-        users=(User(read, deployment.reader_password), User(work, deployment.worker_password)),
+        users=(User(reader, deployment.reader_password), User(worker, deployment.worker_password)),
         rules=tuple(rules),
-        group_prefixes=(f"{read}.", f"{work}."),
+        group_prefixes=(f"{reader}.", f"{worker}."),
     )
 
 
 def _topic_specs(deployment: Deployment, revision: Revision, partitions: int) -> list[TopicSpec]:
-    """The topics of a revision's own as they are made. partitions: how many the source has."""
+    """Return the topics that the revision owns, with their creation settings.
+
+    partitions: the number of partitions of the source.
+    """
     sinks = [
         TopicSpec(sink_topic(deployment.flow_id, sink.name), sink.partitions or partitions, creation_settings(sink))
         for sink in revision.config.sinks
@@ -76,53 +89,56 @@ def _topic_specs(deployment: Deployment, revision: Revision, partitions: int) ->
     return [*sinks, TopicSpec(dead_letter_topic(deployment.flow_id), partitions, OUTPUT_TOPIC_CONFIG)]
 
 
-def _source_rules(work: str, binding: Binding) -> list[AccessRule]:
-    """Rules for reading the source on the own cluster; none for a binding that has credentials of its own."""
+def _source_rules(worker: str, binding: Binding) -> list[AccessRule]:
+    """Return the access rules for reading the source; none when it is not on the installation's Kafka cluster."""
     if not isinstance(binding, KafkaTopic) or binding.access is not None:
         return []
     return [
-        AccessRule(work, "topic", binding.topic, ("READ",)),
-        AccessRule(work, "group", f"{work}.", ("READ",), prefixed=True),
+        AccessRule(worker, "topic", binding.topic, ("READ",)),
+        AccessRule(worker, "group", f"{worker}.", ("READ",), prefixed=True),
     ]
 
 
-def readers(deployment: Deployment) -> Resources:
-    """The readers' user, and what it may read now: the part of the resources that a rotation touches."""
-    user = User(reader(deployment.id), deployment.reader_password)
+def reader_resources(deployment: Deployment) -> DeploymentResources:
+    """Return the readers' user and its access rules: the resources that a password rotation changes."""
+    user = User(reader_user(deployment.id), deployment.reader_password)
     rules = _reader_rules(deployment, output_topics(deployment.flow_id, deployment.effective_revision.config))
-    return Resources((), (user,), tuple(rules), ())
+    return DeploymentResources((), (user,), tuple(rules), ())
 
 
 def _reader_rules(deployment: Deployment, topics: Sequence[str]) -> list[AccessRule]:
-    read = reader(deployment.id)
+    reader = reader_user(deployment.id)
     return [
-        *(AccessRule(read, "topic", topic, ("READ",)) for topic in topics),
-        AccessRule(read, "group", f"{read}.", ("READ",), prefixed=True),
+        *(AccessRule(reader, "topic", topic, ("READ",)) for topic in topics),
+        AccessRule(reader, "group", f"{reader}.", ("READ",), prefixed=True),
     ]
 
 
-def everything(deployment: Deployment) -> Resources:
-    """All resources that any revision of the deployment may own; a teardown removes them. Rules go with their users."""
+def all_resources(deployment: Deployment) -> DeploymentResources:
+    """Return all resources that any revision of the deployment may own, for a teardown.
+
+    Access rules are not listed, since they are removed with their users.
+    """
     flow_id, revisions = deployment.flow_id, deployment.revisions
     topics = {topic for revision in revisions for topic in output_topics(flow_id, revision.config)}
-    read, work = reader(deployment.id), worker_user(deployment.id)
-    return Resources(
+    reader, worker = reader_user(deployment.id), worker_user(deployment.id)
+    return DeploymentResources(
         topics=tuple(TopicSpec(topic, 1) for topic in sorted(topics)),
-        users=(User(read, ""), User(work, "")),
+        users=(User(reader, ""), User(worker, "")),
         rules=(),
-        group_prefixes=(f"{read}.", f"{work}."),
+        group_prefixes=(f"{reader}.", f"{worker}."),
     )
 
 
 def retired_topics(deployment: Deployment) -> list[str]:
-    """Topics that only other revisions than the desired one write."""
+    """Return the topics of other revisions that the desired revision does not write."""
     wanted = set(output_topics(deployment.flow_id, deployment.config))
-    return sorted({topic.name for topic in everything(deployment).topics} - wanted)
+    return sorted({topic.name for topic in all_resources(deployment).topics} - wanted)
 
 
 def _sink_spec(deployment: Deployment, sink: Sink) -> SinkSpec:
     if not isinstance(sink, KafkaSink):
-        return SinkSpec(uid=sink.uid, name=sink.name, type=sink.type, topic=TICKS.name)
+        return SinkSpec(uid=sink.uid, name=sink.name, type=sink.type, topic=TICKS_TOPIC_SPEC.name)
     return SinkSpec(
         uid=sink.uid,
         name=sink.name,
@@ -136,7 +152,7 @@ def _sink_spec(deployment: Deployment, sink: Sink) -> SinkSpec:
 
 
 def _source(binding: Binding, group: str) -> KafkaAccess | PubSubPull | None:
-    """Where workers read, when that is not the own cluster."""
+    """Return the access to the source; None when it is on the installation's own Kafka cluster."""
     match binding:
         case KafkaTopic():
             return binding.access
@@ -148,7 +164,7 @@ def _source(binding: Binding, group: str) -> KafkaAccess | PubSubPull | None:
 
 
 def worker_set(deployment: Deployment, revision: Revision, binding: Binding, settings: WorkerSettings) -> WorkerSet:
-    """The workers of a revision. The hash covers the whole spec, so any change of it replaces them."""
+    """Return the workers of a revision. The hash covers the whole spec, so any change of it replaces the workers."""
     group = source_group(deployment.id, revision.source_epoch)
     own_user = {"username": worker_user(deployment.id), "password": deployment.worker_password}
     spec = WorkerSpec(

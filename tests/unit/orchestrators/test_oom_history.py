@@ -1,7 +1,7 @@
 """How the workers of a slot read after deaths by memory; tests/unit/engine/test_isolation.py has the workers' side."""
 
-from headwater.model.worker import READ_ALL, Heartbeat, IsolationStatus, PartitionPosition, ReadingPlan
-from headwater.orchestrators.memory_deaths import REPEATED_WITHIN_S, MemoryDeaths
+from headwater.model.worker_spec import READ_ALL, Heartbeat, IsolationStatus, PartitionPosition, ReadingPlan
+from headwater.orchestrators.oom_history import REPEATED_WITHIN_S, OomHistory
 
 BAD = PartitionPosition(1, 7)
 
@@ -11,37 +11,37 @@ def reading_alone(position: PartitionPosition) -> Heartbeat:
 
 
 def test_two_deaths_in_a_row_and_one_alone() -> None:
-    deaths = MemoryDeaths()
-    assert not deaths.died("a", None, 0.0)
+    deaths = OomHistory()
+    assert not deaths.record_kill("a", None, 0.0)
     assert deaths.plan("a") == READ_ALL
-    assert not deaths.died("a", None, 5.0)
+    assert not deaths.record_kill("a", None, 5.0)
     assert deaths.plan("a") == ReadingPlan(read_alone=True)
-    assert not deaths.died("a", reading_alone(BAD), 9.0)
+    assert not deaths.record_kill("a", reading_alone(BAD), 9.0)
     assert deaths.plan("a") == ReadingPlan(read_alone=True, quarantined=(BAD,))
-    deaths.heard("a", IsolationStatus(is_over=True, quarantined=[BAD]))
+    deaths.on_isolation_status("a", IsolationStatus(is_over=True, quarantined=[BAD]))
     assert deaths.plan("a") == ReadingPlan(quarantined=(BAD,))
-    deaths.heard("a", IsolationStatus(is_over=True))
+    deaths.on_isolation_status("a", IsolationStatus(is_over=True))
     assert deaths.plan("a") == READ_ALL
 
 
 def test_a_death_long_after_the_last_one_is_a_first_one() -> None:
-    deaths = MemoryDeaths()
-    deaths.died("a", None, 0.0)
-    deaths.died("a", None, REPEATED_WITHIN_S)
+    deaths = OomHistory()
+    deaths.record_kill("a", None, 0.0)
+    deaths.record_kill("a", None, REPEATED_WITHIN_S)
     assert deaths.plan("a") == READ_ALL
 
 
 def test_another_spec_dies_of_what_its_predecessor_left_out() -> None:
-    deaths = MemoryDeaths()
-    deaths.died("a", reading_alone(BAD), 0.0)
+    deaths = OomHistory()
+    deaths.record_kill("a", reading_alone(BAD), 0.0)
     assert deaths.plan("b") == ReadingPlan(read_alone=True)
-    assert deaths.died("b", reading_alone(BAD), 1.0)
+    assert deaths.record_kill("b", reading_alone(BAD), 1.0)
     assert deaths.plan("b") == ReadingPlan(read_alone=True, quarantined=(BAD,))
-    assert not deaths.died("b", reading_alone(PartitionPosition(1, 8)), 2.0)
+    assert not deaths.record_kill("b", reading_alone(PartitionPosition(1, 8)), 2.0)
 
 
 def test_another_spec_dies_of_what_another_slot_left_out() -> None:
-    deaths = MemoryDeaths()
-    deaths.suspect([BAD])
+    deaths = OomHistory()
+    deaths.note_quarantined([BAD])
     assert deaths.plan("b") == ReadingPlan(read_alone=True)
-    assert deaths.died("b", reading_alone(BAD), 1.0)
+    assert deaths.record_kill("b", reading_alone(BAD), 1.0)

@@ -7,10 +7,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from headwater.app.metrics_port import serving
-from headwater.controller.exporter import BOUNDS_MS, PipelineCollector
+from headwater.controller.metrics_exporter import BOUNDS_MS, PipelineCollector
 from headwater.errors import SetupError
 from headwater.model.metric import Histogram
-from headwater.model.worker import Heartbeat
+from headwater.model.worker_spec import Heartbeat
 from tests.support.ports import free_port
 from tests.unit.controller.world import DEPLOYMENT, FLOW, TOPIC, World
 

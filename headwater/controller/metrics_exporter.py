@@ -1,7 +1,7 @@
-"""Prometheus series of single pipelines, from the last heartbeats of their workers; no store is read.
+"""Prometheus metrics of single pipelines, computed from the last heartbeats of their workers.
 
-They are served on a separate port, since their number grows with the number of deployments. Counters begin at 0 with
-each worker's process, as Prometheus expects; the counters of `deploy/metrics` don't.
+They are served on a separate port, since their number grows with the number of deployments. Counters start at 0 with
+each worker process, as Prometheus expects; the counters of `deploy/metrics` don't.
 """
 
 from bisect import bisect_left
@@ -14,8 +14,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from headwater.errors import BrokerUnavailable, OrchestratorUnavailable
-from headwater.model.metric import COUNT_TYPES, TIME_TYPES, CountType, TimeType, upper_bound, value_of
-from headwater.model.worker import Heartbeat, KafkaAccess, PubSubPull, Pulse, WorkerSpec
+from headwater.model.metric import COUNT_TYPES, TIME_TYPES, CountType, TimeType, bin_value, upper_bound
+from headwater.model.worker_spec import Heartbeat, KafkaAccess, PubSubPull, WorkerSnapshot, WorkerSpec
 from headwater.orchestrators.base import Orchestrator
 
 log = structlog.get_logger(__name__)
@@ -24,27 +24,27 @@ PREFIX = "headwater_pipeline_"
 LABELS = ("config_id", "deployment_id")
 WORKER_LABELS = (*LABELS, "worker")
 BOUNDS_MS = tuple(0.1 * 2 ** (step / 2) for step in range(41))
-"""From 0.1 ms to 105 s, each √2 times the one before."""
+"""The bounds of the histograms: from 0.1 ms to 105 s, each √2 times the previous one."""
 
 _COUNTS: dict[CountType, str] = {
     "messages_received": "Records read from the source.",
     "messages_sent": "Records acknowledged by a sink, once per sink.",
     "processor_error": "Records that a transform could not process.",
-    "output_error": "Records that a sink could not take.",
+    "output_error": "Records that a sink rejected.",
 }
 _TIMES: dict[TimeType, str] = {
     "total_latency": "From the source record's timestamp to the sink's acknowledgement.",
-    "processing_latency": "From read to handed to the producer.",
-    "data_age": "Delivery minus the record's own time, of a sample.",
-    "lookup_latency": "From a batch's question to the set store to the answer.",
+    "processing_latency": "From the read of a record until it was handed to the producer.",
+    "data_age": "Delivery time minus the record's event time, of a sample.",
+    "lookup_latency": "From a lookup request to the set store to the response.",
 }
 
 
 class PipelineCollector(Collector):
-    """Collects the series of all pipelines.
+    """Collects the metrics of all pipelines.
 
-    lag: The lag of groups on the own cluster (None) or another one; see brokers.base.Broker. unknown: The deployments
-    that the last sweep found and the database does not know.
+    lag: reads the lag of consumer groups; its first argument is the cluster, None for the installation's own.
+    unknown: returns the deployments that the last sweep found and the database does not record.
     """
 
     def __init__(
@@ -58,26 +58,26 @@ class PipelineCollector(Collector):
         self._lag = lag
 
     def describe(self) -> Iterable[Metric]:
-        """No series is known before a scrape."""
+        """Return nothing: no metric is known before a scrape."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """All series; the lag is missing while the broker is unavailable."""
+        """Yield all metrics. The lag is omitted while the broker is unavailable."""
         try:
-            pulses = self._orchestrator.pulses()
+            snapshots = self._orchestrator.worker_snapshots()
         except OrchestratorUnavailable as error:
-            log.warning("no series of pipelines", reason=error.detail)
+            log.warning("the metrics of pipelines can't be read", reason=error.detail)
             return
-        yield from (_counter(name, pulses) for name in COUNT_TYPES)
-        yield from (_histogram(name, pulses) for name in TIME_TYPES)
-        yield _ready(pulses)
-        yield self._lags(pulses)
+        yield from (_counter(name, snapshots) for name in COUNT_TYPES)
+        yield from (_histogram(name, snapshots) for name in TIME_TYPES)
+        yield _ready(snapshots)
+        yield self._lags(snapshots)
         unknown = "Deployments on the broker that the database does not know (see `headwater sweep`)."
         yield GaugeMetricFamily("headwater_unknown_deployments", unknown, len(self._unknown()))
 
-    def _lags(self, pulses: Sequence[Pulse]) -> Metric:
+    def _lags(self, snapshots: Sequence[WorkerSnapshot]) -> Metric:
         family = GaugeMetricFamily(f"{PREFIX}lag", "Records of the source that are not processed yet.", labels=LABELS)
-        for access, groups in _by_cluster(pulses).items():
+        for access, groups in _by_cluster(snapshots).items():
             try:
                 lags = self._lag(access, groups)
             except BrokerUnavailable as error:
@@ -88,48 +88,48 @@ class PipelineCollector(Collector):
         return family
 
 
-def _by_cluster(pulses: Sequence[Pulse]) -> dict[KafkaAccess | None, dict[str, WorkerSpec]]:
-    """The groups by cluster. Sources on Pub/Sub are left out, since Pub/Sub has no lag to read."""
+def _by_cluster(snapshots: Sequence[WorkerSnapshot]) -> dict[KafkaAccess | None, dict[str, WorkerSpec]]:
+    """Return the consumer groups by cluster. Sources on Pub/Sub are omitted, since their lag can't be read."""
     found: dict[KafkaAccess | None, dict[str, WorkerSpec]] = {}
-    for spec in (pulse.spec for pulse in pulses):
+    for spec in (snapshot.spec for snapshot in snapshots):
         if not isinstance(spec.source, PubSubPull):
             found.setdefault(spec.source, {})[spec.source_group] = spec
     return found
 
 
-def _labels(pulse: Pulse) -> tuple[str, str, str]:
-    return pulse.spec.config_id, pulse.spec.deployment_id, pulse.worker
+def _labels(snapshot: WorkerSnapshot) -> tuple[str, str, str]:
+    return snapshot.spec.config_id, snapshot.spec.deployment_id, snapshot.worker
 
 
-def _heard(pulses: Sequence[Pulse]) -> Iterator[tuple[tuple[str, str, str], Heartbeat]]:
-    return ((_labels(pulse), pulse.heartbeat) for pulse in pulses if pulse.heartbeat is not None)
+def _heartbeats(snapshots: Sequence[WorkerSnapshot]) -> Iterator[tuple[tuple[str, str, str], Heartbeat]]:
+    return ((_labels(snapshot), snapshot.heartbeat) for snapshot in snapshots if snapshot.heartbeat is not None)
 
 
-def _counter(name: CountType, pulses: Sequence[Pulse]) -> Metric:
+def _counter(name: CountType, snapshots: Sequence[WorkerSnapshot]) -> Metric:
     family = CounterMetricFamily(f"{PREFIX}{name}", _COUNTS[name], labels=WORKER_LABELS)
-    for labels, heartbeat in _heard(pulses):
+    for labels, heartbeat in _heartbeats(snapshots):
         family.add_metric(labels, heartbeat.counters.get(name, 0))
     return family
 
 
-def _ready(pulses: Sequence[Pulse]) -> Metric:
+def _ready(snapshots: Sequence[WorkerSnapshot]) -> Metric:
     family = GaugeMetricFamily(f"{PREFIX}worker_ready", "1 when the worker is ready.", labels=WORKER_LABELS)
-    for pulse in pulses:
-        family.add_metric(_labels(pulse), pulse.is_ready)
+    for snapshot in snapshots:
+        family.add_metric(_labels(snapshot), snapshot.is_ready)
     return family
 
 
-def _histogram(name: TimeType, pulses: Sequence[Pulse]) -> Metric:
+def _histogram(name: TimeType, snapshots: Sequence[WorkerSnapshot]) -> Metric:
     family = HistogramMetricFamily(f"{PREFIX}{name}_seconds", _TIMES[name], labels=WORKER_LABELS)
-    for labels, heartbeat in _heard(pulses):
+    for labels, heartbeat in _heartbeats(snapshots):
         bins = heartbeat.times.get(name, {})
-        total_ms = sum(value_of(bin_) * count for bin_, count in bins.items())
+        total_ms = sum(bin_value(bin_) * count for bin_, count in bins.items())
         family.add_metric(labels, _buckets(bins), total_ms / 1000)
     return family
 
 
 def _buckets(bins: Mapping[int, int]) -> list[tuple[str, float]]:
-    """Cumulative counts by upper bound in seconds. A bin that a bound cuts belongs above it."""
+    """Return cumulative counts by upper bound in seconds. A bin that spans a bound is counted above the bound."""
     counts = [0] * (len(BOUNDS_MS) + 1)
     for bin_, count in bins.items():
         counts[bisect_left(BOUNDS_MS, upper_bound(bin_))] += count

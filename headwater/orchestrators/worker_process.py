@@ -1,0 +1,126 @@
+"""One worker process of the process orchestrator, and the socket pair between the two."""
+
+import contextlib
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from pydantic import ValidationError
+
+from headwater.children import Child
+from headwater.model.worker_spec import Heartbeat
+from headwater.orchestrators.cgroups import WorkerGroup
+from headwater.orchestrators.memory_usage import OomKillCounter
+
+MAX_HEARTBEAT_BYTES = 1 << 20
+
+QUIET_AFTER_S = 3.0
+"""A worker without progress for this time is reported as not ready. A batch normally takes less than 0.25 s."""
+STUCK_AFTER_S = 60.0
+"""A worker without progress for this time is killed.
+
+No operation during which a worker reports no progress takes longer than half of this time.
+"""
+
+
+@dataclass(slots=True)
+class WorkerProcess:
+    """A worker process with its spec and its last heartbeat.
+
+    Attributes:
+        spec_hash: The hash of the spec that the process runs.
+        probe: This end of the socket pair. The worker writes heartbeats to it, and reads JOIN and LEAVE from it.
+        on_heartbeat: Called with each heartbeat.
+        clock: Returns monotonic seconds.
+        kills: The out-of-memory kills in the control group of the process.
+        group: The process's own control group, if it has one.
+        reason: The reason in the last heartbeat; empty when it has none.
+        stop_deadline: When the process must have ended after SIGTERM, in monotonic seconds; None without SIGTERM.
+        was_killed_over_limit: Whether the orchestrator killed it because it used too much memory.
+        was_killed_stuck: Whether the orchestrator killed it because it made no progress.
+        last_progress_at: When it last made progress, or sent a heartbeat in another state than "ready".
+    """
+
+    spec_hash: str
+    child: Child
+    probe: socket.socket
+    on_heartbeat: Callable[[Heartbeat], None]
+    clock: Callable[[], float]
+    kills: OomKillCounter
+    group: WorkerGroup | None = None
+    heartbeat: Heartbeat | None = None
+    reason: str = ""
+    stop_deadline: float | None = None
+    was_killed_over_limit: bool = False
+    was_killed_stuck: bool = False
+    last_progress_at: float = 0.0
+    pidfd: int = -1
+    start_time: datetime = field(default_factory=lambda: datetime.now(UTC))
+    _partial_line: bytes = b""
+
+    def __post_init__(self) -> None:
+        self.pidfd = os.pidfd_open(self.child.pid)
+        self.last_progress_at = self.clock()
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the process is prepared, so that it could join the consumer group at once."""
+        has_reported_prepared = self.heartbeat is not None and self.heartbeat.state == "prepared"
+        return has_reported_prepared and self.stop_deadline is None and not self.is_quiet
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the process has made no progress for QUIET_AFTER_S seconds, without reporting a reason."""
+        return self.clock() - self.last_progress_at >= QUIET_AFTER_S
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the process has made no progress for STUCK_AFTER_S seconds, without reporting a reason."""
+        return self.clock() - self.last_progress_at >= STUCK_AFTER_S
+
+    def send(self, message: bytes) -> None:
+        """Send JOIN or LEAVE to the worker. Errors are ignored, because the process may just have died."""
+        with contextlib.suppress(OSError):
+            self.probe.send(message)
+
+    def read_heartbeats(self) -> bool:
+        """Read the heartbeats that have arrived. Returns False when the worker has closed the socket."""
+        try:
+            data = self.probe.recv(1 << 16)
+        except BlockingIOError:
+            return True
+        except ConnectionResetError:
+            return False
+        self._take(data)
+        return bool(data)
+
+    def read_last_heartbeats(self) -> None:
+        """Read the remaining heartbeats of a worker that has ended."""
+        with contextlib.suppress(BlockingIOError, ConnectionResetError):
+            while data := self.probe.recv(1 << 16):
+                self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        *lines, self._partial_line = (self._partial_line + data).split(b"\n")
+        for line in lines:
+            self._note(line)
+        if len(self._partial_line) > MAX_HEARTBEAT_BYTES:
+            self._partial_line = b""
+
+    def _note(self, line: bytes) -> None:
+        try:
+            heartbeat = Heartbeat.model_validate_json(line)
+        except ValidationError as error:
+            self.reason = f"the worker wrote a heartbeat that can't be read: {error.error_count()} faults"
+            return
+        if self.heartbeat is None or heartbeat.state != "ready" or heartbeat.progress != self.heartbeat.progress:
+            self.last_progress_at = self.clock()
+        self.heartbeat, self.reason = heartbeat, heartbeat.reason
+        self.on_heartbeat(heartbeat)
+
+    def close(self) -> None:
+        """Close the file descriptors."""
+        self.probe.close()
+        os.close(self.pidfd)
